@@ -17,6 +17,7 @@ _APPLY: Final = "Use the cure that the check offers instead:  {check}"
 _HERE: Final[dict[ErrorCode, str]] = {
     "model-needs-parts": "Name a diffusers folder of {family} with --model, and this file with --transformer.",
     "model-needs-files": "Fetch it with:  {fetch}  or put it into {folder}.",
+    "model-sampler-unfit": "Name another sampler, --sampler NAME, or another model: --model MODEL.",
     "style-unknown": "Choose {known}; a file of styles is named with --styles FILE.",
     "wildcard-missing": "Use {near}, or let nothing be drawn: --no-draw.",
     "wildcard-none": "Name the folder with its .txt file: --wildcards FOLDER.",

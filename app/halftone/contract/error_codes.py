@@ -22,6 +22,7 @@ ErrorCode = Literal[
     "fetch-failed",
     "small-file-unfit",
     "model-cannot-run",
+    "model-sampler-unfit",
     "model-load-failed",
     "model-parts-misfit",
     "model-part-failed",

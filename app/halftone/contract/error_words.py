@@ -51,6 +51,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     ),
     "small-file-unfit": ("{path} cannot be used as {file}: {detail}.", "Choose the {file} of {source}, or fetch it."),
     "model-cannot-run": ("Halftone cannot run {path}: {detail}.", "Choose another folder, or another model."),
+    "model-sampler-unfit": (
+        "Halftone cannot run {path} with its own sampler: {pipeline} does not take {sampler}.",
+        "Choose another sampler, or another model.",
+    ),
     "model-load-failed": (
         "The model {path} could not be loaded: {detail}.",
         "The log tells more; downloading it again often helps.",

@@ -77,6 +77,10 @@ OPTIONS: Final[dict[str, frozenset[str]]] = {
         "StableVideoDiffusionPipeline": _SVD,
     }.items()
 }
+SCHEDULE: Final = ("timesteps", "sigmas")
+"""Each says alone how the steps lie, and how many there are."""
+_BOTH: Final = "CogView4"
+"""Its pipelines take one together with the other."""
 CLIP_SKIP: Final = "clip_skip"
 CLIP_SKIPS: Final = (1, 12)
 """As A1111 counts: one more than the layers that are left out."""
@@ -110,6 +114,7 @@ def check_options(
     image, mask, num_frames: whether they are given; with a picture or a mask a sibling of the pipeline runs.
     """
     own = facts.pipeline
+    check_one_schedule(own, options)
     if own not in OPTIONS:
         return
     task = _TASKS[1] if mask else _TASKS[0] if image and own not in _OF_A_PICTURE else None
@@ -123,6 +128,13 @@ def check_options(
         if name not in known:
             raise HalftoneError("option-unknown", name=name, known=_listed(known))
         check_kind(name, value, (KINDS[name],))
+
+
+def check_one_schedule(pipeline: str, options: Mapping[str, OptionValue]) -> None:
+    """Raise setting-bad-value for timesteps together with sigmas."""
+    if all(options.get(name) is not None for name in SCHEDULE) and not pipeline.startswith(_BOTH):
+        value, allowed = " together with ".join(SCHEDULE), "one of the two: each says alone how the steps lie"
+        raise HalftoneError("setting-bad-value", name="--option", value=value, allowed=allowed)
 
 
 def check_kind(name: str, value: OptionValue, kinds: Sequence[Kind]) -> None:

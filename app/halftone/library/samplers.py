@@ -87,12 +87,18 @@ another, only runs with that.
 """
 _ZERO_SNR: Final = ("Euler", "Euler a", "DPM++ 2M", "DPM++ 2M SDE", "DPM++ 3M SDE", "UniPC", "DDIM", "DDPM", "LCM", "TCD")
 """Those whose classes know models that begin at noise alone (rescale_betas_zero_snr); others leave that out without a word."""
+_DRAWING: Final = (
+    "Euler", "Euler a", "DPM2 a", "DPM++ 2M", "DPM++ 2M SDE", "DPM++ 3M SDE", "DPM++ SDE", "DDIM", "DDPM", "LCM", "TCD",
+)  # fmt: skip
+"""Those whose classes take the generator that noise is drawn from, which the pipelines of Kandinsky give to all."""
 _GIVEN_NOISE: Final = ("Euler", "UniPC", "LCM")
 """Flow samplers that take the noise levels and the shift that a pipeline works out itself, as most of them do."""
 _FLOW: Final[dict[str, tuple[str, ...]]] = {
     "StableDiffusion3": FLOW_SAMPLERS,
     "Sana": FLOW_SAMPLERS,
     "AuraFlow": FLOW_SAMPLERS,
+    "CogView4": ("Euler", "LCM"),  # it gives its sampler timesteps beside the noise levels
+    "ZImage": ("Euler", "LCM"),  # it gives them as a list, with which UniPC cannot compute
     "Flux": tuple(name for name in FLOW_SAMPLERS if name != "Heun"),
 }
 """By the beginning of the pipeline's name; of other flow pipelines nothing more is known than `_GIVEN_NOISE`."""
@@ -170,7 +176,8 @@ def samplers_of(pipeline: str, scheduler: Mapping[str, object]) -> tuple[str, ..
         return ()
     if own not in _ALIKE:
         return (own,)
-    return tuple(name for name in SAMPLERS if _suits(split_sampler(name)[0], scheduler))
+    fit = SAMPLERS if not pipeline.startswith("Kandinsky") else [name for name in SAMPLERS if split_sampler(name)[0] in _DRAWING]
+    return tuple(name for name in fit if _suits(split_sampler(name)[0], scheduler))
 
 
 def _suits(method: str, scheduler: Mapping[str, object]) -> bool:

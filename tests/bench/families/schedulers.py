@@ -5,13 +5,15 @@
 Each family's tiny model is given each scheduler that diffusers calls compatible with its own, and those that Halftone offers
 as samplers; with --all every scheduler class that can be built. With each it makes a picture of a prompt, of a picture and inside
 a mask, as far as it can, is checked, and is used with a ControlNet or in two passes in turn. Steps and strengths take turns from
-one scheduler and family to the next, so that each scheduler meets them all; with --product each family does. A run ends in a
-picture, or in a sentence of Halftone's own; anything else is an internal error, and exit code 1. Sentences that refuse what the
-table asks for are listed below it.
+one scheduler and family to the next, so that each scheduler meets them all; with --product each family does. At last each
+sampler that Halftone offers for the model itself makes a picture of every kind. A run ends in a picture, or in a sentence of
+Halftone's own. Anything else is a fault, and so is the refusal of a sampler that is offered: exit code 1. Every refusal stands
+below the table.
 """
 
 import argparse
 import gc
+import inspect
 import json
 import os
 import shutil
@@ -21,7 +23,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -29,17 +31,22 @@ from typing import Any, Final
 import diffusers
 from diffusers import schedulers as known
 from tests.bench.families.more import Fields, used_with
-from tests.bench.families.run import PROMPT, mask, picture, save
+from tests.bench.families.plain import plain_pipeline
+from tests.bench.families.run import PROMPT, mask, original, picture, save
 from tests.bench.families.table import CASES, Case, Task
 from tests.helpers.engine_runs import Recorder, Steady
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
 from halftone.contract.messages import Examine, Generate
 from halftone.contract.request import CheckInputs, Numerics, PictureRequest, Start
+from halftone.contract.words import split_sampler
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.loading.stand_ins import put_stand_ins
+from halftone.engine.sampling.samplers import is_flow
 from halftone.engine.service import DiffusersEngine
-from halftone.library.samplers import FLOW_METHODS, METHODS
+from halftone.library.models import describe
+from halftone.library.samplers import FLOW_METHODS, METHODS, check_sampler
 
 STEPS: Final = (1, 2, 3)
 STARTED: Final = ((1, 1.0), (2, 0.5), (3, 0.34), (4, None), (3, 1.0))
@@ -50,12 +57,13 @@ _MADE: Final = ("clean", "recovered")
 
 @dataclass(frozen=True)
 class Run:
-    """One thing that a model is asked for. task: None of a check."""
+    """One thing that a model is asked for. task: None of a check; sampler: chosen among those that Halftone offers."""
 
     task: Task | None
     steps: int
     strength: float | None = None
     more: str = ""
+    sampler: str | None = None
 
     def __str__(self) -> str:
         strength = "" if self.strength is None else f", strength {self.strength:g}"
@@ -64,26 +72,27 @@ class Run:
 
 @dataclass
 class Tally:
-    """What became of the runs of one family. refused, faults: (scheduler, run, words)."""
+    """What became of the runs of one family. refused, faults: (scheduler, run, words); unbuilt: schedulers not made."""
 
     made: int = 0
     refused: list[tuple[str, Run, str]] = field(default_factory=list[tuple[str, Run, str]])
+    unbuilt: list[str] = field(default_factory=list[str])
     faults: list[tuple[str, Run, str]] = field(default_factory=list[tuple[str, Run, str]])
 
 
-def runs(case: Case, more: Iterable[str]) -> list[Run]:
-    """Everything that a family is asked for. more: what its pipeline can be used with."""
-    whole = [run for task in case.tasks for run in _of_task(task)]
+def runs(case: Case, strengths: Collection[Task], more: Iterable[str]) -> list[Run]:
+    """List everything that a family is asked for. strengths: tasks that take one; more: what its pipeline can be used with."""
+    whole = [run for task in case.tasks for run in _of_task(task, strengths)]
     return [*whole, *(_with_more(case, what) for what in more), Run(None, 3)]
 
 
-def _of_task(task: Task) -> list[Run]:
-    return [Run(task, steps) for steps in STEPS] if task == "text" else [Run(task, *started) for started in STARTED]
+def _of_task(task: Task, strengths: Collection[Task]) -> list[Run]:
+    return [Run(task, *started) for started in STARTED] if task in strengths else [Run(task, steps) for steps in STEPS]
 
 
-def in_turn(case: Case, more: Sequence[str], turn: int) -> list[Run]:
+def in_turn(case: Case, strengths: Collection[Task], more: Sequence[str], turn: int) -> list[Run]:
     """One run of each task, one with something more, and a check. turn: which steps and strength, and which thing more."""
-    found = [(ways := _of_task(task))[turn % len(ways)] for task in case.tasks]
+    found = [(ways := _of_task(task, strengths))[turn % len(ways)] for task in case.tasks]
     found += [_with_more(case, more[turn % len(more)])] if more else []
     return [*found, Run(None, 3)]
 
@@ -94,8 +103,7 @@ def _with_more(case: Case, what: str) -> Run:
 
 def classes(native: Any, *, every: bool) -> dict[str, dict[str, Any]]:
     """Names of scheduler classes to try in the place of a model's own, and what of their configuration is not the model's."""
-    flow = type(native).__name__.startswith("FlowMatch")
-    offered = {method.scheduler: method.options for method in (FLOW_METHODS if flow else METHODS).values()}
+    offered = {method.scheduler: method.options for method in (FLOW_METHODS if is_flow(native) else METHODS).values()}
     found = {type(native).__name__: {}, **{kind.__name__: {} for kind in _compatible(native)}, **offered}
     if every:
         found |= {name: {} for name in dir(known) if name.endswith("Scheduler") and name not in found}
@@ -134,19 +142,38 @@ class Bench:
     model: Path
     given: tuple[Path, Path]
     used: dict[str, Fields]
+    strengths: Collection[Task] = ()
 
     def swept(self, *, every: bool, turn: int | None) -> Iterator[tuple[str, Run, str, str]]:
         """(scheduler, run, outcome, words); outcome: made, refused or fault. turn: of the first scheduler; None: all runs."""
-        more = list(self.used)
         with warnings.catch_warnings(), quiet_libraries():
             warnings.simplefilter("ignore")
             for place, (name, options) in enumerate(classes(self._native(), every=every).items()):
                 model = given_scheduler(self.model, self.folder / name / self.model.name, name, options)
                 if model is None:
+                    yield name, Run(None, 0), "unbuilt", ""
                     continue
                 engine = DiffusersEngine()
-                for run in runs(self.case, more) if turn is None else in_turn(self.case, more, turn + place):
+                for run in self._wanted(None if turn is None else turn + place):
                     yield name, run, *self.outcome(engine, model, run)
+
+        yield from self.offered()
+
+    def offered(self) -> Iterator[tuple[str, Run, str, str]]:
+        """Run every sampler that is offered for the model with every task; to refuse one of them is a fault."""
+        facts, engine = describe(str(self.model)), DiffusersEngine()
+        for name in dict.fromkeys(split_sampler(name)[0] for name in facts.samplers):
+            for task in self.case.tasks:
+                run = Run(task, 2 if task == "text" else 4, sampler=name)
+                if fits(facts, name, image=task != "text"):
+                    outcome, words = self.outcome(engine, self.model, run)
+                    yield name, run, "fault" if outcome == "refused" else outcome, f"offered, but {words}"
+
+    def _wanted(self, turn: int | None) -> list[Run]:
+        more = list(self.used)
+        if turn is None:
+            return runs(self.case, self.strengths, more)
+        return in_turn(self.case, self.strengths, more, turn)
 
     def _native(self) -> Any:
         config = json.loads((self.model / "scheduler" / "scheduler_config.json").read_text())
@@ -182,6 +209,7 @@ class Bench:
             image=None if run.task == "text" else str(self.given[0]),
             mask=str(self.given[1]) if run.task == "mask" else None,
             start=Start(strength=run.strength),
+            sampler=run.sampler,
             output=str(self.folder / "made.png"),
             overwrite=True,
             options=case.options,
@@ -189,6 +217,15 @@ class Bench:
             **self.used.get(run.more, {}),
         )
         return engine.generate(Generate(job="g", request=request), Recorder(), Steady()).images[0].state
+
+
+def fits(facts: ModelFacts, sampler: str, *, image: bool) -> bool:
+    """Tell whether Halftone offers a sampler for a model's task."""
+    try:
+        check_sampler(facts, sampler, image=image)
+    except HalftoneError:
+        return False
+    return True
 
 
 def _numerics() -> Numerics:
@@ -212,7 +249,16 @@ def bench_of(case: Case, folder: Path, more: Iterable[str] = MORE) -> Bench:
                 continue
         if fields is not None:
             used[what] = fields
-    return Bench(case, folder, model, given, used)
+    parts = case.parts(model)
+    strengths: list[Task] = [
+        task for task in case.tasks if task != "text" and takes_strength(plain_pipeline(original(model), task, parts))
+    ]
+    return Bench(case, folder, model, given, used, strengths)
+
+
+def takes_strength(pipe: Any) -> bool:
+    """Tell whether a plain pipeline of diffusers knows a strength."""
+    return "strength" in inspect.signature(pipe.__call__).parameters
 
 
 def swept(case: Case, folder: Path, *, every: bool, turn: int | None) -> Tally:
@@ -221,6 +267,8 @@ def swept(case: Case, folder: Path, *, every: bool, turn: int | None) -> Tally:
     for name, run, outcome, words in bench_of(case, folder).swept(every=every, turn=turn):
         if outcome == "made":
             tally.made += 1
+        elif outcome == "unbuilt":
+            tally.unbuilt.append(name)
         else:
             sys.stderr.write(f"{outcome}: {case.name}, {name}, {run}: {words}\n")
             (tally.refused if outcome == "refused" else tally.faults).append((name, run, words))
@@ -229,23 +277,35 @@ def swept(case: Case, folder: Path, *, every: bool, turn: int | None) -> Tally:
 
 def row(name: str, tally: Tally) -> str:
     """A line of the table."""
-    return f"{name:32} {tally.made:4} {len(tally.refused):7} {len(tally.faults):15}"
+    return f"{name:32} {tally.made:4} {len(tally.refused):7} {len(tally.faults):6} {len(tally.unbuilt):9}"
+
+
+def whole(tallies: Iterable[Tally]) -> Tally:
+    """Add up tallies."""
+    found = Tally()
+    for tally in tallies:
+        found.made += tally.made
+        found.refused += tally.refused
+        found.faults += tally.faults
+        found.unbuilt += tally.unbuilt
+    return found
 
 
 def lines(found: dict[str, Tally]) -> Iterator[str]:
     """The table, then what was refused, counted by its words, and every fault."""
-    yield f"{'family':32} made refused internal errors"
+    yield f"{'family':32} made refused faults not built"
     yield from (row(name, tally) for name, tally in found.items())
-    whole = [sum(counts) for counts in zip(*((t.made, len(t.refused), len(t.faults)) for t in found.values()), strict=True)]
-    yield f"{'all':32} {whole[0]:4} {whole[1]:7} {whole[2]:15}"
+    yield row("all", whole(found.values()))
     for name, tally in found.items():
+        if tally.unbuilt:
+            yield f"not built, {name}: {', '.join(tally.unbuilt)}"
         counted = Counter(words for _, _, words in tally.refused)
         where = {words: (scheduler, run) for scheduler, run, words in tally.refused}
         for words, count in counted.items():
             yield f"refused, {name}, {count} times, such as {where[words][0]}, {where[words][1]}: {words}"
     for name, tally in found.items():
         for scheduler, run, words in tally.faults:
-            yield f"INTERNAL ERROR, {name}, {scheduler}, {run}: {words}"
+            yield f"FAULT, {name}, {scheduler}, {run}: {words}"
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -3,12 +3,12 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import diffusers
 import pytest
 import torch
-from diffusers import FlowMatchEulerDiscreteScheduler
+from diffusers import DDIMScheduler, DDPMScheduler, EulerDiscreteScheduler, FlowMatchEulerDiscreteScheduler
 from tests.bench.families import kin, run
 from tests.bench.families.remade import remade
 from tests.bench.families.schedulers import MORE, Run, bench_of, given_scheduler, in_turn, runs
@@ -16,15 +16,17 @@ from tests.bench.families.table import CASES
 from tests.bench.faults import architectures, videos
 from tests.helpers import tiny
 from tests.helpers.engine_runs import Recorder, Steady
+from tests.helpers.read_back import read_picture
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import CheckReport
-from halftone.contract.messages import Examine, Generate
-from halftone.contract.request import CheckInputs, Numerics, PictureRequest
+from halftone.contract.messages import Examine, Generate, StepDone
+from halftone.contract.request import CheckInputs, Numerics, OptionValue, PictureRequest
 from halftone.engine.sampling.samplers import make_scheduler
 from halftone.engine.service import DiffusersEngine
 from halftone.library.folder import read_json
 from halftone.library.models import describe
+from halftone.library.options import check_options
 from halftone.library.samplers import FLOW_METHODS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say while tiny models are made and run
@@ -38,6 +40,15 @@ SAMPLE = (
     ("SD 3.5 medium", "UniPCMultistepScheduler", Run("picture", 3, 0.34)),
     ("SD 3.5 medium", "DPMSolverMultistepScheduler", Run("mask", 2)),
 )
+
+ZERO_SNR: Final[dict[str, Any]] = {
+    "beta_schedule": "scaled_linear",
+    "beta_start": 0.00085,
+    "beta_end": 0.012,
+    "prediction_type": "v_prediction",
+    "rescale_betas_zero_snr": True,
+}
+"""Of a model that begins at noise alone."""
 
 
 def case_of(name: str) -> Any:
@@ -56,9 +67,11 @@ def test_a_scheduler_runs_with_a_task(family: str, scheduler: str, wanted: Run, 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.tasks], ids=lambda case: case.name)
 def test_the_bench_gives_each_scheduler_every_task_and_in_turn_every_run(case: Any) -> None:
-    turns = [in_turn(case, MORE, turn) for turn in range(30)]
-    assert all([run.task for run in turn] == [*case.tasks, case.tasks[0], None] for turn in turns)
-    assert {run for turn in turns for run in turn} == set(runs(case, MORE))
+    for strengths in ((), case.tasks[1:], case.tasks):
+        turns = [in_turn(case, strengths, MORE, turn) for turn in range(30)]
+        assert all([run.task for run in turn] == [*case.tasks, case.tasks[0], None] for turn in turns)
+        assert {run for turn in turns for run in turn} == set(runs(case, strengths, MORE))
+        assert {run.task for turn in turns for run in turn if run.strength is not None} == set(strengths)
 
 
 @pytest.mark.parametrize("name", [name for name in FLOW_METHODS if name != "Heun"])
@@ -107,8 +120,9 @@ def test_a_models_own_scheduler_that_its_pipeline_does_not_take_is_named(
     assert model is not None
     outcome, words = bench.outcome(engine, model, wanted)
     assert outcome == "refused"
-    assert words.startswith("model-cannot-run: ")
-    assert "its own sampler, UniPC, does not run with its pipeline, LatentConsistencyModel" in words
+    assert words.startswith("model-sampler-unfit: ")
+    assert "with its own sampler: LatentConsistencyModel" in words
+    assert words.endswith("Choose another sampler, or another model.")
 
 
 @pytest.mark.parametrize("wanted", [Run("text", 2), Run("picture", 2, 1.0), Run(None, 3)], ids=str)
@@ -121,8 +135,8 @@ def test_a_sampler_that_its_pipeline_refuses_in_its_own_words_is_named(
     assert model is not None
     outcome, words = bench.outcome(engine, model, wanted)
     assert outcome == "refused"
-    assert words.startswith("model-cannot-run: ")
-    assert "its own sampler, Heun, does not run with its pipeline, Flux" in words
+    assert words.startswith("model-sampler-unfit: ")
+    assert "with its own sampler: Flux" in words
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -358,3 +372,111 @@ def test_a_further_tokenizer_without_a_place_for_a_word_is_named(
     with pytest.raises(HalftoneError) as caught:
         checked(engine, model)
     assert f"{name}/tokenizer_config.json says model_max_length 1, which has no place for a word" in str(caught.value)
+
+
+# --- schedules, and the samplers that are offered -----------------------------------------------------------
+
+
+GIVEN = ("Lumina 2", "HunyuanImage", "Z-Image", "CogView4", "Chroma", "LTX-Video", "Kandinsky 2.2", "Kandinsky 3")
+"""Families whose pipelines give their sampler something of their own."""
+
+
+@pytest.mark.parametrize("family", GIVEN)
+def test_every_sampler_that_is_offered_runs(family: str, tmp_path: Path) -> None:
+    found = {name: (outcome, words) for name, _, outcome, words in bench_of(case_of(family), tmp_path, more=()).offered()}
+    assert len(found) >= 2
+    assert {outcome for outcome, _ in found.values()} == {"made"}, found
+
+
+def test_strengths_are_given_where_a_pipeline_has_one(tmp_path: Path) -> None:
+    for number, (family, strengths) in enumerate(
+        [("LTX-Video", []), ("Kandinsky 2.2", ["picture"]), ("SD 1.x inpaint", ["mask"])]
+    ):
+        (folder := tmp_path / str(number)).mkdir()
+        assert bench_of(case_of(family), folder, more=()).strengths == strengths
+
+
+@pytest.mark.parametrize("family", ["Kandinsky 2.2", "Kandinsky 3"])
+@pytest.mark.parametrize("steps", [2, 3, 4])
+def test_whole_steps_are_left_out_at_a_picture(family: str, steps: int, engine: DiffusersEngine, tmp_path: Path) -> None:
+    """DPM2 a calls the denoiser twice for each step but the last; begun in the middle of one it divides by 0 at the end."""
+    bench = bench_of(case_of(family), tmp_path, more=())
+    run = Run("picture", steps, 0.5, sampler="DPM2 a")
+    assert bench.outcome(engine, bench.model, run) == ("made", "clean")
+
+
+def test_no_step_at_all_is_told_of_two_stages_too(engine: DiffusersEngine, tmp_path: Path) -> None:
+    bench = bench_of(case_of("Kandinsky 2.2"), tmp_path, more=())
+    outcome, words = bench.outcome(engine, bench.model, Run("picture", 3))
+    assert outcome == "refused"
+    assert words.startswith("strength-too-small: With 3 steps and a strength of 0.3 not one step would be computed.")
+
+
+def saved_with(scheduler: Any, folder: Path) -> Path:
+    torch.manual_seed(0)
+    pipe = tiny.sd15()
+    pipe.register_modules(scheduler=scheduler)
+    return saved(pipe, folder)
+
+
+def asked(engine: DiffusersEngine, model: Path, **fields: Any) -> Any:
+    request = PictureRequest(prompt="a", model=str(model), numerics=Numerics(precision="float32"), **fields)
+    return engine.generate(Generate(job="g", request=request), Recorder(), Steady()).images[0]
+
+
+def test_steps_that_a_sampler_cannot_compute_are_refused_before_the_run(engine: DiffusersEngine, tmp_path: Path) -> None:
+    """Noise levels of squared cosines that begin at the last reach 49,000, and rounding makes the root of DPM2 a negative."""
+    model = saved_with(DDPMScheduler(beta_schedule="squaredcos_cap_v2"), tmp_path / "m")
+    with pytest.raises(HalftoneError) as caught:
+        asked(engine, model, steps=3, sampler="DPM2 a SGM Uniform")
+    assert caught.value.code == "setting-bad-value"
+    assert "Steps cannot be 3 with the sampler DPM2 a SGM Uniform" in str(caught.value)
+    assert "or another sampler" in str(caught.value)
+    assert asked(engine, model, steps=3, sampler="DPM2 a").state == "clean"
+
+
+def test_levels_that_round_to_the_same_timestep_run(engine: DiffusersEngine, tmp_path: Path) -> None:
+    """Diffusers takes the second of two equal timesteps for the first step, and lacks a noise level at the end."""
+    model = saved_with(DDIMScheduler(**ZERO_SNR), tmp_path / "m")
+    for sampler in ("DPM++ 2M Beta", "UniPC Beta"):
+        assert asked(engine, model, steps=5, sampler=sampler).state == "clean"
+
+
+def test_a_schedule_that_is_given_says_how_many_steps_there_are(engine: DiffusersEngine, tmp_path: Path) -> None:
+    model = saved_with(EulerDiscreteScheduler(), tmp_path / "m")
+    cases: tuple[tuple[dict[str, OptionValue], int], ...] = (
+        ({"timesteps": [900, 500, 100]}, 3),
+        ({"sigmas": [9.0, 3.0, 0.0]}, 2),
+    )
+    for options, steps in cases:
+        emit, output = Recorder(), str(tmp_path / "a.png")
+        numerics = Numerics(precision="float32")
+        request = PictureRequest(
+            prompt="a", model=str(model), steps=20, options=options, numerics=numerics, output=output, overwrite=True
+        )
+        made = engine.generate(Generate(job="g", request=request), emit, Steady()).images[0]
+        assert (made.state, len(emit.of(StepDone))) == ("clean", steps)
+        receipt = read_picture(Path(output)).receipt
+        assert receipt is not None
+        told = json.loads(receipt)["request"]
+        assert told["steps"] == steps
+        said = f"Steps: {steps}, as --option gives their places; the 20 that were asked for are not used."
+        assert said in told["reasons"]
+
+
+def test_two_schedules_and_a_sampler_that_takes_none_are_told(engine: DiffusersEngine, tmp_path: Path) -> None:
+    model = saved_with(EulerDiscreteScheduler(), tmp_path / "m")
+    cases: tuple[tuple[dict[str, OptionValue], str | None, str], ...] = (
+        ({"timesteps": [900], "sigmas": [9.0]}, None, "--option cannot be timesteps together with sigmas. Use one of the two"),
+        (
+            {"timesteps": [900]},
+            "DDIM",
+            "--option cannot be timesteps with the sampler DDIM, which takes none. Use another sampler",
+        ),
+    )
+    for options, sampler, said in cases:
+        with pytest.raises(HalftoneError) as caught:
+            asked(engine, model, steps=3, options=options, sampler=sampler)
+        assert str(caught.value).startswith(said)
+    with pytest.raises(HalftoneError, match="timesteps together with sigmas"):
+        check_options(describe(str(model)), cases[0][0], image=False, mask=False)

@@ -233,6 +233,13 @@ def test_what_has_a_scheduler_like_no_other_runs_with_that_alone() -> None:
     assert samplers_of("QwenImagePipeline", {"_class_name": "FlowMatchEulerDiscreteScheduler"}) == ("Euler", "UniPC", "LCM")
 
 
+def test_kandinsky_is_offered_what_takes_its_generator() -> None:
+    """Its pipelines give the generator to every sampler, without asking whether it takes one."""
+    offered = samplers_of("KandinskyV22CombinedPipeline", {"_class_name": "DDIMScheduler"})
+    drawing = {name for name in METHODS if "generator" in inspect.signature(_class(name).step).parameters}
+    assert {split_sampler(name)[0] for name in offered} == drawing
+
+
 def test_both_take_and_refuse_the_same() -> None:
     pocket = describe(POCKET)
     for name in (*SAMPLERS, "euler A"):

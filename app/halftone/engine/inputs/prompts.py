@@ -18,6 +18,7 @@ from halftone.engine.inputs.resolve import size_multiple, task_pipeline
 from halftone.engine.inputs.video_inputs import known_frames
 from halftone.engine.inputs.wanted import Inputs, of_check
 from halftone.engine.loading.load import Loaded
+from halftone.engine.sampling.rehearsal import sound_steps
 from halftone.engine.sampling.samplers import fewest_steps
 from halftone.library.tasks import needs_control, needs_mask, needs_picture, needs_video
 from halftone.metadata.given import picture_size
@@ -74,7 +75,8 @@ def pictures_to_check(loaded: Loaded, inputs: CheckInputs, depth: Depth) -> list
     first = _from_all_noise(of_check(inputs, loaded.facts, own[0]), loaded)
     first = with_usable_size(loaded.pipe, first, loaded.facts)
     if depth == "quick":
-        quick = replace(first, steps=_quick_steps(first.start.strength, inputs.steps, fewest_steps(loaded.native_scheduler)))
+        steps = _quick_steps(first.start.strength, inputs.steps, fewest_steps(loaded.native_scheduler))
+        quick = replace(first, steps=sound_steps(loaded.native_scheduler, steps) or steps)
         return [(_with_pictures(short_video(loaded, quick), loaded), inputs.seed)]
     prompts = [inputs.prompt] if inputs.prompt else [*own, *PROMPTS][: len(PROMPTS)]
     return [

@@ -27,9 +27,9 @@ from halftone.engine.inputs.video_inputs import length_name, with_rate
 from halftone.engine.inputs.wanted import Inputs
 from halftone.engine.loading.load import Loaded
 from halftone.engine.patches.embeddings import prompt_texts, takes_weights
-from halftone.engine.sampling.samplers import sampler_name
+from halftone.engine.sampling.samplers import given_steps, leave_out_whole_steps, sampler_name
 from halftone.health.requests import FIELDS, check_multiple
-from halftone.library.options import Kind, check_kind
+from halftone.library.options import Kind, check_kind, check_one_schedule
 from halftone.library.prompt_syntax import notes, plain
 from halftone.library.resolution_bins import BINNING, computed_size
 from halftone.library.spoken import spoken
@@ -99,6 +99,7 @@ def task_pipeline(loaded: Loaded, inputs: Inputs) -> Any:
             raise HalftoneError(lacking, str(error), model=loaded.facts.name) from error
         pipe.set_progress_bar_config(disable=True)
         break
+    leave_out_whole_steps(pipe)
     return pipe
 
 
@@ -136,6 +137,7 @@ def _is_list(hint: Any) -> bool:
 
 def _options(pipe: Any, options: Mapping[str, OptionValue]) -> dict[str, Any]:
     """As the pipeline takes them. Raises setting-bad-value for a value of another kind."""
+    check_one_schedule(type(pipe).__name__, options)
     found: dict[str, Any] = dict(options)
     for name, value in options.items():
         hint = parameter.annotation if (parameter := _parameters(pipe).get(name)) is not None else None
@@ -328,9 +330,10 @@ def _check_strength(pipe: Any, inputs: Inputs) -> None:
 
     Its own arithmetic is asked, over a schedule of so many steps: its scheduler has none before the pipeline runs.
     """
-    steps = inputs.steps or _default(pipe, "num_inference_steps", 1)
+    steps = steps_of(pipe, inputs, 1)
     strength = _strength(pipe, inputs)
-    own = getattr(type(pipe), "get_timesteps", None)
+    inner = (one for one in (pipe, *vars(pipe).values()) if isinstance(one, diffusers.DiffusionPipeline))
+    own = next((found for one in inner if (found := getattr(type(one), "get_timesteps", None)) is not None), None)
     if own is None or strength is None or inputs.options.get("denoising_start") is not None:
         return
     given = {"num_inference_steps": steps, "strength": strength, "device": "cpu", "timesteps": list(range(steps))}
@@ -364,6 +367,12 @@ def size_multiple(pipe: Any) -> int:
 def bins(pipe: Any, options: Mapping[str, OptionValue]) -> bool:
     """Whether the pipeline computes a size of its own table in the place of the one that is asked for."""
     return bool(options.get(BINNING, _default(pipe, BINNING, False)))
+
+
+def steps_of(pipe: Any, inputs: Inputs, fallback: int) -> int:
+    """Count the steps that the pipeline makes: of a schedule that is given, those that were asked for, or its own."""
+    given = given_steps(getattr(pipe, "scheduler", None), inputs.options)
+    return given or inputs.steps or int(_default(pipe, "num_inference_steps", fallback))
 
 
 def _default(pipe: Any, name: str, fallback: Any) -> Any:
@@ -400,7 +409,7 @@ def resolve(
         dtype=dtype,
         width=inputs.width or (facts.native_width if start is None else start.image.width),
         height=inputs.height or (facts.native_height if start is None else start.image.height),
-        steps=inputs.steps or int(_default(pipe, "num_inference_steps", facts.default_steps)),
+        steps=steps_of(pipe, inputs, facts.default_steps),
         guidance=inputs.guidance
         if inputs.guidance is not None
         else float(_default(pipe, "guidance_scale", facts.default_guidance)),
@@ -432,9 +441,12 @@ def resolve(
 def _defaults(request: PictureRequest, pipe: Any, inputs: Inputs, start: Canvas | None) -> list[str]:
     """Sentences about the values that were not asked for and that the pipeline or the model has itself."""
     own_strength = start is not None and request.start.strength is None and _strength(pipe, inputs) is not None
+    given = given_steps(getattr(pipe, "scheduler", None), inputs.options)
+    other = given is not None and inputs.steps not in (None, given)
     cases = (
         (own_strength, "Strength: the pipeline's own default."),
-        (inputs.steps is None, "Steps: the pipeline's own default."),
+        (other, f"Steps: {given}, as --option gives their places; the {inputs.steps} that were asked for are not used."),
+        (inputs.steps is None and given is None, "Steps: the pipeline's own default."),
         (request.sampler is None, "Sampler: the model's own."),
     )
     return [sentence for absent, sentence in cases if absent]

@@ -27,7 +27,15 @@ from halftone.engine.extras.denoiser import told_as_it_is
 from halftone.engine.finding.capture import effective
 from halftone.engine.inputs.fitting_arguments import with_usable_size
 from halftone.engine.inputs.memory import free_after, free_bytes, is_too_large, once_more, room_of, weight_bytes
-from halftone.engine.inputs.resolve import bins, pipeline_arguments, resolve, start_canvas, task_pipeline, with_prompts
+from halftone.engine.inputs.resolve import (
+    bins,
+    pipeline_arguments,
+    resolve,
+    start_canvas,
+    steps_of,
+    task_pipeline,
+    with_prompts,
+)
 from halftone.engine.inputs.variation import Variation, varied_noise
 from halftone.engine.inputs.video_inputs import expected_frames, fps_of
 from halftone.engine.inputs.wanted import Inputs, negative_of, of_request
@@ -47,7 +55,8 @@ from halftone.engine.sampling.handover import ALONE, Handover
 from halftone.engine.sampling.hooks import Hooks, StepFailed, decoded, is_finite
 from halftone.engine.sampling.latents import read_latents
 from halftone.engine.sampling.preview import Previewer
-from halftone.engine.sampling.samplers import make_scheduler, put_scheduler
+from halftone.engine.sampling.rehearsal import check_steps
+from halftone.engine.sampling.samplers import check_schedule, given_steps, make_scheduler, put_scheduler
 from halftone.engine.sampling.unfinished import plan_fits, read_loop
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.offload import told_packing
@@ -91,6 +100,9 @@ class Generation:
         self._expected = expected_frames(pipe, request.num_frames)
         if loaded.native_scheduler is not None:
             put_scheduler(pipe, make_scheduler(loaded.native_scheduler, request.sampler))
+            check_schedule(pipe.scheduler, self._inputs.options)
+            if given_steps(pipe.scheduler, self._inputs.options) is None:
+                check_steps(pipe.scheduler, steps_of(pipe, self._inputs, loaded.facts.default_steps))
         self._loaded = replace(loaded, pipe=pipe)
         self._request = request
         self._device = device

@@ -2,16 +2,23 @@
 
 import inspect
 import traceback
+import weakref
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import diffusers
 from diffusers.guiders import BaseGuidance
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.request import OptionValue
 from halftone.contract.words import split_sampler
+from halftone.library.options import SCHEDULE
 from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS, sampler_called, scheduler_of, unfit
+
+_COUNTING_CALLS: Final = ("KandinskyImg2ImgPipeline", "KandinskyV22Img2ImgPipeline", "Kandinsky3Img2ImgPipeline")
 
 
 def is_flow(scheduler: Any) -> bool:
@@ -38,7 +45,17 @@ def make_scheduler(native: Any, wanted: str | None) -> Any:
     if is_flow(scheduler) and not hasattr(scheduler, "scale_noise") and hasattr(scheduler, "add_noise"):
         # what flow pipelines call to begin at a picture; these schedulers have the same under the name of the others
         scheduler.scale_noise = lambda sample, timestep, noise: scheduler.add_noise(sample, noise, timestep)
+    if hasattr(scheduler, "index_for_timestep"):
+        scheduler.index_for_timestep = partial(_index_of, weakref.proxy(scheduler), type(scheduler))
     return scheduler
+
+
+def _index_of(scheduler: Any, kind: Any, timestep: Any, *schedule: Any, **named: Any) -> int:
+    """Find the step of a timestep. The schedule's first belongs to the first step, also where rounding gives the second the same:
+    diffusers takes the second for any that is there twice, and then has no noise level for the last step.
+    """
+    times = next((given for given in (*schedule, *named.values()) if given is not None), scheduler.timesteps)
+    return 0 if bool(times[0] == timestep) else kind.index_for_timestep(scheduler, timestep, *schedule, **named)
 
 
 def _made(native: Any, wanted: str | None) -> Any:
@@ -74,8 +91,26 @@ def named_own(told: Exception, error: Exception, model: ModelFacts, pipe: Any, s
 
 
 def _unfit_own(model: ModelFacts, pipe: Any, error: Exception) -> HalftoneError:
-    detail = f"its own sampler, {sampler_name(pipe.scheduler)}, does not run with its pipeline, {type(pipe).__name__}"
-    return HalftoneError("model-cannot-run", str(error), path=model.path, detail=detail)
+    facts = {"path": model.path, "sampler": sampler_name(pipe.scheduler), "pipeline": type(pipe).__name__}
+    return HalftoneError("model-sampler-unfit", str(error), **facts)
+
+
+def given_steps(scheduler: Any, options: Mapping[str, OptionValue]) -> int | None:
+    """Count the steps of a schedule that the user gave; None where none is given. Of noise levels Euler reads the last as the
+    end, the others add that themselves.
+    """
+    given = next((value for name in SCHEDULE if isinstance(value := options.get(name), list)), None)
+    ends = "timesteps" not in options and type(scheduler).__name__ == "EulerDiscreteScheduler"
+    return None if given is None else max(0, len(given) - ends)
+
+
+def check_schedule(scheduler: Any, options: Mapping[str, OptionValue]) -> None:
+    """Raise setting-bad-value for a schedule of the user's own that the sampler takes none of."""
+    known = inspect.signature(type(scheduler).set_timesteps).parameters
+    for name in SCHEDULE:
+        if options.get(name) is not None and name not in known:
+            value = f"{name} with the sampler {sampler_name(scheduler)}, which takes none"
+            raise HalftoneError("setting-bad-value", name="--option", value=value, allowed=f"another sampler, or no {name}")
 
 
 def fewest_steps(scheduler: Any) -> int:
@@ -109,6 +144,20 @@ def _lacks_single_step(error: BaseException) -> bool:
     """
     frames = traceback.extract_tb(error.__traceback__)
     return isinstance(error, IndexError) and bool(frames) and "scheduler.step(" in (frames[-1].line or "")
+
+
+def leave_out_whole_steps(pipe: Any) -> None:
+    """Let a pipeline that begins at a picture leave out whole steps: some of diffusers leave out that many calls instead, of
+    which a sampler of second order makes two for a step. It would then begin in the middle of one, and divide by 0 in the last.
+    """
+    for one in (pipe, *vars(pipe).values()):
+        if type(one).__name__ in _COUNTING_CALLS:
+            one.get_timesteps = partial(_whole_steps, weakref.proxy(one), type(one))
+
+
+def _whole_steps(pipe: Any, kind: Any, num_inference_steps: int, strength: float, device: Any) -> tuple[Any, int]:
+    left = kind.get_timesteps(pipe, num_inference_steps, strength, device)[1]
+    return pipe.scheduler.timesteps[(num_inference_steps - left) * pipe.scheduler.order :], left
 
 
 def put_scheduler(pipe: Any, scheduler: Any) -> None:
