@@ -54,8 +54,9 @@ def _largest(pipe: Any) -> int:
     """Pixels of the longest edge that the denoiser has places for."""
     config = _denoiser_config(pipe)
     places, patch = config.get("pos_embed_max_size"), config.get("patch_size")
-    known = isinstance(places, int) and isinstance(patch, int) and places > 0 and patch > 0
-    return places * patch * int(getattr(pipe, "vae_scale_factor", 8)) if known else _LARGEST
+    if isinstance(places, int) and isinstance(patch, int) and places > 0 and patch > 0:
+        return places * patch * int(getattr(pipe, "vae_scale_factor", 8))
+    return _LARGEST
 
 
 def _denoiser_config(pipe: Any) -> Mapping[str, Any]:
