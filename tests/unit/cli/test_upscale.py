@@ -57,7 +57,7 @@ def test_it_stands_on_the_list_with_what_made_its_source(run: Run, picture: Path
     ("words", "said"),
     [
         (("SUN", "--with", "nobody"), "There is no upscale model at"),
-        (("gone.png", "--with", "MODEL"), "is not a picture that can be read"),
+        (("gone.png", "--with", "MODEL"), "There is no picture at"),
         (("SUN", "--with", "old.pth"), "it is a pickle file"),
         (("SUN", "SUN", "--with", "MODEL", "-o", "both.png"), "both.png does not exist. Create it"),
         (("SUN", "--with", "MODEL", "-o", "a.gif"), "no file type that Halftone writes"),
