@@ -1,17 +1,23 @@
 """A quick check of a video model picks a length and a size that are computed quickly, and says what it ran."""
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tests.helpers.engine_runs import Recorder, Steady, check
 from tests.helpers.tiny_video import save_video_model
 
 from halftone.contract.facts import CheckReport
 from halftone.contract.messages import Examine
 from halftone.contract.request import CheckInputs, Numerics
-from halftone.engine.inputs.check_videos import few_frames, small_size
+from halftone.engine.inputs.check_sizes import few_frames, small_size
+from halftone.engine.inputs.prompts import pictures_to_check
+from halftone.engine.loading.load import load_pipeline
 from halftone.engine.service import DiffusersEngine
+from halftone.library.models import describe
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say while tiny models are made and run
 
@@ -41,7 +47,27 @@ def test_a_check_makes_few_frames(own: int | None, asked: int) -> None:
     ],
 )
 def test_a_processor_checks_small_frames(own: tuple[int, int], scale: int, size: tuple[int, int]) -> None:
-    assert small_size(own, scale) == size
+    assert small_size(own, scale, 2048) == size
+
+
+@pytest.mark.parametrize(
+    ("own", "scale", "size"),
+    [((1024, 1024), 8, (1024, 1024)), ((512, 512), 8, (512, 512)), ((512, 512), 2, (256, 256)), ((4096, 4096), 32, (4096, 4096))],
+)
+def test_pictures_stay_as_large_as_published_models_make_them(own: tuple[int, int], scale: int, size: tuple[int, int]) -> None:
+    assert small_size(own, scale, 128 * 128) == size
+
+
+def test_a_model_that_names_no_size_is_checked_in_one_that_a_processor_can_do(models: dict[str, Path], tmp_path: Path) -> None:
+    model = tmp_path / "sd15"
+    shutil.copytree(models["sd15"], model)
+    config = model / "unet" / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "sample_size": None}))
+    loaded = load_pipeline(describe(str(model)), torch.device("cpu"))
+    ((asked, _seed),) = pictures_to_check(loaded, CheckInputs(), "quick")
+    assert (asked.width, asked.height) == (256, 256)  # its decoder makes 2 pixels of a cell; 512 would be 65 536 cells
+    ((given, _seed),) = pictures_to_check(loaded, CheckInputs(width=512, height=512), "quick")
+    assert (given.width, given.height) == (512, 512)
 
 
 @pytest.mark.parametrize(("name", "ran"), [("svd", (64, 64, 3)), ("animatediff", (16, 16, 9)), ("cogvideox", (32, 32, 9))])

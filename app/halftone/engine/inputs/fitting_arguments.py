@@ -14,10 +14,10 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.request import CheckInputs
 from halftone.engine.inputs.resolve import size_multiple
 from halftone.engine.inputs.wanted import Inputs
+from halftone.library.resolution_bins import BINNING
 
 Changes = dict[str, Any]
 """Arguments of a pipeline; nothing of what was given is among them."""
-BINNING: Final = "use_resolution_binning"
 """What makes a pipeline round a size to one of a table, which it looks for by its denoiser's size."""
 LENGTH: Final = "max_sequence_length"
 _MULTIPLES: Final = (16, 32, 64, 128)

@@ -12,7 +12,7 @@ import msgspec
 from halftone.contract.request import CheckInputs
 from halftone.contract.words import Depth
 from halftone.engine.inputs import made_up
-from halftone.engine.inputs.check_videos import short_video
+from halftone.engine.inputs.check_sizes import quickly_made
 from halftone.engine.inputs.fitting_arguments import with_usable_size
 from halftone.engine.inputs.resolve import size_multiple, task_pipeline
 from halftone.engine.inputs.video_inputs import known_frames
@@ -77,7 +77,7 @@ def pictures_to_check(loaded: Loaded, inputs: CheckInputs, depth: Depth) -> list
     if depth == "quick":
         steps = _quick_steps(first.start.strength, inputs.steps, fewest_steps(loaded.native_scheduler))
         quick = replace(first, steps=sound_steps(loaded.native_scheduler, steps) or steps)
-        return [(_with_pictures(short_video(loaded, quick), loaded), inputs.seed)]
+        return [(_with_pictures(quickly_made(loaded, quick, inputs), loaded), inputs.seed)]
     prompts = [inputs.prompt] if inputs.prompt else [*own, *PROMPTS][: len(PROMPTS)]
     return [
         (_with_pictures(_varied(replace(first, prompt=prompt), inputs, loaded, index), loaded), inputs.seed + index)

@@ -1,4 +1,4 @@
-"""The length and size of the video that a quick check makes, where none was asked for."""
+"""The size and length of what a quick check makes, where none was asked for."""
 
 import inspect
 import math
@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from halftone.contract.facts import ModelFacts
+from halftone.contract.request import CheckInputs
 from halftone.engine.inputs.made_up import FRAMES, Size
 from halftone.engine.inputs.resolve import task_pipeline
 from halftone.engine.inputs.video_inputs import known_frames, length_name
@@ -13,29 +14,36 @@ from halftone.engine.inputs.wanted import Inputs
 from halftone.engine.loading.load import Loaded
 from halftone.health.memory import decoder_scale
 from halftone.library.networks import known_networks
+from halftone.library.resolution_bins import BINNING
 from halftone.library.videos import makes_videos
 
-_CELLS: Final = 2048
+_FRAME_CELLS: Final = 2048
 """Latent cells of a frame that a processor computes in seconds: most models have so many in 256 × 448 pixels."""
+_PICTURE_CELLS: Final = 128 * 128
+"""Latent cells of a picture: published models have no more where they are at home."""
 _EDGE: Final = 64
 """Pixels; every model takes its multiples."""
 
 
-def short_video(loaded: Loaded, inputs: Inputs) -> Inputs:
+def quickly_made(loaded: Loaded, inputs: Inputs, given: CheckInputs) -> Inputs:
     """Ask for few frames, and on a processor for small ones. Every layer runs for them as it does for a long video.
 
-    A picture stays in the size that its model is made for.
+    A picture stays in the size that its model is made for, unless that has more latent cells than any published model's. given:
+    by the user, which stays.
     """
     accepted = inspect.signature(task_pipeline(loaded, inputs).__call__).parameters
-    if not makes_videos(loaded.facts):
-        return inputs
-    if inputs.num_frames is None and length_name(accepted) in accepted:
+    video = makes_videos(loaded.facts)
+    if video and inputs.num_frames is None and length_name(accepted) in accepted:
         inputs = replace(inputs, num_frames=few_frames(known_frames(loaded.pipe)))
-    if loaded.device.type != "cpu" or inputs.width or inputs.height or "width" not in accepted:
+    if loaded.device.type != "cpu" or given.width or given.height or "width" not in accepted or inputs.image is not None:
         return inputs
     scale = decoder_scale(known_networks(loaded.facts, loaded.extras))
-    width, height = small_size(_own_size(loaded.pipe, scale, loaded.facts), scale)
-    return replace(inputs, width=width, height=height)
+    own = (inputs.width, inputs.height) if inputs.width and inputs.height else _own_size(loaded.pipe, scale, loaded.facts)
+    small = small_size(own, scale, _FRAME_CELLS if video else _PICTURE_CELLS)
+    if small == own:
+        return inputs
+    binned = {BINNING: False} if BINNING in accepted else {}
+    return replace(inputs, width=small[0], height=small[1], options={**inputs.options, **binned})
 
 
 def few_frames(own: int | None) -> int:
@@ -43,11 +51,9 @@ def few_frames(own: int | None) -> int:
     return min(own or FRAMES, FRAMES)
 
 
-def small_size(own: Size, scale: int) -> Size:
-    """A size of nearly the same shape with no more than the latent cells of a check on a processor. scale: pixels of a cell's
-    edge.
-    """
-    share = math.sqrt(_CELLS * scale * scale / (own[0] * own[1]))
+def small_size(own: Size, scale: int, cells: int) -> Size:
+    """Give a size of nearly the same shape with no more than so many latent cells. scale: pixels of a cell's edge."""
+    share = math.sqrt(cells * scale * scale / (own[0] * own[1]))
     return own if share >= 1 else (_down(own[0] * share), _down(own[1] * share))
 
 
