@@ -100,7 +100,7 @@ def test_three_bad_steps_in_a_row_end_the_training_with_sound_weights() -> None:
     assert torch.equal(network.weight, before)
 
 
-@pytest.mark.logs(r"step 1: What was read for this step held a bad number \(input 1\). The step was left out")
+@pytest.mark.logs(r"step 1, batch 1: What was read for this step held a bad number \(input 1\). The step was left out")
 def test_a_finding_stands_in_the_log_and_is_told() -> None:
     network = nn.Linear(4, 1)
     told: list[str] = []
@@ -282,7 +282,7 @@ def overflowing() -> tuple[nn.Linear, torch.optim.AdamW]:
     return network, torch.optim.AdamW(network.parameters())
 
 
-@pytest.mark.logs("this will go wrong", "this may go wrong", "step 1: ")
+@pytest.mark.logs("this will go wrong", "this may go wrong", "step 1, batch 1: ")
 def test_a_script_is_told_in_sentences_with_the_exact_name(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("WARNING", "halftone.training.guard.core")
     network, optimizer = overflowing()
@@ -293,7 +293,7 @@ def test_a_script_is_told_in_sentences_with_the_exact_name(caplog: pytest.LogCap
     assert "LoRA" not in caplog.text
     caplog.clear()
     guard.step(lambda: network(torch.full((2, 4), 6e4, dtype=torch.float16)).float().pow(2).mean() * 1e30, items=["a.png"])
-    (said,) = [record.getMessage() for record in caplog.records if record.getMessage().startswith("step 1: ")]
+    (said,) = [record.getMessage() for record in caplog.records if record.getMessage().startswith("step 1, batch 1: ")]
     assert said.endswith("It was fed with a.png. The step was left out before it touched the weights.")
     assert "LoRA" not in said
 
