@@ -403,7 +403,7 @@ def test_a_loss_scale_is_called_needless_only_after_a_pass_without_half_precisio
         assert ("loss-scale-useless" in {omen.code for omen in guard.omens}) is not half
 
 
-@pytest.mark.logs("step 1: layer reached")
+@pytest.mark.logs("step 1, batch 1: layer reached")
 def test_an_exact_name_is_told_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("WARNING", "halftone.training.guard.core")
     network = nn.Sequential()
@@ -411,7 +411,7 @@ def test_an_exact_name_is_told_as_it_is(caplog: pytest.LogCaptureFixture) -> Non
     guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.1), on_bad="skip", forecast="off")
     torch.nn.init.constant_(network[0].weight, 2.0)  # type: ignore[arg-type]
     guard.step(lambda: network(torch.full((1, 1), 6e4, dtype=torch.float16)).float().mean())
-    assert [message for message in caplog.messages if message.startswith("step 1: layer reached")]
+    assert [message for message in caplog.messages if message.startswith("step 1, batch 1: layer reached")]
 
 
 @pytest.mark.parametrize(("dtype", "copied"), [(torch.float32, False), (torch.bfloat16, False), (torch.float16, True)])
