@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from halftone.cli.console import HarmlessConsole
-from halftone.health.doctor.found import Diagnosis, First, Sign, SignCode, Suspect
+from halftone.health.doctor.found import LOOK, Diagnosis, First, Sign, SignCode, Suspect
 from halftone.health.doctor.words import NOTES, advice_words, cause_words, sign_words, trouble_words, value_words, where_words
 from halftone.health.words import number
 from halftone.library.run_logs.folder import Run
@@ -35,7 +35,11 @@ def show_diagnosis(read: Run, found: Diagnosis, *, console: Console | None = Non
     if found.verdict == "sound":
         told = any(track.quantity != "rate" for track in read.tracks)
         line = f"The run is sound{_span(found)}." if told else "No checkpoint holds a bad number; no log of the losses was found."
-        _put(out, f"✓ {line}", 0, "bold green", hanging=2)
+        if any(sign.code in LOOK for sign in found.signs):
+            _put(out, f"! No number is NaN or infinite{_span(found)}, but this is worth a look:", 0, "bold yellow", hanging=2)
+            _evidence(out, (sign for sign in found.signs if sign.code in LOOK), "·")
+        else:
+            _put(out, f"✓ {line}", 0, "bold green", hanging=2)
         if found.last_loss is not None:
             _put(out, f"Every loss that was read is finite; the last one is {found.last_loss:.4g}.", 2)
     for trouble in found.troubles:
@@ -69,6 +73,7 @@ def _show_causes(out: Console, read: Run, found: Diagnosis) -> None:
     if found.first is not None and not found.suspects:
         out.print()
         _put(out, _no_cause(read), 2)
+    told |= LOOK
     aside = [sign for sign in found.signs if sign.code not in told and (sign.code in _ASIDE or not found.suspects)]
     if aside:
         out.print()

@@ -141,7 +141,7 @@ class Caught(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     did: Deed
     kind: str = ""
-    """Class of the module, or of the optimizer."""
+    """Class of the module, or of the optimizer; "softmax" where one after the last layer gave a row of NaN."""
     dtype: DType | None = None
     peak: float | None = None
     limit: float | None = None
@@ -158,6 +158,8 @@ class Caught(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """More modules or parameters that were bad at the same time, in running order."""
     in_a_row: int = 0
     """Bad steps in a row that were left out, this one included."""
+    batch: int = 0
+    """Which call of the guard's `step` it was, from 1, where that was left out: the number of the step stays the same then."""
 
 
 class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -39,7 +39,7 @@ _WHY: Final[dict[Cause, Words]] = {
     "activation-overflow": Words("{0} reached {1}, above the {2} limit of {3}."),
     "activation-nonfinite": Words("{0} made a number that no type can hold, such as 0 divided by 0."),
     "loss-overflow": Words("The loss reached {1}, above the {2} limit of {3}."),
-    "loss-nonfinite": Words("The loss was a bad number, though all that it was made of was sound."),
+    "loss-nonfinite": Words("The loss became NaN or infinite after the last layer, in what it is computed from."),
     "gradient-overflow": Words("The gradient of {0} reached {1}, above the {2} limit of {3}."),
     "gradient-nonfinite": Words("The gradient of {0} was a bad number, though all before it was sound."),
     "loss-scale": Words("The loss scale was too large: only through it the gradient of {0} passed the {2} limit of {3}."),
@@ -57,6 +57,9 @@ _WHY: Final[dict[Cause, Words]] = {
     "buffer-nonfinite": Words("{0} became NaN or infinite, though loss and gradients did not."),
 }
 _IMPOSSIBLE_RATE: Final = Words("The learning rate was {5}, and no step can be made with it.")
+_EMPTY_ROW: Final = Words(
+    "The loss became NaN after the last layer: a softmax gave a row of NaN, as it does where a row is all −inf."
+)
 _RESTORED: Final[dict[Cause, Words]] = {
     "gradient-outside": Words("The gathered gradients were thrown away, and training goes on."),
     "buffer-nonfinite": Words("It was put back to its last good value, and training goes on."),
@@ -136,8 +139,10 @@ def why_words(caught: Caught) -> tuple[Words, ...]:
     said = _WHY[caught.cause] if measured else _WHY_UNMEASURED.get(caught.cause, _WHY[caught.cause])
     if caught.cause == "learning-rate" and caught.now:
         said = _IMPOSSIBLE_RATE
+    if caught.cause == "loss-nonfinite" and caught.kind == "softmax":
+        said = _EMPTY_ROW
     values = (
-        place_words(caught.name),
+        place_words(caught.name, begins=said.template.startswith("{0}")),
         number(caught.peak or 0.0),
         DTYPE_NAMES[caught.dtype] if caught.dtype else Words("its type"),
         number(caught.limit or 0.0),
@@ -157,9 +162,13 @@ def _pictures(items: Sequence[str]) -> tuple[Words, ...]:
     return (Words("The step was made from the pictures {0}.", (", ".join(items),)),)
 
 
-def place_words(name: str) -> Words:
-    """A module or parameter in plain words; what no model of diffusers or transformers has is told as it stands."""
+def place_words(name: str, *, begins: bool = False) -> Words:
+    """A module or parameter in plain words; what no model of diffusers or transformers has is told as it stands, and a name that
+    is only numbers as that of a layer. begins: a sentence begins with it.
+    """
     parts = name.removeprefix("base_model.model.").split(".")
+    if all(part.isdigit() for part in parts):
+        return Words('Layer "{0}"' if begins else 'layer "{0}"', (name,))
     head = parts[0]
     if head == "transformer" and _DENOISER_PARTS.isdisjoint(parts[1:2]):
         return Words("{0}", (name,))  # language models call their trunk so, too

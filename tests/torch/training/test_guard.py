@@ -100,7 +100,7 @@ def test_three_bad_steps_in_a_row_end_the_training_with_sound_weights() -> None:
     assert torch.equal(network.weight, before)
 
 
-@pytest.mark.logs(r"step 1: What was read for this step held a bad number \(input 1\). The step was left out")
+@pytest.mark.logs(r"step 1, batch 1: What was read for this step held a bad number \(input 1\). The step was left out")
 def test_a_finding_stands_in_the_log_and_is_told() -> None:
     network = nn.Linear(4, 1)
     told: list[str] = []
@@ -282,7 +282,7 @@ def overflowing() -> tuple[nn.Linear, torch.optim.AdamW]:
     return network, torch.optim.AdamW(network.parameters())
 
 
-@pytest.mark.logs("this will go wrong", "this may go wrong", "step 1: ")
+@pytest.mark.logs("this will go wrong", "this may go wrong", "step 1, batch 1: ")
 def test_a_script_is_told_in_sentences_with_the_exact_name(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("WARNING", "halftone.training.guard.core")
     network, optimizer = overflowing()
@@ -293,7 +293,7 @@ def test_a_script_is_told_in_sentences_with_the_exact_name(caplog: pytest.LogCap
     assert "LoRA" not in caplog.text
     caplog.clear()
     guard.step(lambda: network(torch.full((2, 4), 6e4, dtype=torch.float16)).float().pow(2).mean() * 1e30, items=["a.png"])
-    (said,) = [record.getMessage() for record in caplog.records if record.getMessage().startswith("step 1: ")]
+    (said,) = [record.getMessage() for record in caplog.records if record.getMessage().startswith("step 1, batch 1: ")]
     assert said.endswith("It was fed with a.png. The step was left out before it touched the weights.")
     assert "LoRA" not in said
 
@@ -403,7 +403,7 @@ def test_a_loss_scale_is_called_needless_only_after_a_pass_without_half_precisio
         assert ("loss-scale-useless" in {omen.code for omen in guard.omens}) is not half
 
 
-@pytest.mark.logs("step 1: layer reached")
+@pytest.mark.logs("step 1, batch 1: layer reached")
 def test_an_exact_name_is_told_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("WARNING", "halftone.training.guard.core")
     network = nn.Sequential()
@@ -411,7 +411,7 @@ def test_an_exact_name_is_told_as_it_is(caplog: pytest.LogCaptureFixture) -> Non
     guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.1), on_bad="skip", forecast="off")
     torch.nn.init.constant_(network[0].weight, 2.0)  # type: ignore[arg-type]
     guard.step(lambda: network(torch.full((1, 1), 6e4, dtype=torch.float16)).float().mean())
-    assert [message for message in caplog.messages if message.startswith("step 1: layer reached")]
+    assert [message for message in caplog.messages if message.startswith("step 1, batch 1: layer reached")]
 
 
 @pytest.mark.parametrize(("dtype", "copied"), [(torch.float32, False), (torch.bfloat16, False), (torch.float16, True)])

@@ -51,6 +51,17 @@ def test_a_page_of_a_sound_run(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert out.startswith("✓ The run is sound from step 1 to 40.")
 
 
+def test_a_page_of_a_run_that_is_worth_a_look(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "out.log").write_text("".join(f"step {at} loss: 0.0\n" for at in range(1, 101)))
+    code, out, _ = told(capsys, str(tmp_path))
+    said = " ".join(out.split())
+    assert code == 0
+    assert said.startswith(
+        "! No number is NaN or infinite from step 1 to 100, but this is worth a look: · The loss is exactly 0 in"
+    )
+    assert "sound" not in said
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_a_page_goes_into_a_file_of_few_signs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
     diffusers(tmp_path / "out.log", [*steady(40), BAD], head=FP16)

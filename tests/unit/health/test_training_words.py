@@ -88,11 +88,19 @@ def test_what_helps_is_silent_where_nothing_does() -> None:
         ("transformer.x_embedder.weight", "Denoiser (transformer), patch embedding, weight"),
         ("decoder.up_blocks.0.resnets.0", "decoder.up_blocks.0.resnets.0"),
         ("head", "head"),
+        ("0", 'layer "0"'),
+        ("0.2", 'layer "0.2"'),
+        ("0.weight", "0.weight"),
         ("", "A part of the model"),
     ],
 )
 def test_places(name: str, said: str) -> None:
     assert words.place_words(name).text() == said
+
+
+def test_a_sentence_that_begins_with_a_layer_called_by_a_number() -> None:
+    why = words.why_words(msgspec.structs.replace(CAUGHT, name="0"))[0].text()
+    assert why.startswith('Layer "0" reached ')
 
 
 @pytest.mark.parametrize(("count", "said"), [(0, None), (1, "the picture a0"), (3, "a0, a1, a2"), (4, "4 pictures")])

@@ -91,6 +91,7 @@ _CASES: Final[dict[Suspicion, _Case]] = {
             "rate-low": 1,
             "first-step": 1,
             "scale-floor": 1,
+            "scale-gone": 1,
             "recovers": 1,
             "weights-half-bad": -1,
             "loss-rising": -3,
@@ -134,8 +135,8 @@ _CASES: Final[dict[Suspicion, _Case]] = {
         "bfloat16",
     ),
     "loss-scale": _case(
-        ("scale-floor", "scale-falling", "steps-skipped"),
-        {"scale-floor": 6, "scale-falling": 3, "steps-skipped": 2, "half": 1},
+        ("scale-floor", "scale-gone", "scale-falling", "steps-skipped"),
+        {"scale-floor": 6, "scale-gone": 6, "scale-falling": 3, "steps-skipped": 2, "half": 1},
         "bfloat16",
         "clip-1",
         "lower-rate",

@@ -11,7 +11,17 @@ Verdict = Literal["sound", "trouble", "silent"]
 """silent: nothing that was read tells how the run went."""
 
 TroubleCode = Literal[
-    "nonfinite", "weights", "latents", "scale-floor", "diverged", "nothing-learnt", "rate-zero", "validation", "stopped"
+    "nonfinite",
+    "weights",
+    "latents",
+    "scale-floor",
+    "scale-gone",
+    "diverged",
+    "jumped",
+    "nothing-learnt",
+    "rate-zero",
+    "validation",
+    "stopped",
 ]
 
 SignCode = Literal[
@@ -24,6 +34,9 @@ SignCode = Literal[
     "loss-rising",
     "loss-jump",
     "loss-hidden",
+    "loss-zero",
+    "level-jump",
+    "level-rise",
     "gradient-spike",
     "gradient-rising",
     "gradient-steady",
@@ -32,6 +45,7 @@ SignCode = Literal[
     "recovers",
     "scale-falling",
     "scale-floor",
+    "scale-gone",
     "scale-growing",
     "steps-skipped",
     "after-validation",
@@ -59,6 +73,9 @@ SignCode = Literal[
     "error",
 ]
 
+LOOK: Final[frozenset[SignCode]] = frozenset(("loss-zero", "level-jump", "level-rise"))
+"""Signs for which a run without trouble is worth a look."""
+
 Suspicion = Literal[
     "data-nonfinite",
     "weights-nonfinite",
@@ -80,24 +97,24 @@ Advice = Remedy | Literal["vae-float32", "validate-apart", "earlier-checkpoint",
 
 
 class Where(NamedTuple):
-    """A place in a log. line: 0 where the file has no lines; step: None where none is known."""
+    """A place in a log. line: 0 where the file has no lines; step: None where none is known; counted: the log names no steps, so
+    that its step is the count of its entries.
+    """
 
     file: str
     line: int = 0
     step: int | None = None
+    counted: bool = False
 
 
 class First(msgspec.Struct, frozen=True, kw_only=True):
-    """The first number that is not finite. tag: as the log names it; wall: seconds since 1970, None if not told; counted: the
-    log names no steps, so that its step is the count of the numbers.
-    """
+    """The first number that is not finite. tag: as the log names it; wall: seconds since 1970, None if not told."""
 
     quantity: Quantity
     tag: str
     value: float
     where: Where
     wall: float | None = None
-    counted: bool = False
 
 
 class Sign(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,11 +1,13 @@
 """From what was read of a run to a diagnosis. Pure."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 from typing import Final, Literal
 
-from halftone.health.doctor import looking
+import msgspec
+
+from halftone.health.doctor import levels, looking
 from halftone.health.doctor.causes import suspects
 from halftone.health.doctor.found import HALF_LEAST, Bad, Diagnosis, First, Sign, SignCode, Trouble, Where
 from halftone.health.doctor.setup import Setup, setup_of
@@ -25,7 +27,6 @@ _SEVERAL: Final = 3
 _FAR: Final = 100.0
 _LAST: Final = 400
 """Numbers at the end of a run in which an explosion without NaN is looked for."""
-_ENOUGH: Final = 50
 _SKIPPED: Final = 5
 _DEFAULT_EPSILON: Final = 1e-8
 """Of Adam and AdamW in PyTorch."""
@@ -38,7 +39,7 @@ def diagnose(run: Run) -> Diagnosis:
     setup = setup_of(run.settings)
     bad = looking.first_bad(run.tracks)
     troubles = tuple(_troubles(run, bad))
-    signs = tuple(_signs(run, bad, setup)) if troubles else tuple(_sound_signs(run))
+    signs = tuple(_counted(run, _signs(run, bad, setup) if troubles else _sound_signs(run)))
     return Diagnosis(
         verdict="trouble" if troubles else "sound" if _tells(run) else "silent",
         troubles=troubles,
@@ -51,7 +52,16 @@ def diagnose(run: Run) -> Diagnosis:
     )
 
 
-_NUMERIC: Final = frozenset(("nonfinite", "weights", "latents", "scale-floor", "diverged", "validation"))
+def _counted(run: Run, signs: Iterable[Sign]) -> Iterator[Sign]:
+    """Mark the signs of logs that name no steps: what programs said there stands at the count of an entry, too."""
+    named = {track.file for track in run.tracks if not track.counted}
+    files = {track.file for track in run.tracks} - named
+    for sign in signs:
+        counted = sign.where is not None and sign.where.file in files
+        yield msgspec.structs.replace(sign, where=sign.where._replace(counted=True)) if sign.where and counted else sign
+
+
+_NUMERIC: Final = frozenset(("nonfinite", "weights", "latents", "scale-floor", "scale-gone", "diverged", "jumped", "validation"))
 
 
 def _tells(run: Run) -> bool:
@@ -70,7 +80,6 @@ def _first(bad: Bad) -> First:
         value=point.value,
         where=looking.where(track, point),
         wall=wall,
-        counted=track.counted,
     )
 
 
@@ -81,7 +90,7 @@ def _of(run: Run, quantity: str) -> list[Track]:
 def _troubles(run: Run, bad: Bad | None) -> Iterator[Trouble]:
     """The gravest first."""
     if bad is not None:
-        yield Trouble(code="nonfinite", where=looking.where(bad.track, bad.point))
+        yield Trouble(code="nonfinite", where=looking.where(bad.track, bad.point), values=looking.back_to_good(bad))
     for one in run.checkpoints:
         if one.bad:
             yield Trouble(code="weights", where=Where(one.file, 0, one.step), values=(len(one.bad), one.bad[0].tensor))
@@ -98,12 +107,8 @@ def _troubles(run: Run, bad: Bad | None) -> Iterator[Trouble]:
 
 def _quiet_troubles(run: Run) -> Iterator[Trouble]:
     """What goes wrong with finite numbers."""
-    floor = next((one for one in run.happenings if one.kind == "scale-floor"), None)
-    low = next((sign for sign in looking.scale_signs(_of(run, "scale"), None) if sign.code == "scale-floor"), None)
-    if floor is not None:
-        yield Trouble(code="scale-floor", where=_place(floor))
-    elif low is not None:
-        yield Trouble(code="scale-floor", where=low.where)
+    if (lost := _lost_scale(run)) is not None:
+        yield lost
     for track in _of(run, "validation"):
         trained = max((loss for loss in _of(run, "loss") if loss.file == track.file), key=len, default=None)
         wrong = looking.failed_validation(track, trained)
@@ -111,12 +116,34 @@ def _quiet_troubles(run: Run) -> Iterator[Trouble]:
             yield Trouble(code="validation", where=looking.where(track, wrong), values=(track.tag,))
             break
     for track in _main_losses(run):
-        if (trouble := _flat(track) or _diverged(track) or _exploded(track)) is not None:
+        if (trouble := _flat(track) or _diverged(track) or _exploded(track) or _jumped(run, track)) is not None:
             yield trouble
             return
     rates = _of(run, "rate")
     if rates and all(len(track) >= _CONSTANT and not any(track.values) for track in rates):
         yield Trouble(code="rate-zero", where=looking.where(rates[0], rates[0][0]))
+
+
+def _lost_scale(run: Run) -> Trouble | None:
+    """A loss scale that fell to its floor, as the trainer says or as it stays there; or that fell to nothing without one."""
+    floor = next((one for one in run.happenings if one.kind == "scale-floor"), None)
+    if floor is not None:
+        return Trouble(code="scale-floor", where=_place(floor), values=_overflows(run, floor.file))
+    for sign in looking.scale_signs(_of(run, "scale"), None):
+        if sign.where is not None and (sign.code == "scale-floor" or sign.code == "scale-gone"):
+            counts = _overflows(run, sign.where.file)
+            return Trouble(code=sign.code, where=sign.where, values=counts or (() if sign.code == "scale-floor" else sign.values))
+    return None
+
+
+def _overflows(run: Run, file: str) -> tuple[int | str, ...]:
+    """(steps left out, steps, the first left out, "every" from there on or "some"); () where a log does not tell them."""
+    skipped = {one.step for one in run.happenings if one.kind == "skipped-step" and one.file == file and one.step is not None}
+    steps = {step for track in _of(run, "loss") if track.file == file for step in track.steps}
+    if not skipped or not skipped <= steps:
+        return ()
+    first = min(skipped)
+    return len(skipped), len(steps), first, "every" if all(step in skipped for step in steps if step >= first) else "some"
 
 
 _MAIN: Final = frozenset(("loss", "train_loss", "avr_loss", "step_loss", "total_loss", "average", "current"))
@@ -142,15 +169,16 @@ def _flat(track: Track) -> Trouble | None:
 
 def _diverged(track: Track) -> Trouble | None:
     """A loss that ends far above its lowest level and above its beginning. Medians, so that single steps do not count."""
-    if len(track) < _ENOUGH or track.by_epoch:
+    if len(track) < levels.ENOUGH or track.by_epoch:
         return None
     size = max(5, len(track) // 10)
-    levels = [median(track.values[at : at + size]) for at in range(0, len(track) - size + 1, size)]
+    medians = [median(track.values[at : at + size]) for at in range(0, len(track) - size + 1, size)]
     last = median(track.values[-size:])
-    lowest = min(levels)
-    if lowest <= 0 or last < _DIVERGED * lowest or last < _ABOVE_START * levels[0]:
+    lowest = min(medians)
+    if lowest <= 0 or last < _DIVERGED * lowest or last < _ABOVE_START * medians[0]:
         return None
-    begun = next(index for index in range(len(track)) if track.values[index] >= last / 2 and index >= levels.index(lowest) * size)
+    since = medians.index(lowest) * size
+    begun = next(index for index in range(since, len(track)) if track.values[index] >= last / 2)
     return Trouble(code="diverged", where=looking.where(track, track[begun]), values=(lowest, last))
 
 
@@ -166,6 +194,16 @@ def _exploded(track: Track) -> Trouble | None:
     if known < _BEFORE or not several or last < _DIVERGED * before or last < _FAR * usual:
         return None
     return Trouble(code="diverged", where=looking.where(track, begun), values=(usual, last))
+
+
+def _jumped(run: Run, track: Track) -> Trouble | None:
+    """A lasting jump of the loss at which the gradient norm leapt: a step that was too large threw the training off."""
+    jump = None if track.by_epoch or len(track) < levels.ENOUGH else levels.jump_of(track)
+    leap = None if jump is None else levels.leap_of(looking.mates(run, track, "gradient"), jump)
+    if jump is None or leap is None:
+        return None
+    values = (jump.before, jump.after, jump.point.step, leap.value, leap.step)
+    return Trouble(code="jumped", where=looking.where(track, jump.point), values=values)
 
 
 def _stopped(run: Run) -> Happening | None:
@@ -188,12 +226,16 @@ def _place(one: Happening) -> Where:
 
 def _sound_signs(run: Run) -> Iterator[Sign]:
     """What is worth a word in a sound run."""
+    for track in _main_losses(run):
+        yield from levels.level_signs(track)
     yield from looking.skipped_norms(_of(run, "gradient"))
     yield from looking.scale_signs(_of(run, "scale"), None)
 
 
 def _signs(run: Run, bad: Bad | None, setup: Setup) -> Iterator[Sign]:
-    if bad is not None:
+    if bad is None:
+        yield from (_jump_sign(one) for one in _quiet_troubles(run) if one.code == "jumped")
+    else:
         loss = _loss_of(run, bad)
         yield from looking.loss_signs(loss, bad)
         hidden = tuple(_hidden(run, bad))
@@ -205,7 +247,7 @@ def _signs(run: Run, bad: Bad | None, setup: Setup) -> Iterator[Sign]:
         yield from looking.happening_signs(run.happenings, bad)
         if (again := looking.recovers(bad)) is not None:
             yield again
-        if bad.track.averaged and bad.track.quantity == "loss":
+        if bad.track.averaged and bad.track.quantity == "loss" and again is None:
             yield Sign(code="averaged", where=looking.where(bad.track, bad.point), values=(bad.track.tag,))
     scales = _of(run, "scale") if bad is None else looking.mates(run, bad.track, "scale")
     yield from looking.scale_signs(scales, bad)
@@ -213,6 +255,10 @@ def _signs(run: Run, bad: Bad | None, setup: Setup) -> Iterator[Sign]:
     yield from _setup_signs(run, bad, setup)
     resumed = any(one.kind == "resume" for one in run.happenings) or "resumed" in setup.places
     yield from weight_signs(run.checkpoints, bad, resumed=resumed)
+
+
+def _jump_sign(trouble: Trouble) -> Sign:
+    return Sign(code="loss-jump", where=trouble.where, values=trouble.values[:2])
 
 
 def _loss_of(run: Run, bad: Bad) -> Track:

@@ -38,7 +38,7 @@ _FLOOR: Final = 1.0
 
 
 def where(track: Track, point: Point) -> Where:
-    return Where(track.file, point.line, point.step)
+    return Where(track.file, point.line, point.step, track.counted)
 
 
 def first_bad(tracks: Iterable[Track]) -> Bad | None:
@@ -258,12 +258,19 @@ def scale_signs(tracks: Sequence[Track], bad: Bad | None) -> Iterator[Sign]:
         last = points[-1]
         peak = max(points[-_WINDOW:], key=lambda point: point.value)
         if last.value < peak.value and last.value <= _FLOOR and peak.value / max(last.value, 1e-300) >= 2**10:
-            yield Sign(code="scale-floor", where=where(track, last), values=(peak.value, peak.step, last.value, last.step))
+            told: SignCode = "scale-floor" if _stays(points) else "scale-gone"
+            yield Sign(code=told, where=where(track, last), values=(peak.value, peak.step, last.value, last.step))
         elif last.value > 0 and peak.value / last.value >= _FALLEN and peak.step < last.step:
             yield Sign(code="scale-falling", where=where(track, last), values=(peak.value, peak.step, last.value, last.step))
         elif last.value >= 2.0**32:
             yield Sign(code="scale-growing", where=where(track, last), values=(points[0].value, last.value))
         return
+
+
+def _stays(points: Sequence[Point]) -> bool:
+    """Whether the last numbers are the smallest again and again."""
+    least = min(point.value for point in points)
+    return len(points) > _LASTING and all(point.value == least for point in points[-_LASTING:])
 
 
 def happening_signs(happenings: Sequence[Happening], bad: Bad) -> Iterator[Sign]:
@@ -328,15 +335,30 @@ def skipped_norms(tracks: Iterable[Track]) -> Iterator[Sign]:
             yield Sign(code="gradient-skips", where=where(track, track[index]), values=(count, len(track)))
 
 
+def stretch_end(bad: Bad) -> int:
+    """The index after the last number of the bad one's stretch: there the track ends, or the run was begun again."""
+    track = bad.track
+    return next((at for at in range(bad.place + 1, len(track)) if begins_anew(track, at)), len(track))
+
+
+def back_to_good(bad: Bad) -> tuple[int | str, ...]:
+    """How long a number was bad: () from its place to the end; else (bad ones, "in a row" or "apart", step of the last), and the
+    step from which it is finite again, where it is.
+    """
+    track = bad.track
+    rows = [at for at in range(bad.place, stretch_end(bad)) if not math.isfinite(track.values[at])]
+    last = rows[-1]
+    unbroken = last - bad.place + 1 == len(rows)
+    ends = last + 1 == stretch_end(bad)
+    if unbroken and ends:
+        return ()
+    told = (len(rows), "in a row" if unbroken else "apart", track.steps[last])
+    return told if ends else (*told, track.steps[last + 1])
+
+
 def recovers(bad: Bad) -> Sign | None:
     """Whether finite numbers follow in the same stretch, so that the weights stayed sound."""
     track = bad.track
-    if track.averaged:
-        return None
-    good, count = 0, 0
-    for index in range(bad.place, len(track)):
-        if index > bad.place and begins_anew(track, index):
-            break
-        finite = math.isfinite(track.values[index])
-        good, count = good + finite, count + (not finite)
+    finite = [math.isfinite(value) for value in track.values[bad.place : stretch_end(bad)]]
+    good, count = finite.count(True), finite.count(False)
     return Sign(code="recovers", where=where(track, bad.point), values=(count, good)) if good >= _LASTING else None

@@ -20,15 +20,23 @@ TROUBLES: Final[dict[TroubleCode, str]] = {
     "nonfinite": "{0} is not finite from step {1} on.",
     "weights": "The checkpoint holds numbers that are not finite, in {0} tensors, the first of them {1}.",
     "latents": "Pictures became latents that are not numbers: “{1}”, said {0} times.",
-    "scale-floor": "The loss scale fell to its floor: every step overflowed.",
+    "scale-floor": "The loss scale fell to its floor.",
+    "scale-gone": "The loss scale fell from {0} in step {1} to {2} in step {3}.",
     "diverged": "The loss was down to {0} and ended at {1}: the training came apart, with finite numbers.",
+    "jumped": (
+        "The loss leapt from around {0} to around {1} at step {2} and stayed there; the gradient norm leapt to {3} in step {4}."
+    ),
     "nothing-learnt": "The loss is {0} from the first step to the last, in all of {1} numbers: nothing was learnt.",
     "rate-zero": "The learning rate is 0 in every step: nothing was learnt.",
     "validation": "The validation loss {0} is not finite, while the training's own numbers are.",
     "stopped": "The run ended with an error: “{0}”.",
 }
 
-_COUNTED: Final = "{0} is not finite from the number {1} of its kind on; the log names no steps."
+_ONCE: Final = "{0} is not finite at step {1} only"
+_A_WHILE: Final = "{0} is not finite from step {1} to {4}"
+_APART: Final = "{0} is not finite at {2} steps, the first of them {1}"
+_EVERY: Final = "From step {2} on every step overflowed: {0} of {1}."
+_SOME: Final = "{0} of {1} steps overflowed, the first of them step {2}."
 _SINGLE: Final[dict[TroubleCode, str]] = {
     "weights": "The checkpoint holds numbers that are not finite, in the tensor {1}.",
     "latents": "A picture became latents that are not numbers: “{1}”.",
@@ -44,14 +52,18 @@ SIGNS: Final[dict[SignCode, str]] = {
     "loss-rising": "The loss had been rising: from {0} to {1} in step {2}.",
     "loss-jump": "The loss had jumped: from around {0} to {1}.",
     "loss-hidden": "The loss is told as exactly 0 from there on ({0} times): transformers' Trainer writes that for a bad one.",
+    "loss-zero": "The loss is exactly 0 from step {1} to the end, in {0} numbers; it was around {2} before.",
+    "level-jump": "The loss rose from around {0} to around {1} at step {2} and stayed there.",
+    "level-rise": "The loss rose step by step: from around {0} to around {1} at the end.",
     "gradient-spike": "The gradient norm had leapt to {0} in step {1}; {2} was usual.",
     "gradient-rising": "The gradient norm had been rising: from {0} to {1} in step {2}.",
     "gradient-steady": "The gradient norm was as usual to the end: {1}, around {0} before.",
     "gradient-first": "The gradient norm was bad first, in step {0}, while the loss was still finite: it arose on the way back.",
     "gradient-skips": "Gradient norms that are not finite: {0} of {1}; a loss scale leaves such steps out.",
-    "recovers": "Finite numbers follow: {0} bad ones, {1} good ones after the first of them.",
+    "recovers": "{1} finite numbers follow the first that is not finite; not finite in all: {0}.",
     "scale-falling": "The loss scale had fallen from {0} in step {1} to {2} in step {3}.",
     "scale-floor": "The loss scale reached its floor.",
+    "scale-gone": "The loss scale had fallen to almost nothing: from {0} in step {1} to {2} in step {3}.",
     "scale-growing": "The loss scale grew from {0} to {1} and found no limit: the gradients are tiny, or nothing.",
     "steps-skipped": "{0} steps were skipped because a gradient overflowed, the first of them after step {1}.",
     "after-validation": "A validation ran right before, for the first time: “{0}”.",
@@ -80,6 +92,7 @@ SIGNS: Final[dict[SignCode, str]] = {
 }
 _EXPLODED_AT_ONCE: Final = "The loss exploded: around {0} before, it was {2} in step {1}."
 _SCALE_FLOOR: Final = "The loss scale had fallen to its floor: from {0} in step {1} to {2} in step {3}."
+_ALL_ZERO: Final = "The loss is exactly 0 in all of {0} numbers."
 _SKIPPED_EARLY: Final = "{0} steps were skipped because a gradient overflowed, the first of them before the first logged step."
 _DEFAULT_EPSILON: Final = (
     "The optimizer's epsilon is not told; the usual {0} is 0 in FP16, so that its update may be 0 divided by 0."
@@ -132,12 +145,37 @@ NOTES: Final[dict[NoteCode, str]] = {
 
 def trouble_words(trouble: Trouble, first: First | None) -> Words:
     if trouble.code == "nonfinite" and first is not None:
-        template = _COUNTED if first.counted else TROUBLES["nonfinite"]
-        return Words(template, (Words(QUANTITIES[first.quantity]), first.where.step or 0))
+        return Words(_how_long(trouble, first), (Words(QUANTITIES[first.quantity]), first.where.step or 0, *trouble.values))
     template = TROUBLES[trouble.code]
+    if trouble.code in ("scale-floor", "scale-gone") and trouble.values[3:] in (("every",), ("some",)):
+        counts = _EVERY if trouble.values[3] == "every" else _SOME
+        template = f"{template} {counts}" if trouble.code == "scale-floor" else counts
+    template = _entries(template, trouble.where)
     if trouble.values and trouble.values[0] == 1:
         template = _SINGLE.get(trouble.code, template)
     return Words(template, tuple(map(_told, trouble.values)))
+
+
+def _how_long(trouble: Trouble, first: First) -> str:
+    """The template for a number that is not finite, by how long it was not."""
+    if not trouble.values:
+        template = TROUBLES["nonfinite"]
+    else:
+        count, how, *again = trouble.values[0], trouble.values[1], *trouble.values[3:]
+        template = _APART if how == "apart" else _ONCE if count == 1 else _A_WHILE
+        template += "; it is finite again from step {5} on." if again else "."
+    return (
+        _entries(template, first.where)
+        if not first.where.counted
+        else f"{_entries(template, first.where)[:-1]}; the log names no steps."
+    )
+
+
+def _entries(template: str, where: Where | None) -> str:
+    """The template for a log that names no steps: what it counts are entries."""
+    if where is None or not where.counted:
+        return template
+    return template.replace("step {", "entry {").replace("steps, the first of them {", "entries, the first of them {")
 
 
 def cause_words(suspect: Suspect) -> str:
@@ -156,7 +194,9 @@ def sign_words(sign: Sign) -> Words:
         template = _DEFAULT_EPSILON
     if sign.code == "steps-skipped" and len(sign.values) == 1:
         template = _SKIPPED_EARLY
-    return Words(template, tuple(map(_told, sign.values)))
+    if sign.code == "loss-zero" and len(sign.values) == 1:
+        template = _ALL_ZERO
+    return Words(_entries(template, sign.where), tuple(map(_told, sign.values)))
 
 
 def _told(value: float | int | str) -> str:
@@ -183,7 +223,8 @@ def where_words(where: Where | None) -> str:
         return ""
     if where.line:
         return f"{where.file}, line {where.line}"
-    return where.file if where.step is None else f"{where.file}, step {where.step}"
+    kind = "entry" if where.counted else "step"
+    return where.file if where.step is None else f"{where.file}, {kind} {where.step}"
 
 
 def value_words(value: float) -> str:

@@ -18,7 +18,7 @@ from halftone.training.guard.networks import Networks
 from halftone.training.guard.problem import Problem
 from halftone.training.guard.replay import Calls, Origin
 from halftone.training.guard.state import GoodState
-from halftone.training.guard.targets import any_bad, targets_of
+from halftone.training.guard.targets import Behind, any_bad, any_row_nan, behind
 from halftone.training.guard.update import SAFE_GRADIENT
 from halftone.training.guard.updates import Ahead, Updates
 
@@ -122,7 +122,7 @@ class Attempts:
 
     def _made(self, loss: torch.Tensor) -> Attempt:
         self._accumulation.begin()
-        targets = targets_of(loss)
+        lies_behind = behind(loss)
         gathered = self.gradients.take()
         foreign = self.gradients.foreign(gathered)
         try:
@@ -131,7 +131,7 @@ class Attempts:
             self.gradients.give_back(gathered, add=False)
             if not isinstance(error, Exception):
                 raise
-            problem = self._forward_problem(loss, seen := self._read(loss), targets)
+            problem = self._forward_problem(loss, seen := self._read(loss), lies_behind)
             if problem is None:
                 raise  # bad numbers were not why
             return self._thrown_away(seen, problem)
@@ -144,7 +144,7 @@ class Attempts:
         if ahead is not None and not seen.sound:
             self.updates.take_back(seen.norm)
             ahead = None
-        problem = self._forward_problem(loss, seen, targets) or self._backward_problem(seen)
+        problem = self._forward_problem(loss, seen, lies_behind) or self._backward_problem(seen)
         if problem is not None and ready:
             self.updates.forget()
         if foreign and not math.isfinite(seen.foreign):
@@ -290,7 +290,7 @@ class Attempts:
 
     # -- looks -----------------------------------------------------------------------------------------------------------------
 
-    def _forward_problem(self, loss: torch.Tensor, seen: Seen, targets: Sequence[torch.Tensor]) -> Problem | None:
+    def _forward_problem(self, loss: torch.Tensor, seen: Seen, lies_behind: Behind) -> Problem | None:
         finite, layers = math.isfinite(seen.loss), seen.layers
         if finite and not layers:
             return None
@@ -310,14 +310,16 @@ class Attempts:
             return None
         if origin is not None and (origin.reaches or finite):
             return _problem_of(origin)
-        if any_bad(targets):
+        if any_bad(lies_behind.targets):
             return Problem("data-nonfinite", "loss", "target")
         if origin is not None and origin.cause != "data-nonfinite":
             return _problem_of(origin)
         if layers and not large:
             return Problem("activation-nonfinite", "activations", layers[0], further=tuple(layers[1:9]))
-        narrow = loss.element_size() < 4
-        return Problem("loss-overflow" if narrow else "loss-nonfinite", "loss", "loss", dtype=loss.dtype, peak=abs(seen.loss))
+        if loss.element_size() < 4:
+            return Problem("loss-overflow", "loss", "loss", dtype=loss.dtype, peak=abs(seen.loss))
+        kind = "softmax" if any_row_nan(lies_behind.rows) else ""
+        return Problem("loss-nonfinite", "loss", "loss", kind=kind, dtype=loss.dtype, peak=abs(seen.loss))
 
     def _meant(self, seen: Seen) -> bool:
         """Whether what layers make that is not finite does no harm: loss and gradients are finite, and no number was too large

@@ -11,7 +11,7 @@ import inspect
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast, get_args
 
@@ -142,8 +142,10 @@ class TrainingGuard:
         self._lost = 0
         """Losses that no step was made of, since the last good step."""
         self._step = 1
+        self._batch = 0
+        """Calls of `step` so far."""
         self.omens: tuple[Omen, ...] = ()
-        """What was known before the first step: of the settings at once, of gradients and data when they are there."""
+        """What is known to go wrong with what is in force: of the settings at once, of gradients and data when they are there."""
         if forecast != "off":
             self._foresee()
             self._attempts.before_first = self._foresee
@@ -173,6 +175,7 @@ class TrainingGuard:
         started = time.perf_counter()
         before = len(self.caught)
         self._step = self._good.steps + 1
+        self._batch += 1
         self._follow()
         for noticed in self._between.look(self._good, put_back=self._on_bad == "cure"):
             self._file(noticed, items)
@@ -200,8 +203,24 @@ class TrainingGuard:
 
     def apply(self, remedy: Remedy, *, steps: int = 1000) -> bool:
         """Put a remedy of the forecast in force. steps: of the training, for a schedule. False: it is the script's to apply
-        (other data, another type), or it is in force already.
+        (other data, another type), or it is in force already. Raises ValueError where no remedy is called so.
         """
+        if remedy not in get_args(Remedy):
+            raise ValueError(f"no remedy is called {remedy!r}; there are {', '.join(get_args(Remedy))}")
+        if not self._put_in_force(remedy, steps):
+            return False
+        if self._forecast != "off":
+            self.omens = tuple(sorted(self._omens_after(remedy), key=lambda omen: not omen.certain))
+        return True
+
+    def _omens_after(self, remedy: Remedy) -> Iterator[Omen]:
+        """What is known now that a remedy is in force. What only a step tells stays, where the remedy is for something else."""
+        now = self._foreseen()
+        places = {(omen.code, omen.name) for omen in now}
+        yield from (omen for omen in self.omens if (omen.code, omen.name) not in places and remedy not in omen.remedies)
+        yield from now
+
+    def _put_in_force(self, remedy: Remedy, steps: int) -> bool:
         match remedy:
             case "float32-states" | "float32-master":
                 return self._curing.take_masters(self._good)
@@ -247,9 +266,12 @@ class TrainingGuard:
         for noticed in self._between.passed(self._attempts.surroundings, self._step):
             self._file(noticed, items)
 
+    def _foreseen(self) -> tuple[Omen, ...]:
+        return tuple(omen for omen in self._attempts.forecast(self._networks) if omen.code not in self._known_by_use)
+
     def _foresee(self) -> None:
         known = {omen.code for omen in self.omens}
-        self.omens = tuple(omen for omen in self._attempts.forecast(self._networks) if omen.code not in self._known_by_use)
+        self.omens = self._foreseen()
         for omen in self.omens:
             if omen.code not in known:
                 log.warning("%s", foreseen(omen))
@@ -365,7 +387,7 @@ class TrainingGuard:
             return
         stops = self._on_bad == "stop" or self._is_hopeless
         caught = self._caught(problem, "stopped" if stops else "skipped", tries, spent)
-        caught = msgspec.structs.replace(caught, in_a_row=max(1, self._bad_in_a_row))
+        caught = msgspec.structs.replace(caught, in_a_row=max(1, self._bad_in_a_row), batch=self._batch)
         self._file(caught, items)
         if stops:
             self._lost = 0  # who goes on after it begins to count anew

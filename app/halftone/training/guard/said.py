@@ -35,7 +35,8 @@ def told(caught: Caught) -> str:
         did = f"The weights are those after step {caught.restored_to} again: the steps since are lost."
     fed = f" It was fed with {', '.join(caught.items)}." if caught.items else ""
     why = why if caught.name else why[:1].upper() + why[1:]
-    return f"step {caught.step}: {why}{exact}{fed} {did}"
+    batch = f", batch {caught.batch}" if caught.batch else ""
+    return f"step {caught.step}{batch}: {why}{exact}{fed} {did}"
 
 
 def _tail(caught: Caught) -> str:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -208,7 +209,7 @@ CASES: list[tuple[Callable[[Path], None], TroubleCode, int | None, Suspicion, Ad
     (sdxl_half, "nonfinite", 1, "vae-overflow", "vae-float32", {"sdxl-half-vae", "first-step", "averaged"}),
     (high_rate, "nonfinite", 101, "learning-rate", "lower-rate", {"rate-high", "loss-rising", "gradient-spike", "no-clip"}),
     (end_of_warm_up, "nonfinite", 180, "learning-rate", "lower-rate", {"warm-up-end", "loss-rising"}),
-    (scaler_floor, "scale-floor", None, "loss-scale", "bfloat16", {"scale-floor", "half"}),
+    (scaler_floor, "scale-gone", None, "loss-scale", "bfloat16", {"scale-gone", "half"}),
     (deepspeed_floor, "scale-floor", None, "loss-scale", "bfloat16", {"scale-floor", "steps-skipped"}),
     (bad_after_resume, "nonfinite", 501, "optimizer-state", "earlier-checkpoint", {"after-resume", "first-logged"}),
     (resumed_from_broken, "nonfinite", 501, "weights-nonfinite", "earlier-checkpoint", {"weights-bad-before"}),
@@ -451,7 +452,7 @@ def test_numbers_without_steps_are_not_called_steps(tmp_path: Path) -> None:
     (tmp_path / "out.txt").write_text("".join(f"{entry}\n" for entry in entries))
     found = judged(tmp_path)
     said = trouble_words(found.troubles[0], found.first).text()
-    assert said == "The loss is not finite from the number 10 of its kind on; the log names no steps."
+    assert said == "The loss is not finite from entry 10 on; the log names no steps."
     assert found.steps is None
 
 
@@ -469,3 +470,132 @@ def test_what_was_made_ready_is_no_checkpoint(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         save_file({"a": np.ones(2, np.float32)}, tmp_path / name)
     assert [one.file for one in read_run(tmp_path).checkpoints] == ["cat-step10.safetensors"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "told"),
+    [
+        ([138], "The loss is not finite at step 138 only; it is finite again from step 139 on."),
+        ([138, 139, 140], "The loss is not finite from step 138 to 140; it is finite again from step 141 on."),
+        ([20, 60, 61], "The loss is not finite at 3 steps, the first of them 20; it is finite again from step 62 on."),
+        ([20, *range(151, 201)], "The loss is not finite at 51 steps, the first of them 20."),
+        (list(range(138, 201)), "The loss is not finite from step 138 on."),
+    ],
+)
+@pytest.mark.parametrize("tag", ["loss", "avr_loss"])
+def test_where_the_loss_is_finite_again_is_told(tmp_path: Path, bad: list[int], told: str, tag: str) -> None:
+    """An average, too, that is finite again did not keep the bad step."""
+    lines(tmp_path, [BAD if step in bad else loss for step, loss in enumerate(steady(200), 1)], tag=tag)
+    found = judged(tmp_path)
+    assert trouble_words(found.troubles[0], found.first).text() == told
+    lasts = told.endswith("138 on.")
+    assert ("recovers" in codes(found)) is not lasts
+    assert ("averaged" in codes(found)) is (tag == "avr_loss" and lasts)
+
+
+def apex(folder: Path, *, skipped: range, scale: Callable[[int], float]) -> None:
+    """A log of 80 steps in which apex leaves steps out."""
+    skip = "Gradient overflow. Skipping step, loss scaler 0 reducing loss scale to {}\n"
+    told = [skip.format(scale(step)) if step in skipped else "" for step in range(80)]
+    (folder / "out.log").write_text("".join(f"step {at} loss: 0.1{at % 7}\n{said}" for at, said in enumerate(told)))
+
+
+def halved(step: int) -> float:
+    return 65536.0 * 0.5 ** (step - 50)
+
+
+def floored(step: int) -> float:
+    return max(0.0625, halved(step))
+
+
+@pytest.mark.parametrize(
+    ("skipped", "scale", "code", "told"),
+    [
+        (range(51, 80), halved, "scale-gone", "From step 51 on every step overflowed: 29 of 80."),
+        (range(31, 80, 2), lambda step: 65536.0 * 0.5 ** (step // 2 - 14), "scale-gone",
+         "25 of 80 steps overflowed, the first of them step 31."),
+        (range(51, 80), floored, "scale-floor",
+         "The loss scale fell to its floor. From step 51 on every step overflowed: 29 of 80."),
+    ],
+)  # fmt: skip
+def test_steps_that_overflow_are_counted(
+    tmp_path: Path, skipped: range, scale: Callable[[int], float], code: Literal["scale-gone", "scale-floor"], told: str
+) -> None:
+    """A floor is one only where the scale stays at it."""
+    apex(tmp_path, skipped=skipped, scale=scale)
+    found = judged(tmp_path)
+    assert [(one.code, trouble_words(one, None).text()) for one in found.troubles] == [(code, told)]
+    assert (code == "scale-floor") is ("floor" in said(found, code))
+    assert found.suspects[0].cause == "loss-scale"
+
+
+def test_a_falling_scale_alone_is_told_with_its_numbers(tmp_path: Path) -> None:
+    scaler_floor(tmp_path)
+    (trouble,) = judged(tmp_path).troubles
+    assert trouble_words(trouble, None).text() == f"The loss scale fell from {number(65536)} in step 1 to 0.0625 in step 40."
+
+
+def jumped(ratio: float, leap: float | None) -> tuple[list[float], list[float] | None]:
+    """300 steps at one level, 200 at another; leap: of the norm where it changes, None where no norm is logged."""
+    losses = [*steady(300, 2.5), *steady(200, 2.5 * ratio, 1)]
+    norms = [norm * (leap or 1) if at == 300 else norm for at, norm in enumerate(steady(500, 1.0, 2))]
+    return losses, norms if leap else None
+
+
+@pytest.mark.parametrize("ratio", [2.5, 2.9, 6.0])
+def test_a_lasting_jump_with_a_leap_of_the_norm_is_trouble(tmp_path: Path, ratio: float) -> None:
+    lines(tmp_path, *jumped(ratio, 480.0))
+    found = judged(tmp_path)
+    assert [(one.code, one.where) for one in found.troubles] == [("jumped", Where("out.log", 301, 301))]
+    text = trouble_words(found.troubles[0], None).text()
+    assert text.startswith("The loss leapt from around 2.")
+    assert " at step 301 and stayed there; the gradient norm leapt to " in text
+    assert found.suspects[0].cause == "learning-rate"
+
+
+@pytest.mark.parametrize("leap", [None, 1.0])
+def test_a_lasting_jump_alone_is_worth_a_note(tmp_path: Path, leap: float | None) -> None:
+    """A term that is switched on late looks like this."""
+    lines(tmp_path, *jumped(2.9, leap))
+    found = judged(tmp_path)
+    assert (found.verdict, found.troubles, codes(found)) == ("sound", (), {"level-jump"})
+    assert "at step 301 and stayed there" in said(found, "level-jump")
+
+
+def test_a_term_that_is_switched_on_late_is_no_trouble(tmp_path: Path) -> None:
+    """The norm leaps with the loss, and both stay where they are."""
+    losses, norms = jumped(4.0, 20.0)
+    lines(tmp_path, losses, [norm * 20 if at > 300 else norm for at, norm in enumerate(norms or [])])
+    found = judged(tmp_path)
+    assert (found.verdict, codes(found)) == ("sound", {"level-jump"})
+
+
+def test_a_slow_rise_is_worth_a_note(tmp_path: Path) -> None:
+    lines(tmp_path, [0.12 + 0.0008 * step for step in range(600)], tag="avr_loss")
+    found = judged(tmp_path)
+    assert (found.verdict, codes(found)) == ("sound", {"level-rise"})
+    assert said(found, "level-rise") == "The loss rose step by step: from around 0.1316 to around 0.5876 at the end."
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        (0, "The loss is exactly 0 in all of 200 numbers."),
+        (60, "The loss is exactly 0 from step 61 to the end, in 200 numbers; it was around 0.1 before."),
+    ],
+)
+def test_a_loss_of_exactly_nothing_is_worth_a_note(tmp_path: Path, before: int, told: str) -> None:
+    lines(tmp_path, [*[0.1] * before, *[0.0] * 200])
+    found = judged(tmp_path)
+    assert (found.verdict, codes(found), said(found, "loss-zero")) == ("sound", {"loss-zero"}, told)
+
+
+def test_entries_without_steps_are_counted_in_one_way(tmp_path: Path) -> None:
+    entries = [{"loss": loss, "grad_norm": 0.5 if at < 58 else BAD} for at, loss in enumerate(steady(90))]
+    (tmp_path / "out.txt").write_text("".join(f"{entry}\n" for entry in entries))
+    found = judged(tmp_path)
+    texts = [trouble_words(found.troubles[0], found.first).text(), *(sign_words(one).text() for one in found.signs)]
+    assert texts[0] == "The gradient norm is not finite from entry 59 on; the log names no steps."
+    assert any("in entry 59, while the loss" in one for one in texts)
+    assert any("the last of entry 58" in one for one in texts)
+    assert not any("step 5" in one for one in texts)
