@@ -145,7 +145,7 @@ FRAGMENTS: Final = (
     "a number above 0",
     "a number above 0, such as {0}",
     "0 or a number above it",
-    "it was begun with {0} steps, which can be raised and not lowered",
+    "{0} of its steps were made already, and the settings ask for {1}",
     "its {0} was {1}, not {2}",
     "models of epsilon or v-prediction",
     "{0} gives bad numbers for “{1}”",
