@@ -398,6 +398,8 @@ FRAGMENTS: Final = (
     "Read-only file system",
     "Not enough space on the disk",
     "not enough space on the disk",
+    "Disk quota exceeded",
+    "disk quota exceeded",
     "A file that Halftone needs",
     "No such file or directory",
     "Is a directory",
