@@ -232,3 +232,5 @@ def test_a_full_disk_of_the_work_is_not_blamed_on_what_is_printed(tmp_path: Path
     _, err = job.communicate(timeout=60)
     assert job.returncode == 2
     assert err.endswith("A file that Halftone needs could not be saved: not enough space on the disk. Choose another folder.\n")
+    assert "Traceback" not in err
+    assert "Traceback" in (log_dir() / "command-line.log").read_text("utf-8")

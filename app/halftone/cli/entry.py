@@ -54,10 +54,13 @@ def run(words: Sequence[str], engine: Callable[[], Engine] | None) -> int:
             return 0
         if is_usage(error):
             return tell(usage_facts(error), words)
-        if (own := _own_folder(error) or full_disk(error)) is not None:
+        if (own := _own_folder(error)) is not None:
             return tell(own, words)
+        full = full_disk(error)
         with kept_log():
-            log.exception("halftone %s failed", words[0] if words else "")
+            log.log(logging.INFO if full else logging.ERROR, "halftone %s failed", words[0] if words else "", exc_info=True)
+        if full is not None:
+            return tell(full, words)
         facts = ErrorFacts(code="internal", facts={"detail": f"{type(error).__name__}: {error}", "log": log_path()})
         return tell(facts, words)
 

@@ -17,7 +17,7 @@ from halftone.health.taken_over import Known, is_ours, known_here, made_in, take
 from halftone.library.inversions import encoder_widths, inversion_folders, list_inversions, matched
 from halftone.library.listing import listed
 from halftone.library.models import describe, runnable
-from halftone.library.options import CLIP_SKIP
+from halftone.library.options import CLIP_SKIP, over
 from halftone.metadata.parameters import STOPPED, model_name
 from halftone.metadata.reading import Parameters
 from halftone.metadata.said import said_by
@@ -101,7 +101,8 @@ def from_picture(picture: str, asked: Mapping[str, Any], meant: Set[str], model:
     taken = take_over(said, now, known_here(saved, models, _words(next(one for one in models if one.id == first), saved)))
     found = {name: value for name, value in asdict(taken.request).items() if value != getattr(now, name)} | given
     if "options" in given:
-        found["options"] = {**taken.request.options, **given["options"]}
+        runs = next(one.pipeline for one in models if one.id == taken.request.model)
+        found["options"] = over(given["options"], taken.request.options, runs)
     found |= _started(taken.request, given, meant)
     found.pop("model", None)
     found.setdefault("prompt", "")

@@ -50,7 +50,7 @@ def train(
     wanted = _wanted(config, resume)
     if steps is not None:
         wanted = msgspec.structs.replace(wanted, steps=steps)
-    if resume is not None and not json and _is_finished(resume, wanted.steps):
+    if resume is not None and _is_finished(resume, wanted, as_json=json):
         return
     check_before(wanted, new=resume is None)
     report = _run(context.obj, wanted, resume, as_json=json)
@@ -86,13 +86,20 @@ def _wanted(config: str | None, resume: str | None) -> TrainConfig:
     return read_config(config) if config is not None else config_of(resume or "")
 
 
-def _is_finished(folder: str, steps: int) -> bool:
+def _is_finished(folder: str, wanted: TrainConfig, *, as_json: bool) -> bool:
     """Whether a run has no step left, which is then said."""
-    from halftone.cli.train_words import finished_line
     from halftone.library.training_runs import finished
 
+    steps = wanted.steps
     path = finished(folder, steps)
-    if path:
+    if path and as_json:
+        from halftone.cli.objects import SCHEMA, put
+
+        training = {"name": wanted.name, "path": path, "folder": folder, "steps": steps, "steps_wanted": steps}
+        put({"schema": SCHEMA, "training": training})
+    elif path:
+        from halftone.cli.train_words import finished_line
+
         say(finished_line(folder, steps, path))
     return bool(path)
 

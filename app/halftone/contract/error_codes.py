@@ -63,6 +63,8 @@ ErrorCode = Literal[
     "image-unreadable",
     "image-damaged",
     "image-not-file",
+    "image-not-read",
+    "image-other-kind",
     "picture-too-large",
     "image-gone",
     "input-changed",

@@ -156,6 +156,8 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "The picture {path} is damaged or ends early, so it cannot be read.",
         "Copy or download it again, or choose another one.",
     ),
+    "image-not-read": ("The picture {path} could not be read: {detail}.", "Try again, or choose another picture."),
+    "image-other-kind": ("{path} is {kind}, which Halftone does not read.", "Choose a PNG, JPEG or WebP file."),
     "image-not-file": ("{path} is {kind}, not a picture.", "Choose a PNG, JPEG or WebP file."),
     "picture-too-large": (
         "The picture {path} has more than {most} million pixels, which is more than Halftone opens.",

@@ -31,7 +31,7 @@ from halftone.library.families import REFINER
 from halftone.library.loras import lora_folders, loras_among, sort_tags
 from halftone.library.model_hash import is_hash, model_hash
 from halftone.library.models import list_models
-from halftone.library.options import CLIP_SKIP, CLIP_SKIPS, KINDS
+from halftone.library.options import CLIP_SKIP, CLIP_SKIPS, KINDS, known_options, over
 from halftone.library.samplers import sampler_called
 from halftone.library.upscalers import upscalers_among
 from halftone.library.wildcards import is_drawn
@@ -221,13 +221,25 @@ class _Reader:
 
     def _options(self, model: ModelFacts | None) -> dict[str, OptionValue]:
         skip = self._whole("Clip skip", CLIP_SKIPS) or 1
-        options = {name: value for name, value in self._now.options.items() if name != CLIP_SKIP}
-        options |= self._take(OPTIONS, _options_in) or {}
+        said = self._take(OPTIONS, _options_in) or {}
         sdxl = model is not None and model.pipeline.startswith("StableDiffusionXL")
         if sdxl and not is_ours(self._said):
             self._left += [_told("Clip skip", str(skip))] if skip > _USUAL_SKIP else []
-            return options
-        return options if skip == 1 else {**options, CLIP_SKIP: skip - 1}
+        elif skip > 1:
+            said |= {CLIP_SKIP: skip - 1}
+        own = {name: value for name, value in self._now.options.items() if name != CLIP_SKIP}
+        return over(self._known_options(said, model), own, "" if model is None else model.pipeline)
+
+    def _known_options(self, said: Mapping[str, OptionValue], model: ModelFacts | None) -> dict[str, OptionValue]:
+        """Return those that the model's pipeline takes; the others are left over."""
+        image, mask = self._now.image is not None, self._now.mask is not None
+        known = KINDS if model is None else known_options(model, image=image, mask=mask)
+        for name, value in said.items():
+            if name in known:
+                continue
+            called = ("Clip skip", value + 1) if name == CLIP_SKIP and isinstance(value, int) else (name, value)
+            self._left.append(_told(called[0], str(called[1])))
+        return {name: value for name, value in said.items() if name in known}
 
     # --- files --------------------------------------------------------------------------------------------------------
 

@@ -1,11 +1,13 @@
 """What was foreseen of a training, put right by a setting."""
 
 import math
+from decimal import ROUND_DOWN, Decimal
 from typing import Any, Final
 
 import msgspec
 
 from halftone.contract.training import Omen, Optimizer, Remedy, TrainConfig
+from halftone.health.schedules import is_falling
 
 _WARM_UP: Final = 20
 """A warm-up takes one of so many steps."""
@@ -21,7 +23,7 @@ def useful(omen: Omen, config: TrainConfig) -> Omen:
 def _has(remedy: Remedy, config: TrainConfig) -> bool:
     match remedy:
         case "cosine":
-            return config.schedule != "constant"
+            return is_falling(config.schedule)
         case "warm-up":
             return config.warm_up > 0 and not _changes(remedy, config, math.inf)["warm_up"] > config.warm_up
         case "clip-1":
@@ -42,8 +44,8 @@ def remedied(omen: Omen, config: TrainConfig) -> tuple[Remedy, TrainConfig] | No
 def _changes(remedy: Remedy, config: TrainConfig, limit: float) -> dict[str, Any]:
     """limit: that what was foreseen is held against."""
     match remedy:
-        case "lower-rate" if 0 < (rate := min(limit, _USUAL[config.optimizer])) < config.learning_rate:
-            return {"learning_rate": float(f"{rate:.1g}")}
+        case "lower-rate" if 0 < (rate := _rounded_down(min(limit, _USUAL[config.optimizer]))) < config.learning_rate:
+            return {"learning_rate": rate}
         case "clip-1":
             return {"clip": 1.0}
         case "grad-scaler":
@@ -56,3 +58,9 @@ def _changes(remedy: Remedy, config: TrainConfig, limit: float) -> dict[str, Any
             return {"schedule": "cosine"}
         case _:
             return {}
+
+
+def _rounded_down(rate: float) -> float:
+    """Cut a rate to one digit: one that is rounded up could be higher than it was."""
+    exact = Decimal(repr(rate))
+    return float(exact.quantize(Decimal((0, (1,), exact.adjusted())), ROUND_DOWN))

@@ -332,8 +332,9 @@ _NOTES: Final[dict[str, Words]] = {
 
 def wider_words(wider: WiderType) -> Words:
     """Say which layer keeps a training out of the type that was asked for, and why."""
-    measured = wider.peak is not None and wider.limit is not None
-    template = _MEASURED if wider.source == "check" and measured else _WIDER[wider.source]
+    template = _WIDER[wider.source]
+    if wider.source == "check" and wider.peak is not None and wider.limit is not None:
+        template = _TIGHT if wider.peak <= wider.limit else _MEASURED
     types = (DTYPE_NAMES[wider.used], DTYPE_NAMES[wider.asked])
     return Words(template.template, (*types, place_words(wider.name), number(wider.peak or 0.0), number(wider.limit or 0.0)))
 
@@ -342,6 +343,10 @@ def wider_words(wider: WiderType) -> Words:
 _MEASURED: Final = Words(
     "It trains in {0} instead of {1}: the check found that {2} reaches {3}, above the {1} limit of {4}. The cure for that is for "
     "pictures; a LoRA is trained on the model as it is."
+)
+_TIGHT: Final = Words(
+    "It trains in {0} instead of {1}: the check found that {2} reaches {3}, close to the {1} limit of {4}. The cure for that is "
+    "for pictures; a LoRA is trained on the model as it is."
 )
 _WIDER: Final[dict[Literal["check", "picture"], Words]] = {
     "check": Words(

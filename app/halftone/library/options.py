@@ -3,7 +3,7 @@
 A table of what diffusers 0.37 and newer take; `tests/torch/test_options.py` holds it against their signatures.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Literal
 
 from halftone.contract.errors import HalftoneError
@@ -117,9 +117,7 @@ def check_options(
     check_one_schedule(own, options)
     if own not in OPTIONS:
         return
-    task = _TASKS[1] if mask else _TASKS[0] if image and own not in _OF_A_PICTURE else None
-    pipeline = own if task is None or own.endswith(_TASKS) else own.removesuffix("Pipeline") + task
-    known = OPTIONS.get(pipeline)
+    known = OPTIONS.get(_running(own, image=image, mask=mask))
     if known is None:
         raise HalftoneError("start-no-mask" if mask else "start-no-picture", model=facts.name)
     if num_frames and own not in _OF_A_PICTURE:
@@ -128,6 +126,23 @@ def check_options(
         if name not in known:
             raise HalftoneError("option-unknown", name=name, known=_listed(known))
         check_kind(name, value, (KINDS[name],))
+
+
+def _running(own: str, *, image: bool, mask: bool) -> str:
+    """Name the pipeline that runs: with a picture or a mask it is a sibling of the model's own."""
+    task = _TASKS[1] if mask else _TASKS[0] if image and own not in _OF_A_PICTURE else None
+    return own if task is None or own.endswith(_TASKS) else own.removesuffix("Pipeline") + task
+
+
+def known_options(facts: ModelFacts, *, image: bool, mask: bool) -> Collection[str]:
+    """Return the names that the pipeline takes which runs with these; all of them where it is not known."""
+    return OPTIONS.get(_running(facts.pipeline, image=image, mask=mask), KINDS)
+
+
+def over(options: Mapping[str, OptionValue], others: Mapping[str, OptionValue], pipeline: str) -> dict[str, OptionValue]:
+    """Put options over others; of these goes, too, what says in another way how the steps lie."""
+    replaced = () if pipeline.startswith(_BOTH) or not set(SCHEDULE) & options.keys() else SCHEDULE
+    return {name: value for name, value in others.items() if name not in replaced} | dict(options)
 
 
 def check_one_schedule(pipeline: str, options: Mapping[str, OptionValue]) -> None:

@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 from pathlib import Path
+from typing import Final
 
 from halftone.contract.errors import ErrorFacts, HalftoneError
 
@@ -18,11 +19,16 @@ def system_words(error: OSError, otherwise: str = "") -> str:
 
 
 def full_disk(error: BaseException) -> ErrorFacts | None:
-    """Say what an error means for which nobody else has words, where a disk was full; None for any other error."""
-    if not isinstance(error, OSError) or error.errno != errno.ENOSPC:
+    """Say what an error means for which nobody else has words, where a disk or a quota was full; None for any other error."""
+    if not isinstance(error, OSError) or error.errno not in _FULL:
         return None
     path = error.filename if isinstance(error.filename, str) else "A file that Halftone needs"
-    return ErrorFacts(code="output-failed", facts={"path": path, "detail": "not enough space on the disk"})
+    words = system_words(error)
+    return ErrorFacts(code="output-failed", facts={"path": path, "detail": words[:1].lower() + words[1:]})
+
+
+_FULL: Final = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+"""Windows has no quota among its errors."""
 
 
 def need_room(path: Path, folder: Path, need: int) -> None:

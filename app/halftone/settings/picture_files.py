@@ -1,5 +1,6 @@
 """Opens the pictures that a user gives: of the kinds that photographs and drawings have, and of a bounded size."""
 
+import errno
 import traceback
 import warnings
 from collections.abc import Generator
@@ -7,8 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+from halftone.contract.error_codes import ErrorCode
 from halftone.contract.errors import HalftoneError
-from halftone.settings.disk import no_right
+from halftone.settings.disk import no_right, system_words
+from halftone.settings.picture_kinds import BEGINNING, has_whole_directory, other_kind, own_kind
 from halftone.settings.regular_files import NotRegularError, check_regular, open_regular
 
 if TYPE_CHECKING:
@@ -28,31 +31,38 @@ _WHITE_16: Final = 65_535
 @contextmanager
 def opened_picture(path: str | Path, *, decoded: bool = True) -> "Generator[Image.Image]":
     """Open a picture, which is decoded as far as the block asks. decoded: False where only its size or its texts are read, which
-    no number of pixels makes expensive. Raises HalftoneError image-missing, image-not-file, image-unreadable, image-damaged,
-    picture-too-large, no-right.
+    no number of pixels makes expensive. Raises HalftoneError image-missing, image-not-file, image-not-read, image-unreadable,
+    image-other-kind, image-damaged, picture-too-large, no-right.
     """
     from PIL import Image
 
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a library about odd metadata, and of sizes that are refused below
-            with _file(path) as file, Image.open(file, formats=_kinds()) as picture:
-                if decoded:
-                    _check_size(picture, path)
-                yield picture
-    except HalftoneError:
-        raise
-    except Image.DecompressionBombError as error:
-        raise HalftoneError("picture-too-large", str(error), path=str(path), most=MOST_PIXELS // 10**6) from error
-    except Exception as error:
-        if isinstance(error, MemoryError) or not (isinstance(error, _BROKEN) or _raised_by_pillow(error)):
-            raise  # a shortage, or a fault of what is done with the picture
-        code = "image-damaged" if _begins_as_picture(path) else "image-unreadable"
-        raise HalftoneError(code, f"{type(error).__name__}: {error}", path=str(path)) from error
+    with _file(path) as file:
+        refusal = _refusal(file, path)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of a library about odd metadata, and of sizes that are refused below
+                with Image.open(file, formats=_kinds()) as picture:
+                    refusal = _DAMAGED
+                    if decoded:
+                        _check_size(picture, path)
+                    yield picture
+        except HalftoneError:
+            raise
+        except Image.DecompressionBombError as error:
+            raise HalftoneError("picture-too-large", str(error), path=str(path), most=MOST_PIXELS // 10**6) from error
+        except Exception as error:
+            if not _is_of_picture(error):
+                raise  # a shortage, or a fault of what is done with the picture
+            if isinstance(error, OSError) and error.errno is not None:
+                raise _not_opened(error, path) from error
+            code, facts = refusal
+            raise HalftoneError(code, f"{type(error).__name__}: {error}", path=str(path), **facts) from error
 
 
 def check_there(path: str | Path) -> None:
-    """Raise HalftoneError image-missing, image-not-file or no-right unless a regular file that may be a picture lies there."""
+    """Raise HalftoneError image-missing, image-not-file, image-not-read or no-right unless a regular file that may be a picture
+    lies there.
+    """
     try:
         check_regular(path)
     except (OSError, ValueError) as error:
@@ -73,22 +83,47 @@ def _not_opened(error: OSError | ValueError, path: str | Path) -> HalftoneError:
         return HalftoneError("image-not-file", path=str(path), kind=error.kind)
     if isinstance(error, IsADirectoryError):
         return HalftoneError("image-not-file", path=str(path), kind="a folder")
+    if isinstance(error, OSError) and error.errno not in _NOTHING_THERE:
+        return HalftoneError("image-not-read", path=str(path), detail=system_words(error))
     return HalftoneError("image-missing", path=str(path))
 
 
-_BEGINNINGS: Final = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*", b"BM")
-"""PNG, JPEG, GIF, TIFF and BMP begin like this."""
+_NOTHING_THERE: Final = (errno.ENOENT, errno.ENOTDIR)
+_Refusal = tuple[ErrorCode, dict[str, str]]
+"""(code, facts beside the path)."""
+_DAMAGED: Final[_Refusal] = ("image-damaged", {})
 
 
-def _begins_as_picture(path: str | Path) -> bool:
-    """Whether the first bytes of a file that could not be decoded are those of a picture: the rest is damaged or missing."""
-    with open_regular(path) as file:
-        start = file.read(12)
-    return start.startswith(_BEGINNINGS) or start[8:12] == b"WEBP" or start[4:8] == b"ftyp"
+def _refusal(file: BinaryIO, path: str | Path) -> _Refusal:
+    """Decide what a file is called that Pillow does not identify: only one that begins as a picture is damaged. The file is put
+    back to its beginning.
+    """
+    try:
+        start = file.read(BEGINNING)
+        own = own_kind(start)
+        whole = own == "TIFF" and has_whole_directory(file)
+        file.seek(0)
+    except OSError as error:
+        raise _not_opened(error, path) from error
+    if whole:
+        return "image-other-kind", {"kind": "a TIFF of a special kind"}
+    if own in _kinds():
+        return _DAMAGED
+    other = other_kind(start)
+    if other is None:
+        return "image-unreadable", {}
+    return "image-other-kind" if other.picture else "image-not-file", {"kind": other.kind}
 
 
 _BROKEN: Final = (OSError, ValueError, SyntaxError)
 """Errors by which Pillow says that a file is damaged; on hostile ones its readers fail with others, too."""
+
+
+def _is_of_picture(error: Exception) -> bool:
+    """Whether the picture's file is at fault. What the system says of a file by its name is of another one: this one is open."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.filename is not None):
+        return False
+    return isinstance(error, _BROKEN) or _raised_by_pillow(error)
 
 
 def _raised_by_pillow(error: Exception) -> bool:

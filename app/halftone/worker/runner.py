@@ -302,7 +302,7 @@ class JobRunner:
         if facts.code in ("internal", "device-lost"):
             log.error("%s failed: %s", type(command).__name__, facts.details or facts.facts)
         else:
-            log.info("%s was refused: %s %s", type(command).__name__, facts.code, facts.facts)
+            log.info("%s was refused: %s %s %s", type(command).__name__, facts.code, facts.facts, facts.details)
         self.device_lost = self.device_lost or is_device_lost(error)
         forget_frames(error)
         return facts

@@ -1,5 +1,6 @@
-"""A run that was finished goes on with more steps, and with fewer it does not."""
+"""A run that was finished goes on with more steps, and never with fewer than were made."""
 
+import json
 import math
 from pathlib import Path
 
@@ -8,11 +9,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tests.helpers.scripted import ScriptedEngine
-from tests.helpers.trainings import Directed, tiny_training, train
+from tests.helpers.trainings import Control, Directed, tiny_training, train
 
 from halftone.cli import main
 from halftone.contract.errors import HalftoneError
-from halftone.contract.messages import TrainBegins, TrainStep
+from halftone.contract.messages import AnyEvent, TrainBegins, TrainStep
 from halftone.contract.training import TrainConfig
 from halftone.library.training_runs import config_in
 from halftone.training.lora.optimizers import rate_factor
@@ -38,13 +39,27 @@ def test_a_finished_run_trains_on_under_the_rates_of_more_steps(wanted: TrainCon
     assert all(math.isfinite(step.loss) for step in told)
 
 
-def test_fewer_steps_than_a_run_was_begun_with_are_refused(wanted: TrainConfig) -> None:
+def test_fewer_steps_than_were_made_are_refused(wanted: TrainConfig) -> None:
     folder = Path(train(wanted).folder)
     with pytest.raises(HalftoneError) as caught:
         train(msgspec.structs.replace(wanted, steps=3), resume=folder)
     assert caught.value.code == "train-other-run"
-    assert caught.value.facts["detail"] == "it was begun with 4 steps, which can be raised and not lowered"
+    assert caught.value.facts["detail"] == "4 of its steps were made already, and the settings ask for 3"
     assert read_state(folder / "state.safetensors").note.step == 4
+
+
+def test_steps_that_were_raised_by_mistake_can_be_lowered_again(wanted: TrainConfig) -> None:
+    folder = Path(train(wanted).folder)
+    control = Control()
+
+    def stop(event: AnyEvent) -> None:
+        control.keeps = control.keeps or isinstance(event, TrainStep)
+
+    train(msgspec.structs.replace(wanted, steps=100_000), Directed(stop), control, resume=folder)
+    assert config_in(str(folder)).steps == 100_000
+    report = train(msgspec.structs.replace(wanted, steps=6), resume=folder)
+    assert (report.steps, report.steps_wanted) == (6, 6)
+    assert config_in(str(folder)).steps == 6
 
 
 def test_the_terminal_says_in_one_sentence_that_a_run_is_finished_and_can_train_it_on(
@@ -63,6 +78,14 @@ def test_the_terminal_says_in_one_sentence_that_a_run_is_finished_and_can_train_
         f"This training is finished: all 4 steps were made, and its LoRA is {report.path}; to train on, raise the steps:  "
         f"halftone train --resume {report.folder} --steps 8\n"
     )
+    assert main(["train", "--resume", report.folder, "--json"], engine=no_engine) == 0
+    assert json.loads(capfd.readouterr().out)["training"] == {
+        "name": wanted.name,
+        "path": report.path,
+        "folder": report.folder,
+        "steps": 4,
+        "steps_wanted": 4,
+    }
     assert main(["train", "--resume", report.folder, "--steps", "5"], engine=TrainingEngine) == 0
     assert "Training finished, 5 steps" in capfd.readouterr().out
     assert main(["train", "--resume", report.folder], engine=no_engine) == 0

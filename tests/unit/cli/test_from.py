@@ -74,6 +74,14 @@ def test_what_is_given_beside_it_counts_before_it(picture: str, words: list[str]
     assert {name: getattr(made, name) for name in fields} == fields
 
 
+def test_steps_that_are_given_one_way_count_before_those_of_the_picture(tmp_path: Path) -> None:
+    picture = written(
+        tmp_path, 'a sun\nSteps: 2, Sampler: Euler, Seed: 1, Options: "{\\"timesteps\\": [900, 100], \\"eta\\": 0.5}"'
+    )
+    made = asked("--option", "sigmas=[1.0, 0.5]", "--from", picture)
+    assert made.options == {"sigmas": [1.0, 0.5], "eta": 0.5}
+
+
 def test_the_strength_is_taken_over_where_there_is_a_picture_to_start_from(picture: str, tmp_path: Path) -> None:
     text = "a sun\nSteps: 9, Sampler: DDIM, Seed: 1, Denoising strength: 0.35"
     made = asked("--from", written(tmp_path, text), "--image", picture, "--resize", "crop")

@@ -141,6 +141,38 @@ def test_a1111_skips_no_layers_of_sdxl(version: str, skip: int, options: dict[st
     assert (found.request.options, found.left) == (options, left)
 
 
+LENGTH = 'Euler, Options: "{\\"max_sequence_length\\": 128, \\"guidance_rescale\\": 0.7}"'
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "image", "options", "left"),
+    [
+        ("FluxPipeline", None, {"max_sequence_length": 128}, ("guidance_rescale: 0.7",)),
+        ("StableDiffusionPipeline", None, {"guidance_rescale": 0.7}, ("max_sequence_length: 128",)),
+        ("StableDiffusionPipeline", "/p/hills.png", {}, ("max_sequence_length: 128", "guidance_rescale: 0.7")),
+        ("OtherPipeline", None, {"max_sequence_length": 128, "guidance_rescale": 0.7}, ()),
+    ],
+)
+def test_options_of_another_pipeline_are_left_out_and_said(
+    pipeline: str, image: str | None, options: dict[str, Any], left: tuple[str, ...]
+) -> None:
+    model = msgspec.structs.replace(samples.POCKET, pipeline=pipeline)
+    found = taken(HEAD + LENGTH, msgspec.structs.replace(NOW, image=image), Known(models=(model,)))
+    assert (found.request.options, found.left) == (options, left)
+
+
+def test_a_clip_skip_that_the_pipeline_does_not_take_is_left_out() -> None:
+    flux = msgspec.structs.replace(samples.POCKET, pipeline="FluxPipeline")
+    found = taken(f"{HEAD}Euler, Clip skip: 2", known=Known(models=(flux,)))
+    assert (found.request.options, found.left) == ({}, ("Clip skip: 2",))
+
+
+def test_the_steps_of_a_text_stand_in_the_place_of_those_of_the_form() -> None:
+    now = msgspec.structs.replace(NOW, options={"sigmas": [1.0, 0.5], "eta": 0.5})
+    found = taken(HEAD + 'Euler, Options: "{\\"timesteps\\": [900, 100]}"', now)
+    assert (found.request.options, found.left) == ({"eta": 0.5, "timesteps": [900, 100]}, ())
+
+
 def test_a_refiner_is_one_that_is_here() -> None:
     """As A1111 names it, with a hash behind."""
     text = f"{HEAD}Euler, Refiner: sd_xl_refiner_1.0 [7440042bbd], Refiner switch at: 0.7"

@@ -41,6 +41,11 @@ def test_what_a_training_has_already_is_not_advised(config: TrainConfig, left: t
         (having(learning_rate=1e30), None, 0.001),
         (having(learning_rate=1e30, optimizer="prodigy"), None, 1.0),
         (having(learning_rate=0.0008), 0.03, None),
+        (having(learning_rate=9.7e-4), 9.6e-4, 9e-4),  # rounded down: 0.001 would be higher than it is
+        (having(learning_rate=9.5e-4), 9.4e-4, 9e-4),
+        (having(learning_rate=9e-4), 8.9999e-4, 8e-4),
+        (having(learning_rate=3.5e-4), 3e-4, 3e-4),
+        (having(learning_rate=7e-4), 6e-4, 6e-4),
         (having(learning_rate=0.0008), None, None),
     ],
 )

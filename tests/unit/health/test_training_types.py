@@ -1,5 +1,7 @@
 """In which type a LoRA is trained, and what is said where it is not the one that was asked for."""
 
+import math
+
 import msgspec
 import pytest
 from tests.helpers import samples
@@ -67,6 +69,13 @@ def test_what_is_said() -> None:
         f"It trains in FP32 instead of FP16: the check found that {layer} reaches 91\u202f300, above the FP16 limit of "
         f"65\u202f504. The cure for that {end}"
     )
+    tight = msgspec.structs.replace(CHECKED, peak=20_000.0)
+    assert wider_words(tight).text() == (
+        f"It trains in FP32 instead of FP16: the check found that {layer} reaches 20\u202f000, close to the FP16 limit of "
+        f"65\u202f504. The cure for that {end}"
+    )
+    endless = msgspec.structs.replace(CHECKED, peak=math.inf)
+    assert ", above the FP16 limit of" in wider_words(endless).text()
     unmeasured = msgspec.structs.replace(CHECKED, peak=None)
     assert "the check found that" in wider_words(unmeasured).text()
     assert wider_words(LEARNT).text() == (

@@ -30,5 +30,8 @@ def test_only_a_full_disk_is_called_one() -> None:
     full = full_disk(OSError(errno.ENOSPC, "No space left on device", "/a/b"))
     assert full is not None
     assert sentence(full) == "/a/b could not be saved: not enough space on the disk."
+    quota = full_disk(OSError(errno.EDQUOT, "Disk quota exceeded", "/a/b"))
+    assert quota is not None
+    assert sentence(quota) == "/a/b could not be saved: disk quota exceeded."
     assert full_disk(OSError(errno.EIO, "Input/output error")) is None
     assert full_disk(ValueError("No space left on device")) is None

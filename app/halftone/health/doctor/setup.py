@@ -6,17 +6,13 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from halftone.health.doctor.found import Where
+from halftone.health.schedules import is_falling
+from halftone.library.run_logs.precisions import BRAIN, HALF, WIDE
 from halftone.library.run_logs.series import Setting
 
 _YES: Final = frozenset(("true", "1", "yes", "on"))
-_HALF: Final = re.compile(r"^(?:fp16|16|16-mixed|16-true|16bit|float_?16|half|torch\.float16|pure_fp16)$")
-_BRAIN: Final = re.compile(r"^(?:bf16|bf16-mixed|bf16-true|bfloat_?16|torch\.bfloat16)$")
-_WIDE: Final = re.compile(r"^(?:no|fp32|32|32-true|t?float_?32|torch\.float32)$")
 _EPSILON: Final = re.compile(r"\beps(?:ilon)?\s*=\s*([\d.eE+-]{1,20})")
 _ADAPTIVE: Final = re.compile(r"prodigy|dadapt|adafactor|schedule-?free", re.IGNORECASE)
-_FALLING: Final = re.compile(
-    r"cosine|linear|polynomial|cyclic|one_?cycle|inverse_sqrt|exponential|piecewise|^step", re.IGNORECASE
-)
 _XL: Final = re.compile(r"sdxl|sd_xl|stable-diffusion-xl|[-_]xl[-_.]", re.IGNORECASE)
 
 
@@ -45,7 +41,7 @@ class Setup(NamedTuple):
     @property
     def falling(self) -> bool:
         """Whether the learning rate falls on the way already."""
-        return bool(_FALLING.search(self.schedule))
+        return is_falling(self.schedule)
 
     def place(self, name: str) -> tuple[Where | None, str]:
         """(where it was told, as it stands there)."""
@@ -103,14 +99,14 @@ def _tells(setting: Setting) -> bool:
     """Whether it says anything: a switch that is off does not."""
     value = setting.value.lower()
     if setting.name == "precision":
-        return any(pattern.match(value) for pattern in (_HALF, _BRAIN, _WIDE))
+        return any(pattern.match(value) for pattern in (HALF, BRAIN, WIDE))
     return value not in {"false", "", "none"}
 
 
 def _precision(values: dict[str, str]) -> tuple[str, str]:
     """(what the run computes in, the setting that says so)."""
     said = values.get("precision", "").lower()
-    for pattern, meant in ((_HALF, "half"), (_BRAIN, "bfloat16"), (_WIDE, "float32")):
+    for pattern, meant in ((HALF, "half"), (BRAIN, "bfloat16"), (WIDE, "float32")):
         if pattern.match(said):
             if meant == "float32" and (switch := _switch(values)):
                 return switch

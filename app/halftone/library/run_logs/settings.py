@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from halftone.library.run_logs.precisions import names_type
 from halftone.library.run_logs.series import Collector, Setting
 from halftone.library.run_logs.trainer import marks_in
 from halftone.settings.regular_files import read_regular
@@ -67,7 +68,6 @@ _SPOKEN: Final = re.compile(r"enable full (fp16|bf16) training", re.IGNORECASE)
 _LIGHTNING: Final = re.compile(r"using (16bit|bfloat16) automatic mixed precision", re.IGNORECASE)
 _DEEPSPEED: Final = re.compile(r"\b(fp16_enabled|bfloat16_enabled|gradient_clipping) \.{3,40} ([\w.]{1,20})")
 _PRECISE: Final = re.compile("precision", re.IGNORECASE)
-_TYPE: Final = re.compile(r"(?:fp|float_?)(?:16|32)", re.IGNORECASE)
 _YAML: Final = re.compile(
     r"^([\s-]{0,40})['\"]?([\w-]{1,60})['\"]?:(?:\s{1,9}['\"]?([\w.+/\\:-]{1,200})['\"]?|(\s*))\s*(?:#.*)?$"
 )
@@ -115,7 +115,7 @@ def precision_in(text: str, file: str, line: int) -> Setting | None:
     if not _PRECISE.search(text):
         return None
     found = settings_in(text, text.lower(), file, line)
-    return next((one for one in found if one.name == "precision" and _TYPE.search(one.value)), None)
+    return next((one for one in found if one.name == "precision" and names_type(one.value)), None)
 
 
 def _known(pairs: Iterable[tuple[str, Any]], file: str, line: int) -> Iterator[Setting]:

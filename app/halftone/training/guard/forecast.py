@@ -1,7 +1,7 @@
 """The forecast of a training: its facts read from network, optimizer and what is fed, and its remedies applied on request."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import torch
@@ -11,6 +11,7 @@ from torch import nn
 from halftone.contract.training import Omen, Remedy
 from halftone.contract.words import DType
 from halftone.engine.basics.tensors import NAMES, tensors_in
+from halftone.health.schedules import is_falling
 from halftone.measure.stats import peak
 from halftone.training.guard.finite import plain
 from halftone.training.guard.networks import Networks, joined, named_networks, named_parameters
@@ -75,17 +76,26 @@ def run_facts(
 
 def without_schedule(found: Iterable[Omen], scheduler: Any) -> tuple[Omen, ...]:
     """Return the omens without the advice of a schedule that the training has."""
-    if not _is_cosine(scheduler):
+    if not _falls(scheduler):
         return tuple(found)
     return tuple(replace(omen, remedies=tuple(one for one in omen.remedies if one != "cosine")) for omen in found)
 
 
-def _is_cosine(scheduler: Any) -> bool:
-    """Whether a schedule, or one that it is made of, falls by a cosine, as its class or its function is called."""
-    functions = (getattr(one, "func", one) for one in getattr(scheduler, "lr_lambdas", ()))  # transformers passes a partial
-    names = (type(scheduler).__name__, *(getattr(one, "__name__", "") for one in functions))
+def _falls(scheduler: Any) -> bool:
+    """Whether a schedule, or one that it is made of, lets the rate fall, as its class or its function is called."""
+    if isinstance(scheduler, torch.optim.lr_scheduler.LinearLR):  # mostly a warm-up
+        return scheduler.end_factor < scheduler.start_factor
     inner = (getattr(scheduler, "scheduler", None), *getattr(scheduler, "_schedulers", ()))  # Accelerate's has one inside
-    return any("cosine" in name.lower() for name in names) or any(_is_cosine(one) for one in inner if one is not None)
+    return any(map(is_falling, _names(scheduler))) or any(_falls(one) for one in inner if one is not None)
+
+
+def _names(scheduler: Any) -> Iterator[str]:
+    """Yield the names of its class, of its functions, and of what made these where it makes schedules, as in diffusers."""
+    yield type(scheduler).__name__
+    for one in getattr(scheduler, "lr_lambdas", ()):
+        *makers, name = getattr(getattr(one, "func", one), "__qualname__", "").split(".<locals>.")  # transformers: a partial
+        yield name
+        yield from (maker for maker in makers if "_schedule" in maker)
 
 
 def apply_to_optimizer(optimizer: torch.optim.Optimizer, remedy: Remedy, scheduler: Any = None) -> bool:

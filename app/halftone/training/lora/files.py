@@ -30,7 +30,7 @@ _FREE: Final = (
     "steps", "save_every", "test_every", "test_prompt", "test_seed", "guard", "stop_after",
 )  # fmt: skip
 """What may be another when a run goes on: none of it changes a weight that was learnt (a model that moved is known by its
-fingerprint); steps are only raised."""
+fingerprint); steps never fall below those that were made."""
 _VERSIONS: Final = {"stable-diffusion-v1": "sd_v1", "stable-diffusion-xl-v1-base": "sdxl_base_v1-0"}
 _MIXED: Final[dict[DType, str]] = {"float16": "fp16", "bfloat16": "bf16", "float32": "no"}
 
@@ -89,15 +89,19 @@ def read_run(folder: Path) -> Run:
 
 
 def check_same(run: Run, config: TrainConfig, folder: Path) -> None:
-    """Raise HalftoneError train-other-run where the settings are those of another run; steps may be raised."""
-    if config.steps < run.config.steps:
-        detail = f"it was begun with {run.config.steps} steps, which can be raised and not lowered"
-        raise HalftoneError("train-other-run", folder=str(folder), detail=detail)
+    """Raise HalftoneError train-other-run where the settings are those of another run."""
     for name in TrainConfig.__struct_fields__:
         was, now = getattr(run.config, name), getattr(config, name)
         if name not in _FREE and was != now:
             detail = f"its {name.replace('_', ' ')} was {was}, not {now}"
             raise HalftoneError("train-other-run", folder=str(folder), detail=detail)
+
+
+def check_steps(made: int, config: TrainConfig, folder: Path) -> None:
+    """Raise HalftoneError train-other-run where more steps were made than the settings ask for."""
+    if config.steps < made:
+        detail = f"{made} of its steps were made already, and the settings ask for {config.steps}"
+        raise HalftoneError("train-other-run", folder=str(folder), detail=detail)
 
 
 def lora_bytes(lora: LoraNetwork, base: Base, model: ModelFacts, config: TrainConfig, step: int, dtype: DType) -> bytes:

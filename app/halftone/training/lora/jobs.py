@@ -18,7 +18,7 @@ from halftone.library.training_pictures import read_pictures, reading_of, shapes
 from halftone.library.training_runs import RUNNING
 from halftone.settings.folders import claimed
 from halftone.training.lora.encoding import content_hash
-from halftone.training.lora.files import STATE, Run, check_same, new_folder, read_run, write_run
+from halftone.training.lora.files import STATE, Run, check_same, check_steps, new_folder, read_run, write_run
 from halftone.training.lora.network import is_finite
 from halftone.training.lora.state import State, read_state
 
@@ -129,6 +129,7 @@ def _broken_off(config: TrainConfig, folder: Path, model: ModelFacts) -> Opened:
     run = read_run(folder)
     check_same(run, config, folder)
     state = read_state(folder / STATE) if os.path.exists(folder / STATE) else None
+    check_steps(0 if state is None else state.note.step, config, folder)
     if model.fingerprint != run.model or (state is not None and state.note.model != run.model):
         detail = f"it was begun on another model than {model.name}, or that was changed"
         raise HalftoneError("train-other-run", folder=str(folder), detail=detail)

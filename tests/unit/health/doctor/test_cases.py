@@ -424,6 +424,36 @@ def test_a_run_that_was_begun_again_in_the_same_log(tmp_path: Path) -> None:
     assert "finite-then" not in codes(found)
 
 
+@pytest.mark.parametrize("words", ["mixed_precision: {}", "mixed_precision={}", '{{"mixed_precision": "{}"}}', "precision={}"])
+@pytest.mark.parametrize(
+    ("named", "precision"),
+    [
+        ("fp16", "half"),
+        ("16-mixed", "half"),
+        ("16-true", "half"),
+        ("float16", "half"),
+        ("bf16", "bfloat16"),
+        ("bf16-mixed", "bfloat16"),
+        ("bf16-true", "bfloat16"),
+        ("bfloat16", "bfloat16"),
+        ("torch.bfloat16", "bfloat16"),
+        ("fp32", "float32"),
+        ("32-true", "float32"),
+        ("float32", "float32"),
+    ],
+)
+def test_a_precision_that_is_named_late_is_read(tmp_path: Path, words: str, named: str, precision: str) -> None:
+    late = f"{words.format(named)}\n"
+    lines(tmp_path, [*steady(30), BAD], head="".join(f"step {at} loss: 0.12\n" for at in range(9)) + late)
+    assert setup_of(read_run(tmp_path).settings).precision == precision
+
+
+@pytest.mark.parametrize("measure", ["precision: 16", "precision: 0.93 recall: 0.9", "precision=32", "no precision: no"])
+def test_a_measure_that_is_named_late_is_not_read(tmp_path: Path, measure: str) -> None:
+    lines(tmp_path, [*steady(30), BAD], head="".join(f"step {at} loss: 0.12\n" for at in range(9)) + f"{measure}\n")
+    assert setup_of(read_run(tmp_path).settings).precision == ""
+
+
 def test_a_precision_that_is_a_measure_is_not_taken_for_the_type(tmp_path: Path) -> None:
     diffusers(tmp_path / "out.log", [*steady(30), BAD], head="precision: 0.93 recall: 0.9\n" + FP16)
     assert "half" in codes(judged(tmp_path))
