@@ -29,7 +29,7 @@ from halftone.engine.loading.plans import any_component, apply_state
 from halftone.engine.making.picture import Picture, PictureStopped
 from halftone.engine.sampling.film import Film, Flatness, Part, flat_frames, flat_in, parts_of, worst
 from halftone.engine.sampling.flight import Flight
-from halftone.engine.sampling.frames import frames_in
+from halftone.engine.sampling.frames import frame_count, frames_in
 from halftone.engine.sampling.hooks import StepFailed, is_finite
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.precision import ComponentState
@@ -119,7 +119,7 @@ class Guard:
         failed: torch.Tensor | None = None
         bad: tuple[int, ...] = ()
         if call.method == "decode":
-            failed, bad = self._bad_decode(call, frames_in(_first(result)))
+            failed, bad = self._bad_decode(call, _first(result))
         diagnosis = self.recovery.diagnose(call)
         self._heed_policy(diagnosis, "nonfinite", started, failed, bad)
         cured = self._unchanged(diagnosis) if diagnosis.passed else self.recovery.cure(diagnosis)
@@ -127,11 +127,14 @@ class Guard:
         assert cured is not None
         return cured.result
 
-    def _bad_decode(self, call: Call, frames: list[torch.Tensor]) -> tuple[torch.Tensor, tuple[int, ...]]:
-        """The worst frame, and the numbers of all that are not finite. What the picture could be finished from is noted."""
+    def _bad_decode(self, call: Call, decoded: torch.Tensor) -> tuple[torch.Tensor, tuple[int, ...]]:
+        """The worst frame, and the numbers of all that are not finite. What the picture could be finished from is noted first:
+        the frames take memory of their own, which may be what is missing.
+        """
         done = sum(earlier.frames for earlier in self.flight.decodes)
         latents = next(tensors_in((call.args, list(call.kwargs.values()))))
-        self._note_latents(latents, whole=not done and (latents.dim() != 4 or len(frames) >= self.expected))
+        self._note_latents(latents, whole=not done and (latents.dim() != 4 or frame_count(decoded) >= self.expected))
+        frames = frames_in(decoded)
         self.picture.failed = worst(frames)
         bad = _numbers(index for index, frame in enumerate(frames, done) if not is_finite(frame))
         return self.picture.failed, bad if self.expected > 1 else ()
