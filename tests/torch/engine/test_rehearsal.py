@@ -18,7 +18,7 @@ from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import Examine, Generate, PictureReady
 from halftone.contract.request import Numerics, PictureRequest, Start
-from halftone.engine.inputs.fitting_arguments import _largest  # pyright: ignore[reportPrivateUsage]
+from halftone.engine.inputs.fitting_arguments import _largest
 from halftone.engine.sampling import rehearsal
 from halftone.engine.sampling.rehearsal import WHOLE, is_sound, sound_steps, tries
 from halftone.engine.sampling.samplers import make_scheduler
