@@ -67,6 +67,8 @@ def how_to_finish(picture: PictureFacts) -> str:
     if picture.latents is None or not unfinished or (last and last.sound_in_float32 is False):
         return ""
     why = picture.cut_short.facts.get("why") if picture.cut_short is not None else last and last.why
+    if why == "sampler":
+        return ""
     wide = ("--precision", "float32") if why == "no-cure" else ()
     return command_line("generate", "--latents", picture.latents, "--on-black", "recover", *wide)
 

@@ -261,7 +261,8 @@ class GuardEvent(msgspec.Struct, frozen=True, kw_only=True):
     action: "decoded-again", "went-back-one-step", "encoded-again", "stopped", "kept", "asked".
     layers: peaks through the component in float32, for the chart; seconds: time this cost.
     sound_in_float32: whether float32 gives something better from the same inputs, None where that was not tried.
-    why: of "stopped": "setting", "float32" (bad there too), "no-cure" (none, or none that held); "" otherwise.
+    why: of "stopped": "setting", "float32" (bad there too), "no-cure" (none, or none that held), "sampler" (its own arithmetic
+    is not finite there, whatever the model gives); "" otherwise.
     lora: what makes the difference, None where the model fails alone or no LoRA is in use.
     frames: of a video decoded again, or kept as it is: those that were bad, from 1.
     in_pass: of a picture made in several passes the one (from 1) in which it happened, else 0.

@@ -71,7 +71,7 @@ def _short_of_memory(picture: PictureFacts, shortage: Shortage) -> Message:
 
 
 def _cut_short(picture: PictureFacts, why: ErrorFacts) -> Message:
-    in_vain = picture.latents is None or why.facts.get("why") == "no-cure"
+    in_vain = picture.latents is None or why.facts.get("why") in ("no-cure", "sampler")
     go_on = () if in_vain else (Act("recover", tr("Try again"), "rotate-ccw", ""),)
     return Message(
         level="warn",
@@ -264,6 +264,8 @@ def _stopped(picture: PictureFacts, event: GuardEvent | None, price: str) -> Mes
     if event is None:
         return Message("danger", tr("This picture could not be recovered."), strong=tr("Your prompt and seed are kept."))
     note = note_for(event)
+    if event.why == "sampler":  # the model has no fault, and the same steps would end there again
+        return Message(note.level, note.title.text(tr), note.text.text(tr), details=details(event))
     curable = event.sound_in_float32 is True and event.why != "no-cure"
     check = (
         Act("check", tr("Check the model file") if event.lora is None else tr("Check the model"), "activity", "primary"),

@@ -167,6 +167,7 @@ FRAGMENTS: Final = (
     "the setting for black pictures says to ask first",
     "no cure that Halftone tried held",
     "FP32 gives bad numbers there as well",
+    "the sampler's own arithmetic is not finite there",
     "The size of {0}, {1} times larger,",
     "its plan names what the model lacks",
     "it is not clear what model it is",

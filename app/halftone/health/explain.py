@@ -255,7 +255,10 @@ def _encoded_again(event: GuardEvent) -> Note:
 
 def _stopped(event: GuardEvent) -> Note:
     """Only what was tried is said of FP32."""
-    if event.sound_in_float32 is False:
+    if event.why == "sampler":
+        title = "This picture could not be recovered."
+        text = "The sampler's own arithmetic is not finite {0}. Use another number of steps, or another sampler."
+    elif event.sound_in_float32 is False:
         title = "This picture could not be recovered."
         text = "The numbers were already broken {0}, also in FP32. This usually means a damaged model file, LoRA or VAE."
         if event.lora is not None and event.lora.alone:
@@ -279,7 +282,7 @@ def _stopped(event: GuardEvent) -> Note:
 
 
 def _in_float32(event: GuardEvent) -> Words | str:
-    if not event.sound_in_float32:
+    if not event.sound_in_float32 or event.why == "sampler":
         return ""
     if event.peak is None or headroom_bits(event.peak, "float32") is None:
         return Words(" In FP32 the same numbers stay in range.")

@@ -24,7 +24,6 @@ from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.basics.torch_settings import torch_settings
 from halftone.engine.finding.capture import effective
 from halftone.engine.loading.plans import apply_plan
-from halftone.engine.sampling.rehearsal import SHAPE as REHEARSED
 from halftone.engine.sampling.samplers import schedulers
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.parts import role
@@ -205,9 +204,7 @@ class Rig:
 
         def counted(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
             result = step(scheduler, *args, **kwargs)
-            if args and getattr(args[0], "shape", None) == REHEARSED:
-                return result  # tried before the run, without the model
-            self.counts.steps += 1
+            self.counts.steps += "step" in vars(scheduler)  # it is watched; where a failed step is rehearsed it is not
             return result
 
         counted.__wrapped__ = step  # pyright: ignore[reportFunctionMemberAccess] - pipelines read its signature

@@ -1,6 +1,7 @@
 """Schedulers of every kind with every task, and models whose own size or length of prompts their pipeline refuses."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any, Final, cast
@@ -21,7 +22,7 @@ from tests.helpers.read_back import read_picture
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import CheckReport
 from halftone.contract.messages import Examine, Generate, StepDone
-from halftone.contract.request import CheckInputs, Numerics, OptionValue, PictureRequest
+from halftone.contract.request import CheckInputs, Numerics, OptionValue, PictureRequest, Start
 from halftone.engine.sampling.samplers import make_scheduler
 from halftone.engine.service import DiffusersEngine
 from halftone.library.folder import read_json
@@ -424,15 +425,19 @@ def asked(engine: DiffusersEngine, model: Path, **fields: Any) -> Any:
     return engine.generate(Generate(job="g", request=request), Recorder(), Steady()).images[0]
 
 
-def test_steps_that_a_sampler_cannot_compute_are_refused_before_the_run(engine: DiffusersEngine, tmp_path: Path) -> None:
+def test_steps_that_a_sampler_cannot_compute_end_with_a_number_that_it_can(engine: DiffusersEngine, tmp_path: Path) -> None:
     """Noise levels of squared cosines that begin at the last reach 49,000, and rounding makes the root of DPM2 a negative."""
     model = saved_with(DDPMScheduler(beta_schedule="squaredcos_cap_v2"), tmp_path / "m")
     with pytest.raises(HalftoneError) as caught:
         asked(engine, model, steps=3, sampler="DPM2 a SGM Uniform")
     assert caught.value.code == "setting-bad-value"
-    assert "Steps cannot be 3 with the sampler DPM2 a SGM Uniform" in str(caught.value)
-    assert "or another sampler" in str(caught.value)
-    assert asked(engine, model, steps=3, sampler="DPM2 a").state == "clean"
+    found = re.search(
+        r"Steps cannot be 3 with the sampler DPM2 a SGM Uniform, .* Use (\d+) steps, or another sampler\.$", str(caught.value)
+    )
+    assert found is not None
+    assert asked(engine, model, steps=int(found[1]), sampler="DPM2 a SGM Uniform").state == "clean"
+    given = str(run.picture(tmp_path / "given.png", 32))
+    assert asked(engine, model, steps=10, sampler="DPM2 a SGM Uniform", image=given, start=Start(strength=0.5)).state == "clean"
 
 
 def test_levels_that_round_to_the_same_timestep_run(engine: DiffusersEngine, tmp_path: Path) -> None:

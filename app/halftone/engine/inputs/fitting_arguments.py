@@ -5,7 +5,8 @@ denoiser has places for.
 """
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from typing import Any, Final, cast
@@ -50,18 +51,26 @@ _LARGEST: Final = 16384
 """Pixels of an edge beyond which a denoiser's size is a mistake."""
 
 
+_PLACES_OF_AN_EDGE: Final[dict[str, Callable[[int], int]]] = {"AuraFlowTransformer2DModel": math.isqrt}
+"""How many of a denoiser's places lie along an edge, where its configuration counts those of the whole picture."""
+
+
 def _largest(pipe: Any) -> int:
     """Pixels of the longest edge that the denoiser has places for."""
     config = _denoiser_config(pipe)
     places, patch = config.get("pos_embed_max_size"), config.get("patch_size")
     if isinstance(places, int) and isinstance(patch, int) and places > 0 and patch > 0:
-        return places * patch * int(getattr(pipe, "vae_scale_factor", 8))
+        along = _PLACES_OF_AN_EDGE.get(type(_denoiser(pipe)).__name__, int)
+        return along(places) * patch * int(getattr(pipe, "vae_scale_factor", 8))
     return _LARGEST
 
 
 def _denoiser_config(pipe: Any) -> Mapping[str, Any]:
-    denoiser = getattr(pipe, "unet", None) or getattr(pipe, "transformer", None)
-    return cast("Any", getattr(denoiser, "config", None)) or {}
+    return cast("Any", getattr(_denoiser(pipe), "config", None)) or {}
+
+
+def _denoiser(pipe: Any) -> Any:
+    return getattr(pipe, "unet", None) or getattr(pipe, "transformer", None)
 
 
 def _up(value: int, multiple: int) -> int:

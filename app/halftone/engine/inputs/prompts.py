@@ -18,7 +18,7 @@ from halftone.engine.inputs.resolve import size_multiple, task_pipeline
 from halftone.engine.inputs.video_inputs import known_frames
 from halftone.engine.inputs.wanted import Inputs, of_check
 from halftone.engine.loading.load import Loaded
-from halftone.engine.sampling.rehearsal import sound_steps
+from halftone.engine.sampling.rehearsal import is_sound, sound_steps
 from halftone.engine.sampling.samplers import fewest_steps
 from halftone.library.tasks import needs_control, needs_mask, needs_picture, needs_video
 from halftone.metadata.given import picture_size
@@ -76,7 +76,7 @@ def pictures_to_check(loaded: Loaded, inputs: CheckInputs, depth: Depth) -> list
     first = with_usable_size(loaded.pipe, first, loaded.facts)
     if depth == "quick":
         steps = _quick_steps(first.start.strength, inputs.steps, fewest_steps(loaded.native_scheduler))
-        quick = replace(first, steps=sound_steps(loaded.native_scheduler, steps) or steps)
+        quick = replace(first, steps=_fit_steps(loaded.native_scheduler, steps, first.start.strength))
         return [(_with_pictures(quickly_made(loaded, quick, inputs), loaded), inputs.seed)]
     prompts = [inputs.prompt] if inputs.prompt else [*own, *PROMPTS][: len(PROMPTS)]
     return [
@@ -102,6 +102,12 @@ def _quick_steps(strength: float | None, asked: int | None, fewest: int) -> int:
     """Steps of which a strength leaves those of a quick check, or as many as were asked for. fewest: that its sampler needs."""
     enough = max(fewest, math.ceil(QUICK_STEPS / strength) if strength else QUICK_STEPS)
     return min(asked or enough, enough)
+
+
+def _fit_steps(scheduler: Any, steps: int, strength: float | None) -> int:
+    """The steps, or the first number of more that the sampler can make where its own arithmetic is not finite in these."""
+    share = (1.0 - (strength or 1.0), 1.0)
+    return steps if is_sound(scheduler, steps, share) is not False else sound_steps(scheduler, steps, share) or steps
 
 
 def _with_pictures(inputs: Inputs, loaded: Loaded) -> Inputs:

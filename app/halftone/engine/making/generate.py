@@ -32,7 +32,6 @@ from halftone.engine.inputs.resolve import (
     pipeline_arguments,
     resolve,
     start_canvas,
-    steps_of,
     task_pipeline,
     with_prompts,
 )
@@ -55,8 +54,7 @@ from halftone.engine.sampling.handover import ALONE, Handover
 from halftone.engine.sampling.hooks import Hooks, StepFailed, decoded, is_finite
 from halftone.engine.sampling.latents import read_latents
 from halftone.engine.sampling.preview import Previewer
-from halftone.engine.sampling.rehearsal import check_steps
-from halftone.engine.sampling.samplers import check_schedule, given_steps, make_scheduler, put_scheduler
+from halftone.engine.sampling.samplers import check_schedule, make_scheduler, put_scheduler
 from halftone.engine.sampling.unfinished import plan_fits, read_loop
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.offload import told_packing
@@ -101,8 +99,6 @@ class Generation:
         if loaded.native_scheduler is not None:
             put_scheduler(pipe, make_scheduler(loaded.native_scheduler, request.sampler))
             check_schedule(pipe.scheduler, self._inputs.options)
-            if given_steps(pipe.scheduler, self._inputs.options) is None:
-                check_steps(pipe.scheduler, steps_of(pipe, self._inputs, loaded.facts.default_steps))
         self._loaded = replace(loaded, pipe=pipe)
         self._request = request
         self._device = device
@@ -203,6 +199,7 @@ class Generation:
             picture=self._picture,
             switches=self._switches,
             expected=self._expected,
+            steps=self._resolved.steps,
             is_last=self._handover.is_last,
         )
 
@@ -272,6 +269,8 @@ class Generation:
         except PictureStopped as stopped:
             self._picture.events.append(stopped.event)
             self._give_up(stopped.state, stopped.failed, flight)
+            if stopped.error is not None:
+                raise stopped.error from None
         except OutOfRoom:
             self._give_up("not-recovered", None, flight)
             return False

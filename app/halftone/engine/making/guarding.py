@@ -31,6 +31,8 @@ from halftone.engine.sampling.film import Film, Flatness, Part, flat_frames, fla
 from halftone.engine.sampling.flight import Flight
 from halftone.engine.sampling.frames import frame_count, frames_in
 from halftone.engine.sampling.hooks import StepFailed, is_finite
+from halftone.engine.sampling.rehearsal import unsound
+from halftone.engine.sampling.samplers import given_steps
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.precision import ComponentState
 from halftone.health.explain import explain, not_exact, not_proven
@@ -43,7 +45,8 @@ log = logging.getLogger(__name__)
 @dataclass
 class Guard:
     """Acts on the picture in work. plan: under which the job runs now; switches: what a cured setting is undone with; expected:
-    how many frames a picture of it has; is_last: nothing but the decode is left of a picture after its steps.
+    how many frames a picture of it has; steps: of each picture; is_last: nothing but the decode is left of a picture after its
+    steps.
     """
 
     loaded: Loaded
@@ -56,6 +59,7 @@ class Guard:
     picture: Picture
     switches: ExitStack
     expected: int
+    steps: int
     is_last: bool = True
     flight: Flight = field(init=False)
 
@@ -95,6 +99,7 @@ class Guard:
         started = time.perf_counter()
         kind = "flat" if failure.health.flat else "nonfinite"
         diagnosis = self._failing_call(failure)
+        self._check_sampler(diagnosis, failure, started)
         self._heed_policy(diagnosis, kind, started, None)
         before, seen = self.loaded.states[diagnosis.component], self._seen_dtype(diagnosis)
         if not diagnosis.failing and diagnosis.sound and failure.health.step not in self.picture.repeated:
@@ -112,6 +117,21 @@ class Guard:
         after = self.loaded.states[diagnosis.component]
         self.recovery.will_be(diagnosis.component, before, diagnosis.masters)
         return lambda: self.recovery.change(diagnosis.component, after, diagnosis.masters)
+
+    def _check_sampler(self, diagnosis: Diagnosis, failure: StepFailed, started: float) -> None:
+        """End the job where the sampler's own arithmetic is not finite: no cure of the model helps there. It is rehearsed where
+        the model's numbers are finite, or those that it was given are not.
+        """
+        sound = diagnosis.sound and not diagnosis.failing
+        if failure.health.finite or (not sound and is_finite((diagnosis.call.args, list(diagnosis.call.kwargs.values())))):
+            return
+        rehearsal, calls = self.flight.rehearsal(failure.health.step)
+        if not rehearsal.fails(calls):
+            return
+        given = given_steps(rehearsal.scheduler, self.request.options) is not None
+        error = unsound(rehearsal, self.steps, given=given, check=self.flight.hooks.check)
+        event = self.recovery.event(diagnosis, "nonfinite", "stopped", None, time.perf_counter() - started)
+        raise PictureStopped(msgspec.structs.replace(event, why="sampler"), "not-recovered", error=error)
 
     def on_bad_call(self, call: Call, result: Any) -> Any:
         """An encoder or decoder gave numbers that are not finite: only this call is repeated."""

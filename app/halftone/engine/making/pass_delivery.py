@@ -167,7 +167,9 @@ def _black(event: GuardEvent, *, asking: bool) -> HalftoneError:
     detail = "the setting for black pictures says to stop there" if event.why == "setting" else "no cure that Halftone tried held"
     if asking:
         detail = "the setting for black pictures says to ask first"
-    if event.sound_in_float32 is False:
+    if event.why == "sampler":
+        detail = "the sampler's own arithmetic is not finite there"
+    elif event.sound_in_float32 is False:
         detail = "FP32 gives bad numbers there as well"
     return HalftoneError("second-pass-black", detail=detail, why=event.why)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import msgspec
 import torch
 
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import GuardEvent, PictureFacts, Shortage
 from halftone.contract.request import Lora, ResolvedRequest
 from halftone.contract.words import CureKind, DType, ReceiptState
@@ -22,13 +23,22 @@ class OutOfRoom(Exception):  # noqa: N818 - a turn of events, carried out of the
 
 
 class PictureStopped(Exception):  # noqa: N818 - a turn of events, carried out of the pipeline
-    """This picture cannot or shall not be finished; the batch goes on. failed: the floats that the failing precision gave."""
+    """This picture cannot or shall not be finished. failed: the floats that the failing precision gave; error: ends the job, as
+    every picture of it would be stopped like this; without one the batch goes on.
+    """
 
-    def __init__(self, event: GuardEvent, state: ReceiptState, failed: torch.Tensor | None = None) -> None:
+    def __init__(
+        self,
+        event: GuardEvent,
+        state: ReceiptState,
+        failed: torch.Tensor | None = None,
+        error: HalftoneError | None = None,
+    ) -> None:
         super().__init__(event.action)
         self.event = event
         self.state: ReceiptState = state
         self.failed = failed
+        self.error = error
 
 
 @dataclass

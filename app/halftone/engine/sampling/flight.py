@@ -26,6 +26,7 @@ from halftone.engine.sampling.hooks import Decoded, Hooks, StepFailed, decoded, 
 from halftone.engine.sampling.keeper import Keeper
 from halftone.engine.sampling.misfit import parts_fit
 from halftone.engine.sampling.reading import Reading
+from halftone.engine.sampling.rehearsal import Rehearsal
 from halftone.engine.sampling.samplers import guiders, schedulers
 from halftone.engine.sampling.unfinished import Loop, NotKeptError, check_fits
 from halftone.engine.weights.calls import Call
@@ -95,6 +96,8 @@ class Flight:
         self._running: Any = None
         """The scheduler that stepped last."""
         self._ends: dict[int, Any] = {}
+        self._rehearsals: dict[int, Rehearsal] = {}
+        """The step at which a loop began -> its steps so far."""
         self._pass = _Pass(None)
         self._sentinel = Sentinel(loaded.device)
 
@@ -140,6 +143,11 @@ class Flight:
         """Wall time of every step that was computed."""
         return self._real_steps
 
+    def rehearsal(self, step: int) -> tuple[Rehearsal, int]:
+        """Return the loop in which this step was made, and how many calls it had made of its scheduler after it."""
+        began = max(number for number in self._rehearsals if number <= step)
+        return self._rehearsals[began], step - began + 1
+
     def loop(self, good: Snapshot) -> Loop:
         """All that another flight needs to go on after that state. Raises NotKeptError where several loops run in turns."""
         if len(self._schedulers) != 1:
@@ -170,6 +178,7 @@ class Flight:
             self._ends.clear()
             self._shapes.clear()
         self._calls.clear()
+        self._rehearsals.clear()
         self.decodes.clear()
         self.stood_in = False
         self._sentinel.forget()
@@ -300,6 +309,10 @@ class Flight:
                 now, self._running = self._pass, scheduler
                 if now.resume is not None and now.step == 0:
                     check_fits(now.resume, scheduler, (args, list(kwargs.values())))
+                if now.step == now.began:
+                    state = snapshots.scheduler_state(scheduler)
+                    self._rehearsals[now.began] = Rehearsal(scheduler, state, self._steps())
+                self._rehearsals[now.began].times.append(args[1] if len(args) > 1 else kwargs.get("timestep"))
                 index, now.step, now.calls = now.step, now.step + 1, 0
                 result = self._stepped(scheduler, index, lambda: self._real_step(original, args, kwargs))
                 if len(self._schedulers) > 1 and now.step - now.began >= len(scheduler.timesteps):

@@ -1,62 +1,119 @@
-"""A sampler's arithmetic without the model: whether all that it computes in so many steps are numbers.
+"""A sampler's arithmetic without the model: whether all that it computes in a loop's steps are numbers.
 
 Some of diffusers' samplers take the root of what rounding made negative, or divide by a noise level of 0, where noise levels lie
 far apart or the steps are few; the picture is then not finite, whatever the model gives.
 """
 
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
 
 from halftone.contract.errors import HalftoneError
+from halftone.engine.basics.snapshot import restore_scheduler
 from halftone.engine.sampling.samplers import make_scheduler, sampler_name
 
-MOST_STEPS: Final = 100
-"""Beyond these no sampler is tried: noise levels lie close together there."""
 SHAPE: Final = (1, 4, 2, 2)
 """Of the latents in the place of real ones: what a sampler computes for one element does not depend on their number."""
 _ITS_OWN: Final = (ValueError, TypeError, LookupError, AttributeError, AssertionError, RuntimeError, ImportError, ArithmeticError)
 """What samplers raise that take no plain number of steps, or other model outputs; the pipeline calls them as they need it."""
 
+Share = tuple[float, float]
+"""Where a loop begins in its schedule and where it ends, each from 0 to 1."""
+WHOLE: Final[Share] = (0.0, 1.0)
 
-def is_sound(scheduler: Any, steps: int) -> bool:
-    """Tell whether a sampler makes finite latents of finite ones in so many steps. The scheduler itself is left as it is."""
-    if steps > MOST_STEPS:
-        return True
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """Makes the steps of a pipeline's loop once more, without the model. state: of its scheduler before the first; calls: how
+    many steps its pipeline is about to make; times: of those that it made so far.
+    """
+
+    scheduler: Any
+    state: dict[str, Any]
+    calls: int
+    times: list[Any] = field(default_factory=list[Any])
+
+    def fails(self, calls: int) -> bool:
+        """Tell whether the sampler itself makes numbers that are not finite in the first so many calls."""
+        scheduler = make_scheduler(self.scheduler, None)
+        restore_scheduler(scheduler, self.state)
+        return _is_finite(scheduler, self.times[:calls]) is False
+
+    @property
+    def share(self) -> Share:
+        schedule = torch.as_tensor(self.state["timesteps"])
+        begin = self.state.get("_begin_index")
+        if begin is None:
+            found = (schedule == torch.as_tensor(self.times[0]).to(schedule)).flatten().nonzero()
+            begin = int(found[0]) if len(found) else 0
+        return begin / len(schedule), min(1.0, (begin + self.calls) / len(schedule))
+
+
+def is_sound(scheduler: Any, steps: int, share: Share = WHOLE) -> bool | None:
+    """Tell whether a sampler makes finite latents of finite ones in that share of so many steps; None where it cannot be tried
+    like this. The scheduler itself is left as it is.
+    """
     try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            return _ends_finite(make_scheduler(scheduler, None), steps)
+        tried = make_scheduler(scheduler, None)
+        tried.set_timesteps(steps)
+        times = torch.as_tensor(tried.timesteps)
     except _ITS_OWN:
-        return True
+        return None
+    order = int(getattr(tried, "order", 1))
+    begin = math.floor(round(share[0] * len(times), 6)) // order * order  # a step of second order is never begun in its middle
+    end = math.ceil(round(share[1] * len(times), 6))
+    if begin and hasattr(tried, "set_begin_index"):
+        tried.set_begin_index(begin)
+    return _is_finite(tried, list(times[begin:end]))
 
 
-def _ends_finite(scheduler: Any, steps: int) -> bool:
-    scheduler.set_timesteps(steps)
-    times = torch.as_tensor(scheduler.timesteps)
-    if not bool(torch.isfinite(times.float()).all()):
-        return False
-    latents = torch.randn(SHAPE) * float(scheduler.init_noise_sigma)
-    for time in times:
-        given = scheduler.scale_model_input(latents, time)
-        latents = scheduler.step(torch.tanh(given), time, latents, return_dict=False)[0]
-        if not bool(torch.isfinite(latents).all()):
-            return False
+def _is_finite(scheduler: Any, times: Sequence[Any]) -> bool | None:
+    """Make these steps of a schedule that is set. Torch's own generators are left as they are."""
+    generator = torch.Generator("cpu").manual_seed(0)
+    if "noise_sampler_seed" in vars(scheduler):
+        scheduler.noise_sampler_seed = 0
+    takes = inspect.signature(type(scheduler).step).parameters
+    given = {"generator": generator} if "generator" in takes else {}
+    try:
+        whole = bool(times[0] == scheduler.timesteps[0])  # what begins later does not begin at noise alone
+        latents = torch.randn(SHAPE, generator=generator) * (float(scheduler.init_noise_sigma) if whole else 1.0)
+        for time in times:
+            latents = latents.to(torch.as_tensor(time).device)
+            scaled = scheduler.scale_model_input(latents, time)
+            latents = scheduler.step(torch.tanh(scaled), time, latents, return_dict=False, **given)[0]
+            if not bool(torch.isfinite(torch.as_tensor(time).float()) and torch.isfinite(latents).all()):
+                return False
+    except _ITS_OWN:
+        return None
     return True
 
 
-def sound_steps(scheduler: Any, steps: int) -> int | None:
-    """Give the smallest number of steps, at least so many, that a sampler can make; None where there is none that is tried."""
-    return next((count for count in range(steps, MOST_STEPS + 1) if is_sound(scheduler, count)), None)
+def tries(steps: int) -> tuple[int, ...]:
+    """Give the numbers of steps to try in the place of one that a sampler cannot make: at most seven, the nearest first."""
+    return tuple(sorted({steps + 1, steps + 2, steps + 3, math.ceil(steps * 1.5), steps * 2, steps * 3, steps * 4} - {steps}))
 
 
-def check_steps(scheduler: Any, steps: int) -> None:
-    """Raise setting-bad-value for a number of steps that the sampler cannot make, whatever the model gives."""
-    if is_sound(scheduler, steps):
-        return
-    more = sound_steps(scheduler, steps)
+def sound_steps(scheduler: Any, steps: int, share: Share = WHOLE, check: Callable[[], None] = lambda: None) -> int | None:
+    """Give the first of the `tries` that a sampler can make; None where there is none. check: called before each."""
+    for count in tries(steps):
+        check()
+        if is_sound(scheduler, count, share):
+            return count
+    return None
+
+
+def unsound(rehearsal: Rehearsal, steps: int, *, given: bool, check: Callable[[], None]) -> HalftoneError:
+    """Say that a sampler cannot make the steps of a loop, whatever the model gives, and what it can make. steps: that were asked
+    for; given: whether the schedule is the user's own; check: called before each try.
+    """
+    scheduler = rehearsal.scheduler
+    more = None if given else sound_steps(scheduler, steps, rehearsal.share, check)
     value = (
         f"{steps} with the sampler {sampler_name(scheduler)}, whose arithmetic is not finite there with this model's noise levels"
     )
     allowed = "another sampler" if more is None else f"{more} steps, or another sampler"
-    raise HalftoneError("setting-bad-value", name="Steps", value=value, allowed=allowed)
+    return HalftoneError("setting-bad-value", name="Steps", value=value, allowed=allowed)

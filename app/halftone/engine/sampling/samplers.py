@@ -3,7 +3,7 @@
 import inspect
 import traceback
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
@@ -44,18 +44,39 @@ def make_scheduler(native: Any, wanted: str | None) -> Any:
     scheduler = _made(native, wanted)
     if is_flow(scheduler) and not hasattr(scheduler, "scale_noise") and hasattr(scheduler, "add_noise"):
         # what flow pipelines call to begin at a picture; these schedulers have the same under the name of the others
-        scheduler.scale_noise = lambda sample, timestep, noise: scheduler.add_noise(sample, noise, timestep)
+        scheduler.scale_noise = _Method(scheduler, _scaled_noise)
     if hasattr(scheduler, "index_for_timestep"):
-        scheduler.index_for_timestep = partial(_index_of, weakref.proxy(scheduler), type(scheduler))
+        scheduler.index_for_timestep = _Method(scheduler, _index_of)
     return scheduler
 
 
-def _index_of(scheduler: Any, kind: Any, timestep: Any, *schedule: Any, **named: Any) -> int:
+class _Method:
+    """A method that a scheduler has beside those of its class; that of a copy belongs to the copy, of which some pipelines make
+    one for a loop of its own. It does not keep its scheduler in memory.
+    """
+
+    def __init__(self, scheduler: Any, function: Callable[..., Any]) -> None:
+        self._scheduler = weakref.ref(scheduler)
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(self._scheduler(), *args, **kwargs)
+
+    def __deepcopy__(self, copies: dict[int, Any]) -> "_Method":
+        scheduler = self._scheduler()
+        return _Method(copies.get(id(scheduler), scheduler), self._function)
+
+
+def _scaled_noise(scheduler: Any, sample: Any, timestep: Any, noise: Any) -> Any:
+    return scheduler.add_noise(sample, noise, timestep)
+
+
+def _index_of(scheduler: Any, timestep: Any, *schedule: Any, **named: Any) -> int:
     """Find the step of a timestep. The schedule's first belongs to the first step, also where rounding gives the second the same:
     diffusers takes the second for any that is there twice, and then has no noise level for the last step.
     """
     times = next((given for given in (*schedule, *named.values()) if given is not None), scheduler.timesteps)
-    return 0 if bool(times[0] == timestep) else kind.index_for_timestep(scheduler, timestep, *schedule, **named)
+    return 0 if bool(times[0] == timestep) else type(scheduler).index_for_timestep(scheduler, timestep, *schedule, **named)
 
 
 def _made(native: Any, wanted: str | None) -> Any:
