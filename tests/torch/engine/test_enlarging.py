@@ -157,8 +157,20 @@ def test_it_stops_between_two_tiles_and_leaves_nothing(engine: DiffusersEngine, 
     assert list(tmp_path.iterdir()) == [source]
 
 
-@pytest.mark.parametrize("name", ["gone", "text", "folder", "half", "large", "model"])
-def test_what_cannot_be_made_larger_is_refused(engine: DiffusersEngine, upscaler: Path, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("gone", "image-missing"),
+        ("text", "image-unreadable"),
+        ("folder", "image-not-file"),
+        ("half", "image-damaged"),
+        ("large", "value-out-of-range"),
+        ("model", "image-unreadable"),
+    ],
+)
+def test_what_cannot_be_made_larger_is_refused(
+    engine: DiffusersEngine, upscaler: Path, tmp_path: Path, name: str, code: str
+) -> None:
     good = noise(tmp_path / "good.png")
     path = tmp_path / f"{name}.png"
     match name:
@@ -176,5 +188,5 @@ def test_what_cannot_be_made_larger_is_refused(engine: DiffusersEngine, upscaler
             pass
     with pytest.raises(HalftoneError) as refused:
         enlarged(engine, upscaler, path)
-    assert refused.value.code == ("value-out-of-range" if name == "large" else "image-unreadable")
+    assert refused.value.code == code
     assert "large.png, 2 times larger," in str(refused.value) or name != "large"

@@ -14,6 +14,7 @@ import torch
 
 from halftone.contract.errors import HalftoneError
 from halftone.engine.basics.snapshot import restore_scheduler
+from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.sampling.samplers import make_scheduler, sampler_name
 
 SHAPE: Final = (1, 4, 2, 2)
@@ -37,6 +38,7 @@ class Rehearsal:
     calls: int
     times: list[Any] = field(default_factory=list[Any])
 
+    @quiet_libraries()
     def fails(self, calls: int) -> bool:
         """Tell whether the sampler itself makes numbers that are not finite in the first so many calls."""
         scheduler = make_scheduler(self.scheduler, None)
@@ -53,6 +55,7 @@ class Rehearsal:
         return begin / len(schedule), min(1.0, (begin + self.calls) / len(schedule))
 
 
+@quiet_libraries()
 def is_sound(scheduler: Any, steps: int, share: Share = WHOLE) -> bool | None:
     """Tell whether a sampler makes finite latents of finite ones in that share of so many steps; None where it cannot be tried
     like this. The scheduler itself is left as it is.
