@@ -13,8 +13,8 @@ from typing import Any, Final
 import torch
 
 from halftone.contract.errors import HalftoneError
-from halftone.engine.basics.snapshot import restore_scheduler
 from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.basics.snapshot import restore_scheduler
 from halftone.engine.sampling.samplers import make_scheduler, sampler_name
 
 SHAPE: Final = (1, 4, 2, 2)
