@@ -52,7 +52,7 @@ from halftone.engine.weights.precision import exact_weights, own_inputs
 from halftone.health.explain import explain
 from halftone.health.faults import first_line, is_out_of_memory
 from halftone.health.judge import headroom_bits, judge
-from halftone.health.precision import granted_precision, states
+from halftone.health.precision import granted_to, states
 from halftone.library.scan import TensorScan, scan_weights
 from halftone.measure.pictures import is_flat
 from halftone.measure.probe import Probe
@@ -103,7 +103,7 @@ class Examination:
         self._numerics = command.numerics
         self._tested = tested
         self._states = states(tested) or ASSUMED
-        dtype, self._reason = granted_precision(command.numerics.precision, tested, device)
+        dtype, self._reason = granted_to(command.numerics, tested, device, loaded.facts, loaded.extras)
         self._dtype: DType = dtype
         self._pictures = pictures_to_check(loaded, command.inputs, command.depth)
         self._prompts = prompts_to_read(loaded)
