@@ -51,7 +51,7 @@ from halftone.engine.sampling.film import Film, Seen
 from halftone.engine.sampling.flight import Flight
 from halftone.engine.sampling.frames import OUTPUT, all_frames, frames_in
 from halftone.engine.sampling.handover import ALONE, Handover
-from halftone.engine.sampling.hooks import Hooks, StepFailed, decoded, is_finite
+from halftone.engine.sampling.hooks import Hooks, StepFailed, decoded, is_in_range
 from halftone.engine.sampling.latents import read_latents
 from halftone.engine.sampling.preview import Previewer
 from halftone.engine.sampling.samplers import check_schedule, make_scheduler, put_scheduler
@@ -392,7 +392,7 @@ class Generation:
         def decode() -> Any:
             self._guard.recovery.put_back()
             result = run_call(call, module, self._loaded.states[name].dtype)
-            return result if is_finite(result) else self._guard.on_bad_call(call, result)
+            return result if is_in_range(result) else self._guard.on_bad_call(call, result)
 
         result = self._run_in_room(decode)
         flight.decodes[:] = [decoded(call, result)]
