@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 import torch
+from tests.bench.families import run
+from tests.bench.families.table import CASES
 from tests.helpers.clipping import LIMIT, Clipping
-from tests.helpers.engine_runs import check, faulty_copy, generate, pixels
+from tests.helpers.engine_runs import check, faulty_copy, generate, load_tiny, pixels
 
 from halftone.engine.service import DiffusersEngine
 
@@ -65,3 +67,25 @@ def test_latents_that_were_clipped_are_recovered(engine: DiffusersEngine, models
     assert picture.state == "recovered"
     assert (picture.events[0].step, picture.events[0].action, picture.events[0].cure) == (3, "went-back-one-step", "none")
     assert (pixels(report) == pixels(clean)).all()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("channels", "code"), [(1, None), (32, "saturated-output")])
+def test_a_block_that_clips_on_purpose_counts_only_where_the_result_is_wrong(
+    engine: DiffusersEngine, tmp_path: Path, channels: int, code: str | None
+) -> None:
+    """FLUX holds its streams at the limit in float16. One outlier that norms read leaves the result as it is; a whole stream of
+    numbers that were of different sizes does not.
+    """
+    case = next(case for case in CASES if case.name == "FLUX.1 schnell")
+    pipe = load_tiny(run.save(case, tmp_path / "m"))
+    block = pipe.transformer.single_transformer_blocks[-1]
+    width = block.proj_out.out_features
+    with torch.no_grad():
+        block.norm.linear.bias[2 * width : 2 * width + channels] = 60000.0
+        block.proj_out.bias[:channels] = torch.linspace(1.0, 4.0, channels) * (-1.0) ** torch.arange(channels)
+    pipe.save_pretrained(tmp_path / "large")
+    report, _ = check(engine, tmp_path / "large", "float16", family="sd3")
+    named = [finding for finding in report.findings if finding.component == "transformer" and finding.code != "tight"]
+    assert [finding.code for finding in named] == ([] if code is None else [code])
+    assert all(finding.module == "single_transformer_blocks.0" for finding in named)
