@@ -42,7 +42,7 @@ from halftone.engine.sampling.handover import Handover
 from halftone.engine.sampling.misfit import parts_named
 from halftone.health.kept import going_on, read_kept
 from halftone.health.passes import in_passes
-from halftone.health.precision import granted_precision
+from halftone.health.precision import granted_to
 from halftone.health.refiners import alone, decoded_by
 from halftone.health.requests import check_inputs, check_request, check_upscale
 from halftone.library.drawn_loras import may_draw_loras
@@ -198,7 +198,7 @@ class DiffusersEngine:
         facts = describe(command.model)
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit, beside=self._models.holds(facts, device))
-        dtype, _ = granted_precision(command.numerics.precision, self._self_tests.of(device), device)
+        dtype, _ = granted_to(command.numerics, self._self_tests.of(device), device, facts, loaded.extras)
         with quiet_libraries():
             put_fp8(loaded, wanted=command.numerics.fp8_storage)
             plan = first_plan(loaded, device, dtype, command.numerics)[0]

@@ -16,7 +16,7 @@ from halftone.library.denoiser_files import unreadable
 from halftone.library.families import BY_NAME
 from halftone.library.family import Family
 from halftone.library.fit import misfit
-from halftone.library.folder import INDEX, Part, component_names, files_in, native_edges, read_json, read_part
+from halftone.library.folder import INDEX, Part, component_names, files_in, native_edges, read_json, read_part, stored_dtype
 from halftone.library.gguf_header import read_any
 from halftone.library.header import Header
 from halftone.library.homes import home
@@ -26,7 +26,7 @@ from halftone.library.recognise import Recognised, recognise
 from halftone.library.recognise_folder import of_folder
 from halftone.library.resolution_bins import bin_edge
 from halftone.library.samplers import samplers_of
-from halftone.library.single import SINGLES, Config, configs, missing_parts
+from halftone.library.single import SINGLES, Config, configs, missing_parts, tensors_by_component
 from halftone.library.small_files import check_here
 from halftone.library.tasks import only_a_stage
 from halftone.library.why import SCALED, listed_as, why_not
@@ -189,6 +189,11 @@ def _folder(model: str, path: Path) -> ModelFacts:
         family=family.name,
         format="diffusers",
         stored_dtype=found.dtype,
+        stored={
+            name: stored_dtype([tensor for _, header in part.files for tensor in header.tensors])
+            for name, part in parts.items()
+            if part.files
+        },
         size_bytes=sum(file.stat().st_size for part in parts.values() for file, _ in part.files),
         fingerprint=_fingerprint(path, [file for name in ("", *names) for file in files_in(path / name)]),
         native_width=width,
@@ -308,6 +313,8 @@ def _file(model: str, path: Path) -> ModelFacts:
     why = _why_not(found, header)
     if why:
         return _as_a_part(facts, found, header, why)
+    stored = {name: stored_dtype(tensors) for name, tensors in tensors_by_component(found.family, header).items()}
+    facts = msgspec.structs.replace(facts, stored=stored)
     return _with_parts(facts, configs(facts.family, header), told=found.size != BY_NAME[found.family].size)
 
 

@@ -37,7 +37,7 @@ from halftone.health.memory import (
     tile_edge,
 )
 from halftone.health.passes import last_size
-from halftone.health.precision import granted_precision
+from halftone.health.precision import granted_to
 from halftone.library.networks import Network, known_networks
 from halftone.library.resolution_bins import computed_size
 from halftone.measure.devices import memory
@@ -260,19 +260,23 @@ def fit_together(
     use computes. What is not known does not fit. models: each with what it is asked; there: what is in memory now.
     """
     numerics = models[0][1].numerics
-    dtype, _ = granted_precision(numerics.precision, tested, device)
-    needs: list[Need] = []
-    for facts, request in models:
-        networks = known_networks(facts, request.extras)
-        asked = last_size(request.hires, request.width or facts.native_width, request.height or facts.native_height)
-        size = Size(*computed_size(facts, asked, request.options))
-        needs.append(need(networks, Job(size), lambda _: dtype, device.backend, packed=kept_in_eight(request)))
+    needs = [
+        _need_of(facts, request, granted_to(numerics, tested, device, facts, request.extras)[0], device.backend)
+        for facts, request in models
+    ]
     now = memory(device.id)
     free = now.total - now.others
     if device.backend == "cpu":
         free += sum(map(weight_bytes, there)) - now.own
     known = all(one.resident for one in needs) and numerics.offload in ("auto", "none")
     return known and fit(sum(one.resident for one in needs) + max(one.activations for one in needs), free) == "fits"
+
+
+def _need_of(facts: ModelFacts, request: PictureRequest, dtype: DType, backend: str) -> Need:
+    asked = last_size(request.hires, request.width or facts.native_width, request.height or facts.native_height)
+    size = Size(*computed_size(facts, asked, request.options))
+    networks = known_networks(facts, request.extras)
+    return need(networks, Job(size), lambda _: dtype, backend, packed=kept_in_eight(request))
 
 
 def can_tile(decoder: nn.Module | None) -> bool:

@@ -51,7 +51,7 @@ from halftone.engine.sampling.film import Film, Seen
 from halftone.engine.sampling.flight import Flight
 from halftone.engine.sampling.frames import OUTPUT, all_frames, frames_in
 from halftone.engine.sampling.handover import ALONE, Handover
-from halftone.engine.sampling.hooks import Hooks, StepFailed, decoded, is_finite
+from halftone.engine.sampling.hooks import Hooks, StepFailed, decoded, is_in_range
 from halftone.engine.sampling.latents import read_latents
 from halftone.engine.sampling.preview import Previewer
 from halftone.engine.sampling.samplers import check_schedule, make_scheduler, put_scheduler
@@ -61,7 +61,7 @@ from halftone.engine.weights.offload import told_packing
 from halftone.health.faults import first_line, is_out_of_memory
 from halftone.health.guard import receipt_state
 from halftone.health.kept import check_same_model, read_kept
-from halftone.health.precision import granted_precision, states
+from halftone.health.precision import granted_to, states
 from halftone.health.ran import how_it_ran
 from halftone.library.resolution_bins import computed_size
 from halftone.library.spoken import says_otherwise, seeds_of, spoken
@@ -105,7 +105,7 @@ class Generation:
         self._emit = emit
         self._control = job.control
         self._drawn = job.drawn
-        dtype, reason = granted_precision(request.numerics.precision, job.tested, device)
+        dtype, reason = granted_to(request.numerics, job.tested, device, loaded.facts, loaded.extras)
         self._dtype: DType = dtype
         self._states = states(job.tested) or ASSUMED
         reasons = (reason, *without_effect(request.numerics, loaded.device))
@@ -392,7 +392,7 @@ class Generation:
         def decode() -> Any:
             self._guard.recovery.put_back()
             result = run_call(call, module, self._loaded.states[name].dtype)
-            return result if is_finite(result) else self._guard.on_bad_call(call, result)
+            return result if is_in_range(result) else self._guard.on_bad_call(call, result)
 
         result = self._run_in_room(decode)
         flight.decodes[:] = [decoded(call, result)]

@@ -22,7 +22,7 @@ from halftone.engine.basics.snapshot import Snapshot
 from halftone.engine.basics.tensors import as_dtype, first_floating, map_tensors, tensors_in
 from halftone.engine.basics.wrapping import all_replaced
 from halftone.engine.loading.load import Loaded
-from halftone.engine.sampling.hooks import Decoded, Hooks, StepFailed, decoded, is_finite
+from halftone.engine.sampling.hooks import Decoded, Hooks, StepFailed, decoded, is_in_range
 from halftone.engine.sampling.keeper import Keeper
 from halftone.engine.sampling.misfit import parts_fit
 from halftone.engine.sampling.reading import Reading
@@ -132,7 +132,7 @@ class Flight:
 
     def last_sound(self) -> Snapshot | None:
         """The last state whose numbers are finite: a step may have ended before anybody looked at it. None before the first."""
-        return next((state for state in reversed(self._good) if is_finite(state.result)), None)
+        return next((state for state in reversed(self._good) if is_in_range(state.result)), None)
 
     @property
     def watches_every_step(self) -> bool:
@@ -238,7 +238,7 @@ class Flight:
                     self.hooks.before_call(call)
                 started = time.perf_counter()
                 result = invoke(self.loaded.modules[name], original, self.loaded.states[name].dtype, args, kwargs, back)
-                if self._watching and self.hooks.on_bad_call is not None and not is_finite(result):
+                if self._watching and self.hooks.on_bad_call is not None and not is_in_range(result):
                     result = self.hooks.on_bad_call(call, result)
                 if phase == "encode":
                     self._encoded.append((call, result))
@@ -277,6 +277,8 @@ class Flight:
                 started = time.perf_counter()
                 result = invoke(self.loaded.modules[name], original, self.loaded.states[name].dtype, args, kwargs)
                 self._blank[name] = self._shapes[place] = map_tensors(result, _shape)
+                if self._every_step and (made := next(tensors_in(result), None)) is not None:
+                    self._sentinel.see(made)
                 seconds = time.perf_counter() - started
                 if self.hooks.on_call is not None:
                     self.hooks.on_call(call, self._keep(result), seconds)
