@@ -49,7 +49,6 @@ from halftone.library.drawn_loras import may_draw_loras
 from halftone.library.fitting import check_extras_fit
 from halftone.library.lora_fit import check_lora_fit
 from halftone.library.loras import check_loras
-from halftone.library.models import describe
 from halftone.library.records import SelfTests
 from halftone.library.tasks import check_given
 from halftone.library.vaes import check_fit as check_vae_fit
@@ -81,7 +80,7 @@ class DiffusersEngine:
         return self._self_tests.keep(report)
 
     def generate(self, command: Generate, emit: Emit, control: Control) -> GenerateReport:
-        facts = describe(command.request.model)
+        facts = self._models.describe(command.request.model)
         check_request(command.request, facts)
         request, only_decode = going_on(command.request)
         if command.request.resume_latents is not None:
@@ -120,7 +119,7 @@ class DiffusersEngine:
                 handover = Handover(model=facts)
                 return Generation(loaded, job, handover=handover).run()
             if request.refiner is not None:
-                refiner, last = describe(request.refiner.path), alone(request)
+                refiner, last = self._models.describe(request.refiner.path), alone(request)
                 together = fit_together(((facts, request), (refiner, last)), device, job.tested, self._models.all)
                 if together:
                     self._models.leave_but((facts, refiner), device)
@@ -147,7 +146,7 @@ class DiffusersEngine:
         return with_controls(loaded, () if only_decode else request.controls)
 
     def examine(self, command: Examine, emit: Emit, control: Control) -> CheckReport:
-        facts = describe(command.model)
+        facts = self._models.describe(command.model)
         check_inputs(command.inputs, facts)
         check_extras_fit(command.inputs.extras, facts)
         device = find_device(command.device)
@@ -165,7 +164,7 @@ class DiffusersEngine:
 
     def repair(self, command: Repair, emit: Emit, control: Control) -> RepairReport:
         check_loras(command.loras)
-        facts = describe(command.model)
+        facts = self._models.describe(command.model)
         check_lora_fit(command.loras, facts)
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
@@ -195,7 +194,7 @@ class DiffusersEngine:
             return Enlarging(command.request, device, self._self_tests.of(device), emit, control, make_room).run()
 
     def load(self, command: Load, emit: Emit) -> ModelFacts:
-        facts = describe(command.model)
+        facts = self._models.describe(command.model)
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit, beside=self._models.holds(facts, device))
         dtype, _ = granted_precision(command.numerics.precision, self._self_tests.of(device), device)

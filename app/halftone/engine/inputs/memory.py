@@ -76,7 +76,7 @@ class Room:
     others_leave: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
-        self.networks = known_networks(self.loaded.facts, self.loaded.extras)
+        self.networks = self.loaded.networks
         self._ways = allowed(
             self.request.numerics.vae_tiling,
             self.request.numerics.offload,
