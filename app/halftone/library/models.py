@@ -74,10 +74,11 @@ def describe(model: str) -> ModelFacts:
 def describe_again(model: str, known: Iterable[ModelFacts]) -> ModelFacts:
     """Describe a model, as it was before where it is among these and none of its files changed. Raises as `describe`."""
     found = [one for one in known if one.id == model or (model != POCKET and one.id == str(_path(model)))]
-    return next((one for one in found if _is_as_it_was(one)), None) or describe(model)
+    return next((one for one in found if is_as_it_was(one)), None) or describe(model)
 
 
-def _is_as_it_was(facts: ModelFacts) -> bool:
+def is_as_it_was(facts: ModelFacts) -> bool:
+    """Whether none of a model's files changed since it was described. Nothing is read of them."""
     try:
         return _version(Path(facts.path), facts.components) == facts.fingerprint
     except OSError:

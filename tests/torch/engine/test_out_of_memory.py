@@ -241,8 +241,8 @@ def test_the_way_is_chosen_by_what_is_free(engine: DiffusersEngine, models: dict
     loaded = apart(engine)
     request = PictureRequest(prompt="a", model=str(models["sd15"]), numerics=Numerics(precision="float32"))
     dtypes: dict[str, DType] = {name: state.dtype for name, state in loaded.states.items()}
-    room = Room(loaded, find_device("cpu"), request, Size(512, 512), guided=False, dtypes=dtypes)
-    reasons = room.settle(round(share * room.needs(0).peak))
+    room = Room(loaded, find_device("cpu"), request, Size(512, 512), guided=False, dtypes=dtypes, networks=loaded.networks)
+    reasons = room.settle(round(share * room.plain.peak))
     assert (room.way.offload, loaded.places.mode) == (mode, mode)
     told = any(reason.startswith("Offload (Sequential): all at once would need") for reason in reasons)
     assert told == (mode != "none")
