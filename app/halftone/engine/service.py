@@ -86,7 +86,7 @@ class DiffusersEngine:
 
     def generate(self, command: Generate, emit: Emit, control: Control) -> GenerateReport:
         version = version_of(command.request)
-        if (prepared := self._prepared(version)) is not None:
+        if (prepared := self._held(version)) is not None:
             return self._once_more(prepared, command.request, version, emit, control)
         facts = self._models.describe(command.request.model)
         check_request(command.request, facts)
@@ -157,7 +157,7 @@ class DiffusersEngine:
             self._warm = version, prepared
         return report
 
-    def _prepared(self, version: Version) -> Prepared | None:
+    def _held(self, version: Version) -> Prepared | None:
         """What the last request was resolved to, if this is the same one but for its seeds and nothing changed since."""
         warm, self._warm = self._warm, None
         return warm[1] if warm is not None and warm[0] == version and is_as_it_was(warm[1].loaded.facts) else None
