@@ -71,6 +71,20 @@ def describe(model: str) -> ModelFacts:
         raise HalftoneError("model-load-failed", path=str(path), detail=error.strerror or type(error).__name__) from error
 
 
+def describe_again(model: str, known: Iterable[ModelFacts]) -> ModelFacts:
+    """Describe a model, as it was before where it is among these and none of its files changed. Raises as `describe`."""
+    found = [one for one in known if one.id == model or (model != POCKET and one.id == str(_path(model)))]
+    return next((one for one in found if is_as_it_was(one)), None) or describe(model)
+
+
+def is_as_it_was(facts: ModelFacts) -> bool:
+    """Whether none of a model's files changed since it was described. Nothing is read of them."""
+    try:
+        return _version(Path(facts.path), facts.components) == facts.fingerprint
+    except OSError:
+        return False
+
+
 def _path(model: str) -> Path:
     """The path as it was typed, made absolute, with ~ for the home folder; an empty name names nothing."""
     try:
@@ -195,7 +209,7 @@ def _folder(model: str, path: Path) -> ModelFacts:
             if part.files
         },
         size_bytes=sum(file.stat().st_size for part in parts.values() for file, _ in part.files),
-        fingerprint=_fingerprint(path, [file for name in ("", *names) for file in files_in(path / name)]),
+        fingerprint=_version(path, names),
         native_width=width,
         native_height=height,
         bin_edge=_bin_edge(pipeline, parts),
@@ -298,7 +312,7 @@ def _file(model: str, path: Path) -> ModelFacts:
         format="single-file",
         stored_dtype=found.dtype,
         size_bytes=path.stat().st_size,
-        fingerprint=_fingerprint(path.parent, [path]),
+        fingerprint=_version(path, ()),
         native_width=size,
         native_height=size,
         default_steps=found.steps or 28,
@@ -360,8 +374,11 @@ def _with_parts(facts: ModelFacts, found: Mapping[str, Config], *, told: bool) -
     )
 
 
-def _fingerprint(root: Path, files: list[Path]) -> str:
+def _version(path: Path, components: Iterable[str]) -> str:
     """Changes when a file is added, removed, renamed, resized or rewritten. Not of the contents: that would take minutes."""
+    whole = os.path.isdir(path)
+    root = path if whole else path.parent
+    files = [file for name in ("", *components) for file in files_in(path / name)] if whole else [path]
     digest = hashlib.sha256()
     for file in sorted(files):
         facts = file.stat()
