@@ -55,14 +55,14 @@ class Sentinel:
         self._pending = None
 
     def _send(self, step: int, pair: torch.Tensor) -> tuple[int, torch.Tensor, torch.Event | None]:
-        if pair.device.type != "cuda":
+        if pair.device.type in ("cpu", "mps"):
             return step, pair, None
         if not self._slots:  # once: to ask for such memory may wait for the device
             self._slots = [torch.empty(2, dtype=pair.dtype, pin_memory=True) for _ in range(_SLOTS)]
         host = self._slots[step % _SLOTS]
         host.copy_(pair, non_blocking=True)
         event = torch.Event(device=pair.device)
-        event.record()
+        event.record(torch.accelerator.current_stream(pair.device))  # of the tensor's device, which need not be the current one
         return step, host, event
 
 
