@@ -10,7 +10,9 @@
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/CPUFallback.h>
+#include <ATen/native/DispatchStub.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/transformers/attention.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/set_native.h>
@@ -504,6 +506,72 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Te
   return {to_card(first, index), to_card(second, index), to_card(third, index)};
 }
 
+// ------------------------------------------------------------------------------------------------------------ attention
+
+// As on a graphics card: flash attention for 16-bit types without a mask, the memory-efficient one for all, else plain products.
+int64_t choose_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& mask,
+    double dropout, bool, std::optional<double>, bool grouped) {
+  const auto& context = at::globalContext();
+  const bool fits = query.dim() == 4 && dropout == 0.0 && !grouped && query.size(-1) == value.size(-1) && query.size(1) == key.size(1) &&
+      query.size(0) == key.size(0) && key.size(2) == value.size(2);
+  const bool narrow = query.scalar_type() == at::kHalf || query.scalar_type() == at::kBFloat16;
+  const bool masked = mask && mask->defined();
+  if (fits && narrow && !masked && context.userEnabledFlashSDP()) return 1;
+  if (fits && !(masked && mask->requires_grad()) && context.userEnabledMemEfficientSDP()) return 2;
+  TORCH_CHECK(context.userEnabledMathSDP(), "No viable backend for scaled_dot_product_attention was found.");
+  return 0;
+}
+
+std::tuple<at::Tensor, at::Tensor> attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+    const std::optional<at::Tensor>& mask, bool causal, std::optional<double> scale) {
+  Seen seen;
+  for (const auto& one : {query, key, value, mask.value_or(at::Tensor())}) seen.look(one, false, "aten::scaled_dot_product_attention");
+  const auto index = query.device().index();
+  launch(index);
+  Inside now;
+  auto [out, sums] = at::_scaled_dot_product_flash_attention_for_cpu(as_host(query), as_host(key), as_host(value), 0.0, causal,
+      mask && mask->defined() ? std::optional(as_host(*mask)) : std::nullopt, scale);
+  return {to_card(out, index), to_card(sums, index)};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> attend_backward(const at::Tensor& gradient, const at::Tensor& query, const at::Tensor& key,
+    const at::Tensor& value, const std::optional<at::Tensor>& mask, const at::Tensor& out, const at::Tensor& sums, bool causal,
+    std::optional<double> scale) {
+  const auto index = query.device().index();
+  launch(index);
+  Inside now;
+  auto [first, second, third] = at::_scaled_dot_product_flash_attention_for_cpu_backward(as_host(gradient), as_host(query), as_host(key),
+      as_host(value), as_host(out), as_host(sums), 0.0, causal, mask && mask->defined() ? std::optional(as_host(*mask)) : std::nullopt, scale);
+  return {to_card(first, index), to_card(second, index), to_card(third, index)};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor> flash(
+    const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, double, bool causal, bool, std::optional<double> scale) {
+  auto [out, sums] = attend(query, key, value, std::nullopt, causal, scale);
+  const auto none = at::empty({0}, at::dtype(at::kLong));
+  return {out, sums, none, none, query.size(2), key.size(2), none, none, at::empty({0}, query.options())};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> flash_backward(const at::Tensor& gradient, const at::Tensor& query, const at::Tensor& key,
+    const at::Tensor& value, const at::Tensor& out, const at::Tensor& sums, const at::Tensor&, const at::Tensor&, c10::SymInt, c10::SymInt,
+    double, bool causal, const at::Tensor&, const at::Tensor&, std::optional<double> scale) {
+  return attend_backward(gradient, query, key, value, std::nullopt, out, sums, causal, scale);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> efficient(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+    const std::optional<at::Tensor>& mask, bool, double, bool causal, std::optional<double> scale) {
+  auto [out, sums] = attend(query, key, value, mask, causal, scale);
+  const auto none = at::empty({}, at::dtype(at::kLong));
+  return {out, sums, none, none};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> efficient_backward(const at::Tensor& gradient, const at::Tensor& query,
+    const at::Tensor& key, const at::Tensor& value, const at::Tensor& mask, const at::Tensor& out, const at::Tensor& sums, const at::Tensor&,
+    const at::Tensor&, double, std::array<bool, 4>, bool causal, std::optional<double> scale) {
+  auto [first, second, third] = attend_backward(gradient, query, key, value, mask, out, sums, causal, scale);
+  return {first, second, third, at::Tensor()};
+}
+
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -523,6 +591,11 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   // PyTorch's own composition of these asks for dense inputs, which the kernels of real cards do not.
   for (const auto* name : {"native_group_norm", "native_group_norm_backward", "native_layer_norm", "native_layer_norm_backward"})
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
+  m.impl("_fused_sdp_choice", &choose_attention);
+  m.impl("_scaled_dot_product_flash_attention", &flash);
+  m.impl("_scaled_dot_product_flash_attention_backward", &flash_backward);
+  m.impl("_scaled_dot_product_efficient_attention", &efficient);
+  m.impl("_scaled_dot_product_efficient_attention_backward", &efficient_backward);
   m.impl("convolution_overrideable", &convolution);
   m.impl("convolution_backward_overrideable", &convolution_backward);
 }
@@ -545,6 +618,10 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
 }
 
 }  // namespace
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &choose_attention)
+}  // namespace at::native
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   static CardHooks hooks;
