@@ -46,6 +46,8 @@ def install() -> Any:
     torch.utils.rename_privateuse1_backend(NAME)
     cast("Any", torch)._register_device_module(NAME, _module(extension))
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    # Between the processor and a private backend torch makes new parameters, which parts tied weights. On CUDA they keep their identity.
+    torch.__future__.set_swap_module_params_on_conversion(True)
     return extension
 
 
