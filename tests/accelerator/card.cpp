@@ -17,10 +17,13 @@
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/set_native.h>
 #include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_as_complex_native.h>
+#include <ATen/ops/view_as_real_native.h>
 #include <ATen/ops/view_native.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
-#include <torch/extension.h>
+#include <torch/csrc/utils/pybind.h>
+#include <torch/library.h>
 
 #include <cstdlib>
 #include <deque>
@@ -34,6 +37,7 @@ namespace {
 
 constexpr c10::DeviceIndex kDevices = 2;
 constexpr size_t kGranule = 512;  // bytes; CUDA's allocator rounds to as many
+constexpr size_t kUnlimited = size_t{1} << 40;
 constexpr auto kType = c10::DeviceType::PrivateUse1;
 constexpr auto kKey = c10::DispatchKey::PrivateUse1;
 
@@ -45,7 +49,7 @@ struct Late {
 };
 
 struct Card {
-  size_t limit = size_t{1} << 40;
+  size_t limit = kUnlimited;
   size_t used = 0;
   size_t peak = 0;
   int64_t launched = 0;
@@ -60,7 +64,8 @@ struct Card {
 
 std::recursive_mutex guard;
 std::array<Card, kDevices> cards;
-int64_t lag = 8;  // launches by which the device is behind the program
+constexpr int64_t kLag = 8;
+int64_t lag = kLag;  // launches by which the device is behind the program
 thread_local c10::DeviceIndex current = 0;
 thread_local std::array<c10::StreamId, kDevices> current_stream{};
 thread_local int inside = 0;  // in a kernel of our own: its copies are no waits
@@ -90,10 +95,25 @@ void launch(c10::DeviceIndex index) {
   finish_until(card, card.launched - lag);
 }
 
+pybind11::object* on_wait = nullptr;  // called with the index and the reason of each wait
+
+void count_wait(c10::DeviceIndex index, const std::string& what) {
+  if (inside) return;
+  {
+    std::lock_guard<std::recursive_mutex> lock(guard);
+    ++card_of(index).waits[what];
+  }
+  if (on_wait) {
+    pybind11::gil_scoped_acquire held;
+    if (!on_wait->is_none()) (*on_wait)(static_cast<int>(index < 0 ? current : index), what);
+  }
+}
+
 void wait(c10::DeviceIndex index, const std::string& what) {
+  if (inside) return;
+  count_wait(index, what);
   std::lock_guard<std::recursive_mutex> lock(guard);
   auto& card = card_of(index);
-  if (!inside) ++card.waits[what];
   finish_until(card, card.launched);
 }
 
@@ -284,8 +304,9 @@ struct CardGuard final : c10::impl::DeviceGuardImplInterface {
     std::lock_guard<std::recursive_mutex> lock(guard);
     auto* mine = static_cast<Event*>(event);
     auto& card = cards[mine->device];
+    const bool done = mine->due <= card.done;
     finish_until(card, card.done + 1);  // who asks again and again gets there
-    return mine->due <= card.done;
+    return done;
   }
   c10::DeviceIndex deviceCount() const noexcept override { return kDevices; }
   bool queryStream(const c10::Stream& stream) const override {
@@ -297,9 +318,9 @@ struct CardGuard final : c10::impl::DeviceGuardImplInterface {
   void synchronizeStream(const c10::Stream& stream) const override { wait(stream.device_index(), "stream"); }
   void synchronizeEvent(void* event) const override {
     if (!event) return;
-    std::lock_guard<std::recursive_mutex> lock(guard);
     auto* mine = static_cast<Event*>(event);
-    if (!inside) ++cards[mine->device].waits["event"];
+    count_wait(mine->device, "event");
+    std::lock_guard<std::recursive_mutex> lock(guard);
     finish_until(cards[mine->device], mine->due);
   }
   void synchronizeDevice(const c10::DeviceIndex index) const override { wait(index, "synchronize"); }
@@ -370,8 +391,7 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& to, bool non_bloc
     }
     wait(index, "copy to the host");
   } else if (!from_card && to_card && !inside && !(non_blocking && is_pinned(self.storage().data()))) {
-    std::lock_guard<std::recursive_mutex> lock(guard);
-    ++card_of(index).waits["copy from pageable memory"];
+    count_wait(index, "copy from pageable memory");
   }
   as_host(to).copy_(as_host(self));
   return to;
@@ -423,7 +443,7 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
       for (const auto& one : value.toOptionalTensorVector())
         if (one) {
           seen.look(*one, host_allowed, name);
-          waits = waits || one->scalar_type() == at::kBool;
+          waits = waits || (name != "aten::index" && one->scalar_type() == at::kBool);  // index has called nonzero before
         }
     } else if (value.isGenerator()) {
       auto given = value.toGenerator();
@@ -581,6 +601,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("view", &view);
   m.impl("_reshape_alias", &reshape_alias);
   m.impl("unfold", &at::native::unfold);
+  m.impl("view_as_real", &at::native::view_as_real);
+  m.impl("view_as_complex", &at::native::view_as_complex);
   m.impl("resize_", &resize);
   m.impl("set_.source_Tensor", &set_source);
   m.impl("set_.source_Storage", &set_storage);
@@ -642,6 +664,23 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("forget_counts", [](int device) {
     card_of(device).waits.clear();
     card_of(device).fallen_back.clear();
+  });
+  m.def("set_on_wait", [](pybind11::object hook) {
+    static auto* kept = new pybind11::object();
+    *kept = hook;
+    on_wait = kept;
+  });
+  m.def("reset", [] {
+    std::lock_guard<std::recursive_mutex> lock(guard);
+    lag = kLag;
+    CardGuard().setDevice({kType, 0});
+    for (auto& card : cards) {
+      finish_until(card, card.launched);
+      card.limit = kUnlimited;
+      card.failing_from = -1;
+      card.waits.clear();
+      card.fallen_back.clear();
+    }
   });
   m.def("current_device", [] { return static_cast<int>(current); });
   m.def("set_device", [](int device) { CardGuard().setDevice({kType, static_cast<c10::DeviceIndex>(device)}); });

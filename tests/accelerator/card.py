@@ -6,9 +6,12 @@ has: a limit of memory, allocations that fail, by how much the device is behind 
 
 import functools
 import hashlib
+import importlib.util
 import os
 import shutil
+import subprocess
 import sys
+import sysconfig
 import types
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -20,13 +23,18 @@ import torch
 NAME: Final = "card"
 DEVICES: Final = 2
 _SOURCE: Final = Path(__file__).with_name("card.cpp")
+_EXTENSION: Final = "halftone_card"
+_COMPILER: Final = os.environ.get("CXX", "c++")
+_FLAGS: Final = ("-std=c++20", "-O1", "-w", "-fPIC", "-shared", f"-DTORCH_EXTENSION_NAME={_EXTENSION}")
 
 
 def missing() -> str:
     """Why the card cannot be built here, or an empty string."""
-    if shutil.which(os.environ.get("CXX", "c++")) is None:
+    if sys.platform != "linux":
+        return "the card in software is built on Linux only"
+    if shutil.which(_COMPILER) is None:
         return "there is no C++ compiler"
-    if not (Path(cast("str", __import__("sysconfig").get_path("include"))) / "Python.h").exists():
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
         return "there are no headers of Python"
     return ""
 
@@ -34,21 +42,40 @@ def missing() -> str:
 @functools.cache
 def install() -> Any:
     """Build the extension, and make torch know the device. Answers the extension with its switches and counts."""
-    from torch.utils import cpp_extension
-
-    mark = hashlib.sha256(_SOURCE.read_bytes() + str(torch.__version__).encode() + sys.version.encode()).hexdigest()[:12]
-    folder = Path(os.environ.get("HALFTONE_CARD_CACHE", Path.home() / ".cache" / "halftone-tests")) / f"card-{mark}"
-    folder.mkdir(parents=True, exist_ok=True)
-    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # where ninja is
-    extension = cast("Any", cpp_extension).load(
-        name="halftone_card", sources=[str(_SOURCE)], build_directory=str(folder), extra_cflags=["-O1", "-w"]
-    )
+    found = importlib.util.spec_from_file_location(_EXTENSION, _built())
+    assert found is not None
+    assert found.loader is not None
+    extension = importlib.util.module_from_spec(found)
+    found.loader.exec_module(extension)
     torch.utils.rename_privateuse1_backend(NAME)
     cast("Any", torch)._register_device_module(NAME, _module(extension))
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     # Between the processor and a private backend torch makes new parameters, which parts tied weights. On CUDA they keep their identity.
     torch.__future__.set_swap_module_params_on_conversion(True)
     return extension
+
+
+def _built() -> Path:
+    """The extension's file: compiled once for each source, version of torch and of Python."""
+    parts = (_SOURCE.read_text(encoding="utf-8"), torch.__version__, sys.version, " ".join(_FLAGS))
+    mark = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+    folder = Path(os.environ.get("HALFTONE_CARD_CACHE", Path.home() / ".cache" / "halftone-tests"))
+    wanted = folder / f"{_EXTENSION}-{mark}.so"
+    if wanted.exists():
+        return wanted
+    folder.mkdir(parents=True, exist_ok=True)
+    made = wanted.with_suffix(f".{os.getpid()}")  # another process may build it too
+    subprocess.run([_COMPILER, *_FLAGS, str(_SOURCE), *_torch_flags(), "-o", str(made)], check=True)
+    made.replace(wanted)
+    return wanted
+
+
+def _torch_flags() -> list[str]:
+    from torch.utils import cpp_extension
+
+    headers = [*cpp_extension.include_paths(), sysconfig.get_path("include")]
+    libraries = [f"-L{path}" for path in cpp_extension.library_paths()]
+    return [*(f"-isystem{path}" for path in headers), *libraries, "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"]
 
 
 def _index(extension: Any, device: Any) -> int:

@@ -98,6 +98,8 @@ class Flight:
         self._ends: dict[int, Any] = {}
         self._rehearsals: dict[int, Rehearsal] = {}
         """The step at which a loop began -> its steps so far."""
+        self._places: dict[int, tuple[int, int]] = {}
+        """Step -> its number in its loop and the steps of that loop: what is read of it may come when the next loop runs."""
         self._pass = _Pass(None)
         self._sentinel = Sentinel(loaded.device)
 
@@ -179,6 +181,7 @@ class Flight:
             self._shapes.clear()
         self._calls.clear()
         self._rehearsals.clear()
+        self._places.clear()
         self.decodes.clear()
         self.stood_in = False
         self._sentinel.forget()
@@ -186,7 +189,9 @@ class Flight:
         accepts = inspect.signature(pipe.__call__).parameters
         given = {**inputs, "generator": generator} if "generator" in accepts and generator is not None else inputs
         with parts_fit(self.loaded), all_replaced(self._wrappers()), self._seeded(generator):
-            return pipe(**self._reading.begin(given))
+            result = pipe(**self._reading.begin(given))
+            self._heed(self._sentinel.settle())  # nothing may have been decoded since the last step
+            return result
 
     @contextmanager
     def _seeded(self, generator: torch.Generator | None) -> Generator[None]:
@@ -351,11 +356,12 @@ class Flight:
     def _after_step(self, scheduler: Any, index: int, result: Any) -> None:
         latents = next(tensors_in(result))
         now = self._pass
+        number, steps = self._places[index] = index - now.began + 1, self._steps()
         self._good.append(snapshots.take(index, result, scheduler, now.generator, now.began, self._guiders))
         del self._good[:-3]
         if self._every_step:
             self._heed(self._sentinel.note(index, latents))
-        elif index - now.began + 1 >= self._steps():
+        elif number >= steps:
             self._at_the_end(index, latents)
         else:
             self._told(index, None)
@@ -389,7 +395,7 @@ class Flight:
         now = time.perf_counter()
         self._real_steps.append(now - self._last)
         self._last = now
-        self.hooks.on_step(index - self._pass.began + 1, self._steps(), health, self._real_steps[-1])
+        self.hooks.on_step(*self._places.pop(index), health, self._real_steps[-1])
 
     def _steps(self) -> int:
         pipe = self.loaded.pipe
