@@ -39,6 +39,7 @@ settings.load_profile("steady")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "logs(*patterns): warnings that Halftone's log must show")
+    config.addinivalue_line("markers", "processor(reason): the test is about the processor, and left out on another device")
     if os.environ.get("HALFTONE_TEST_DEVICE") == "card":
         config.pluginmanager.register(importlib.import_module("tests.accelerator.on_card"))
 

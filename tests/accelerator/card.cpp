@@ -319,7 +319,7 @@ struct CardGuard final : c10::impl::DeviceGuardImplInterface {
   void synchronizeEvent(void* event) const override {
     if (!event) return;
     auto* mine = static_cast<Event*>(event);
-    count_wait(mine->device, "event");
+    if (mine->due > cards[mine->device].done) count_wait(mine->device, "event");
     std::lock_guard<std::recursive_mutex> lock(guard);
     finish_until(cards[mine->device], mine->due);
   }

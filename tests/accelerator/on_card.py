@@ -18,8 +18,9 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if reason := card.missing():
-        for item in items:
+    for item in items:
+        mark = item.get_closest_marker("processor")
+        if reason := card.missing() or (mark and str(mark.args[0])):
             item.add_marker(pytest.mark.skip(reason=reason))
 
 

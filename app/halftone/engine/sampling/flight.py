@@ -22,6 +22,7 @@ from halftone.engine.basics.snapshot import Snapshot
 from halftone.engine.basics.tensors import as_dtype, first_floating, map_tensors, tensors_in
 from halftone.engine.basics.wrapping import all_replaced
 from halftone.engine.loading.load import Loaded
+from halftone.engine.sampling.host_schedule import HostSchedule
 from halftone.engine.sampling.hooks import Decoded, Hooks, StepFailed, decoded, is_finite
 from halftone.engine.sampling.keeper import Keeper
 from halftone.engine.sampling.misfit import parts_fit
@@ -95,6 +96,7 @@ class Flight:
         self._guiders: list[Any] = []
         self._running: Any = None
         """The scheduler that stepped last."""
+        self._host_schedule = HostSchedule()
         self._ends: dict[int, Any] = {}
         self._rehearsals: dict[int, Rehearsal] = {}
         """The step at which a loop began -> its steps so far."""
@@ -319,7 +321,7 @@ class Flight:
                     self._rehearsals[now.began] = Rehearsal(scheduler, state, self._steps())
                 self._rehearsals[now.began].times.append(args[1] if len(args) > 1 else kwargs.get("timestep"))
                 index, now.step, now.calls = now.step, now.step + 1, 0
-                result = self._stepped(scheduler, index, lambda: self._real_step(original, args, kwargs))
+                result = self._stepped(scheduler, index, lambda: self._on_host(scheduler, original, args, kwargs))
                 if len(self._schedulers) > 1 and now.step - now.began >= len(scheduler.timesteps):
                     now.began = now.step
                 return result
@@ -343,6 +345,10 @@ class Flight:
         self._after_step(scheduler, index, result)
         self._ends[id(scheduler)] = self._good[-1].result
         return result
+
+    def _on_host(self, scheduler: Any, original: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        with self._host_schedule.held(scheduler, args, kwargs) as (here, named):
+            return self._real_step(original, here, named)
 
     def _real_step(self, original: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The scheduler's arithmetic, in float32 where the pipeline hands over less (upcast sampling)."""
