@@ -1,7 +1,7 @@
 """The accelerator in software, as a device of torch named "card": built once for each source and version of torch.
 
-`torch.card` offers what `torch.cuda` does as far as Halftone and its libraries use it. Besides there are switches that no real card
-has: a limit of memory, allocations that fail, by how much the device is behind the program, and counts of waits.
+`torch.card` offers what `torch.cuda` does as far as Halftone and its libraries use it. Besides there are switches that no real
+card has: a limit of memory, allocations that fail, by how much the device is behind the program, and counts of waits.
 """
 
 import functools
@@ -50,7 +50,7 @@ def install() -> Any:
     torch.utils.rename_privateuse1_backend(NAME)
     cast("Any", torch)._register_device_module(NAME, _module(extension))
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
-    # Between the processor and a private backend torch makes new parameters, which parts tied weights. On CUDA they keep their identity.
+    # Between the processor and a private backend torch makes new parameters, which parts tied weights. On CUDA they stay.
     torch.__future__.set_swap_module_params_on_conversion(True)
     return extension
 

@@ -36,7 +36,7 @@ _INSTRUCTION_SETS: Final[dict[str, str]] = {
 
 
 def list_devices() -> tuple[DeviceFacts, ...]:
-    """All devices, the preferred one first: CUDA or ROCm, XPU, MPS, others that torch knows, and the CPU, which is always there."""
+    """All devices, the preferred one first: CUDA or ROCm, XPU, MPS, others that torch knows; and the CPU, always there."""
     found: list[DeviceFacts] = []
     for read in (_cuda_devices, _xpu_devices, _mps_devices, _other_devices):
         try:

@@ -22,8 +22,8 @@ from halftone.engine.basics.snapshot import Snapshot
 from halftone.engine.basics.tensors import as_dtype, first_floating, map_tensors, tensors_in
 from halftone.engine.basics.wrapping import all_replaced
 from halftone.engine.loading.load import Loaded
-from halftone.engine.sampling.host_schedule import HostSchedule
 from halftone.engine.sampling.hooks import Decoded, Hooks, StepFailed, decoded, is_finite
+from halftone.engine.sampling.host_schedule import HostSchedule
 from halftone.engine.sampling.keeper import Keeper
 from halftone.engine.sampling.misfit import parts_fit
 from halftone.engine.sampling.reading import Reading

@@ -1,8 +1,8 @@
 """Schedulers that step without a wait for the device.
 
-They keep their timesteps on the device, and look numbers up by single ones of them: each such look waits for all that the device has
-still to do. So does the copy of their noise, which the processor draws, and of coefficients that they compute. Here a step is given
-the same timesteps on the host, and what it copies to the device goes there behind what is queued.
+They keep their timesteps on the device, and look numbers up by single ones of them: each such look waits for all that the device
+has still to do. So does the copy of their noise, which the processor draws, and of coefficients that they compute. Here a step is
+given the same timesteps on the host, and what it copies to the device goes there behind what is queued.
 """
 
 from collections.abc import Generator
