@@ -7,6 +7,8 @@ import torch
 
 _SLOTS: Final = 2
 """Places on the host that results arrive in: the one that is read, and the one that is on its way."""
+_SAME: Final = ("cpu", "mps", "meta")
+"""Devices whose memory the host reads itself, and what has none."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,22 @@ class Parcel:
         return self.tensor
 
 
+class Pacer:
+    """Holds a program at most one step ahead of its device, so that the time between two steps is the device's."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._before: torch.Event | None = None
+
+    def step(self) -> None:
+        """Wait until the device has done the step before this one."""
+        if self._device.type in _SAME:
+            return
+        before, self._before = self._before, _recorded(self._device)
+        if before is not None:
+            before.synchronize()
+
+
 class Courier:
     """Sends tensors of one shape and type, at most two at a time."""
 
@@ -37,12 +55,16 @@ class Courier:
 
     def send(self, tensor: torch.Tensor) -> Parcel:
         """Begin to copy the tensor to the host."""
-        if tensor.device.type in ("cpu", "mps", "meta"):
+        if tensor.device.type in _SAME:
             return Parcel(tensor)
         if not self._slots or self._slots[0].shape != tensor.shape:  # seldom: to ask for such memory may wait for the device
             self._slots = [torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True) for _ in range(_SLOTS)]
         host, self._sent = self._slots[self._sent % _SLOTS], self._sent + 1
         host.copy_(tensor, non_blocking=True)
-        event = torch.Event(device=tensor.device)
-        event.record(torch.accelerator.current_stream(tensor.device))  # of the tensor's device, which need not be the current one
-        return Parcel(host, event)
+        return Parcel(host, _recorded(tensor.device))
+
+
+def _recorded(device: torch.device) -> torch.Event:
+    event = torch.Event(device=device)
+    event.record(torch.accelerator.current_stream(device))  # of this device, which need not be the current one
+    return event

@@ -33,6 +33,7 @@ from halftone.engine.sampling.unfinished import Loop, NotKeptError, check_fits
 from halftone.engine.weights.calls import Call
 from halftone.engine.weights.parts import role
 from halftone.engine.weights.precision import invoke
+from halftone.measure.late import Pacer
 from halftone.measure.sentinel import Health, Sentinel
 
 Function = Callable[..., Any]
@@ -104,6 +105,7 @@ class Flight:
         """Step -> its number in its loop and the steps of that loop: what is read of it may come when the next loop runs."""
         self._pass = _Pass(None)
         self._sentinel = Sentinel(loaded.device)
+        self._pacer = Pacer(loaded.device)
 
     @property
     def decoded_input(self) -> torch.Tensor | None:
@@ -398,6 +400,8 @@ class Flight:
         raise StepFailed(health, tuple(self._calls.get(health.step, ())), good)
 
     def _told(self, index: int, health: Health | None) -> None:
+        if health is None:
+            self._pacer.step()  # nobody has read what the device did, so no time would be the device's
         now = time.perf_counter()
         self._real_steps.append(now - self._last)
         self._last = now
