@@ -176,7 +176,7 @@ def test_attention_is_fused_as_on_a_graphics_card(dtype: torch.dtype, masked: bo
     there = query.to("card")
     with torch.profiler.profile() as profile:
         made = torch.nn.functional.scaled_dot_product_attention(there, there, there, None if mask is None else mask.to("card"))
-    assert any(f"_{kernel}_attention" in event.name for event in profile.events())
+    assert any(f"_{kernel}_attention" in event.name for event in profile.events() or [])
     assert torch.allclose(made.cpu(), expected, atol=1e-2)
 
 
@@ -200,7 +200,7 @@ def test_norms_take_any_layout() -> None:
 
 def test_views_share_its_memory() -> None:
     there = torch.zeros(2, 3, 2, device="card")
-    torch.view_as_complex(there)[0, 0] = 1 + 2j
+    torch.view_as_complex(there)[0, 0] = torch.tensor(1 + 2j)
     torch.view_as_real(torch.view_as_complex(there))[1, 2, 0] = 5
     there.unfold(1, 2, 1)[0, 1, 0, 0] = 7
     assert there.tolist() == [[[1, 2], [7, 0], [0, 0]], [[0, 0], [0, 0], [5, 0]]]

@@ -91,7 +91,7 @@ def _hold(tensor: torch.Tensor, data: torch.Tensor) -> None:
     """Let a parameter or buffer be the same object with other data. Between the processor and devices that their makers add to
     torch its data cannot be set; there the tensors change places, as `Module.to` lets them do.
     """
-    if torch._has_compatible_shallow_copy_type(tensor, data):  # noqa: SLF001 - what Module.to asks
+    if cast("Any", torch)._has_compatible_shallow_copy_type(tensor, data):  # noqa: SLF001 - what Module.to asks
         tensor.data = data
         return
     other = nn.Parameter(data, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else data.detach()
