@@ -3,10 +3,11 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import torch
 
+from halftone.measure.late import Courier, Parcel
 from halftone.measure.stats import ceiling
 
 
@@ -20,10 +21,6 @@ class Health:
     peak: float
     finite: bool
     flat: bool
-
-
-_SLOTS: Final = 2
-"""Places on the host that results arrive in: the one that is read, and the one that is on its way."""
 
 
 class _Tops(NamedTuple):
@@ -51,7 +48,7 @@ class Sentinel:
     def __init__(self, device: torch.device) -> None:
         self._pending: _Sent | None = None
         self._at_once = device.type == "cpu"
-        self._slots: list[torch.Tensor] = []
+        self._courier = Courier()
         self._made: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._made_top = math.inf
 
@@ -71,7 +68,7 @@ class Sentinel:
         self._clear()
         if self._at_once:
             return _judge(step, pairs.tolist(), tops)
-        earlier, self._pending = self._pending, self._send(step, pairs, tops)
+        earlier, self._pending = self._pending, _Sent(step, self._courier.send(pairs), tops)
         return None if earlier is None else _read(earlier)
 
     def settle(self) -> Health | None:
@@ -96,28 +93,14 @@ class Sentinel:
         lows, highs = zip(*pairs, strict=True)
         return torch.stack(lows).amin(), torch.stack(highs).amax()
 
-    def _send(self, step: int, pairs: torch.Tensor, tops: _Tops) -> "_Sent":
-        if pairs.device.type != "cuda":
-            return _Sent(step, pairs, tops, None)
-        if not self._slots:  # once: to ask for such memory may wait for the device
-            self._slots = [torch.empty(4, dtype=pairs.dtype, pin_memory=True) for _ in range(_SLOTS)]
-        host = self._slots[step % _SLOTS]
-        host.copy_(pairs, non_blocking=True)
-        event = torch.Event(device=pairs.device)
-        event.record()
-        return _Sent(step, host, tops, event)
-
 
 class _Sent(NamedTuple):
     """What is on its way to the host: smallest and largest numbers, and what they must stay below."""
 
     step: int
-    pairs: torch.Tensor
+    pairs: Parcel
     tops: _Tops
-    event: torch.Event | None
 
 
 def _read(sent: _Sent) -> Health:
-    if sent.event is not None:
-        sent.event.synchronize()
-    return _judge(sent.step, sent.pairs.tolist(), sent.tops)
+    return _judge(sent.step, sent.pairs.read().tolist(), sent.tops)
