@@ -88,7 +88,7 @@ def _not_opened(error: OSError | ValueError, path: str | Path) -> HalftoneError:
     return HalftoneError("image-missing", path=str(path))
 
 
-_NOTHING_THERE: Final = (errno.ENOENT, errno.ENOTDIR)
+_NOTHING_THERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 _Refusal = tuple[ErrorCode, dict[str, str]]
 """(code, facts beside the path)."""
 _DAMAGED: Final[_Refusal] = ("image-damaged", {})
