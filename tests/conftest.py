@@ -4,10 +4,13 @@
 * A test fails when threads or child processes are left after it.
 * A test fails on warnings in Halftone's log, unless it expects them: `@pytest.mark.logs("pattern", …)`. These must come.
 
+`HALFTONE_TEST_DEVICE=card` runs the tests on the accelerator in software (`tests/accelerator`).
+
 Qt is not touched here: the same tests run with PySide6 hidden (`tests/helpers/no_qt.py`).
 """
 
 import gc
+import importlib
 import os
 import shutil
 import tempfile
@@ -36,6 +39,9 @@ settings.load_profile("steady")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "logs(*patterns): warnings that Halftone's log must show")
+    config.addinivalue_line("markers", "processor(reason): the test is about the processor, and left out on another device")
+    if os.environ.get("HALFTONE_TEST_DEVICE") == "card":
+        config.pluginmanager.register(importlib.import_module("tests.accelerator.on_card"))
 
 
 def pytest_unconfigure() -> None:

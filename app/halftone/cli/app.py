@@ -157,7 +157,7 @@ def check(
     from halftone.health.judge import is_cured
 
     tell_notes(host_note(named, command.inputs.transformer, facts))
-    precision = choose_precision(tools, command.device, command.numerics.precision, as_json=json)
+    precision = choose_precision(tools, command.device, command.numerics, facts, command.inputs.extras, as_json=json)
     found = check_model(tools, command, as_json=json, apply=apply)
     if json:
         put(check_object(found, precision, layers=layers))

@@ -137,7 +137,7 @@ def _made(
     if not named and not as_json:
         work.tell_notes((f"Model: {facts.name}, as --model was left out.",))
     work.tell_notes(notes)
-    precision = work.choose_precision(tools, ready.device, ready.numerics.precision, as_json=as_json)
+    precision = work.choose_precision(tools, ready.device, ready.numerics, facts, ready.extras, as_json=as_json)
     if then.picture is not None:
         work.tell_notes(precision_note(then.picture, then.dtype, precision.dtype))
     work.check_memory(tools, ready, facts, precision.dtype)

@@ -28,13 +28,13 @@ from halftone.contract.facts import (
 )
 from halftone.contract.messages import AnyEvent, Examine, Generate, PictureReady, Repair, SelfTest, Upscale
 from halftone.contract.request import Extras, Numerics, PictureRequest, UpscaleRequest
-from halftone.contract.words import DType, Precision, either
+from halftone.contract.words import DType, either
 from halftone.gallery.timed import Conditions, names_of
 from halftone.health.forecast import Next, forecast
 from halftone.health.judge import still_applied
 from halftone.health.memory import NEAR
 from halftone.health.passes import last_size
-from halftone.health.precision import resolve_precision
+from halftone.health.precision import model_precision
 from halftone.library.learned import forget
 from halftone.library.networks import known_networks
 from halftone.library.records import drop_applied, load_report, load_selftest, save_report, set_applied, staleness
@@ -60,13 +60,16 @@ def measure_device(tools: Tools, device: str, *, again: bool, as_json: bool) -> 
     return listed, report
 
 
-def choose_precision(tools: Tools, device: str, wanted: Precision, *, as_json: bool) -> ChosenPrecision:
-    """What a job on `device` will run in, and why. Auto has to know the device: it is measured now if it never was."""
+def choose_precision(
+    tools: Tools, device: str, numerics: Numerics, model: ModelFacts, extras: Extras, *, as_json: bool
+) -> ChosenPrecision:
+    """What a model will run in on `device`, and why. Auto has to know the device: it is measured now if it never was."""
+    wanted = numerics.precision
     chosen = _chosen(list_devices(tools), device)
     tested = load_selftest(chosen)
     if tested is None and wanted == "auto":
         tested = _measure_once(tools, chosen, as_json=as_json)
-    dtype, reason = resolve_precision(wanted, tested, chosen)
+    dtype, reason = model_precision(numerics, tested, chosen, model, extras)
     return ChosenPrecision(dtype, reason, measured=wanted == "auto" and tested is not None)
 
 

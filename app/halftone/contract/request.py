@@ -259,6 +259,13 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         return self.mask is not None or self.start.extends
 
     @property
+    def pictures(self) -> tuple[str, ...]:
+        """The files of all pictures that it is given."""
+        shown = (image for one in self.ip_adapters for image in one.images)
+        given = (self.image, self.mask, *(control.image for control in self.controls), *shown)
+        return tuple(path for path in given if path is not None)
+
+    @property
     def extras(self) -> Extras:
         """What is used with the model."""
         return extras_of(self)

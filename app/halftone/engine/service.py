@@ -37,19 +37,20 @@ from halftone.engine.making.generate import Generation
 from halftone.engine.making.job import Job
 from halftone.engine.making.one_by_one import drawn_before, make_one_by_one, pictures_of
 from halftone.engine.making.passes import Passes
+from halftone.engine.making.prepared import Prepared, Version, prepare, version_of
 from halftone.engine.making.refining import Refining
 from halftone.engine.sampling.handover import Handover
 from halftone.engine.sampling.misfit import parts_named
 from halftone.health.kept import going_on, read_kept
 from halftone.health.passes import in_passes
-from halftone.health.precision import granted_precision
+from halftone.health.precision import granted_to
 from halftone.health.refiners import alone, decoded_by
-from halftone.health.requests import check_inputs, check_request, check_upscale
+from halftone.health.requests import check_inputs, check_now, check_request, check_upscale
 from halftone.library.drawn_loras import may_draw_loras
 from halftone.library.fitting import check_extras_fit
 from halftone.library.lora_fit import check_lora_fit
 from halftone.library.loras import check_loras
-from halftone.library.models import describe
+from halftone.library.models import is_as_it_was
 from halftone.library.records import SelfTests
 from halftone.library.tasks import check_given
 from halftone.library.vaes import check_fit as check_vae_fit
@@ -64,6 +65,8 @@ class DiffusersEngine:
         self._models = Models()
         self._used = ""
         self._self_tests = SelfTests()
+        self._warm: tuple[Version, Prepared] | None = None
+        """The last request, where it can be made again with other seeds, and what it depended on."""
 
     @property
     def loaded(self) -> Loaded | None:
@@ -74,6 +77,7 @@ class DiffusersEngine:
         return list_devices()
 
     def self_test(self, command: SelfTest, emit: Emit, control: Control) -> SelfTestReport:
+        self._warm = None
         device = find_device(command.device)
         report = run_self_test(
             device, lambda result, done, total: emit(TestDone(result=result, done=done, total=total)), control.check
@@ -81,13 +85,16 @@ class DiffusersEngine:
         return self._self_tests.keep(report)
 
     def generate(self, command: Generate, emit: Emit, control: Control) -> GenerateReport:
-        facts = describe(command.request.model)
+        version = version_of(command.request)
+        if (prepared := self._held(version)) is not None:
+            return self._once_more(prepared, command.request, version, emit, control)
+        facts = self._models.describe(command.request.model)
         check_request(command.request, facts)
         request, only_decode = going_on(command.request)
         if command.request.resume_latents is not None:
             pictures = [(request, drawn_before(command.request))]
         elif not may_draw_loras(request):
-            return self._make(request, (), facts, False, emit, control)
+            return self._make(request, (), facts, False, emit, control, version)
         else:
             pictures = pictures_of(request)
             for one, drawn in pictures:
@@ -103,9 +110,10 @@ class DiffusersEngine:
         only_decode: bool,
         emit: Emit,
         control: Control,
+        version: Version | None = None,
     ) -> GenerateReport:
         """Pictures with the same parts beside the model's own. drawn: their LoRAs that the words named; only_decode: nothing else
-        is left of them.
+        is left of them; version: of the request, where it can be made again.
         """
         check_vae_fit(request.vae, facts)
         if not only_decode:
@@ -118,9 +126,9 @@ class DiffusersEngine:
                 maker = decoded_by(read_kept(Path(request.resume_latents or "")), facts)
                 loaded = self._equipped(self._ready(maker, device, emit), request, only_decode=True)
                 handover = Handover(model=facts)
-                return Generation(loaded, job, handover=handover).run()
+                return Generation(prepare(loaded, job, handover), job, handover=handover).run()
             if request.refiner is not None:
-                refiner, last = describe(request.refiner.path), alone(request)
+                refiner, last = self._models.describe(request.refiner.path), alone(request)
                 together = fit_together(((facts, request), (refiner, last)), device, job.tested, self._models.all)
                 if together:
                     self._models.leave_but((facts, refiner), device)
@@ -130,8 +138,29 @@ class DiffusersEngine:
 
                 return Refining(bring(facts, request), bring(refiner, last), facts, job, together=together).run()
             loaded = self._equipped(self._ready(facts, device, emit), request)
-            make = Passes if in_passes(request) else Generation
-            return make(loaded, job).run()
+            if in_passes(request):
+                return Passes(loaded, job).run()
+            return self._run(prepare(loaded, job), job, version)
+
+    def _once_more(
+        self, prepared: Prepared, request: PictureRequest, version: Version, emit: Emit, control: Control
+    ) -> GenerateReport:
+        """Pictures of the last request with other seeds. What the self-test told is part of what was prepared."""
+        check_now(request)
+        job = Job(request, prepared.device, None, emit, control, others_leave=self._models.others_leave)
+        with quiet_libraries(), parts_named(lambda: self._models.all):
+            return self._run(prepared.of(request), job, version)
+
+    def _run(self, prepared: Prepared, job: Job, version: Version | None) -> GenerateReport:
+        report = Generation(prepared, job).run()
+        if version is not None and prepared.can_be_repeated and not report.events:
+            self._warm = version, prepared
+        return report
+
+    def _held(self, version: Version) -> Prepared | None:
+        """What the last request was resolved to, if this is the same one but for its seeds and nothing changed since."""
+        warm, self._warm = self._warm, None
+        return warm[1] if warm is not None and warm[0] == version and is_as_it_was(warm[1].loaded.facts) else None
 
     def _equipped(self, loaded: Loaded, request: PictureRequest, *, only_decode: bool = False) -> Loaded:
         """With all that is used beside the model's own parts. only_decode: nothing that does not reach the decoder."""
@@ -147,7 +176,7 @@ class DiffusersEngine:
         return with_controls(loaded, () if only_decode else request.controls)
 
     def examine(self, command: Examine, emit: Emit, control: Control) -> CheckReport:
-        facts = describe(command.model)
+        facts = self._models.describe(command.model)
         check_inputs(command.inputs, facts)
         check_extras_fit(command.inputs.extras, facts)
         device = find_device(command.device)
@@ -165,7 +194,7 @@ class DiffusersEngine:
 
     def repair(self, command: Repair, emit: Emit, control: Control) -> RepairReport:
         check_loras(command.loras)
-        facts = describe(command.model)
+        facts = self._models.describe(command.model)
         check_lora_fit(command.loras, facts)
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
@@ -195,10 +224,10 @@ class DiffusersEngine:
             return Enlarging(command.request, device, self._self_tests.of(device), emit, control, make_room).run()
 
     def load(self, command: Load, emit: Emit) -> ModelFacts:
-        facts = describe(command.model)
+        facts = self._models.describe(command.model)
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit, beside=self._models.holds(facts, device))
-        dtype, _ = granted_precision(command.numerics.precision, self._self_tests.of(device), device)
+        dtype, _ = granted_to(command.numerics, self._self_tests.of(device), device, facts, loaded.extras)
         with quiet_libraries():
             put_fp8(loaded, wanted=command.numerics.fp8_storage)
             plan = first_plan(loaded, device, dtype, command.numerics)[0]
@@ -206,6 +235,7 @@ class DiffusersEngine:
         return facts
 
     def unload(self) -> None:
+        self._warm = None
         self._models.unload()
 
     def memory(self) -> MemoryFacts | None:
@@ -213,6 +243,7 @@ class DiffusersEngine:
 
     def _ready(self, facts: ModelFacts, device: DeviceFacts, emit: Emit, *, beside: bool = False) -> Loaded:
         """The model in memory, loaded now if it is not there. beside: others may stay."""
+        self._warm = None  # what is done with the model now may change it
         loaded = self._models.ready(facts, device, emit, beside=beside)
         self._used = str(loaded.device)
         return loaded

@@ -107,6 +107,7 @@ class Controller(QObject):
         self.make_fragile = self._fragile.make
         self.free_memory = self._memory.free
         self.report = self._checks.report
+        self.precision_of = self._checks.precision_of
         self.badge = self._checks.badge
         self.checked_in = self._checks.checked_in
         self.check = self._checks.check
@@ -267,6 +268,11 @@ class Controller(QObject):
     @property
     def precision(self) -> tuple[DType, str]:
         """The dtype that the next picture runs in, and why."""
+        return self._checks.precision_of(self.model)
+
+    @property
+    def device_precision(self) -> tuple[DType, str]:
+        """The dtype that the device runs in where no model says otherwise, and why."""
         return self._devices.precision
 
     @property

@@ -7,10 +7,9 @@ from pathlib import Path
 from halftone.contract.echoes import harmless
 from halftone.contract.error_words import WORDS
 from halftone.contract.errors import ErrorFacts, Fact, filled
-from halftone.contract.facts import SelfTestReport
 from halftone.contract.messages import Generate, Upscale
 from halftone.contract.request import Control, IpAdapter, Lora
-from halftone.contract.words import DTYPE_NAMES, Phase, Precision
+from halftone.contract.words import DTYPE_NAMES, DType, Phase, Precision
 from halftone.gui import reasons
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.state import AppState, Ended, Job, Notice, NoticeKind
@@ -163,12 +162,12 @@ def phase_sentence(phase: Phase | None) -> str:
             return tr("Working")
 
 
-def precision_words(wanted: Precision, report: SelfTestReport | None, *, measuring: bool) -> str:
-    """A precision as it is set; Auto names a type only when the device was measured."""
+def precision_words(wanted: Precision, auto: DType | None, *, measuring: bool) -> str:
+    """A precision as it is set. auto: what Auto takes, None before the device was measured."""
     if wanted != "auto":
         return TYPE_NAMES[wanted]
-    if report is not None:
-        return f"{tr('Auto')} → {TYPE_NAMES[report.auto]}"
+    if auto is not None:
+        return f"{tr('Auto')} → {TYPE_NAMES[auto]}"
     return listed(tr("Auto"), tr("measuring…") if measuring else tr("not measured yet"))
 
 

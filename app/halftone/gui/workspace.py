@@ -265,7 +265,8 @@ class Workspace(QObject):
         self.top.chip.show_device(state.device, state.self_test, dtype)
         self.status.memory.show_memory(state.device, state.memory)
         numerics = controller.numerics
-        precision = text.precision_words(numerics.precision, state.self_test, measuring=state.measuring)
+        measured = dtype if state.self_test is not None else None
+        precision = text.precision_words(numerics.precision, measured, measuring=state.measuring)
         self.status.show_numerics(numerics, precision, reason)
         words, icon, token = text.activity(state, self._device_words())
         self.status.activity.show_text(words, icon, token)

@@ -46,7 +46,7 @@ def given_files(request: PictureRequest) -> dict[str, str]:
     """Path -> what changes with the file, "" where there is none: a digest of pictures, of what is used with a model when it was
     written.
     """
-    pictures = {path: _digest(Path(path)) for path in _pictures(request)}
+    pictures = {path: _digest(Path(path)) for path in request.pictures}
     replaced = tuple(path for path in (request.vae, request.transformer) if path is not None)
     if request.hires is not None and is_upscale_model(request.hires.upscaler):
         pictures[request.hires.upscaler] = file_stamp(request.hires.upscaler)
@@ -63,13 +63,6 @@ def _model_version(path: str) -> str:
         return describe(path).fingerprint
     except HalftoneError:
         return ""
-
-
-def _pictures(request: PictureRequest) -> tuple[str, ...]:
-    """Those that it starts from."""
-    shown = (image for one in request.ip_adapters for image in one.images)
-    given = (request.image, request.mask, *(control.image for control in request.controls), *shown)
-    return tuple(path for path in given if path is not None)
 
 
 def _digest(path: Path) -> str:
@@ -118,7 +111,7 @@ def going_on(request: PictureRequest) -> tuple[PictureRequest, bool]:
     given = given_files(asked)
     if asked.refiner is not None and (kept.in_pass < _SECOND or not kept.picture.kept_step):
         del given[asked.refiner.path]  # none of the steps is its own
-    _check_same(_pictures(asked), given, kept)
+    _check_same(asked.pictures, given, kept)
     now = ("model", "device", "output", "overwrite", "resume_latents", "numerics")
     video = request.video or (asked.video if request.output is None else None)
     here = {name: getattr(request, name) for name in now} | {"video": video, "fps": request.fps or asked.fps}

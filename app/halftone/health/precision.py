@@ -1,11 +1,29 @@
-"""Which precision runs, and why: the wish of the user against what the self-test measured."""
+"""Which precision runs, and why: the wish of the user, what the self-test measured, and what is known of the model's numbers."""
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.facts import DeviceFacts, DTypeReport, SelfTestReport
-from halftone.contract.words import DTYPE_NAMES, DType, DTypeState, Precision
+from halftone.contract.facts import CheckReport, DeviceFacts, DTypeReport, ModelFacts, SelfTestReport
+from halftone.contract.request import Extras, Numerics
+from halftone.contract.words import DTYPE_NAMES, CureKind, DType, DTypeState, Precision
 from halftone.health.timing import is_measurable
+from halftone.library.denoisers import stored_denoiser
+from halftone.library.families import runs_wide
+from halftone.library.records import load_report, staleness
+
+AT_SPEED: Final = 0.75
+"""Share of the speed of float16 from which bfloat16 counts as available at speed: its range is worth that much time."""
+
+
+class Weights(NamedTuple):
+    """What is known of a model's numbers before it runs. stored: the type of the denoiser's weights, spelled as in
+    `ModelFacts.stored_dtype`; check: the one in float16 that still holds, None where there is none.
+    """
+
+    family: str
+    stored: str
+    check: CheckReport | None = None
 
 
 def choose_auto(dtypes: tuple[DTypeReport, ...]) -> tuple[DType, str]:
@@ -23,23 +41,84 @@ def choose_auto(dtypes: tuple[DTypeReport, ...]) -> tuple[DType, str]:
     return best.dtype, _sentence(best, passed, others)
 
 
-def resolve_precision(wanted: Precision, report: SelfTestReport | None, device: DeviceFacts) -> tuple[DType, str]:
+def follow_weights(report: SelfTestReport, weights: Weights) -> tuple[DType, str]:
+    """What Auto takes for a model with these weights, and a sentence that says why.
+
+    A model changes the device's own choice only where that is float16: a wider type is never traded for a narrower or slower one.
+    bfloat16 then runs what needs its range: a model that is stored in it, that others run in it, or whose overflows in float16 a
+    check could not cure in float16. Where it is not at speed (`AT_SPEED`), float16 runs such a model too: the guard recovers what
+    overflows, and float32 would take several times as long for every picture. A check in float16 that found every layer with
+    headroom, or whose cure is in force, lets float16 run all the same: it keeps 11 bits of detail instead of 8. A model that is
+    stored in another type (float32, 8 bits, GGUF) says nothing of its range, so its family decides.
+    """
+    if report.auto != "float16":
+        return report.auto, report.auto_reason
+    why, proven = _need(weights), _proven(weights.check)
+    if not why:
+        return report.auto, report.auto_reason
+    if proven:
+        return "float16", f"FP16, because {proven}, although {why}."
+    speeds = {d.dtype: _speed(d) for d in report.dtypes}
+    brain = next((d for d in report.dtypes if d.dtype == "bfloat16"), None)
+    if brain is not None and brain.state == "works" and speeds["bfloat16"] >= AT_SPEED * speeds["float16"]:
+        figures = f"about {speeds['bfloat16']:.1f} × as fast as FP32 here (FP16 {speeds['float16']:.1f} ×)"
+        return "bfloat16", f"BF16, because {why}; it is {figures}."
+    against = "BF16 is missing here" if brain is None else f"BF16 {_against(brain)}"
+    return "float16", f"FP16, because {against}, although {why}."
+
+
+def weights_matter(wanted: Precision, report: SelfTestReport | None) -> bool:
+    """Whether the precision depends on the model."""
+    return wanted == "auto" and report is not None and report.auto == "float16"
+
+
+def resolve_precision(
+    wanted: Precision, report: SelfTestReport | None, device: DeviceFacts, weights: Weights | None = None
+) -> tuple[DType, str]:
     """(dtype to run in, the reason as a sentence). An explicit wish is granted; what the self-test says against it stands in
-    the reason.
+    the reason. weights: None where no model runs, or where its weights do not matter.
     """
     if wanted == "auto":
         if report is None:
             return "float32", f"FP32, because {device.name} has not been measured yet."
-        return report.auto, report.auto_reason
+        return (report.auto, report.auto_reason) if weights is None else follow_weights(report, weights)
     state = state_of(report, wanted)
     if state in {"wrong", "missing"}:
         return wanted, f"{DTYPE_NAMES[wanted]}, as set, though the self-test found it {_STATES[state]} on {device.name}."
     return wanted, f"{DTYPE_NAMES[wanted]}, as set."
 
 
+def model_precision(
+    numerics: Numerics,
+    report: SelfTestReport | None,
+    device: DeviceFacts,
+    model: ModelFacts,
+    extras: Extras,
+    load: Callable[[ModelFacts, DeviceFacts, DType, Extras], CheckReport | None] = load_report,
+) -> tuple[DType, str]:
+    """`resolve_precision` for a model with these extras. load: gives the stored check; it is asked only where it matters."""
+    weights: Weights | None = None
+    if weights_matter(numerics.precision, report):
+        check = load(model, device, "float16", extras)
+        holds = check is not None and staleness(check, model, device, numerics) is None
+        weights = Weights(model.family, stored_denoiser(model, extras.transformer), check if holds else None)
+    return resolve_precision(numerics.precision, report, device, weights)
+
+
 def granted_precision(wanted: Precision, report: SelfTestReport | None, device: DeviceFacts) -> tuple[DType, str]:
     """`resolve_precision` for what is to run now. Raises HalftoneError precision-missing for a dtype that the device has not."""
-    dtype, reason = resolve_precision(wanted, report, device)
+    return _granted(resolve_precision(wanted, report, device), report, device)
+
+
+def granted_to(
+    numerics: Numerics, report: SelfTestReport | None, device: DeviceFacts, model: ModelFacts, extras: Extras
+) -> tuple[DType, str]:
+    """`model_precision` for a model that is to run now. Raises HalftoneError precision-missing, as `granted_precision`."""
+    return _granted(model_precision(numerics, report, device, model, extras), report, device)
+
+
+def _granted(chosen: tuple[DType, str], report: SelfTestReport | None, device: DeviceFacts) -> tuple[DType, str]:
+    dtype, reason = chosen
     if report is not None and state_of(report, dtype) == "missing":
         known = [DTYPE_NAMES[d.dtype] for d in report.dtypes if d.state in {"works", "slow"}]
         raise HalftoneError(
@@ -58,8 +137,35 @@ def states(report: SelfTestReport | None) -> dict[DType, DTypeState]:
     return {} if report is None else {d.dtype: d.state for d in report.dtypes}
 
 
+_WIDER: Final[frozenset[CureKind]] = frozenset({"bfloat16", "float32-component", "float32-all"})
 _STATES: Final[dict[DTypeState, str]] = {"works": "sound", "wrong": "faulty", "slow": "slow", "missing": "missing"}
 _FAILS: Final[dict[DTypeState, str]] = {"wrong": "is faulty here", "missing": "is missing here"}
+
+
+def _need(weights: Weights) -> str:
+    """Why the range of float16 may be too small for a model, as a clause; "" where nothing says so."""
+    if weights.stored == "bfloat16":
+        return "this model is stored in BF16"
+    if runs_wide(weights.family):
+        return f"{weights.family} models are made for BF16"
+    return "the check found no cure that keeps all of it in FP16" if _beyond_half(weights.check) else ""
+
+
+def _beyond_half(check: CheckReport | None) -> bool:
+    """A check found overflows, and the cure that it suggests runs a whole component in another type."""
+    return check is not None and any(cure.suggested and cure.kind in _WIDER for cure in check.cures)
+
+
+def _proven(check: CheckReport | None) -> str:
+    """What says that float16 is enough, as a clause; "" where nothing does."""
+    if check is not None and check.applied and check.plan.verified:
+        return "its cure passed the check"
+    return "the check found enough headroom" if check is not None and check.verdict == "healthy" else ""
+
+
+def _against(brain: DTypeReport) -> str:
+    """Why Auto does not take bfloat16 where its range would be of use."""
+    return "is much slower than FP16 here" if brain.state == "works" else _fails(brain)
 
 
 def _speed(report: DTypeReport) -> float:

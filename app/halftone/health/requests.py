@@ -100,10 +100,21 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
         _range("Frames per second", request.fps, *FPS_RANGE)
     if facts is not None:
         check_video(request, facts)
+    check_now(request)
+    if request.output is not None:
+        check_room_for_text(Path(request.output), prompt + negative)
+
+
+def check_now(request: PictureRequest) -> None:
+    """Raise HalftoneError for what may be wrong with a request that worked before: its seeds, and the place where its pictures
+    go.
+    """
+    for name, seed in (("Seed", request.seed), ("Variation seed", request.variation_seed)):
+        if seed is not None:
+            _range(name, seed, *SEED_RANGE)
     if request.output is not None:
         pixels = (request.width or 0) * (request.height or 0)
         check_output(request.output, overwrite=request.overwrite, pictures=request.batch, pixels=pixels)
-        check_room_for_text(Path(request.output), prompt + negative)
 
 
 def check_upscale(request: UpscaleRequest) -> None:
@@ -126,8 +137,6 @@ def check_upscale(request: UpscaleRequest) -> None:
 
 def _check_noise(request: PictureRequest) -> None:
     _range("Variation strength", request.variation_strength, 0, 1)
-    if request.variation_seed is not None:
-        _range("Variation seed", request.variation_seed, *SEED_RANGE)
     for size in request.seed_size or ():
         _range("Size that the noise is drawn at", size, *SIZE_RANGE)
         check_multiple("Size that the noise is drawn at", size)

@@ -6,6 +6,7 @@ Names, shapes and types tell all that can be told before anything is loaded; no 
 import os
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -90,6 +91,26 @@ def denoiser_name(model: ModelFacts) -> str | None:
     """The component that a file can take the place of; None where there is none, or more than one."""
     found = [name for name in model.components if name in NAMES or name.removesuffix("_2") in NAMES]
     return found[0] if len(found) == 1 else None
+
+
+def stored_denoiser(model: ModelFacts, transformer: str | None) -> str:
+    """The type that most bytes of the denoiser in use are stored in, spelled as in `ModelFacts.stored_dtype`.
+
+    transformer: the file in the place of the model's own; one that cannot be read stands for nothing.
+    """
+    if transformer is not None and (stored := _stored_at(transformer, transformer_version(transformer))):
+        return stored
+    return model.stored.get(denoiser_name(model) or "", model.stored_dtype)
+
+
+@lru_cache(maxsize=8)
+def _stored_at(path: str, version: str) -> str:
+    """version: as `transformer_version` says, so that a file that was rewritten is read again."""
+    del version
+    try:
+        return _read(path)[1].dtype
+    except HalftoneError:
+        return ""
 
 
 def read_transformer(path: str) -> Header:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from halftone.contract.facts import ModelFacts
-from halftone.contract.request import Extras
+from halftone.contract.request import ALONE, Extras
 from halftone.library import controlnets
 from halftone.library.controlnets import CONTROLNET, control_files
 from halftone.library.denoisers import (
@@ -40,6 +40,8 @@ class ExtraFile(NamedTuple):
 
 def extras_key(extras: Extras) -> str:
     """Changes with what is used, and when one of the files is rewritten; "" for the model alone."""
+    if extras == ALONE:
+        return ""
     key = lora_key(extras.loras)
     if extras.vae is not None:
         key += f"\0vae\0{extras.vae}\n{vae_version(extras.vae)}"

@@ -367,6 +367,22 @@ def reads_in_chunks(family: str) -> bool:
     return family in _CHUNKED
 
 
+_WIDE: Final = frozenset(
+    family.name
+    for family in (
+        FLUX, FLUX2, CHROMA, SANA, HUNYUAN_IMAGE, LUMINA2, QWEN_IMAGE, Z_IMAGE, COGVIEW3, COGVIEW4, CASCADE, HIDREAM, WAN,
+        LTX, LTX2, HUNYUAN_VIDEO, MOCHI, COSMOS,
+    )
+)  # fmt: skip
+
+
+def runs_wide(family: str) -> bool:
+    """Whether its makers or other programs run it in bfloat16 before float16, as numbers in it pass the limit of float16: the
+    orders of preference in ComfyUI's model classes, InvokeAI's loaders, and the pages of diffusers on Sana and Stable Cascade.
+    """
+    return family in _WIDE
+
+
 def of_pipeline(pipeline: str, cross_attention: object = None) -> Family:
     """Family of a diffusers pipeline class; `cross_attention`: the UNet's width of the text, which tells SD 2.x from 1.x, and the
     refiner of SDXL from its base.

@@ -85,7 +85,7 @@ def file_stamp(path: str) -> str:
     """Changes when the file is rewritten; "" if it cannot be read."""
     try:
         facts = os.stat(path)
-    except OSError:
+    except (OSError, ValueError):
         return ""
     return f"{facts.st_size}-{facts.st_mtime_ns}"
 

@@ -103,9 +103,9 @@ def check_inversion_fit(paths: Iterable[str], model: ModelFacts) -> None:
     """Raise HalftoneError inversion-other-base for one whose vectors have other widths than the model's words, as far as headers
     and configurations tell; and as `read_inversion`.
     """
-    widths = encoder_widths(model)
-    for path in paths:
-        one = read_inversion(path)
+    inversions = [read_inversion(path) for path in paths]
+    widths = encoder_widths(model) if inversions else ()
+    for one in inversions:
         if widths or not reads_in_chunks(model.family):
             matching(one, widths, model)
 

@@ -7,7 +7,7 @@ It holds while the model's files, the device with its driver, PyTorch and the se
 import hashlib
 import logging
 from pathlib import Path
-from typing import get_args
+from typing import Final, get_args
 
 import msgspec
 
@@ -19,7 +19,7 @@ from halftone.library.extras import extras_key
 from halftone.library.records import changed_setting, same_driver
 from halftone.settings.atomic import write_atomically
 from halftone.settings.places import data_dir
-from halftone.settings.regular_files import read_json_bytes
+from halftone.settings.regular_files import read_once
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +30,9 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     plan: Plan
     driver: str | None
     numerics: Numerics
+
+
+_LEARNED: Final = msgspec.json.Decoder(Learned)
 
 
 def _file(model: ModelFacts, device: DeviceFacts, dtype: DType, extras: Extras = ALONE) -> Path:
@@ -95,7 +98,7 @@ def recall(model: ModelFacts, device: DeviceFacts, dtype: DType, numerics: Numer
     others now.
     """
     try:
-        found = msgspec.json.decode(read_json_bytes(_file(model, device, dtype, extras)), type=Learned)
+        found = read_once(_file(model, device, dtype, extras), _LEARNED.decode)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as error:

@@ -16,7 +16,7 @@ from halftone.library.denoiser_files import unreadable
 from halftone.library.families import BY_NAME
 from halftone.library.family import Family
 from halftone.library.fit import misfit
-from halftone.library.folder import INDEX, Part, component_names, files_in, native_edges, read_json, read_part
+from halftone.library.folder import INDEX, Part, component_names, files_in, native_edges, read_json, read_part, stored_dtype
 from halftone.library.gguf_header import read_any
 from halftone.library.header import Header
 from halftone.library.homes import home
@@ -26,7 +26,7 @@ from halftone.library.recognise import Recognised, recognise
 from halftone.library.recognise_folder import of_folder
 from halftone.library.resolution_bins import bin_edge
 from halftone.library.samplers import samplers_of
-from halftone.library.single import SINGLES, Config, configs, missing_parts
+from halftone.library.single import SINGLES, Config, configs, missing_parts, tensors_by_component
 from halftone.library.small_files import check_here
 from halftone.library.tasks import only_a_stage
 from halftone.library.why import SCALED, listed_as, why_not
@@ -69,6 +69,20 @@ def describe(model: str) -> ModelFacts:
         raise no_right(error, path) from error
     except OSError as error:
         raise HalftoneError("model-load-failed", path=str(path), detail=error.strerror or type(error).__name__) from error
+
+
+def describe_again(model: str, known: Iterable[ModelFacts]) -> ModelFacts:
+    """Describe a model, as it was before where it is among these and none of its files changed. Raises as `describe`."""
+    found = [one for one in known if one.id == model or (model != POCKET and one.id == str(_path(model)))]
+    return next((one for one in found if is_as_it_was(one)), None) or describe(model)
+
+
+def is_as_it_was(facts: ModelFacts) -> bool:
+    """Whether none of a model's files changed since it was described. Nothing is read of them."""
+    try:
+        return _version(Path(facts.path), facts.components) == facts.fingerprint
+    except OSError:
+        return False
 
 
 def _path(model: str) -> Path:
@@ -189,8 +203,13 @@ def _folder(model: str, path: Path) -> ModelFacts:
         family=family.name,
         format="diffusers",
         stored_dtype=found.dtype,
+        stored={
+            name: stored_dtype([tensor for _, header in part.files for tensor in header.tensors])
+            for name, part in parts.items()
+            if part.files
+        },
         size_bytes=sum(file.stat().st_size for part in parts.values() for file, _ in part.files),
-        fingerprint=_fingerprint(path, [file for name in ("", *names) for file in files_in(path / name)]),
+        fingerprint=_version(path, names),
         native_width=width,
         native_height=height,
         bin_edge=_bin_edge(pipeline, parts),
@@ -293,7 +312,7 @@ def _file(model: str, path: Path) -> ModelFacts:
         format="single-file",
         stored_dtype=found.dtype,
         size_bytes=path.stat().st_size,
-        fingerprint=_fingerprint(path.parent, [path]),
+        fingerprint=_version(path, ()),
         native_width=size,
         native_height=size,
         default_steps=found.steps or 28,
@@ -308,6 +327,8 @@ def _file(model: str, path: Path) -> ModelFacts:
     why = _why_not(found, header)
     if why:
         return _as_a_part(facts, found, header, why)
+    stored = {name: stored_dtype(tensors) for name, tensors in tensors_by_component(found.family, header).items()}
+    facts = msgspec.structs.replace(facts, stored=stored)
     return _with_parts(facts, configs(facts.family, header), told=found.size != BY_NAME[found.family].size)
 
 
@@ -353,8 +374,11 @@ def _with_parts(facts: ModelFacts, found: Mapping[str, Config], *, told: bool) -
     )
 
 
-def _fingerprint(root: Path, files: list[Path]) -> str:
+def _version(path: Path, components: Iterable[str]) -> str:
     """Changes when a file is added, removed, renamed, resized or rewritten. Not of the contents: that would take minutes."""
+    whole = os.path.isdir(path)
+    root = path if whole else path.parent
+    files = [file for name in ("", *components) for file in files_in(path / name)] if whole else [path]
     digest = hashlib.sha256()
     for file in sorted(files):
         facts = file.stat()

@@ -193,6 +193,7 @@ def _at(row: _Row, step: int, steps: int) -> Iterator[str]:
             yield from _at(piece.before if step <= int(last) else piece.after, step, steps)
 
 
+@lru_cache(maxsize=64)
 def changes(text: str) -> bool:
     """Whether a prompt is not the same at every step."""
     return any(not isinstance(piece, str) for piece in _read(text))

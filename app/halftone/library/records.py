@@ -21,7 +21,7 @@ from halftone.settings.atomic import write_atomically
 from halftone.settings.declared import declared
 from halftone.settings.disk import system_words
 from halftone.settings.places import checks_dir
-from halftone.settings.regular_files import read_json_bytes
+from halftone.settings.regular_files import read_once
 
 log = logging.getLogger(__name__)
 
@@ -179,10 +179,13 @@ def _spelled(value: Any) -> Any:
     return value
 
 
+def _record(data: bytes, kind: type[_Record]) -> _Record:
+    return msgspec.convert(json.loads(data), kind, strict=False)  # reads "inf" where a number is due
+
+
 def _load(name: str, kind: type[_Record]) -> _Record | None:
     try:
-        content: Any = json.loads(read_json_bytes(checks_dir() / name))
-        return msgspec.convert(content, kind, strict=False)  # reads "inf" where a number is due
+        return read_once(checks_dir() / name, _record, kind)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError, msgspec.ValidationError) as error:

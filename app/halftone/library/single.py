@@ -13,7 +13,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.library import single_configs, transformer_configs
 from halftone.library.families import BY_NAME, FLUX, REFINER, SD1, SD2, SD3, SDXL
 from halftone.library.folder import read_json
-from halftone.library.header import Header
+from halftone.library.header import Header, TensorInfo
 from halftone.library.original_names import text_names, unet_names, vae_names
 from halftone.library.transformer_names import FLUX_NAMES, SD3_NAMES, Naming, pieces
 from halftone.settings.places import resources
@@ -118,13 +118,18 @@ def component_of(family: str, tensor: str) -> str | None:
     return next((name for name, starts in prefixes if tensor.startswith(starts)), None)
 
 
-def kinds_by_component(family: str, header: Header) -> dict[str, set[str]]:
-    """Component -> the types of its tensors, as the file spells them."""
-    found: dict[str, set[str]] = {}
+def tensors_by_component(family: str, header: Header) -> dict[str, list[TensorInfo]]:
+    """Component -> its tensors."""
+    found: dict[str, list[TensorInfo]] = {}
     for tensor in header.tensors:
         if (name := component_of(family, tensor.name)) is not None:
-            found.setdefault(name, set()).add(tensor.dtype)
+            found.setdefault(name, []).append(tensor)
     return found
+
+
+def kinds_by_component(family: str, header: Header) -> dict[str, set[str]]:
+    """Component -> the types of its tensors, as the file spells them."""
+    return {name: {tensor.dtype for tensor in tensors} for name, tensors in tensors_by_component(family, header).items()}
 
 
 def module_names(family: str, header: Header) -> dict[str, tuple[str, str]]:

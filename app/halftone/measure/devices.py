@@ -9,7 +9,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import psutil
 import torch
@@ -36,9 +36,9 @@ _INSTRUCTION_SETS: Final[dict[str, str]] = {
 
 
 def list_devices() -> tuple[DeviceFacts, ...]:
-    """All devices, the preferred one first: CUDA or ROCm, XPU, MPS, and the CPU, which is always there."""
+    """All devices, the preferred one first: CUDA or ROCm, XPU, MPS, others that torch knows; and the CPU, always there."""
     found: list[DeviceFacts] = []
-    for read in (_cuda_devices, _xpu_devices, _mps_devices):
+    for read in (_cuda_devices, _xpu_devices, _mps_devices, _other_devices):
         try:
             found += read()
         except (RuntimeError, AssertionError, OSError, AttributeError) as error:
@@ -65,8 +65,8 @@ def find_device(name: str) -> DeviceFacts:
 def memory(device: str) -> MemoryFacts:
     """Bytes of the device's memory: in total, used by this program, used by others. For "mps" and "cpu": the machine's memory."""
     kind = device.partition(":")[0]
-    if kind in {"cuda", "xpu"}:
-        module = torch.cuda if kind == "cuda" else torch.xpu
+    if kind not in {"mps", "cpu"}:
+        module: Any = torch.get_device_module(kind)
         own = module.memory_reserved(torch.device(device))
         try:
             free, total = module.mem_get_info(torch.device(device))
@@ -150,6 +150,22 @@ def _mps_devices() -> Iterator[DeviceFacts]:
         torch_version=str(torch.__version__),
         details=_filled({"macOS": platform.mac_ver()[0]}),
     )
+
+
+def _other_devices() -> Iterator[DeviceFacts]:
+    """Accelerators whose makers add them to torch, such as NPUs: "npu:0", "musa:0" …"""
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    if accelerator is None or accelerator.type in {"cuda", "xpu", "mps"}:
+        return
+    module: Any = torch.get_device_module(accelerator)
+    for index in range(torch.accelerator.device_count()):
+        yield DeviceFacts(
+            id=f"{accelerator.type}:{index}",
+            backend=accelerator.type,
+            name=str(module.get_device_name(index)),
+            memory_total=int(module.mem_get_info(index)[1]),
+            torch_version=str(torch.__version__),
+        )
 
 
 def _cpu_device() -> DeviceFacts:

@@ -97,13 +97,8 @@ def in_mode(mode: Mode) -> Generator[None]:
 
 def synchronize(device: str) -> None:
     """Wait for the device; a CPU is never behind."""
-    kind = device.partition(":")[0]
-    if kind == "cuda":
-        torch.cuda.synchronize(torch.device(device))
-    elif kind == "xpu":
-        torch.xpu.synchronize(torch.device(device))
-    elif kind == "mps":
-        torch.mps.synchronize()
+    if device != "cpu":
+        torch.accelerator.synchronize(torch.device(device))
 
 
 def seconds_of(run: Callable[[], object], device: str, *, budget: float = 0.1, rounds: int = 5) -> float:

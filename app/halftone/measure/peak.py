@@ -22,8 +22,8 @@ class PeakMemory:
 
     def __init__(self, device: torch.device) -> None:
         self._read: Callable[[int], int | None] = lambda _weights: None
-        if device.type in ("cuda", "xpu"):
-            module: Any = torch.cuda if device.type == "cuda" else torch.xpu
+        if device.type not in ("cpu", "mps", "meta"):
+            module: Any = torch.get_device_module(device)
             module.reset_peak_memory_stats(device)
             self._read = lambda _weights: int(module.max_memory_allocated(device))
         elif device.type == "cpu" and _forget_peak():

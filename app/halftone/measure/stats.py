@@ -68,6 +68,13 @@ def has_values(tensor: torch.Tensor) -> bool:
     return tensor.numel() > 0 and not tensor.is_meta
 
 
+def ceiling(dtype: torch.dtype) -> float:
+    """The magnitude that no sound number of a narrow type has: its largest finite one, which is where a device or a setting that
+    clips leaves what would have become infinite. Infinity for wider types, which nothing that Halftone runs fills.
+    """
+    return torch.finfo(dtype).max if dtype in (torch.float16, torch.bfloat16) else math.inf
+
+
 def peak_bits(tensor: torch.Tensor) -> torch.Tensor:
     """Bit pattern of the largest |x| of a strided tensor of any shape, as a 0-dim integer tensor on the same device; no
     synchronisation.

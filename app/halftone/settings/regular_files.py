@@ -5,8 +5,12 @@ import errno
 import io
 import os
 import stat
+from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
+
+_Read = TypeVar("_Read")
 
 _KINDS: Final = (
     (stat.S_ISFIFO, "a named pipe"),
@@ -41,6 +45,19 @@ def read_text(path: str | Path) -> str:
 def read_json_bytes(path: str | Path) -> bytes:
     """The bytes of a JSON file, without a byte order mark, which parsers of JSON refuse. Raises OSError."""
     return read_regular(path).removeprefix(codecs.BOM_UTF8)
+
+
+def read_once(path: Path, read: Callable[..., _Read], *given: Any) -> _Read:
+    """Return what `read` makes of a JSON file's bytes and what else it is given; the file is opened again only after it was
+    rewritten. Raises OSError, and what `read` raises.
+    """
+    now = os.stat(path)
+    return _made_of(path, (now.st_ino, now.st_size, now.st_mtime_ns), read, *given)
+
+
+@lru_cache(maxsize=256)
+def _made_of(path: Path, _stamp: tuple[int, int, int], read: Callable[..., Any], *given: Any) -> Any:
+    return read(read_json_bytes(path), *given)
 
 
 def check_regular(path: str | Path) -> None:

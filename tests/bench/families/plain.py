@@ -23,6 +23,7 @@ from halftone.engine.making.delivery import Delivery
 from halftone.engine.making.generate import Generation
 from halftone.engine.making.job import Job
 from halftone.engine.making.outcome import Finished
+from halftone.engine.making.prepared import prepare
 from halftone.engine.service import DiffusersEngine
 from halftone.measure.devices import find_device
 
@@ -95,9 +96,9 @@ def halftone_frames(engine: DiffusersEngine, request: PictureRequest) -> Frames:
     engine.load(Load(model=request.model, numerics=request.numerics), Recorder())
     assert engine.loaded is not None
     emit = Recorder()
-    delivery = _Kept(request, engine.loaded.facts, emit, None)
+    delivery = _Kept(request, engine.loaded.facts, emit, None, {})
     job = Job(request, find_device("cpu"), None, emit, Steady(), (), lambda: False)
-    Generation(engine.loaded, job, delivery=delivery).run()
+    Generation(prepare(engine.loaded, job), job, delivery=delivery).run()
     return delivery.frames
 
 

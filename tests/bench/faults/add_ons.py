@@ -244,7 +244,7 @@ def _features(model: Faulty) -> Callable[..., Any]:
     def add(_unet: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         sample = args[0] if args else kwargs["sample"]
         rows = sample.shape[0]
-        added = [(feature * power).to(sample.dtype).expand(rows, -1, -1, -1).clone() for feature in made]
+        added = [(feature * power).to(sample).expand(rows, -1, -1, -1).clone() for feature in made]
         return args, {**kwargs, "down_intrablock_additional_residuals": added}
 
     return add

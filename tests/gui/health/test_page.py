@@ -105,6 +105,19 @@ def test_the_check_in_another_precision_is_shown_and_repeated_on_request(qtbot: 
     assert page.view.report is None
 
 
+def test_a_check_after_which_auto_takes_another_precision_stays_in_sight(qtbot: QtBot) -> None:
+    page, link = open_page(qtbot)
+    assert page._controller.precision[0] == "float16"
+    page.start_check()
+    found = kit.report()
+    cures = tuple(msgspec.structs.replace(cure, suggested=cure.kind == "float32-component") for cure in found.cures)
+    found = msgspec.structs.replace(found, cures=cures, applied=False)
+    kit.end(link, kit.examine_of(link).job, report=found)
+    assert page._controller.precision[0] == "bfloat16", "no cure keeps all of it in FP16"
+    page.refresh()
+    assert page.view.report == found
+
+
 def test_a_check_in_another_precision_is_not_denied(qtbot: QtBot) -> None:
     settings = Settings(last_model=kit.MODEL.id, numerics=Numerics(precision="float32"))
     page, _ = open_page(qtbot, kit.report(), settings=settings)

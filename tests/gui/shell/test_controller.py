@@ -11,11 +11,11 @@ import shiboken6
 from pytestqt.qtbot import QtBot
 from tests.helpers import model_files, samples
 
-from halftone.contract.facts import CheckReport
+from halftone.contract.facts import CheckReport, DTypeReport
 from halftone.contract.messages import AnyCommand, AnyEvent, Examine, JobEnded, Ready, SelfTest
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
-from halftone.contract.words import Outcome
+from halftone.contract.words import DType, Outcome
 from halftone.gui.controller import Controller
 from halftone.gui.process import Link
 from halftone.gui.text import notice_message
@@ -230,6 +230,25 @@ def test_a_measurement_that_cannot_be_kept_is_told_and_used_as_the_worker_uses_i
     link.start()
     assert controller.precision == resolve_precision("auto", records.SelfTests().of(samples.CPU), samples.CPU)
     assert controller.precision[0] == "float32", "a new worker has"
+
+
+def test_auto_is_chosen_for_each_model(controller: Controller, link: Noting) -> None:
+    speeds: dict[DType, float] = {"float32": 1.0, "float16": 2.4, "bfloat16": 2.3}
+    dtypes = tuple(DTypeReport(dtype=name, state="works", reason="", speed=speed) for name, speed in speeds.items())
+    test = msgspec.structs.replace(samples.self_test_report(), dtypes=dtypes, auto="float16", auto_reason="FP16, measured.")
+    records.save_selftest(test)
+    controller.use_device(samples.CPU)
+    assert controller.model is not None
+    assert controller.precision == controller.device_precision == ("float16", "FP16, measured.")
+    other = msgspec.structs.replace(controller.model, id="other", path="/other", fingerprint="f", stored={"unet": "bfloat16"})
+    assert controller.precision_of(other)[0] == "bfloat16"
+    assert controller.precision_of(other, "float16") == ("float16", "FP16, as set.")
+    controller.check(other, precision="float16")
+    command = link.sent[-1]
+    assert isinstance(command, Examine)
+    assert command.numerics.precision == "float16", "not what Auto takes"
+    link.examined(msgspec.structs.replace(samples.check_report(other), precision="float16", verdict="healthy", cures=()))
+    assert controller.precision_of(other)[0] == "float16", "the check found headroom"
 
 
 def test_settings_are_written_soon_and_at_the_end(qtbot: QtBot, controller: Controller) -> None:

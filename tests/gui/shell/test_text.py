@@ -3,18 +3,15 @@
 import pytest
 from tests.helpers import samples
 
-from halftone.contract.facts import SelfTestReport
 from halftone.contract.messages import AnyEvent, Generate, JobEnded, PhaseChanged, PictureReady, Ready, StepDone
 from halftone.contract.request import PictureRequest
-from halftone.contract.words import Outcome, Precision
+from halftone.contract.words import DType, Outcome, Precision
 from halftone.gui.i18n import set_language, tr
 from halftone.gui.own_events import Making, Noted, OwnEvent, Queued, Sent
 from halftone.gui.state import AppState, Job
 from halftone.gui.state_steps import apply
 from halftone.gui.text import activity, precision_words
 from halftone.gui.widgets import figures
-
-MEASURED = samples.self_test_report()
 
 
 @pytest.fixture(autouse=True)
@@ -23,20 +20,18 @@ def english() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "report", "measuring", "words"),
+    ("wanted", "auto", "measuring", "words"),
     [
         ("auto", None, True, "Auto, measuring…"),
         ("auto", None, False, "Auto, not measured yet"),
-        ("auto", MEASURED, False, "Auto → FP32"),
-        ("auto", MEASURED, True, "Auto → FP32"),
+        ("auto", "float32", False, "Auto → FP32"),
+        ("auto", "float32", True, "Auto → FP32"),
         ("float16", None, True, "FP16"),
-        ("float32", MEASURED, False, "FP32"),
+        ("float32", "float32", False, "FP32"),
     ],
 )
-def test_auto_names_a_type_only_when_it_was_measured(
-    wanted: Precision, report: SelfTestReport | None, measuring: bool, words: str
-) -> None:
-    assert precision_words(wanted, report, measuring=measuring) == words
+def test_auto_names_a_type_only_when_it_was_measured(wanted: Precision, auto: DType | None, measuring: bool, words: str) -> None:
+    assert precision_words(wanted, auto, measuring=measuring) == words
 
 
 def ended(name: str, *events: AnyEvent | OwnEvent, outcome: Outcome) -> tuple[AnyEvent | OwnEvent, ...]:

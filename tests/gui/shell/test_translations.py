@@ -8,12 +8,13 @@ import pytest
 from tests.gui import words
 from tests.helpers import samples
 
-from halftone.contract.facts import DTypeReport
+from halftone.contract.facts import CheckReport, DTypeReport
+from halftone.contract.plan import Cure
 from halftone.contract.words import DTypeState
 from halftone.gui.i18n import set_language, table, tr
 from halftone.gui.reasons import reason, recognised
 from halftone.health.judge import badge
-from halftone.health.precision import choose_auto, resolve_precision
+from halftone.health.precision import Weights, choose_auto, follow_weights, resolve_precision
 
 SENTENCES = {**words.tables(), **words.literals(), **words.page_literals()}
 
@@ -43,6 +44,15 @@ DTYPES = (
 )
 
 
+def checks() -> tuple[CheckReport, ...]:
+    """Checks in FP16: healthy, cured, and curable in another type alone."""
+    found = msgspec.structs.replace(samples.check_report(samples.POCKET), precision="float16", verdict="healthy", cures=())
+    plan = msgspec.structs.replace(found.plan, verified=True)
+    cured = msgspec.structs.replace(found, verdict="fixable", applied=True, plan=plan)
+    wide = msgspec.structs.replace(found, verdict="fixable", cures=(Cure(kind="bfloat16", plan=plan, suggested=True),))
+    return found, cured, wide
+
+
 def reasons_given() -> set[str]:
     """What the core says in all its situations."""
     device = samples.CPU
@@ -58,6 +68,9 @@ def reasons_given() -> set[str]:
         auto, why = choose_auto(dtypes)
         report = msgspec.structs.replace(test, dtypes=dtypes, auto=auto, auto_reason=why)
         given |= {resolve_precision(wanted, report, device)[1] for wanted in ("auto", "float16", "float32")}
+        for check, stored in itertools.product((None, *checks()), ("bfloat16", "float16", "q4_k")):
+            for family in ("FLUX", "SDXL"):
+                given.add(follow_weights(report, Weights(family, stored, check))[1])
     check = samples.check_report(samples.POCKET)
     for verdict in ("healthy", "tight", "fixable", "broken"):
         changed = msgspec.structs.replace(check, verdict=verdict)
@@ -88,6 +101,22 @@ def test_a_reason_is_translated_with_its_parts(qapp: object) -> None:
     set_language("en")
     assert "FP16 在此有误" in said
     assert "passed" not in said
+
+
+def test_why_auto_follows_the_weights_is_translated(qapp: object) -> None:
+    del qapp
+    slow = msgspec.structs.replace(DTYPES[2], state="slow", speed=0.5)
+    test = msgspec.structs.replace(samples.self_test_report(), dtypes=DTYPES, auto="float16")
+    emulated = msgspec.structs.replace(test, dtypes=(*DTYPES[:2], slow))
+    set_language("zh_CN")
+    said = [reason(follow_weights(report, Weights("FLUX", "bfloat16"))[1]) for report in (test, emulated)]
+    made = reason(follow_weights(test, Weights("FLUX", "q4_k"))[1])
+    set_language("en")
+    assert said == [
+        "BF16，因为此模型以 BF16 存储；速度在此约为 FP32 的 2.3 倍（FP16 2.4 倍）。",
+        "FP16，因为 BF16 在这里比 FP32 慢，尽管此模型以 BF16 存储。",
+    ]
+    assert made.startswith("BF16，因为 FLUX 模型是为 BF16 设计的；")
 
 
 def test_a_language_can_be_changed_and_changed_back(qapp: object) -> None:

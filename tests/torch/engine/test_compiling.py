@@ -15,7 +15,10 @@ from halftone.engine.service import DiffusersEngine
 from halftone.measure.compiler import in_a_folder_with_a_space, missing_compiler
 from halftone.measure.pictures import psnr
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what torch's compiler says
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # what torch's compiler says
+    pytest.mark.processor("torch compiles for no device that others add to it without Triton"),
+]
 NO_COMPILER = "Compile is left out: PyTorch finds no C++ compiler, which it needs to compile for a processor."
 
 

@@ -34,7 +34,7 @@ def encoded(pipe: Any, prompt: str, negative: str | None = None, steps: int = 4,
         texts |= {"prompt_3": None, "max_sequence_length": 64}
     else:
         texts |= {"do_classifier_free_guidance": True}
-    given = {**texts, "device": torch.device("cpu"), "num_images_per_prompt": 1, **more}
+    given = {**texts, "device": pipe.device, "num_images_per_prompt": 1, **more}
     with torch.no_grad():
         return list(encode(pipe, pipe.encode_prompt, steps, (), given))
 

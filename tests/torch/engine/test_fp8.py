@@ -80,7 +80,7 @@ def test_what_is_computed_with_is_the_rounded_model(models: dict[str, Path]) -> 
     generate(plain, models["sd15"], "float16", steps=1)
     assert plain.loaded is not None
     for name, parameter in plain.loaded.modules["unet"].named_parameters():
-        parameter.data = exact.get_parameter(name).data.to(parameter.dtype)
+        parameter.data = exact.get_parameter(name).data.to(parameter)
     wide, _ = generate(plain, models["sd15"], "float16")
     assert (pixels(wide) == pixels(made)).all()
 

@@ -140,7 +140,7 @@ def test_a_cure_of_the_model_alone_holds_for_what_an_adapter_adds(
     values = [name for name in exact_weights(loaded.modules["unet"]) if name.endswith("attn2.to_v.weight")]
     scaled = dict.fromkeys(values, -3) | {name.replace("to_v", "to_out.0"): 3 for name in values}
     remember(
-        loaded.facts, find_device("cpu"), "float32", Plan(rescale={"unet": scaled}, verified=True), Numerics(precision="float32")
+        loaded.facts, find_device("auto"), "float32", Plan(rescale={"unet": scaled}, verified=True), Numerics(precision="float32")
     )
     after, _ = generate(engine, models["sd15"], "float32", ip_adapters=one)
     assert of(engine).states["unet"].rescale.items() >= scaled.items()

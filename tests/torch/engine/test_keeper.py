@@ -7,7 +7,7 @@ import torch
 from diffusers import StableDiffusionPipeline
 from tests.helpers.engine_runs import check, generate
 
-from halftone.engine.sampling.keeper import Keeper
+from halftone.engine.basics.snapshot import Keeper
 from halftone.engine.service import DiffusersEngine
 
 

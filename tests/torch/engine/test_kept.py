@@ -75,7 +75,7 @@ def test_what_cures_the_decoder_is_learned_of_the_model_alone(
     again, _ = generate(engine, black, "float16", resume_latents=kept.latents, loras=(lora,))
     assert again.images[0].state == "recovered"
     assert engine.loaded is not None
-    facts, device = engine.loaded.facts, find_device("cpu")
+    facts, device = engine.loaded.facts, find_device("auto")
     assert recall(facts, device, "float16", Numerics(precision="float16")) is not None
     assert recall(facts, device, "float16", Numerics(precision="float16"), Extras(loras=(lora,))) is None
 

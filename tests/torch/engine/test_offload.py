@@ -110,6 +110,7 @@ def test_a_model_goes_from_one_mode_to_another(models: dict[str, Path]) -> None:
     assert max(hooks) == 1, "the casts of inputs alone"
 
 
+@pytest.mark.processor("addresses of the host are compared")
 def test_a_piece_that_does_not_fit_leaves_every_weight_at_home(models: dict[str, Path]) -> None:
     loaded = apart(offloading(models["sd15"]))
     unet = loaded.modules["unet"]
@@ -156,6 +157,7 @@ def in_a_file(tensor: torch.Tensor) -> bool:
     return any(int(first, 16) <= tensor.data_ptr() < int(last, 16) for first, last in held)
 
 
+@pytest.mark.processor("elsewhere no weight runs in a mapped file")
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux tells what is mapped")
 def test_weights_that_run_as_they_are_stored_stay_in_the_file(models: dict[str, Path]) -> None:
     loaded = apart(offloading(models["sd15"]))

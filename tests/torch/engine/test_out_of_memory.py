@@ -219,7 +219,7 @@ def test_the_memory_of_a_picture_is_measured(engine: DiffusersEngine, models: di
 
 def test_a_step_that_does_not_fit_is_done_with_the_model_offloaded(engine: DiffusersEngine, models: dict[str, Path]) -> None:
     """The processor stands for a device with memory of its own."""
-    whole, _ = generate(engine, models["sd15"])
+    whole, _ = generate(engine, models["sd15"], offload="none")  # another request: the places change under the engine
     loaded = apart(engine)
 
     def while_all_is_there(_: torch.Tensor) -> bool:
@@ -241,8 +241,8 @@ def test_the_way_is_chosen_by_what_is_free(engine: DiffusersEngine, models: dict
     loaded = apart(engine)
     request = PictureRequest(prompt="a", model=str(models["sd15"]), numerics=Numerics(precision="float32"))
     dtypes: dict[str, DType] = {name: state.dtype for name, state in loaded.states.items()}
-    room = Room(loaded, find_device("cpu"), request, Size(512, 512), guided=False, dtypes=dtypes)
-    reasons = room.settle(round(share * room.needs(0).peak))
+    room = Room(loaded, find_device("cpu"), request, Size(512, 512), guided=False, dtypes=dtypes, networks=loaded.networks)
+    reasons = room.settle(round(share * room.plain.peak))
     assert (room.way.offload, loaded.places.mode) == (mode, mode)
     told = any(reason.startswith("Offload (Sequential): all at once would need") for reason in reasons)
     assert told == (mode != "none")

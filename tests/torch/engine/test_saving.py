@@ -17,6 +17,7 @@ from halftone.engine.making.delivery import Delivery
 from halftone.engine.making.generate import Generation
 from halftone.engine.making.job import Job
 from halftone.engine.making.outcome import Finished
+from halftone.engine.making.prepared import prepare
 from halftone.engine.sampling.film import Film
 from halftone.engine.sampling.frames import Pixels
 from halftone.engine.service import DiffusersEngine
@@ -119,10 +120,10 @@ def test_memory_that_ends_while_a_picture_is_saved_gives_one_file_all_the_same(
     engine.load(Load(model=request.model, numerics=numerics), Recorder())
     assert engine.loaded is not None
     emit = Recorder()
-    delivery = ShortDelivery(request, engine.loaded.facts, emit, None)
+    delivery = ShortDelivery(request, engine.loaded.facts, emit, None, {})
     delivery.fails = fails
     job = Job(request, find_device("cpu"), None, emit, Steady(), (), lambda: False)
-    Generation(engine.loaded, job, delivery=delivery).run()
+    Generation(prepare(engine.loaded, job), job, delivery=delivery).run()
     (facts,) = [event.facts for event in emit.of(PictureReady)]
     assert delivery.unsaved is None
     assert [str(path) for path in tmp_path.glob("*.png")] == [facts.path]

@@ -86,7 +86,7 @@ def normal(scenes: dict[str, Scene]) -> Callable[[str], Undisturbed]:
     [
         ("recover", ("load_pipeline",)),
         ("recover", ("encode_prompt", "invoke")),
-        ("recover", ("_failing_call", "is_finite")),
+        ("recover", ("_failing_call", "is_in_range")),
         ("recover", ("diagnose", "fresh_component")),
         ("recover", ("diagnose", "_measured_in", "run_call")),
         ("recover", ("diagnose", "put_back", "_write")),

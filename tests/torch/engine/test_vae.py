@@ -172,7 +172,7 @@ def test_its_cure_is_not_applied_to_the_models_own(engine: DiffusersEngine, mode
     own, _ = generate(engine, models["sd15"], "float16")
     assert (own.images[0].state, own.images[0].cures) == ("clean", {})
     assert (pixels(own) == pixels(clean)).all()
-    facts, device, numerics = of(engine).facts, find_device("cpu"), Numerics(precision="float16")
+    facts, device, numerics = of(engine).facts, find_device("auto"), Numerics(precision="float16")
     assert recall(facts, device, "float16", numerics) is None
     assert recall(facts, device, "float16", numerics, Extras(vae=str(overflowing))) is not None
 
@@ -189,7 +189,7 @@ def test_a_cure_of_the_models_own_is_not_applied_to_it(overflowing: Path, crisp:
 
 
 def reasons_of_the_vae(engine: DiffusersEngine) -> list[str]:
-    plan, _ = first_plan(of(engine), find_device("cpu"), "float16", Numerics(precision="float16"))
+    plan, _ = first_plan(of(engine), find_device("auto"), "float16", Numerics(precision="float16"))
     return [reason for reason in plan.reasons if "VAE" in reason]
 
 

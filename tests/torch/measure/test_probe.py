@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody writes it
+from tests.helpers.clipping import LIMIT, Clipping
 from torch import nn
 
-from halftone.measure.probe import OriginReachedError, Probe, Reading, origin
+from halftone.measure.probe import OriginReachedError, Probe, Reading, origin, saturation
 
 
 class Residual(nn.Module):
@@ -415,3 +416,65 @@ def test_a_part_of_a_storage_is_not_known_by_another_part() -> None:
     found = origin(probe.readings())
     assert found is not None
     assert found.module == "", "the network's own code, not the layer that was given bad numbers"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_an_overflow_that_was_clipped_names_the_layer_that_made_it(dtype: torch.dtype) -> None:
+    limit = limit_of(dtype)
+    first = nn.Linear(8, 8).to(dtype)
+    network = nn.Sequential(first, nn.Hardtanh(-limit, limit), nn.Linear(8, 8).to(dtype))
+    with torch.no_grad():
+        first.bias[3] = math.inf
+    with Probe(network, "unet") as probe:
+        network(torch.ones(1, 8, dtype=dtype))
+    found = saturation(probe.readings())
+    assert found is not None
+    assert (found.module, found.peak) == ("1", limit)
+
+
+def limit_of(dtype: torch.dtype) -> float:
+    return torch.finfo(dtype).max
+
+
+def test_on_a_device_that_clips_the_layer_is_named_as_where_others_overflow() -> None:
+    network = net(torch.float16)
+    network.blocks[1].to_v.weight.data *= 1e5
+    x = torch.randn(2, 5, 8, dtype=torch.float16)
+    with Probe(network, "unet") as bare:
+        network(x)
+    expected = origin(bare.readings())
+    assert expected is not None
+    with Clipping():
+        network.blocks[1].to_v.weight.data.clamp_(-LIMIT, LIMIT)
+        with Probe(network, "unet") as clipping:
+            network(x)
+    assert origin(clipping.readings()) is None, "all is finite there"
+    found = saturation(clipping.readings())
+    assert found is not None
+    assert (found.module, found.peak) == ("blocks.1.to_v", LIMIT)
+
+
+def test_a_residual_sum_that_was_clipped_names_the_block() -> None:
+    pair = (Residual().half(), Residual().half())
+    blocks = nn.Sequential(*pair)
+    for block in pair:
+        nn.init.zeros_(block.first.weight)
+        nn.init.constant_(block.second.bias, 60000.0)
+    with Clipping(), Probe(blocks, "unet") as probe:
+        blocks(torch.zeros(1, 2, 8, dtype=torch.float16))
+    found = saturation(probe.readings())
+    assert found is not None
+    assert found.module == "1"
+
+
+def test_what_is_given_at_the_limit_and_a_wide_type_are_no_saturation() -> None:
+    layer = nn.Identity()
+    with Probe(layer, "unet") as probe:
+        layer(torch.full((2,), LIMIT, dtype=torch.float16))
+        layer(torch.full((2,), LIMIT))
+    assert saturation(probe.readings()) is None
+    below = nn.Linear(1, 1, bias=False)
+    below.weight.data.fill_(LIMIT)
+    with Probe(below, "unet") as probe:
+        below(torch.ones(1, 1))
+    assert saturation(probe.readings()) is None, "float32 holds more"

@@ -41,6 +41,42 @@ def test_every_format_is_looked_at(dtype: torch.dtype) -> None:
     assert not found.finite
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_latents_clipped_at_the_limit_are_an_overflow(dtype: torch.dtype, sign: float) -> None:
+    limit = torch.finfo(dtype).max
+    clipped = torch.tensor([1.0, sign * limit], dtype=dtype).reshape(1, 1, 1, -1)
+    found = Sentinel(CPU).note(0, clipped)
+    assert found is not None
+    assert not found.finite
+    queued = Sentinel(QUEUED)
+    queued.note(0, clipped)
+    assert queued.settle() == found
+    below = torch.nextafter(torch.tensor(limit, dtype=dtype), torch.tensor(0.0, dtype=dtype))
+    sound = Sentinel(CPU).note(0, torch.stack([below, -below]).reshape(1, 1, 1, -1))
+    assert sound == Health(0, float(below), True, False)
+
+
+@pytest.mark.parametrize("device", [CPU, QUEUED])
+def test_a_denoiser_that_clips_is_seen_though_the_latents_are_small(device: torch.device) -> None:
+    sentinel = Sentinel(device)
+    seen: list[Health | None] = []
+    for step, largest in enumerate((1.0, 65504.0, -65504.0, 2.0)):
+        sentinel.see(latents(0.5, largest).half())
+        sentinel.see(latents(0.25, -1.0).half())
+        seen.append(sentinel.note(step, latents(1.0, 2.0)))
+    found = [health for health in (*seen, sentinel.settle()) if health is not None]
+    assert [(health.step, health.finite) for health in found] == [(0, True), (1, False), (2, False), (3, True)]
+    assert {health.peak for health in found} == {2.0}, "of the latents"
+    sentinel.see(latents(65504.0, 1.0))
+    assert (sentinel.note(4, latents(1.0, 2.0)) or sentinel.settle()) == Health(4, 2.0, True, False), "float32 holds more"
+
+
+def test_the_limit_of_a_narrow_type_is_a_number_like_others_in_float32() -> None:
+    found = Sentinel(CPU).note(0, latents(1.0, 65504.0))
+    assert found == Health(0, 65504.0, True, False)
+
+
 def test_a_device_with_a_queue_answers_one_step_later() -> None:
     sentinel = Sentinel(QUEUED)
     assert sentinel.note(0, latents(1.0, 2.0)) is None

@@ -67,7 +67,7 @@ def test_the_layer_of_an_applied_check_is_told_before_the_first_step_and_when_it
 def test_a_cure_that_a_picture_needed_in_bfloat16_is_told_with_its_component(wanted: TrainConfig, tmp_path: Path) -> None:
     asked = msgspec.structs.replace(wanted, precision="bfloat16")
     plan = Plan(dtypes={"unet": "float32"}, verified=True)
-    assert remember(describe(wanted.model), find_device("cpu"), "bfloat16", plan, Numerics(precision="bfloat16"))
+    assert remember(describe(wanted.model), find_device("auto"), "bfloat16", plan, Numerics(precision="bfloat16"))
     emit = Directed()
     report = train(asked, emit)
     assert report.dtype == "float32"

@@ -1,10 +1,25 @@
+from dataclasses import dataclass
+
 import msgspec
 import pytest
+from tests.helpers import samples
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.facts import DeviceFacts, DTypeReport, SelfTestReport
-from halftone.contract.words import DType, DTypeState
-from halftone.health.precision import choose_auto, granted_precision, resolve_precision, state_of, states
+from halftone.contract.facts import CheckReport, DeviceFacts, DTypeReport, ModelFacts, SelfTestReport
+from halftone.contract.plan import Cure, Plan
+from halftone.contract.request import ALONE, Extras, Numerics
+from halftone.contract.words import CureKind, DType, DTypeState, Precision
+from halftone.health.precision import (
+    Weights,
+    choose_auto,
+    follow_weights,
+    granted_precision,
+    granted_to,
+    model_precision,
+    resolve_precision,
+    state_of,
+    states,
+)
 
 DEVICE = DeviceFacts(id="cpu", backend="cpu", name="A processor")
 
@@ -76,3 +91,152 @@ def test_what_the_device_has_not_is_refused_when_it_is_to_run() -> None:
 def test_states_of_what_was_not_measured() -> None:
     assert state_of(None, "float16") is None
     assert states(report("float32")) == {"float16": "wrong", "float32": "works"}
+
+
+def measured(half: DTypeReport, brain: DTypeReport) -> SelfTestReport:
+    auto, reason = choose_auto((half, brain, FULL))
+    return msgspec.structs.replace(report(auto), dtypes=(half, brain, FULL), auto_reason=reason)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of device: what the self-test finds there, and what Auto takes for a model without and with need of range."""
+
+    name: str
+    half: DTypeReport
+    brain: DTypeReport
+    plain: DType
+    wide: DType
+
+    @property
+    def report(self) -> SelfTestReport:
+        return measured(self.half, self.brain)
+
+
+KINDS = (
+    Kind("Ampere and newer", dtype("float16", "works", 2.4), dtype("bfloat16", "works", 2.3), "float16", "bfloat16"),
+    Kind("RDNA 3", dtype("float16", "works", 2.1), dtype("bfloat16", "works", 1.7), "float16", "bfloat16"),
+    Kind("Volta and Turing, BF16 emulated", dtype("float16", "works", 3.0), dtype("bfloat16", "slow", 0.6), "float16", "float16"),
+    Kind("GTX 16 series", dtype("float16", "wrong", 1.9), dtype("bfloat16", "slow", 0.5), "float32", "float32"),
+    Kind("Pascal", dtype("float16", "slow", 0.02), dtype("bfloat16", "missing"), "float32", "float32"),
+    Kind("RDNA 1", dtype("float16", "wrong", 1.8), dtype("bfloat16", "slow", 0.7), "float32", "float32"),
+    Kind("RDNA 2", dtype("float16", "works", 1.8), dtype("bfloat16", "slow", 0.7), "float16", "float16"),
+    Kind("BF16 right but half as fast", dtype("float16", "works", 3.0), dtype("bfloat16", "works", 1.5), "float16", "float16"),
+    Kind("BF16 faulty", dtype("float16", "works", 3.0), dtype("bfloat16", "wrong", 3.0), "float16", "float16"),
+    Kind("Apple without BF16", dtype("float16", "works", 1.3), dtype("bfloat16", "missing"), "float16", "float16"),
+    Kind("processor with AVX2", dtype("float16", "slow", 0.1), dtype("bfloat16", "slow", 0.3), "float32", "float32"),
+    Kind("processor with AVX-512", dtype("float16", "slow", 0.2), dtype("bfloat16", "slow", 0.9), "float32", "float32"),
+    Kind("processor with AMX", dtype("float16", "slow", 0.2), dtype("bfloat16", "works", 3.1), "bfloat16", "bfloat16"),
+    Kind("processor with AMX in FP16", dtype("float16", "works", 3.0), dtype("bfloat16", "works", 3.1), "float16", "bfloat16"),
+)
+WEIGHTS = (
+    (Weights("SDXL", "float16"), False),
+    (Weights("SDXL", "float32"), False),
+    (Weights("SDXL", "bfloat16"), True),
+    (Weights("SDXL", "float8"), False),
+    (Weights("SDXL", "q4_k"), False),
+    (Weights("SD 3", "float16"), False),
+    (Weights("FLUX", "bfloat16"), True),
+    (Weights("FLUX", "float16"), True),
+    (Weights("FLUX", "float32"), True),
+    (Weights("FLUX", "float8"), True),
+    (Weights("FLUX", "q4_k"), True),
+    (Weights("Wan", "float16"), True),
+    (Weights("Sana", "float16"), True),
+    (Weights("CogVideoX", "float16"), False),
+    (Weights("CogVideoX", "bfloat16"), True),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    ("weights", "wide"), WEIGHTS, ids=lambda value: " ".join(value[:2]) if isinstance(value, Weights) else ""
+)
+def test_auto_follows_device_and_weights(kind: Kind, weights: Weights, wide: bool) -> None:
+    found, reason = follow_weights(kind.report, weights)
+    assert found == (kind.wide if wide else kind.plain)
+    assert reason.endswith(".")
+    if not wide or kind.plain != "float16":
+        assert reason == kind.report.auto_reason, "the model changes nothing"
+
+
+def check(verdict: str, cure: CureKind | None = None, *, applied: bool = False) -> CheckReport:
+    """In FP16, with this cure suggested."""
+    dtypes: dict[str, DType] = {"unet": "float16", "vae": "bfloat16" if cure == "bfloat16" else "float16"}
+    plan = Plan(dtypes=dtypes, verified=cure is not None)
+    cures = () if cure is None else (Cure(kind=cure, plan=plan, suggested=True),)
+    found = msgspec.structs.replace(samples.check_report(), precision="float16", plan=plan, cures=cures, applied=applied)
+    return msgspec.structs.replace(found, verdict=verdict)
+
+
+@pytest.mark.parametrize(
+    ("stored", "found", "auto", "why"),
+    [
+        ("bfloat16", None, "bfloat16",
+         "BF16, because this model is stored in BF16; it is about 2.3 × as fast as FP32 here (FP16 2.4 ×)."),
+        ("bfloat16", check("healthy"), "float16",
+         "FP16, because the check found enough headroom, although this model is stored in BF16."),
+        ("bfloat16", check("tight"), "bfloat16", None),
+        ("bfloat16", check("fixable", "rescale"), "bfloat16", None),
+        ("bfloat16", check("fixable", "rescale", applied=True), "float16",
+         "FP16, because its cure passed the check, although this model is stored in BF16."),
+        ("bfloat16", check("broken"), "bfloat16", None),
+        ("float16", check("healthy"), "float16", None),
+        ("float16", check("tight"), "float16", None),
+        ("float16", check("fixable", "rescale"), "float16", None),
+        ("float16", check("fixable", "upcast-region"), "float16", None),
+        ("float16", check("fixable", "bfloat16"), "bfloat16", None),
+        ("float16", check("fixable", "bfloat16", applied=True), "float16", None),
+        ("float32", check("fixable", "float32-all"), "bfloat16", None),
+        ("float16", check("broken"), "float16", None),
+    ],
+)  # fmt: skip
+def test_a_check_in_half_precision_decides_where_it_holds(
+    stored: str, found: CheckReport | None, auto: DType, why: str | None
+) -> None:
+    given, reason = follow_weights(KINDS[0].report, Weights("SDXL", stored, found))
+    assert given == auto
+    assert why is None or reason == why
+
+
+def test_the_reason_names_what_stands_against_bfloat16() -> None:
+    weights = Weights("FLUX", "q4_k")
+    _, reason = follow_weights(KINDS[2].report, weights)
+    assert reason == "FP16, because BF16 is slower than FP32 here, although FLUX models are made for BF16."
+    _, reason = follow_weights(KINDS[7].report, weights)
+    assert reason == "FP16, because BF16 is much slower than FP16 here, although FLUX models are made for BF16."
+
+
+def model(**facts: object) -> ModelFacts:
+    return msgspec.structs.replace(samples.POCKET, **facts)
+
+
+def unread(*_: object) -> CheckReport | None:
+    raise AssertionError("no check is read where it decides nothing")
+
+
+def found_in(held: CheckReport, precision: Precision = "auto") -> DType:
+    facts, numerics = model(stored_dtype="bfloat16"), Numerics(precision=precision)
+    return model_precision(numerics, KINDS[0].report, held.device, facts, ALONE, lambda *_: held)[0]
+
+
+def test_only_a_check_that_still_holds_decides() -> None:
+    held = check("healthy")
+    assert found_in(held) == "float16"
+    assert found_in(msgspec.structs.replace(held, model=model(fingerprint="rewritten"))) == "bfloat16"
+    assert found_in(held, "float32") == "float32"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.plain != "float16"], ids=lambda kind: kind.name)
+def test_no_check_is_read_where_the_device_decides(kind: Kind) -> None:
+    facts = model(stored_dtype="bfloat16")
+    assert model_precision(Numerics(), kind.report, DEVICE, facts, ALONE, unread) == (kind.plain, kind.report.auto_reason)
+    assert model_precision(Numerics(precision="float16"), KINDS[0].report, DEVICE, facts, ALONE, unread)[0] == "float16"
+    assert model_precision(Numerics(), None, DEVICE, facts, ALONE, unread)[0] == "float32"
+
+
+def test_the_denoiser_decides_not_what_takes_most_of_the_disk() -> None:
+    facts = model(stored_dtype="float8", stored={"unet": "bfloat16", "text_encoder": "float8"})
+    assert granted_to(Numerics(), KINDS[0].report, DEVICE, facts, ALONE)[0] == "bfloat16"
+    missing = Extras(transformer="/no/such/file.gguf")
+    assert granted_to(Numerics(), KINDS[0].report, DEVICE, facts, missing)[0] == "bfloat16"

@@ -21,6 +21,7 @@ def test_a_diffusers_folder_is_described(tmp_path: Path) -> None:
     assert (facts.family, facts.format, facts.stored_dtype) == ("Stable Diffusion 1.x", "diffusers", "float16")
     assert (facts.native_width, facts.native_height) == (128, 128), "sample_size 32 times 2 ** (3 levels - 1)"
     assert facts.components == ("scheduler", "text_encoder", "tokenizer", "unet", "vae")
+    assert facts.stored == {"text_encoder": "float16", "unet": "float16", "vae": "float16"}
     assert facts.prompt_tokens == 77
     assert [name for name, _ in weight_files(facts)] == ["text_encoder", "unet", "vae"]
     runnable(facts)

@@ -59,6 +59,17 @@ def test_the_latest_report_counts_and_remembers_the_cure() -> None:
     assert load_report(MODEL, DEVICE, "float16") == applied
 
 
+def test_a_report_is_read_again_only_after_it_was_written_again() -> None:
+    report = check_report()
+    save_report(report)
+    first = load_report(report.model, report.device, report.precision)
+    assert load_report(report.model, report.device, report.precision) is first
+    save_report(report)
+    again = load_report(report.model, report.device, report.precision)
+    assert again == first
+    assert again is not first
+
+
 def test_damaged_records_are_as_good_as_none() -> None:
     save_report(check_report())
     file = next(checks_dir().iterdir())

@@ -1,4 +1,6 @@
-"""The last good state of a denoising loop: what has to be put back to go on from there."""
+"""The last good state of a denoising loop: what has to be put back to go on from there, and tensors as they were when they were
+given, since pipelines and schedulers write into what they hold.
+"""
 
 import copy
 from collections import deque
@@ -8,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from halftone.engine.basics.tensors import map_tensors
 
@@ -81,3 +84,24 @@ def restore(snapshot: Snapshot, scheduler: Any, generator: torch.Generator | Non
         generator.set_state(snapshot.generator)
     for guider, state in zip(guiders, snapshot.guiders, strict=False):
         vars(guider).update(copy.deepcopy(state))
+
+
+class Keeper:
+    """Copies nests of tensors. A tensor that is met again unchanged gives the copy that was made before."""
+
+    def __init__(self) -> None:
+        self._copies: Any = WeakTensorKeyDictionary()
+
+    def __call__(self, value: Any) -> Any:
+        """The same nest of copies."""
+        return map_tensors(value, self._copied)
+
+    def _copied(self, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.is_inference():
+            return tensor.clone()  # no version to tell a write by
+        version = tensor._version  # noqa: SLF001 - the documented way to see a write in place
+        known = self._copies.get(tensor)
+        if known is None or known[0] != version:
+            known = (version, tensor.detach().clone())
+            self._copies[tensor] = known
+        return known[1]

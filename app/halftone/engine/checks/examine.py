@@ -15,7 +15,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import CheckReport, ComponentFacts, DeviceFacts, Finding, LayerPeak, SelfTestReport
 from halftone.contract.messages import Examine, FindingMade, LayersMeasured, PhaseChanged
 from halftone.contract.plan import Cure, Plan
-from halftone.contract.words import CureKind, DType
+from halftone.contract.words import FLOAT_LIMITS, CureKind, DType
 from halftone.engine.basics.tensors import relative_error, tensors_in
 from halftone.engine.basics.torch_settings import torch_settings
 from halftone.engine.checks.prices import QUICK, Pricing
@@ -24,6 +24,7 @@ from halftone.engine.curing.recover import ASSUMED, layer_peaks, measure_call
 from halftone.engine.finding.capture import Range, draw, effective, is_refusal, range_pass
 from halftone.engine.finding.departure import departure_finding
 from halftone.engine.finding.findings import (
+    DENSE,
     damage_findings,
     device_findings,
     finite_or_none,
@@ -45,17 +46,17 @@ from halftone.engine.loading.load import Loaded, fresh_component
 from halftone.engine.loading.plans import apply_plan, base_plan, is_exact, with_counts
 from halftone.engine.patches.lora import lora_damage
 from halftone.engine.sampling.frames import from_decoder, to_pixels
-from halftone.engine.sampling.hooks import Hooks, is_finite
+from halftone.engine.sampling.hooks import Hooks, is_finite, is_in_range
 from halftone.engine.weights.calls import CLOSE, Call, run_call
 from halftone.engine.weights.offload import settle_weights
 from halftone.engine.weights.precision import exact_weights, own_inputs
 from halftone.health.explain import explain
 from halftone.health.faults import first_line, is_out_of_memory
 from halftone.health.judge import headroom_bits, judge
-from halftone.health.precision import granted_precision, states
+from halftone.health.precision import granted_to, states
 from halftone.library.scan import TensorScan, scan_weights
 from halftone.measure.pictures import is_flat
-from halftone.measure.probe import Probe
+from halftone.measure.probe import Probe, Reading, saturation
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ class Examination:
         self._numerics = command.numerics
         self._tested = tested
         self._states = states(tested) or ASSUMED
-        dtype, self._reason = granted_precision(command.numerics.precision, tested, device)
+        dtype, self._reason = granted_to(command.numerics, tested, device, loaded.facts, loaded.extras)
         self._dtype: DType = dtype
         self._pictures = pictures_to_check(loaded, command.inputs, command.depth)
         self._prompts = prompts_to_read(loaded)
@@ -265,7 +266,7 @@ class Examination:
             self._emit(PhaseChanged(phase="target", detail=name))
             started = time.perf_counter()
             result = run_call(call, module, dtype)
-            finite = is_finite(result)
+            finite = is_in_range(result)
             spent = time.perf_counter() - started
             target.runs.setdefault(call.method, []).append(spent)
             target.seconds += spent
@@ -285,14 +286,33 @@ class Examination:
         step = None if call.step is None else call.step + 1
         if error < float("inf"):
             flat = call.method == "decode" and _is_flat(result) and not _is_flat(reference)
-            if error <= WRONG[dtype] and not flat:
+            wrong = error > WRONG[dtype] or flat
+            if (wrong or self._passes_the_limit(name, wide)) and (clipped := self._clipped(call)) is not None:
+                return [overflow_finding(clipped, name, dtype, step, _peaks(wide, name), wide.scores[name])]
+            if not wrong:
                 return []
             masters = self._masters[name]
             return [departure_finding(self._loaded, call, step, masters, flat=flat, wide=wide.dtype)]
         measured = measure_call(call, module, dtype, until_origin=True)
-        peaks = {reading.module: reading.peak for reading in wide.readings[name]}
-        source = source_of(measured.readings)
-        return [overflow_finding(source, name, dtype, step, peaks, wide.scores[name])]
+        source = source_of(measured.readings) or saturation(measured.readings)
+        return [overflow_finding(source, name, dtype, step, _peaks(wide, name), wide.scores[name])]
+
+    def _passes_the_limit(self, name: str, wide: Range) -> bool:
+        """Whether a layer of the component should have overflowed in its precision, by its peak in the range pass."""
+        limit, module = FLOAT_LIMITS[self._loaded.states[name].dtype], self._loaded.modules[name]
+        over = (reading.module for reading in wide.readings[name] if limit < reading.output_peak)
+        return any(isinstance(module.get_submodule(one), DENSE) for one in over)
+
+    def _clipped(self, call: Call) -> Reading | None:
+        """The layer whose overflow this device clipped, though the result is finite; None when there is none.
+
+        A layer clips nothing by itself, so one that gives exactly the limit overflowed, and does so on other devices as infinity:
+        that counts however little of it is seen in the result. A block that clips on purpose (FLUX, Chroma and Qwen-Image in
+        float16) is what its authors ran; it counts only where the result is wrong, as `departure_finding` tells.
+        """
+        module = self._loaded.modules[call.component]
+        found = saturation(measure_call(call, module, self._loaded.states[call.component].dtype).readings)
+        return found if found is not None and isinstance(module.get_submodule(found.module), DENSE) else None
 
     # --- what follows from them --------------------------------------------------------------------
 
@@ -310,7 +330,8 @@ class Examination:
                 own = [overflow_finding(bad, name, wide.dtype, None, {}, ())]
             origins |= {name: own[0].module} if own else {}
             dtype = base.dtypes[name]
-            found += peak_findings(name, dtype, wide.readings[name], own, overflowed=not target.finite)
+            overflowed = not target.finite or any(one.code == "activation-overflow" for one in own)
+            found += peak_findings(name, dtype, wide.readings[name], own, overflowed=overflowed)
         failing = {name: _first(target.failing, wide.of(name)) for name, target in targets.items() if target.failing is not None}
         found = with_lora_causes(self._loaded, found, failing, self._masters, self._control.check)
         running = dict.fromkeys((*(call.component for call, _ in wide.calls), *wide.readings))
@@ -467,6 +488,11 @@ class Examination:
 def _first(failing: Call, calls: Sequence[tuple[Call, Any]]) -> list[Call]:
     """All calls of a component, the one that failed before the others."""
     return [failing, *(call for call, _ in calls if call is not failing)]
+
+
+def _peaks(wide: Range, name: str) -> dict[str, float]:
+    """Module -> its peak in the range pass."""
+    return {reading.module: reading.peak for reading in wide.readings[name]}
 
 
 def _is_flat(result: Any) -> bool:

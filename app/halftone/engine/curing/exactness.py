@@ -55,7 +55,6 @@ class Exactness:
         """The bytes that a proof may take."""
         self._unproven: dict[tuple[str | Reference, ...], int] = {}
         """The proofs that fitted in none of these ways, and the bytes that were free then."""
-        self._files: dict[str, dict[str, int]] = {}
         self._known: dict[str, Proof] = {}
         self._foreign: dict[tuple[object, ...], bool] = {}
 
@@ -92,7 +91,7 @@ class Exactness:
         runs as its original did, `as_original`. Raises as `settled`.
         """
         name, module = call.component, self._loaded.modules[call.component]
-        if call.method != "forward" or not (own := self._of_file(name)):
+        if call.method != "forward" or not (own := file_exponents(self._loaded, name)):
             return True
         key, added = self._place("copy", own, passed_inputs(call, module), loras=False)
         if not added:
@@ -113,12 +112,7 @@ class Exactness:
 
     def as_original(self, name: str) -> dict[str, int]:
         """Exponents under which a component runs without any rescaling, that of its file included."""
-        return {tensor: -k for tensor, k in self._of_file(name).items() if k}
-
-    def _of_file(self, name: str) -> dict[str, int]:
-        if name not in self._files:
-            self._files[name] = file_exponents(self._loaded, name)
-        return self._files[name]
+        return {tensor: -k for tensor, k in file_exponents(self._loaded, name).items() if k}
 
     def _foreign_loras(self, name: str, rescale: Mapping[str, int]) -> bool:
         """LoRAs change what a layer writes that wrote next to nothing when the groups were found; a group of a known shape holds

@@ -29,14 +29,14 @@ from halftone.engine.loading.load import Loaded, fresh_component
 from halftone.engine.loading.plans import HALF_DONE, apply_state, merged, permitted, with_counts, with_settings
 from halftone.engine.rescaling.groups import tensor_peaks
 from halftone.engine.rescaling.rescale import INSIDE, rescale_groups
-from halftone.engine.sampling.hooks import is_finite
+from halftone.engine.sampling.hooks import is_finite, is_in_range
 from halftone.engine.weights.calls import CLOSE, Call, run_call
 from halftone.engine.weights.offload import settle_weights
 from halftone.engine.weights.parts import parameter_count, units
 from halftone.engine.weights.precision import ComponentState, damaged, exact_weights, state_in, upcast_parameters
 from halftone.health.faults import ends_the_job, first_line
 from halftone.health.planner import candidate_plans, with_layers
-from halftone.measure.probe import OriginReachedError, Probe, Reading, ScorePeak
+from halftone.measure.probe import OriginReachedError, Probe, Reading, ScorePeak, saturation
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +138,7 @@ def measure_call(call: Call, module: nn.Module, dtype: DType, *, until_origin: b
     result = None
     with suppress(OriginReachedError), Probe(module, call.component, scores=scores, until_origin=until_origin) as probe:
         result = run_call(call, module, dtype)
-    return Measured(result, probe.readings(), not probe.stopped and is_finite(result), probe.scores() if scores else ())
+    return Measured(result, probe.readings(), not probe.stopped and is_in_range(result), probe.scores() if scores else ())
 
 
 def layer_peaks(readings: tuple[Reading, ...]) -> tuple[LayerPeak, ...]:
@@ -198,7 +198,7 @@ class Recovery:
 
     def is_sound(self, call: Call) -> bool:
         """Whether a call is finite as its component is now."""
-        return is_finite(run_call(call, self.loaded.modules[call.component], self.loaded.states[call.component].dtype))
+        return is_in_range(run_call(call, self.loaded.modules[call.component], self.loaded.states[call.component].dtype))
 
     def diagnose(self, call: Call) -> Diagnosis:
         """Replay the call as it ran to name the origin, then in float32 to size it.
@@ -220,6 +220,8 @@ class Recovery:
         wide, reference = self._reference(call, masters)
         self.put_back()
         source = source_of(failing.readings)
+        if source is None and not failing.finite:
+            source = saturation(failing.readings)
         where = source.module if source is not None else ""
         peaks = {reading.module: reading.peak for reading in reference.readings}
         peak = peaks.get(where)
@@ -282,7 +284,7 @@ class Recovery:
             self.put_back()
         return self._causes[key]
 
-    def cure(self, diagnosis: Diagnosis, accept: Callable[[Any], bool] = is_finite) -> Cured | None:
+    def cure(self, diagnosis: Diagnosis, accept: Callable[[Any], bool] = is_in_range) -> Cured | None:
         """Try the candidates, cheapest first; the first that makes the call finite and close stays applied. None: nothing
         helped.
         """
@@ -340,7 +342,7 @@ class Recovery:
         name = diagnosis.component
         state = self.loaded.states[name]
         result = run_call(diagnosis.call, self.loaded.modules[name], state.dtype)
-        return Cured("none", self.plan, result) if is_finite(result) and accept(result) else None
+        return Cured("none", self.plan, result) if is_in_range(result) and accept(result) else None
 
     def kinds(self, diagnosis: Diagnosis) -> list[CureKind]:
         """What could be tried, cheapest first."""
@@ -363,7 +365,7 @@ class Recovery:
             apply_state(self.loaded, name, wanted, diagnosis.masters)
             with torch_settings(effective(self._numerics, plan.settings), self.loaded.device):
                 result = run_call(diagnosis.call, self.loaded.modules[name], wanted.dtype)
-                accepted = is_finite(result) and accept(result)
+                accepted = is_in_range(result) and accept(result)
         except Exception as failure:
             if ends_the_job(failure):
                 raise

@@ -68,7 +68,8 @@ def departure_finding(
     cause = offset_layer(expected, shows, state.dtype)
     where = shows if cause is None else cause
     peak, limit = finite_or_none(expected.peaks.get(where)), FLOAT_LIMITS[state.dtype]
-    code = code_of(peak, limit, flat=flat, shrunk=shrunk and cause is None)
+    clipped = narrow.peaks.get(where, 0.0) == limit  # smaller than it should be, but from above
+    code = code_of(peak, limit, flat=flat, shrunk=shrunk and cause is None and not clipped)
     facts: dict[str, str | int | float | bool] = {} if cause is None else {"shows": shows}
     return Finding(code=code, component=name, module=where, dtype=state.dtype, peak=peak, limit=limit, step=step, facts=facts)
 

@@ -15,7 +15,7 @@ from halftone.health.judge import innermost
 from halftone.library.scan import TensorScan
 from halftone.measure.probe import Reading, ScorePeak, origin
 
-_DENSE: Final = (nn.Linear, _ConvNd, nn.GroupNorm, nn.LayerNorm)
+DENSE: Final = (nn.Linear, _ConvNd, nn.GroupNorm, nn.LayerNorm)
 """Layers in which every weight goes into every result."""
 
 
@@ -148,7 +148,7 @@ def damage_findings(scans: Sequence[TensorScan], dtypes: Mapping[str, DType], mo
             continue
         owners = dict(modules[scan.component].named_modules())
         module = module_of(scan.tensor, owners)
-        if module is not None and isinstance(owners[module], _DENSE):
+        if module is not None and isinstance(owners[module], DENSE):
             found.append(_weight_finding(scan, module, dtypes, read=True))
     return found
 

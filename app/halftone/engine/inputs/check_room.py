@@ -4,6 +4,7 @@ import logging
 import traceback
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TypeVar
 
 import msgspec
@@ -40,7 +41,7 @@ class CheckRoom:
             for one in pictures
         )
         size = max(sizes, key=lambda one: one.pixels)
-        self._room = Room(loaded, device, request, size, guided=True, dtypes={})
+        self._room = Room(loaded, device, request, size, guided=True, dtypes={}, networks=loaded.networks)
         self.reasons: tuple[str, ...] = ()
         self.is_last = False
         """Whether what runs now has no cheaper way left."""
@@ -52,7 +53,7 @@ class CheckRoom:
 
     def settle(self, dtype: DType, place: Callable[[], object], free: int | None = None) -> None:
         """Choose what is offloaded while the model runs in dtype, and place it so. free: bytes on the device; None: as it is."""
-        self._room.dtypes = dict.fromkeys(self._loaded.modules, dtype)
+        self._room = replace(self._room, dtypes=dict.fromkeys(self._loaded.modules, dtype))
         begun_again = bool(self._room.tried)
         room = free_bytes(self._loaded) if free is None else free
         self.reasons = self._room.bring(place) if begun_again else self._room.settle(room, place)

@@ -13,7 +13,6 @@ from halftone.engine.inputs.video_inputs import known_frames, length_name
 from halftone.engine.inputs.wanted import Inputs
 from halftone.engine.loading.load import Loaded
 from halftone.health.memory import decoder_scale
-from halftone.library.networks import known_networks
 from halftone.library.resolution_bins import BINNING
 from halftone.library.videos import makes_videos
 
@@ -37,7 +36,7 @@ def quickly_made(loaded: Loaded, inputs: Inputs, given: CheckInputs) -> Inputs:
         inputs = replace(inputs, num_frames=few_frames(known_frames(loaded.pipe)))
     if loaded.device.type != "cpu" or given.width or given.height or "width" not in accepted or inputs.image is not None:
         return inputs
-    scale = decoder_scale(known_networks(loaded.facts, loaded.extras))
+    scale = decoder_scale(loaded.networks)
     own = (inputs.width, inputs.height) if inputs.width and inputs.height else _own_size(loaded.pipe, scale, loaded.facts)
     small = small_size(own, scale, _FRAME_CELLS if video else _PICTURE_CELLS)
     if small == own:

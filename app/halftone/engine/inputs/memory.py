@@ -3,6 +3,7 @@
 import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
@@ -37,7 +38,7 @@ from halftone.health.memory import (
     tile_edge,
 )
 from halftone.health.passes import last_size
-from halftone.health.precision import granted_precision
+from halftone.health.precision import granted_to
 from halftone.library.networks import Network, known_networks
 from halftone.library.resolution_bins import computed_size
 from halftone.measure.devices import memory
@@ -61,8 +62,9 @@ class Reference(NamedTuple):
 
 @dataclass
 class Room:
-    """Of one job. size: that was asked for; way: how its pictures are made now; others_leave: lets go of other models in memory,
-    and tells whether there were any.
+    """The memory of one job. size: that was asked for; way: how its pictures are made now; others_leave: lets go of other models
+    in memory, and tells whether there were any. tile: edge of a tile in pixels; plain, tiled: what a picture needs with all on
+    the device, decoded at once or in tiles.
     """
 
     loaded: Loaded
@@ -71,22 +73,30 @@ class Room:
     size: Size
     guided: bool
     dtypes: Mapping[str, DType]
+    networks: tuple[Network, ...]
     way: Way = field(default_factory=Way)
     tried: set[Way] = field(default_factory=set[Way])
     others_leave: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
-        self.networks = known_networks(self.loaded.facts, self.loaded.extras)
         self._ways = allowed(
             self.request.numerics.vae_tiling,
             self.request.numerics.offload,
             on_cpu=not self.loaded.places.apart,
             can_tile=can_tile(self._decoder()),
         )
+        self.tile = tile_edge(self._computed(self.size), decoder_scale(self.networks))
+        self.plain, self.tiled = self._need(self.size, 0), self._need(self.size, self.tile)
+
+    def afresh(self, others_leave: Callable[[], bool]) -> "Room":
+        """The same for another job, as if nothing was placed yet."""
+        other = copy(self)
+        other.way, other.tried, other.others_leave = Way(), set(), others_leave
+        return other
 
     def settle(self, free: int, place: Callable[[], object] = lambda: None) -> tuple[str, ...]:
         """Choose the cheapest way that fits into the free bytes and put it into force; its reasons. place: as `bring` has it."""
-        self.put(choose(self._ways, self.needs(0), self.needs(self.tile), free if self.networks else None))
+        self.put(choose(self._ways, self.plain, self.tiled, free if self.networks else None))
         return self.bring(place)
 
     def bring(self, place: Callable[[], object]) -> tuple[str, ...]:
@@ -116,29 +126,24 @@ class Room:
         modes: tuple[OffloadMode, ...] = tuple(dict.fromkeys(way.offload for way in after))
         if self.networks:
             wide = replace(self, dtypes={**self.dtypes, name: "float32"})
-            modes = from_first_fit(modes, wide.needs(0), wide.needs(self.tile), free_bytes(self.loaded), tiled=self.way.tiled)
+            modes = from_first_fit(modes, wide.plain, wide.tiled, free_bytes(self.loaded), tiled=self.way.tiled)
         last = modes[-1] if modes else self.way.offload
         narrow = (Reference("bfloat16", last),) if bfloat16 else ()
         return (*(Reference("float32", mode) for mode in modes), *narrow) or (Reference("float32", self.way.offload),)
 
     def reasons(self) -> tuple[str, ...]:
         """Of all that is not plain now, in words that are the same each time: they stand in the picture's file."""
-        plain, tiled = self.needs(0), self.needs(self.tile)
         numerics = self.request.numerics
         reasons: list[str] = []
         if self.way.offload != "none" and numerics.offload == "auto":
-            named, all_at_once = _NAMES[self.way.offload], size_text(plain.peak)
+            named, all_at_once = _NAMES[self.way.offload], size_text(self.plain.peak)
             reasons.append(f"Offload ({named}): all at once would need about {all_at_once}, more than is free.")
         if self.way.tiled and numerics.vae_tiling == "always":
             reasons.append("The VAE decodes in tiles: VAE tiling is set to Always.")
         elif self.way.tiled:
-            whole = size_text(bytes_in(plain, tiled, Way(self.way.offload)))
+            whole = size_text(bytes_in(self.plain, self.tiled, Way(self.way.offload)))
             reasons.append(f"The VAE decodes in tiles: without them about {whole} would be needed, more than is free.")
         return tuple(reasons)
-
-    def needs(self, tile: int) -> Need:
-        """What a picture of the job needs with all on the device. tile: edge of the decoder's tiles, 0: the whole at once."""
-        return self._need(self.size, tile)
 
     def put(self, way: Way) -> None:
         """Let the pictures be made this way from now on."""
@@ -186,11 +191,6 @@ class Room:
         left = (way for way in after if way not in self.tried and (phase == "decode" or way.offload != self.way.offload))
         return next(left, None)
 
-    @property
-    def tile(self) -> int:
-        """Edge of a tile in pixels."""
-        return tile_edge(self._computed(self.size), decoder_scale(self.networks))
-
     def _largest(self) -> tuple[int, int] | None:
         """The largest (width, height) of this shape that fits in the cheapest way that is left; None where it is not known."""
         if not self.networks:
@@ -237,7 +237,7 @@ def room_of(
 ) -> Room:
     """Of a job that is about to begin. dtypes: of its plan."""
     size = Size(*last_size(request.hires, resolved.width, resolved.height), frames)
-    return Room(loaded, device, request, size, guided=resolved.guidance > 1, dtypes=dtypes)
+    return Room(loaded, device, request, size, resolved.guidance > 1, dtypes, loaded.networks)
 
 
 def settle_at_rest(
@@ -247,7 +247,7 @@ def settle_at_rest(
     facts = loaded.facts
     size = Size(facts.native_width, facts.native_height, expected_frames(loaded.pipe, None))
     request = PictureRequest(prompt="", numerics=numerics)
-    Room(loaded, device, request, size, guided=facts.default_guidance > 1, dtypes=dtypes).settle(free_bytes(loaded), place)
+    Room(loaded, device, request, size, facts.default_guidance > 1, dtypes, loaded.networks).settle(free_bytes(loaded), place)
 
 
 def fit_together(
@@ -260,19 +260,23 @@ def fit_together(
     use computes. What is not known does not fit. models: each with what it is asked; there: what is in memory now.
     """
     numerics = models[0][1].numerics
-    dtype, _ = granted_precision(numerics.precision, tested, device)
-    needs: list[Need] = []
-    for facts, request in models:
-        networks = known_networks(facts, request.extras)
-        asked = last_size(request.hires, request.width or facts.native_width, request.height or facts.native_height)
-        size = Size(*computed_size(facts, asked, request.options))
-        needs.append(need(networks, Job(size), lambda _: dtype, device.backend, packed=kept_in_eight(request)))
+    needs = [
+        _need_of(facts, request, granted_to(numerics, tested, device, facts, request.extras)[0], device.backend)
+        for facts, request in models
+    ]
     now = memory(device.id)
     free = now.total - now.others
     if device.backend == "cpu":
         free += sum(map(weight_bytes, there)) - now.own
     known = all(one.resident for one in needs) and numerics.offload in ("auto", "none")
     return known and fit(sum(one.resident for one in needs) + max(one.activations for one in needs), free) == "fits"
+
+
+def _need_of(facts: ModelFacts, request: PictureRequest, dtype: DType, backend: str) -> Need:
+    asked = last_size(request.hires, request.width or facts.native_width, request.height or facts.native_height)
+    size = Size(*computed_size(facts, asked, request.options))
+    networks = known_networks(facts, request.extras)
+    return need(networks, Job(size), lambda _: dtype, backend, packed=kept_in_eight(request))
 
 
 def can_tile(decoder: nn.Module | None) -> bool:

@@ -393,8 +393,8 @@ def resolve(
     """What will run, without a None; every automatic choice with its reason. start: what it starts from."""
     why = [*reasons, *(() if start is None else start.notes)]
     facts = loaded.facts
-    seed = _seed(request.seed, "Seed", why)
-    variation = _seed(request.variation_seed, "Variation seed", why) if request.variation_strength else 0
+    seed = _seed(request.seed, "seed", why)
+    variation = _seed(request.variation_seed, "variation_seed", why) if request.variation_strength else 0
     prompt, negative = spoken(request, seed)
     why += [*_defaults(request, pipe, inputs, start), *_unheeded(pipe, inputs), *_binned(facts, inputs)]
     if inputs.controls:
@@ -465,5 +465,10 @@ def _seed(wanted: int | None, name: str, why: list[str]) -> int:
     if wanted is not None:
         return wanted
     seed = secrets.randbelow(2**32)
-    why.append(f"{name} {seed}: drawn at random.")
+    why.append(drawn_seed(name, seed))
     return seed
+
+
+def drawn_seed(name: str, seed: int) -> str:
+    """Tell that a seed was not asked for. name: of its field."""
+    return f"{name.replace('_', ' ').capitalize()} {seed}: drawn at random."

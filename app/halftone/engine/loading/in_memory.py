@@ -13,7 +13,7 @@ from halftone.contract.facts import DeviceFacts, ModelFacts
 from halftone.contract.messages import ModelChanged, PhaseChanged
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.loading.load import Loaded, load_pipeline
-from halftone.library.models import runnable
+from halftone.library.models import describe_again, runnable
 from halftone.measure.giving_back import give_back
 
 log = logging.getLogger(__name__)
@@ -32,6 +32,10 @@ class Models:
     @property
     def all(self) -> tuple[Loaded, ...]:
         return tuple(self._there)
+
+    def describe(self, model: str) -> ModelFacts:
+        """Tell what a model is; nothing is read of one in memory whose files are what they were. Raises as `models.describe`."""
+        return describe_again(model, (one.facts for one in self._there))
 
     def unload(self) -> None:
         self._there.clear()

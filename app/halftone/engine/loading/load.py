@@ -40,10 +40,12 @@ from halftone.health.faults import first_line, is_out_of_memory
 from halftone.library.controlnets import ControlFile
 from halftone.library.copies import exponents_in
 from halftone.library.denoisers import TransformerFile
+from halftone.library.extras import extras_key
 from halftone.library.folder import read_json
 from halftone.library.header import read_header
 from halftone.library.ipadapters import AdapterFile
 from halftone.library.models import weight_files
+from halftone.library.networks import Network, known_networks
 from halftone.library.single import configs, kinds_by_component, places
 from halftone.library.vaes import VAE, VaeFile
 from halftone.settings.disk import no_right
@@ -89,6 +91,9 @@ class Loaded:
 
     file_names: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     """Of such a component, where its file has other names: tensor of the file -> parameter."""
+    exponents: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    """By which powers of two the weights of the model's own components are larger than they were made, as far as was asked."""
+    _networks: dict[str, tuple[Network, ...]] = field(default_factory=dict[str, tuple[Network, ...]])
 
     @property
     def extras(self) -> Extras:
@@ -131,6 +136,15 @@ class Loaded:
     def sizes(self) -> dict[str, int]:
         """Parameters of each component; no state changes their number."""
         return {name: parameter_count(module) for name, module in self.modules.items()}
+
+    @property
+    def networks(self) -> tuple[Network, ...]:
+        """What the headers tell of the model as it is used now; () where they cannot be read. They are read once."""
+        key = extras_key(self.extras)
+        if key not in self._networks:
+            self._networks.clear()
+            self._networks[key] = known_networks(self.facts, self.extras)
+        return self._networks[key]
 
     def forget_sizes(self) -> None:
         """Components came or went, or grew."""
@@ -324,7 +338,11 @@ def add_loras(loaded: Loaded, adapters: Iterable[Adapter], name: str, module: nn
 
 def file_exponents(loaded: Loaded, name: str) -> dict[str, int]:
     """By which powers of two the weights of a component are larger than they were made: of a rescaled copy, else empty."""
-    return {} if name in loaded.sources else _exponents(loaded.facts, name)
+    if name in loaded.sources:
+        return {}
+    if name not in loaded.exponents:
+        loaded.exponents[name] = _exponents(loaded.facts, name)
+    return loaded.exponents[name]
 
 
 def _exponents(facts: ModelFacts, name: str) -> dict[str, int]:

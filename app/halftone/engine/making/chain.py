@@ -25,6 +25,7 @@ from halftone.engine.making.generate import Generation
 from halftone.engine.making.job import Job
 from halftone.engine.making.outcome import Finished
 from halftone.engine.making.pass_delivery import Earlier, PassDelivery
+from halftone.engine.making.prepared import prepare
 from halftone.engine.sampling.handover import Handover, from_tensors
 from halftone.engine.sampling.latents import read_handed
 from halftone.health.faults import first_line, is_out_of_memory
@@ -190,7 +191,7 @@ class Chain(ABC):
         """None where its picture could not be written."""
         job = replace(self._job, request=request, emit=delivery.emit, control=self._control)
         try:
-            return Generation(loaded, job, handover=handover, delivery=delivery).run()
+            return Generation(prepare(loaded, job, handover), job, handover=handover, delivery=delivery).run()
         except HalftoneError as error:
             if error is not delivery.unsaved:
                 raise

@@ -26,7 +26,7 @@ from halftone.engine.sampling.film import Film, Reported
 from halftone.engine.sampling.frames import thumbnail, to_pixels
 from halftone.engine.sampling.latents import forget_latents, keep_if_possible
 from halftone.engine.sampling.unfinished import Loop, NotKeptError
-from halftone.health.kept import Kept, given_files
+from halftone.health.kept import Kept
 from halftone.library.spoken import fixed
 from halftone.library.videos import video_format
 from halftone.metadata.parameters import a1111_text, receipt_json
@@ -40,13 +40,15 @@ _TOLD: Final = 100
 
 class Delivery:
     """Where the pictures of one job go. pictures: what was handed over so far; unsaved: why the first picture that could not be
-    written was not. unfinished: what the picture goes on from, where steps of it were left.
+    written was not. unfinished: what the picture goes on from, where steps of it were left; given: as `given_files` tells it.
     """
 
-    def __init__(self, request: PictureRequest, model: ModelFacts, emit: Emit, unfinished: Kept | None) -> None:
+    def __init__(
+        self, request: PictureRequest, model: ModelFacts, emit: Emit, unfinished: Kept | None, given: dict[str, str]
+    ) -> None:
         self._request = request
         self._unfinished = unfinished
-        self._given = given_files(request)
+        self._given = given
         self._model = model
         self.emit = emit
         self.pictures: list[PictureFacts] = []

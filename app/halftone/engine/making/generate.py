@@ -16,55 +16,42 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import GenerateReport, PictureFacts
 from halftone.contract.messages import JobStarted, PhaseChanged, StepDone
 from halftone.contract.plan import Plan
-from halftone.contract.request import ResolvedRequest
-from halftone.contract.words import DType, Phase, ReceiptState
+from halftone.contract.words import Phase, ReceiptState
 from halftone.engine.basics.snapshot import Snapshot
 from halftone.engine.basics.tensors import tensors_in
-from halftone.engine.basics.torch_settings import torch_settings, without_effect
-from halftone.engine.curing.first_plan import first_plan
-from halftone.engine.curing.recover import ASSUMED, Recovery, only
-from halftone.engine.extras.denoiser import told_as_it_is
-from halftone.engine.finding.capture import effective
-from halftone.engine.inputs.fitting_arguments import with_usable_size
-from halftone.engine.inputs.memory import free_after, free_bytes, is_too_large, once_more, room_of, weight_bytes
+from halftone.engine.basics.torch_settings import torch_settings
+from halftone.engine.curing.recover import Recovery, only
+from halftone.engine.inputs.memory import free_after, free_bytes, is_too_large, once_more, weight_bytes
 from halftone.engine.inputs.resolve import (
-    bins,
-    pipeline_arguments,
-    resolve,
-    start_canvas,
-    task_pipeline,
     with_prompts,
 )
 from halftone.engine.inputs.variation import Variation, varied_noise
-from halftone.engine.inputs.video_inputs import expected_frames, fps_of
-from halftone.engine.inputs.wanted import Inputs, negative_of, of_request
+from halftone.engine.inputs.wanted import negative_of
 from halftone.engine.loading.compiling import Compiling
-from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import any_component, apply_plan, merged
 from halftone.engine.making.delivery import Delivery
 from halftone.engine.making.guarding import Guard
 from halftone.engine.making.job import Job
 from halftone.engine.making.outcome import Finished, Stopped
 from halftone.engine.making.picture import OutOfRoom, Picture, PictureStopped, decoded_later, picture_facts
+from halftone.engine.making.prepared import Prepared
 from halftone.engine.making.refusal import refusal
 from halftone.engine.sampling.film import Film, Seen
 from halftone.engine.sampling.flight import Flight
 from halftone.engine.sampling.frames import OUTPUT, all_frames, frames_in
 from halftone.engine.sampling.handover import ALONE, Handover
-from halftone.engine.sampling.hooks import Hooks, StepFailed, decoded, is_finite
+from halftone.engine.sampling.hooks import Hooks, StepFailed, decoded, is_in_range
 from halftone.engine.sampling.latents import read_latents
 from halftone.engine.sampling.preview import Previewer
-from halftone.engine.sampling.samplers import check_schedule, make_scheduler, put_scheduler
+from halftone.engine.sampling.samplers import make_scheduler, put_scheduler
 from halftone.engine.sampling.unfinished import plan_fits, read_loop
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.offload import told_packing
 from halftone.health.faults import first_line, is_out_of_memory
 from halftone.health.guard import receipt_state
-from halftone.health.kept import check_same_model, read_kept
-from halftone.health.precision import granted_precision, states
 from halftone.health.ran import how_it_ran
 from halftone.library.resolution_bins import computed_size
-from halftone.library.spoken import says_otherwise, seeds_of, spoken
+from halftone.library.spoken import seeds_of, spoken
 from halftone.measure.giving_back import trim_heap
 from halftone.measure.peak import PeakMemory
 from halftone.measure.sentinel import Health
@@ -80,59 +67,33 @@ class Generation:
 
     def __init__(
         self,
-        loaded: Loaded,
+        prepared: Prepared,
         job: Job,
         *,
         handover: Handover = ALONE,
         delivery: Delivery | None = None,
     ) -> None:
         """handover: what it begins with and where it ends, as a pass of several; delivery: where the picture then goes."""
-        request, device, emit = job.request, job.device, job.emit
+        request, emit = job.request, job.emit
+        self._prepared = prepared
         self._handover = handover
-        self._inputs: Inputs = of_request(request, loaded.facts, handover.image)
-        pipe = task_pipeline(loaded, self._inputs)
-        self._inputs = with_usable_size(pipe, self._inputs, loaded.facts)
-        start = start_canvas(pipe, self._inputs)
-        self._arguments = pipeline_arguments(pipe, self._inputs, start)
-        self._overlay = None if start is None else start.overlay
-        self._expected = expected_frames(pipe, request.num_frames)
-        if loaded.native_scheduler is not None:
-            put_scheduler(pipe, make_scheduler(loaded.native_scheduler, request.sampler))
-            check_schedule(pipe.scheduler, self._inputs.options)
-        self._loaded = replace(loaded, pipe=pipe)
+        self._loaded = prepared.loaded
+        self._inputs, self._arguments, self._resolved = prepared.inputs, dict(prepared.arguments), prepared.resolved
+        if (scheduler := getattr(self._loaded.pipe, "scheduler", None)) is not None:
+            put_scheduler(self._loaded.pipe, make_scheduler(scheduler, None))
         self._request = request
-        self._device = device
         self._emit = emit
         self._control = job.control
         self._drawn = job.drawn
-        dtype, reason = granted_precision(request.numerics.precision, job.tested, device)
-        self._dtype: DType = dtype
-        self._states = states(job.tested) or ASSUMED
-        reasons = (reason, *without_effect(request.numerics, loaded.device))
-        kept = None if request.resume_latents is None else read_kept(Path(request.resume_latents))
-        if kept is not None:
-            check_same_model(kept, handover.model or loaded.facts, request.resume_latents or "")
-        self._unfinished = kept if kept is not None and kept.asked is not None else None
-        self._kept = kept if self._unfinished is None else None
-        if self._kept is None:
-            self._resolved: ResolvedRequest = resolve(request, self._loaded, pipe, self._inputs, dtype, reasons, start)
-        else:
-            self._resolved = self._kept.request
-        if self._unfinished is not None:  # its words are fixed by now; what they were written as is told on
-            then = self._unfinished.request
-            self._resolved = msgspec.structs.replace(
-                self._resolved, styles=then.styles, written=then.written, written_negative=then.written_negative
-            )
-        told = request.fps or (None if self._kept is None else self._kept.picture.fps)
-        self._fps = fps_of(pipe, told, request.options, loaded.facts)
-        self._plan, self._stored = first_plan(self._loaded, device, dtype, request.numerics)
+        decoded = prepared.kept is not None and prepared.kept.asked is None
+        self._kept, self._unfinished = (prepared.kept, None) if decoded else (None, prepared.kept)
+        self._plan = prepared.plan
         emit(JobStarted(kind="generate", plan=self._plan))
         self._picture = Picture(self._resolved.seed, 0)
         self._previewer = Previewer(self._loaded, emit)
-        self._delivery = delivery or Delivery(request, self._loaded.facts, emit, self._unfinished)
+        self._delivery = delivery or Delivery(request, self._loaded.facts, emit, self._unfinished, prepared.given)
         self._more_reasons: tuple[str, ...] = ()
-        self._room = room_of(self._loaded, device, request, self._resolved, self._expected, self._plan.dtypes)
-        self._room.others_leave = job.others_leave
+        self._room = prepared.room.afresh(job.others_leave)
         self._compiling = Compiling(self._loaded, wanted=request.numerics.compile)
         self._switches = ExitStack()
 
@@ -141,12 +102,12 @@ class Generation:
         JobCancelled.
         """
         started = time.perf_counter()
-        numerics = effective(self._request.numerics, self._plan.settings)
+        numerics = self._prepared.numerics
         with self._switches:
             self._switches.enter_context(torch_settings(numerics, self._loaded.device))
             self._settle()
             self._tell(*self._compiling.put())
-            self._tell(*told_packing(self._loaded.modules), *told_as_it_is(self._loaded))
+            self._tell(*told_packing(self._loaded.modules), *self._prepared.notes)
             self._guard = self._new_guard()
             flight = self._guard.flight = Flight(
                 self._loaded,
@@ -181,24 +142,25 @@ class Generation:
         self._tell(*self._room.settle(free_bytes(self._loaded), lambda: apply_plan(self._loaded, self._plan)))
 
     def _new_guard(self) -> Guard:
+        known = self._prepared
         recovery = Recovery(
-            self._loaded, self._device, self._plan, self._dtype, self._states, self._request.numerics, self._stored,
+            self._loaded, known.device, self._plan, known.dtype, known.states, self._request.numerics, known.stored,
             self._control.check,
         )  # fmt: skip
-        room, has_bfloat16 = self._room, self._states.get("bfloat16") == "works"
+        room, has_bfloat16 = self._room, known.states.get("bfloat16") == "works"
         # without self: a circle would keep all of the job in memory
         recovery.exactness.references = lambda name: room.references(name, bfloat16=has_bfloat16)
         return Guard(
             loaded=self._loaded,
-            device=self._device,
-            dtype=self._dtype,
+            device=known.device,
+            dtype=known.dtype,
             request=self._request,
             emit=self._emit,
             recovery=recovery,
             plan=self._plan,
             picture=self._picture,
             switches=self._switches,
-            expected=self._expected,
+            expected=known.expected,
             steps=self._resolved.steps,
             is_last=self._handover.is_last,
         )
@@ -240,7 +202,7 @@ class Generation:
         """A new picture; of kept latents with what befell its steps (what is done from now on is told anew)."""
         seeds = seeds_of(self._resolved, index)
         picture = Picture(seeds.seed, index + self._handover.index, seeds.variation, loras=self._drawn)
-        if self._kept is None and says_otherwise(self._request):
+        if self._kept is None and self._prepared.says_otherwise:
             self._speak(picture)
         kept = self._kept or self._unfinished
         if kept is not None:
@@ -355,7 +317,7 @@ class Generation:
         """The picture ends here, with what its decoder was given. Raises the error if it is another one."""
         self._free_after(error)
         self._picture.shortages.append(self._room.stopped(self._picture.phase, self._step_in_work()))
-        whole = sum(part.frames for part in flight.decodes) >= self._expected
+        whole = sum(part.frames for part in flight.decodes) >= self._prepared.expected
         if self._handover.is_last and whole:
             self._picture.decoder_input = flight.decoded_input
         else:
@@ -392,7 +354,7 @@ class Generation:
         def decode() -> Any:
             self._guard.recovery.put_back()
             result = run_call(call, module, self._loaded.states[name].dtype)
-            return result if is_finite(result) else self._guard.on_bad_call(call, result)
+            return result if is_in_range(result) else self._guard.on_bad_call(call, result)
 
         result = self._run_in_room(decode)
         flight.decodes[:] = [decoded(call, result)]
@@ -411,7 +373,7 @@ class Generation:
     def _film(self, frames: list[torch.Tensor]) -> Film:
         """All frames, or the first one where the file that was asked for holds no more; the receipt then says so."""
         film = Film(frames)
-        if bins(self._loaded.pipe, self._resolved.options):
+        if self._prepared.binned:
             film.fit((self._resolved.height, self._resolved.width))
         if len(film) == 1 or not self._delivery.is_still:
             return film
@@ -431,8 +393,8 @@ class Generation:
         watched = self._request.numerics.nan_check != "off"
         sound = not watched or flight.stood_in or not (seen.broken or seen.flat)
         state = receipt_state(watched=watched, recovered=bool(self._picture.events), asking=False, sound=sound)
-        if self._overlay is not None:
-            film = self._overlay.lay_frames(film)  # only now: what was made is judged as it was made
+        if self._prepared.overlay is not None:
+            film = self._prepared.overlay.lay_frames(film)  # only now: what was made is judged as it was made
             seen = replace(seen, width=film.size[1], height=film.size[0])
         facts = self._facts(state, seen)
         noise = None if flight.last_state is None else flight.last_state.generator
@@ -445,8 +407,8 @@ class Generation:
         ran = how_it_ran((*self._more_reasons, *self._compiling.told(self._guard.flight.seconds_per_step)))
         way = self._room.way
         facts = msgspec.structs.replace(facts, peak_memory=peak, tiled=way.tiled, offload=way.offload, ran=ran)
-        if facts.frames > 1 or (seen is None and self._expected > 1):
-            facts = msgspec.structs.replace(facts, fps=self._fps)
+        if facts.frames > 1 or (seen is None and self._prepared.expected > 1):
+            facts = msgspec.structs.replace(facts, fps=self._prepared.fps)
         if self._kept is None:
             computed = computed_size(self._loaded.facts, (facts.width, facts.height), self._resolved.options)
             return facts if computed == (facts.width, facts.height) else msgspec.structs.replace(facts, computed=computed)

@@ -85,7 +85,8 @@ class Guard:
     def _settled(self, call: Call, state: ComponentState) -> tuple[ComponentState | None, str]:
         """Return what `Exactness.settled` does, and why the rescaling is not used where that is None."""
         try:
-            return self.recovery.exactness.settled(call, state), not_exact(call.component).text()
+            found = self.recovery.exactness.settled(call, state)
+            return found, "" if found is not None else not_exact(call.component).text()
         except (RuntimeError, MemoryError, HalftoneError) as error:
             if not is_shortage(error):
                 raise

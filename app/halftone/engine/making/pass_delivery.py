@@ -15,7 +15,7 @@ from halftone.engine.making.delivery import Delivery
 from halftone.engine.making.outcome import Finished, Outcome, Stopped
 from halftone.engine.making.picture import Picture
 from halftone.engine.sampling.handover import Handover
-from halftone.health.kept import Kept
+from halftone.health.kept import Kept, given_files
 from halftone.health.ran import first_times
 
 
@@ -62,7 +62,7 @@ class PassDelivery(Delivery):
         goes_on: Callable[[PictureFacts], bool],
         falls_back: bool = False,
     ) -> None:
-        super().__init__(request, model, emit, unfinished)
+        super().__init__(request, model, emit, unfinished, given_files(request))
         self._kind = kind
         self._earlier = earlier
         self._handover = handover
@@ -180,7 +180,7 @@ class CutShort(Delivery):
     def __init__(
         self, request: PictureRequest, model: ModelFacts, emit: Emit, why: ErrorFacts, left: PictureFacts | None
     ) -> None:
-        super().__init__(request, model, emit, None)
+        super().__init__(request, model, emit, None, given_files(request))
         self._why = why
         self._kept = {} if left is None else {"latents": left.latents, "kept_step": left.kept_step}
 

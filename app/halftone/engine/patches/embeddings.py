@@ -64,8 +64,12 @@ class PromptCache:
 
 def takes_weights(pipe: Any) -> bool:
     """Whether a pipeline's prompts can be read in chunks and with weights."""
-    family = of_pipeline(type(pipe).__name__).name
-    return reads_in_chunks(family) and callable(getattr(pipe, "encode_prompt", None)) and bool(_tokenizers(pipe))
+    return _reads_in_chunks(type(pipe).__name__) and callable(getattr(pipe, "encode_prompt", None)) and bool(_tokenizers(pipe))
+
+
+@cache
+def _reads_in_chunks(pipeline: str) -> bool:
+    return reads_in_chunks(of_pipeline(pipeline).name)
 
 
 def follows_steps(pipe: Any, inputs: Mapping[str, Any]) -> bool:

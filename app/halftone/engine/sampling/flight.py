@@ -18,12 +18,12 @@ import torch
 
 from halftone.contract.words import NanCheck
 from halftone.engine.basics import snapshot as snapshots
-from halftone.engine.basics.snapshot import Snapshot
+from halftone.engine.basics.snapshot import Keeper, Snapshot
 from halftone.engine.basics.tensors import as_dtype, first_floating, map_tensors, tensors_in
 from halftone.engine.basics.wrapping import all_replaced
 from halftone.engine.loading.load import Loaded
-from halftone.engine.sampling.hooks import Decoded, Hooks, StepFailed, decoded, is_finite
-from halftone.engine.sampling.keeper import Keeper
+from halftone.engine.sampling.hooks import Decoded, Hooks, StepFailed, decoded, is_in_range
+from halftone.engine.sampling.host_schedule import HostSchedule
 from halftone.engine.sampling.misfit import parts_fit
 from halftone.engine.sampling.reading import Reading
 from halftone.engine.sampling.rehearsal import Rehearsal
@@ -32,6 +32,7 @@ from halftone.engine.sampling.unfinished import Loop, NotKeptError, check_fits
 from halftone.engine.weights.calls import Call
 from halftone.engine.weights.parts import role
 from halftone.engine.weights.precision import invoke
+from halftone.measure.late import Pacer
 from halftone.measure.sentinel import Health, Sentinel
 
 Function = Callable[..., Any]
@@ -95,11 +96,15 @@ class Flight:
         self._guiders: list[Any] = []
         self._running: Any = None
         """The scheduler that stepped last."""
+        self._host_schedule = HostSchedule()
         self._ends: dict[int, Any] = {}
         self._rehearsals: dict[int, Rehearsal] = {}
         """The step at which a loop began -> its steps so far."""
+        self._places: dict[int, tuple[int, int]] = {}
+        """Step -> its number in its loop and the steps of that loop: what is read of it may come when the next loop runs."""
         self._pass = _Pass(None)
         self._sentinel = Sentinel(loaded.device)
+        self._pacer = Pacer(loaded.device)
 
     @property
     def decoded_input(self) -> torch.Tensor | None:
@@ -132,7 +137,7 @@ class Flight:
 
     def last_sound(self) -> Snapshot | None:
         """The last state whose numbers are finite: a step may have ended before anybody looked at it. None before the first."""
-        return next((state for state in reversed(self._good) if is_finite(state.result)), None)
+        return next((state for state in reversed(self._good) if is_in_range(state.result)), None)
 
     @property
     def watches_every_step(self) -> bool:
@@ -179,6 +184,7 @@ class Flight:
             self._shapes.clear()
         self._calls.clear()
         self._rehearsals.clear()
+        self._places.clear()
         self.decodes.clear()
         self.stood_in = False
         self._sentinel.forget()
@@ -186,7 +192,9 @@ class Flight:
         accepts = inspect.signature(pipe.__call__).parameters
         given = {**inputs, "generator": generator} if "generator" in accepts and generator is not None else inputs
         with parts_fit(self.loaded), all_replaced(self._wrappers()), self._seeded(generator):
-            return pipe(**self._reading.begin(given))
+            result = pipe(**self._reading.begin(given))
+            self._heed(self._sentinel.settle())  # nothing may have been decoded since the last step
+            return result
 
     @contextmanager
     def _seeded(self, generator: torch.Generator | None) -> Generator[None]:
@@ -238,7 +246,7 @@ class Flight:
                     self.hooks.before_call(call)
                 started = time.perf_counter()
                 result = invoke(self.loaded.modules[name], original, self.loaded.states[name].dtype, args, kwargs, back)
-                if self._watching and self.hooks.on_bad_call is not None and not is_finite(result):
+                if self._watching and self.hooks.on_bad_call is not None and not is_in_range(result):
                     result = self.hooks.on_bad_call(call, result)
                 if phase == "encode":
                     self._encoded.append((call, result))
@@ -277,6 +285,8 @@ class Flight:
                 started = time.perf_counter()
                 result = invoke(self.loaded.modules[name], original, self.loaded.states[name].dtype, args, kwargs)
                 self._blank[name] = self._shapes[place] = map_tensors(result, _shape)
+                if self._every_step and (made := next(tensors_in(result), None)) is not None:
+                    self._sentinel.see(made)
                 seconds = time.perf_counter() - started
                 if self.hooks.on_call is not None:
                     self.hooks.on_call(call, self._keep(result), seconds)
@@ -314,7 +324,7 @@ class Flight:
                     self._rehearsals[now.began] = Rehearsal(scheduler, state, self._steps())
                 self._rehearsals[now.began].times.append(args[1] if len(args) > 1 else kwargs.get("timestep"))
                 index, now.step, now.calls = now.step, now.step + 1, 0
-                result = self._stepped(scheduler, index, lambda: self._real_step(original, args, kwargs))
+                result = self._stepped(scheduler, index, lambda: self._on_host(scheduler, original, args, kwargs))
                 if len(self._schedulers) > 1 and now.step - now.began >= len(scheduler.timesteps):
                     now.began = now.step
                 return result
@@ -339,6 +349,10 @@ class Flight:
         self._ends[id(scheduler)] = self._good[-1].result
         return result
 
+    def _on_host(self, scheduler: Any, original: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        with self._host_schedule.held(scheduler, args, kwargs) as (here, named):
+            return self._real_step(original, here, named)
+
     def _real_step(self, original: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The scheduler's arithmetic, in float32 where the pipeline hands over less (upcast sampling)."""
         if not self._upcast:
@@ -351,11 +365,12 @@ class Flight:
     def _after_step(self, scheduler: Any, index: int, result: Any) -> None:
         latents = next(tensors_in(result))
         now = self._pass
+        number, steps = self._places[index] = index - now.began + 1, self._steps()
         self._good.append(snapshots.take(index, result, scheduler, now.generator, now.began, self._guiders))
         del self._good[:-3]
         if self._every_step:
             self._heed(self._sentinel.note(index, latents))
-        elif index - now.began + 1 >= self._steps():
+        elif number >= steps:
             self._at_the_end(index, latents)
         else:
             self._told(index, None)
@@ -386,10 +401,12 @@ class Flight:
         raise StepFailed(health, tuple(self._calls.get(health.step, ())), good)
 
     def _told(self, index: int, health: Health | None) -> None:
+        if health is None:
+            self._pacer.step()  # nobody has read what the device did, so no time would be the device's
         now = time.perf_counter()
         self._real_steps.append(now - self._last)
         self._last = now
-        self.hooks.on_step(index - self._pass.began + 1, self._steps(), health, self._real_steps[-1])
+        self.hooks.on_step(*self._places.pop(index), health, self._real_steps[-1])
 
     def _steps(self) -> int:
         pipe = self.loaded.pipe

@@ -11,6 +11,7 @@ from halftone.engine.basics.tensors import peak_of, tensors_in
 from halftone.engine.sampling.frames import frame_count
 from halftone.engine.weights.calls import Call
 from halftone.measure.sentinel import Health
+from halftone.measure.stats import ceiling, peak
 
 
 class StepFailed(Exception):  # noqa: N818 - a turn of events, carried out of the pipeline
@@ -63,6 +64,13 @@ def decoded(call: Call, result: Any) -> Decoded:
     made = next(tensors_in(result))
     frames = frame_count(made)
     return Decoded(call, frames, tuple(made.shape[-2:]), made if frames == 1 else None)
+
+
+def is_in_range(value: Any) -> bool:
+    """True when every number of a network's result is finite and below the limit of its type: what stands at the limit of float16
+    or bfloat16 was clipped there. Not for what a network is given: masks hold the smallest number of a type on purpose.
+    """
+    return all(peak(tensor) < ceiling(tensor.dtype) for tensor in tensors_in(value))
 
 
 def is_finite(value: Any) -> bool:

@@ -20,6 +20,7 @@ from halftone.engine.loading.plans import any_component
 from halftone.engine.sampling.hooks import is_finite
 from halftone.engine.weights.calls import Call, run_call
 from halftone.health.faults import is_out_of_memory
+from halftone.measure.late import Courier, Parcel
 from halftone.settings.atomic import write_atomically
 from halftone.settings.places import cache_dir
 
@@ -63,40 +64,51 @@ class Previewer:
         self._map: torch.Tensor | None = None
         self._tried = False
         self._pace = Pace()
+        self._courier = Courier()
+        self._sent: tuple[int, Parcel] | None = None
 
     def show(self, step: int, latents: torch.Tensor, _seconds: float) -> None:
-        """latents: (1, channels, height, width) after `step` (0-based). Only `emit` may raise."""
-        if latents.dim() != 4 or not self._pace.is_due(time.perf_counter()):
+        """latents: (1, channels, height, width) after `step` (0-based). Only `emit` may raise. On a device with a queue the
+        picture of a step is shown after the next one: to wait for it would cost the time of the step.
+        """
+        self._deliver()
+        if latents.dim() != 4 or self._sent is not None or not self._pace.is_due(time.perf_counter()):
             return
         try:
             colours = self._colours(latents.shape[1])
             if colours is None:
                 return
             started = time.perf_counter()
-            picture = to_colours(latents[0].float(), colours)
+            self._sent = step, self._courier.send(to_colours(latents[0].float(), colours))
         except Exception as error:  # whatever is wrong with a preview, the picture goes on without
             level = logging.INFO if is_out_of_memory(error) else logging.WARNING  # the memory may end without anybody's fault
             log.log(level, "no more previews of this picture", exc_info=True)
             self._pace.stop()
             return
-        self._emit(PreviewReady(step=step + 1, width=picture.shape[1], height=picture.shape[0]), picture.numpy().tobytes())
+        self._deliver()
         now = time.perf_counter()
         self._pace.spent(now, now - started)
+
+    def _deliver(self) -> None:
+        """Send the picture on its way, if it has arrived."""
+        if self._sent is None or not self._sent[1].arrived:
+            return
+        (step, parcel), self._sent = self._sent, None
+        picture = parcel.read()
+        self._emit(PreviewReady(step=step + 1, width=picture.shape[1], height=picture.shape[0]), picture.cpu().numpy().tobytes())
 
     def _colours(self, channels: int) -> torch.Tensor | None:
         if not self._tried:
             self._tried = True
-            self._map = preview_map(self._loaded, channels)
+            found = preview_map(self._loaded, channels)
+            self._map = None if found is None else found.to(self._loaded.device)
         return self._map
 
 
 def to_colours(latents: torch.Tensor, colours: torch.Tensor) -> torch.Tensor:
-    """(channels, height, width) latents as the sampler holds them -> (height, width, 3) bytes on the CPU. colours: (channels +
-    1, 3).
-    """
-    weights = colours.to(latents.device)
-    picture = torch.einsum("chw,cr->hwr", latents, weights[:-1]) + weights[-1]
-    return (picture.clamp(0, 1) * 255).round().to(torch.uint8).cpu()
+    """(channels, height, width) latents as the sampler holds them -> (height, width, 3) bytes. colours: (channels + 1, 3)."""
+    picture = torch.einsum("chw,cr->hwr", latents, colours[:-1]) + colours[-1]
+    return (picture.clamp(0, 1) * 255).round().to(torch.uint8)
 
 
 def preview_map(loaded: Loaded, channels: int) -> torch.Tensor | None:

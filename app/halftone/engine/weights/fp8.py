@@ -35,7 +35,7 @@ def stored(weight: torch.Tensor) -> tuple[torch.Tensor, int] | None:
     if not 0.0 < peak < float("inf"):
         return None
     k = math.floor(math.log2(_TOP / peak))
-    return torch.ldexp(weight.float(), torch.tensor(k, device=weight.device)).to(EIGHT), k
+    return (weight.float() * 2.0**k).to(EIGHT), k
 
 
 def computed(weight: torch.Tensor, k: int, dtype: torch.dtype) -> torch.Tensor:

@@ -68,7 +68,7 @@ class Piece:
             for tensor in self._tensors():
                 home = tensor.data
                 there = self._bring(home, device)
-                tensor.data = there
+                _hold(tensor, there)
                 self._away.append((tensor, home, there))
         except BaseException:
             self.offload()
@@ -79,12 +79,23 @@ class Piece:
         while self._away:
             tensor, home, there = self._away.pop()
             untouched = tensor.dtype == there.dtype and tensor.data_ptr() == there.data_ptr()
-            tensor.data = home if untouched else tensor.data.to(_HOME)
+            _hold(tensor, home if untouched else tensor.data.to(_HOME))
 
     def _tensors(self) -> list[torch.Tensor]:
         modules = [module for reference in self._modules if (module := reference()) is not None]
         own = (tensor for module in modules for tensor in own_tensors(module))
         return list({id(tensor): tensor for tensor in own}.values())
+
+
+def _hold(tensor: torch.Tensor, data: torch.Tensor) -> None:
+    """Let a parameter or buffer be the same object with other data. Between the processor and devices that their makers add to
+    torch its data cannot be set; there the tensors change places, as `Module.to` lets them do.
+    """
+    if cast("Any", torch)._has_compatible_shallow_copy_type(tensor, data):  # noqa: SLF001 - what Module.to asks
+        tensor.data = data
+        return
+    other = nn.Parameter(data, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else data.detach()
+    torch.utils.swap_tensors(tensor, other)
 
 
 def own_tensors(module: nn.Module) -> Iterator[torch.Tensor]:

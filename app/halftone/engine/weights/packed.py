@@ -162,7 +162,7 @@ class PackedLinear(nn.Linear):
         """As it computes with it. Made anew each time."""
         wide = self.exact
         for rows, k in self.changes:
-            wide[rows] = torch.ldexp(wide[rows], torch.tensor(k, device=wide.device))
+            wide[rows] = wide[rows] * 2.0**k  # a tensor of the exponent would be copied, and waited for
         return wide.to(self.dtype)
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 - the name torch gives it

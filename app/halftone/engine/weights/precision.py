@@ -56,7 +56,7 @@ def rescaled(tensor: torch.Tensor, changes: Iterable[tuple[slice, int]]) -> torc
         result = result.clone() if result is tensor else result
         part = result[rows] if result.dim() else result
         # in float32 the factor itself is always finite, also where 2**k would not be in float16
-        part.copy_(torch.ldexp(part.float(), torch.tensor(k, device=part.device)))
+        part.copy_(part.float() * 2.0**k)
     return result
 
 
@@ -241,7 +241,7 @@ def put_own_inputs(module: nn.Module, exponents: Mapping[str, int]) -> None:
 
 def _times(value: Any, k: int) -> Any:
     """A nest of tensors times 2**k; in float32, as a type too narrow for it may stand in its way."""
-    return map_tensors(value, lambda tensor: torch.ldexp(tensor.float(), torch.tensor(k, device=tensor.device))) if k else value
+    return map_tensors(value, lambda tensor: tensor.float() * 2.0**k) if k else value
 
 
 def bytes_in(module: nn.Module, parameters: Iterable[tuple[str, nn.Parameter]], run: DType, upcast: tuple[str, ...]) -> int:

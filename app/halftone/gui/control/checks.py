@@ -9,7 +9,7 @@ from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts
 from halftone.contract.messages import Examine, Repair
 from halftone.contract.plan import Cure
 from halftone.contract.request import Extras, Numerics, inputs_with
-from halftone.contract.words import DTYPE_NAMES, Depth, DType
+from halftone.contract.words import DTYPE_NAMES, Depth, DType, Precision
 from halftone.gui.control.devices import DeviceChoice
 from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.job_queue import JobQueue, new_job_id
@@ -17,6 +17,7 @@ from halftone.gui.control.writing import RecordWriter, SettingsKeeper
 from halftone.gui.own_events import Noted
 from halftone.gui.state import Ended
 from halftone.health.judge import Badge, badge, still_applied, tried
+from halftone.health.precision import model_precision
 from halftone.library import learned, records
 from halftone.library.extras import extras_key
 
@@ -49,12 +50,21 @@ class Checks(QObject):
 
     # --- what is known ----------------------------------------------------------------------------------------------
 
+    def precision_of(self, model: ModelFacts | None, wanted: Precision | None = None) -> tuple[DType, str]:
+        """The dtype that a model with what was chosen for it runs in, and why. wanted: None for the precision that is set."""
+        state, numerics = self._holder.state, self._keeper.numerics
+        if model is None or state.device is None:
+            return self._devices.precision
+        if wanted is not None:
+            numerics = msgspec.structs.replace(numerics, precision=wanted)
+        return model_precision(numerics, state.self_test, state.device, model, self._extras_of(model), self._report)
+
     def report(self, model: ModelFacts | None, precision: DType | None = None) -> CheckReport | None:
         """The stored check of a model, with what was chosen for it, on this device. precision: None for the one in use."""
         device = self._holder.state.device
         if model is None or device is None:
             return None
-        return self._report(model, device, precision or self._devices.precision[0], self._extras_of(model))
+        return self._report(model, device, precision or self.precision_of(model)[0], self._extras_of(model))
 
     def _report(self, model: ModelFacts, device: DeviceFacts, precision: DType, extras: Extras) -> CheckReport | None:
         key = (model.fingerprint, device.id, precision, extras_key(extras))
@@ -69,7 +79,7 @@ class Checks(QObject):
             return Badge(state="unchecked", room_bits=None, reason="")
         report, numerics = self.report(model, precision), self._keeper.numerics
         if report is None and (others := self.checked_in(model)):
-            named, now = [DTYPE_NAMES[dtype] for dtype in others], DTYPE_NAMES[precision or self._devices.precision[0]]
+            named, now = [DTYPE_NAMES[dtype] for dtype in others], DTYPE_NAMES[precision or self.precision_of(model)[0]]
             return Badge("unchecked", None, f"Checked in {' and '.join(named)}, not in {now} yet.", elsewhere=True)
         return badge(report, model, device, numerics)
 
@@ -81,10 +91,10 @@ class Checks(QObject):
         found = (self._report(model, device, dtype, extras) for dtype in DTYPE_NAMES)
         return [one.precision for one in found if one and records.staleness(one, model, device, numerics) is None]
 
-    def _numerics(self, precision: DType | None) -> Numerics:
+    def _numerics(self, model: ModelFacts, precision: DType | None) -> Numerics:
         """As set, in this precision where that is not the one in use."""
         numerics = self._keeper.numerics
-        if precision is None or precision == self._devices.precision[0]:
+        if precision is None or precision == self.precision_of(model)[0]:
             return numerics
         return msgspec.structs.replace(numerics, precision=precision)
 
@@ -110,7 +120,7 @@ class Checks(QObject):
             model=model.id,
             device=self._devices.id,
             depth=depth,
-            numerics=self._numerics(precision),
+            numerics=self._numerics(model, precision),
             inputs=inputs_with(self._extras_of(model)),
         )
         return self._queue.submit(command, model.name, first=True, then=then)
@@ -163,7 +173,7 @@ class Checks(QObject):
             model=chosen.model.id,
             device=self._devices.id,
             depth=chosen.depth,
-            numerics=self._numerics(chosen.precision),
+            numerics=self._numerics(chosen.model, chosen.precision),
             inputs=inputs_with(chosen.extras),
             plan=chosen.plan,
         )

@@ -35,7 +35,7 @@ class DeviceChoice(QObject):
 
     @property
     def precision(self) -> tuple[DType, str]:
-        """The dtype that the next picture runs in, and why."""
+        """The dtype that runs where no model says otherwise, and why."""
         state, wanted = self._holder.state, self._keeper.numerics.precision
         if state.device is None:
             return ("float32" if wanted == "auto" else wanted), ""

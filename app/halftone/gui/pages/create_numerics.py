@@ -1,7 +1,7 @@
 """The precision of the next pictures: a folded row of the Create form."""
 
 from halftone.contract.words import Precision
-from halftone.gui import text
+from halftone.gui import reasons, text
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.pages.create_folded import FoldedPart
@@ -36,8 +36,11 @@ class NumericsPart(FoldedPart):
     def show_value(self) -> None:
         """What the choice means on this device, in the closed row."""
         state = self._controller.state
+        dtype, reason = self._controller.precision
+        measured = dtype if state.self_test is not None else None
         wanted = self._controller.numerics.precision
-        self.row.value.setText(text.precision_words(wanted, state.self_test, measuring=state.measuring))
+        self.row.value.setText(text.precision_words(wanted, measured, measuring=state.measuring))
+        self.row.setToolTip(reasons.reason(reason))
 
 
 def _precision(value: str) -> Precision | None:

@@ -204,7 +204,7 @@ class DevicePage(Page):
             self.device.set_device(state.device, state.memory)
         self.device.set_loaded(state.loaded.name if state.loaded is not None else "", busy=state.running is not None)
         self.promises.setVisible(state.device is not None)
-        self.promises.set_promises(device_view.promises(state.self_test, numerics, self._controller.precision))
+        self.promises.set_promises(device_view.promises(state.self_test, numerics, self._controller.device_precision))
         if state.self_test is not self._shown_report:
             self._shown_report = state.self_test
             self.speed.set_report(state.self_test)

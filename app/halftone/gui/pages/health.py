@@ -181,7 +181,12 @@ class HealthPage(Page):
 
     @property
     def _dtype(self) -> DType:
-        return self._in or self._controller.precision[0]
+        return self._in or self._in_use
+
+    @property
+    def _in_use(self) -> DType:
+        """What the model looked at runs in."""
+        return self._controller.precision_of(self.model)[0]
 
     def _report(self, model: ModelFacts | None) -> CheckReport | None:
         return self._controller.report(model, self._in)
@@ -201,11 +206,18 @@ class HealthPage(Page):
             self._measured = (0, 0)
             if ended.outcome == "done" or command.plan is not None or self._holds_after(ended):
                 self._unfinished.pop(command.model, None)
+                self._keep_in_sight(ended)
             else:
                 self._unfinished[command.model] = ended
         elif isinstance(command, Repair):
             self.writing.ended(ended, command)
         self.soon()
+
+    def _keep_in_sight(self, ended: Ended) -> None:
+        """Stay with the precision of a check that has just ended: what it found may be why Auto takes another one from now on."""
+        report, model = ended.report, self.model
+        if isinstance(report, CheckReport) and model is not None and report.model.fingerprint == model.fingerprint:
+            self._in = self._in if report.precision == self._dtype else report.precision
 
     def _holds_after(self, ended: Ended) -> bool:
         """Whether the last report stays in sight: the user stopped the new check, and nothing is wrong."""
@@ -310,9 +322,9 @@ class HealthPage(Page):
         states = [control.badge(one).state for one in control.models]
         self.header.set_models(control.models, states, model.id if model is not None else "")
         tags = health_view.model_tags(model, control.extras_of(model)) if model is not None else ()
-        if self._in not in (None, control.precision[0]):
+        if self._in not in (None, self._in_use):
             tags = (tr("Looked at in {0}", type_name(self._dtype)), *tags)
-        self.header.set_precision(self._in, control.precision[0])
+        self.header.set_precision(self._in, self._in_use)
         self.header.set_model(model.name if model is not None else tr("No model"), tags, narrow=self.width() < 900)
         seconds = self._known_seconds(model)
         tip = tr("Repeat the check with the current settings.")

@@ -232,7 +232,7 @@ class TrainPage(Page):
             self.form.suit(model)
         state = self._controller.state
         if state.device is not None:
-            auto = state.self_test.auto if state.self_test is not None else self._controller.precision[0]
+            auto = self._controller.precision_of(model, "auto")[0]
             self.room.look(config, model, auto, state.device.backend, state.memory)
         found = found_words(self.check.pictures) if self.check.pictures is not None else ""
         self.form.pictures.show_words(found if config.pictures else "")

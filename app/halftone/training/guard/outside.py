@@ -15,6 +15,7 @@ from torch import nn
 from halftone.contract.training import Cause
 from halftone.training.guard.finite import waits
 from halftone.training.guard.networks import joined, state_tensors
+from halftone.training.guard.randomness import state_of
 
 GONE: Final = "gone"
 """Of a moment that was there after the step."""
@@ -143,8 +144,8 @@ def surroundings(device: str) -> dict[str, str]:
 def random_state(device: torch.device) -> str:
     """A short name of where torch's random numbers stand."""
     states = [torch.get_rng_state().numpy().tobytes()]
-    if device.type == "cuda":
-        states.append(torch.cuda.get_rng_state(device).numpy().tobytes())
+    if device.type != "cpu":
+        states.append(state_of(device).numpy().tobytes())
     return hashlib.blake2b(b"".join(states), digest_size=12).hexdigest()
 
 

@@ -11,9 +11,23 @@ from torch import nn
 
 
 def accelerators_of(networks: Mapping[str, nn.Module]) -> tuple[torch.device, ...]:
-    """The CUDA devices that networks lie on, each once."""
+    """The devices that networks lie on and that have random numbers of their own, each once."""
     devices = (p.device for network in networks.values() for p in network.parameters())
-    return tuple(dict.fromkeys(device for device in devices if device.type == "cuda"))
+    return tuple(dict.fromkeys(device for device in devices if device.type not in ("cpu", "meta")))
+
+
+def state_of(device: torch.device) -> torch.Tensor:
+    """Where an accelerator's random numbers stand: bytes on the host."""
+    return _module(device).get_rng_state(*_named(device))
+
+
+def _module(device: torch.device) -> Any:
+    return torch.get_device_module(device)
+
+
+def _named(device: torch.device) -> tuple[torch.device, ...]:
+    """torch.mps takes no device: there is one alone."""
+    return () if device.type == "mps" else (device,)
 
 
 @dataclass(frozen=True)
@@ -26,13 +40,13 @@ class TorchState:
     @classmethod
     def now(cls, accelerators: Iterable[torch.device]) -> "TorchState":
         """Does not wait: an accelerator's random numbers are counted on the host."""
-        return cls(torch.get_rng_state(), tuple((device, torch.cuda.get_rng_state(device)) for device in accelerators))
+        return cls(torch.get_rng_state(), tuple((device, state_of(device)) for device in accelerators))
 
     def put_back(self) -> None:
         """Random numbers go on from here."""
         torch.set_rng_state(self.cpu)
         for device, state in self.accelerators:
-            torch.cuda.set_rng_state(state, device)
+            _module(device).set_rng_state(state, *_named(device))
 
 
 @dataclass(frozen=True)

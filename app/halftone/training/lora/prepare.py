@@ -21,7 +21,7 @@ from halftone.engine.loading.load import Loaded, raise_if_too_large
 from halftone.engine.loading.plans import apply_plan, apply_state
 from halftone.engine.weights.offload import place, put_offload, settle_weights
 from halftone.engine.weights.precision import ComponentState
-from halftone.health.precision import granted_precision, state_of
+from halftone.health.precision import granted_to, state_of
 from halftone.health.training_types import trained_type, wider_type
 from halftone.library.models import describe, runnable
 from halftone.library.records import load_report
@@ -70,7 +70,7 @@ def prepare(
     """
     base = base_of(loaded.facts)
     numerics = Numerics(precision=config.precision)
-    asked, _ = granted_precision(config.precision, tested, device)
+    asked, _ = granted_to(numerics, tested, device, loaded.facts, loaded.extras)
     plan, _ = first_plan(loaded, device, asked, numerics)
     settle_at_rest(loaded, device, numerics, plan.dtypes, lambda: apply_plan(loaded, plan))
 

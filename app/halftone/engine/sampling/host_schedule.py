@@ -1,0 +1,79 @@
+"""Schedulers that step without a wait for the device.
+
+They keep their timesteps on the device, and look numbers up by single ones of them: each such look waits for all that the device
+has still to do. So does the copy of their noise, which the processor draws, and of coefficients that they compute. Here a step is
+given the same timesteps on the host, and what it copies to the device goes there behind what is queued.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from halftone.engine.basics.tensors import map_tensors
+
+_SHARED: Final = ("cpu", "mps")
+"""Devices without memory of their own: nothing can be pinned for them."""
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+class HostSchedule:
+    """Remembers the timesteps of the schedulers on the host: they are read once for each schedule."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    @contextmanager
+    def held(self, scheduler: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generator[Arguments]:
+        """Lay the scheduler's timesteps on the host for the length of a step, and those among its arguments too."""
+        there = getattr(scheduler, "timesteps", None)
+        if not isinstance(there, torch.Tensor) or there.device.type in _SHARED:
+            yield args, kwargs
+            return
+        host = self._host(scheduler, there)
+        scheduler.timesteps = host
+        try:
+            with _SentAhead():
+                yield map_tensors((args, kwargs), lambda tensor: _same_place(tensor, there, host))
+        finally:
+            if scheduler.timesteps is host:
+                scheduler.timesteps = there
+
+    def _host(self, scheduler: Any, there: torch.Tensor) -> torch.Tensor:
+        known = self._known.get(id(scheduler))
+        if known is None or known[0] is not there:
+            known = self._known[id(scheduler)] = there, there.cpu()
+        return known[1]
+
+
+def _same_place(tensor: torch.Tensor, there: torch.Tensor, host: torch.Tensor) -> torch.Tensor:
+    """The element of `host` at the place that a single element of `there` has; any other tensor as it is."""
+    shares = tensor.dim() == 0 and tensor.device == there.device and tensor.dtype == there.dtype
+    if not shares or tensor.untyped_storage().data_ptr() != there.untyped_storage().data_ptr():
+        return tensor
+    place = tensor.storage_offset() - there.storage_offset()
+    return host[place] if there.is_contiguous() and 0 <= place < len(host) else tensor
+
+
+class _SentAhead(TorchFunctionMode):
+    """Copies from the host go through pinned memory, and nobody waits for them."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named: dict[str, Any] = kwargs or {}
+        if func is torch.tensor and _apart(named.get("device")):
+            host = func(*args, **{**named, "device": "cpu"})
+            return host.pin_memory().to(named["device"], non_blocking=True)
+        if func is torch.Tensor.to and args[0].device.type == "cpu":
+            device = named.get("device", args[1] if len(args) > 1 else None)
+            if _apart(device):
+                return func(args[0].pin_memory(), *args[1:], **{**named, "non_blocking": True})
+        if func is torch.linalg.solve and _apart(args[0].device):
+            return torch.linalg.solve_ex(*args, **named).result  # to look for a singular matrix would be a wait
+        return func(*args, **named)
+
+
+def _apart(device: Any) -> bool:
+    """Whether this names a device with memory of its own."""
+    return isinstance(device, str | torch.device) and torch.device(device).type not in _SHARED

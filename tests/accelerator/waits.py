@@ -1,0 +1,169 @@
+"""Within a step nobody waits for the card but the sentinel, which reads what the step before gave.
+
+`test_card.py` runs this in a process of its own.
+"""
+
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import torch
+from tests.accelerator import card
+from tests.bench.families.run import save
+from tests.bench.families.table import CASES, Case
+from tests.helpers.engine_runs import Steady, faulty_copy, generate
+from tests.helpers.tiny import save_tiny
+
+from halftone.contract.messages import PreviewReady, StepDone
+from halftone.engine.sampling import preview
+from halftone.engine.sampling.samplers import FLOW_SAMPLERS, SAMPLERS
+from halftone.engine.service import DiffusersEngine
+from halftone.engine.weights.packed import Packed, PackedLinear
+from halftone.measure.sentinel import Sentinel
+
+STEPS: Final = 4
+OWN: Final = "measure/late.py"
+LIBRARIES: Final[dict[str, frozenset[str]]] = {
+    "HunyuanDiT": frozenset({"pipeline_hunyuandit.py"}),
+    "HunyuanImage": frozenset({"transformer_hunyuanimage.py"}),
+    "Lumina 2": frozenset({"transformer_lumina2.py"}),
+    "AuraFlow": frozenset({"pipeline_aura_flow.py"}),
+    "CogView4": frozenset({"embeddings.py"}),
+    "Chroma": frozenset({"transformer_chroma.py"}),
+    "Wan 2.2": frozenset({"pipeline_wan.py"}),
+}
+"""Files of diffusers that wait within a step: a pipeline's loop or a network, which Halftone runs as they are."""
+CHOSEN: Final = [case for case in CASES if "text" in case.tasks and not case.refused]
+
+
+class Watching(Steady):
+    """Notes who waits for the card, step by step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[list[str]] = []
+
+    def keep(self) -> bool:
+        self.steps.append([])
+        return False
+
+    def note(self, _device: int, _reason: str) -> None:
+        if self.steps:
+            self.steps[-1].append(_waiter())
+
+    @property
+    def waiters(self) -> set[str]:
+        """Who waited between the first step and the last."""
+        return {waiter for step in self.steps[:-1] for waiter in step}
+
+    @property
+    def own(self) -> list[int]:
+        """How often Halftone waited in each step, once the preview's colours were found in the first."""
+        return [step.count(OWN) for step in self.steps[1:-1]]
+
+
+def _waiter() -> str:
+    """The file of Halftone or of a library that waits; torch's own files are passed over."""
+    files = [Path(frame.filename) for frame in reversed(traceback.extract_stack()[:-2])]
+    passed_over = ("torch", "host_schedule.py")
+    return next(f"{file.parent.name}/{file.name}" for file in files if not set(passed_over) & set(file.parts))
+
+
+@pytest.fixture
+def watching() -> Iterator[Watching]:
+    watching = Watching()
+    card.install().set_lag(1 << 40)  # it does nothing until somebody waits
+    card.install().set_on_wait(watching.note)
+    yield watching
+    card.install().set_on_wait(None)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if "text" in case.tasks and not case.refused], ids=lambda case: case.name
+)
+@pytest.mark.filterwarnings("ignore")  # what the libraries say while tiny models are made and run
+def test_no_step_of_any_family_waits(case: Case, tmp_path: Path, watching: Watching) -> None:
+    model = save(case, tmp_path / (case.folder or case.name))
+    more: dict[str, Any] = {"width": case.size, "height": case.size, "num_frames": case.frames, "options": case.options}
+    _, events = generate(DiffusersEngine(), model, "float16", steps=STEPS, control=watching, **more)
+    allowed = LIBRARIES.get(case.name, frozenset())
+    assert {waiter for waiter in watching.waiters if waiter != OWN and waiter.partition("/")[2] not in allowed} == set()
+    assert set(watching.own) <= {0, 1}
+    told = [told.step for told in events.of(StepDone)]
+    assert not told or told[-STEPS:] == list(range(1, STEPS + 1))
+
+
+@pytest.fixture(scope="module")
+def sd15(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny(tmp_path_factory.mktemp("sound") / "sd15", "sd15")
+
+
+@pytest.fixture(scope="module")
+def sd3(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny(tmp_path_factory.mktemp("sound") / "sd3", "sd3")
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_no_step_of_any_sampler_waits(sd15: Path, watching: Watching, sampler: str) -> None:
+    generate(DiffusersEngine(), sd15, "float16", sampler=sampler, steps=6, control=watching)
+    assert watching.waiters == {OWN}
+    assert set(watching.own) == {1}
+
+
+@pytest.mark.parametrize("sampler", FLOW_SAMPLERS)
+def test_no_step_of_any_sampler_of_flows_waits(sd3: Path, watching: Watching, sampler: str) -> None:
+    generate(DiffusersEngine(), sd3, "float16", sampler=sampler, steps=6, control=watching)
+    compared = (
+        {"schedulers/scheduling_flow_match_heun_discrete.py"} if sampler == "Heun" else set[str]()
+    )  # its sigma with numbers
+    assert watching.waiters <= {OWN, *compared}
+
+
+def test_no_step_of_a_cured_model_waits(sd15: Path, tmp_path: Path, watching: Watching) -> None:
+    faulty = faulty_copy(sd15, tmp_path / "cured", "unet", "stream of unet", 17)
+    engine = DiffusersEngine()
+    generate(engine, faulty, "float16", family="sd15")
+    report, _ = generate(engine, faulty, "float16", family="sd15", steps=STEPS, control=watching)
+    assert report.plan.rescale
+    assert report.images[0].state == "clean"
+    assert watching.waiters == {OWN}
+    assert set(watching.own) == {1}
+
+
+@pytest.mark.parametrize("nan_check", ["at-end", "off"])
+def test_the_time_of_a_step_is_the_devices(sd15: Path, watching: Watching, nan_check: str) -> None:
+    generate(DiffusersEngine(), sd15, "float16", steps=STEPS, nan_check=nan_check, control=watching)
+    assert set(watching.own) == {1}
+
+
+def test_the_sentinel_reads_a_device_that_is_not_the_current_one() -> None:
+    device = torch.device("card:1")
+    sentinel = Sentinel(device)
+    sentinel.note(0, torch.tensor([1.0, float("nan")]).to(device))
+    found = sentinel.note(1, torch.ones(2, device=device))
+    assert found is not None
+    assert (found.step, found.finite) == (0, False)
+
+
+def test_previews_go_on_though_the_device_is_always_behind(
+    sd15: Path, watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preview, "EVERY", 0.0)
+    monkeypatch.setattr(preview, "SHARE", 1e9)
+    _, events = generate(DiffusersEngine(), sd15, "float16", steps=8, control=watching)
+    assert [shown.step for shown in events.of(PreviewReady)] == [1, 3, 5]
+    assert set(watching.own) == {1}
+
+
+def test_a_cured_packed_layer_does_not_wait() -> None:
+    packed = Packed.of(torch.zeros(4, 34, dtype=torch.uint8), "Q8_0")
+    layer = PackedLinear(packed, None, torch.float16)
+    layer.changes = ((slice(0, 2), 3),)
+    layer.to("card")
+    inputs = torch.ones(1, 32, dtype=torch.float16).to("card")
+    extension = card.install()
+    extension.reset()
+    layer(inputs)
+    assert extension.waits(0) == {}
