@@ -22,9 +22,7 @@ from halftone.engine.basics.tensors import tensors_in
 from halftone.engine.basics.torch_settings import torch_settings
 from halftone.engine.curing.recover import Recovery, only
 from halftone.engine.inputs.memory import free_after, free_bytes, is_too_large, once_more, weight_bytes
-from halftone.engine.inputs.resolve import (
-    with_prompts,
-)
+from halftone.engine.inputs.resolve import with_prompts
 from halftone.engine.inputs.variation import Variation, varied_noise
 from halftone.engine.inputs.wanted import negative_of
 from halftone.engine.loading.compiling import Compiling
