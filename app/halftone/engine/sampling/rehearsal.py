@@ -17,7 +17,7 @@ from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.basics.snapshot import restore_scheduler
 from halftone.engine.sampling.samplers import make_scheduler, sampler_name
 
-SHAPE: Final = (1, 4, 2, 2)
+_SHAPE: Final = (1, 4, 2, 2)
 """Of the latents in the place of real ones: what a sampler computes for one element does not depend on their number."""
 _ITS_OWN: Final = (ValueError, TypeError, LookupError, AttributeError, AssertionError, RuntimeError, ImportError, ArithmeticError)
 """What samplers raise that take no plain number of steps, or other model outputs; the pipeline calls them as they need it."""
@@ -83,7 +83,7 @@ def _is_finite(scheduler: Any, times: Sequence[Any]) -> bool | None:
     given = {"generator": generator} if "generator" in takes else {}
     try:
         whole = bool(times[0] == scheduler.timesteps[0])  # what begins later does not begin at noise alone
-        latents = torch.randn(SHAPE, generator=generator) * (float(scheduler.init_noise_sigma) if whole else 1.0)
+        latents = torch.randn(_SHAPE, generator=generator) * (float(scheduler.init_noise_sigma) if whole else 1.0)
         for time in times:
             latents = latents.to(torch.as_tensor(time).device)
             scaled = scheduler.scale_model_input(latents, time)
