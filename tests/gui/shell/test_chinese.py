@@ -307,7 +307,7 @@ def test_the_window_is_chinese(qtbot: QtBot) -> None:
     english_page = stage.page
     stage.wait(lambda: stage.workspace.create_page is not english_page)
     stage.page = stage.workspace.create_page
-    stage.picture()
+    stage.picture("青山上的红日")
     left_alone = (*examples(), samples.self_test_report().auto_reason)  # prompts, and a reason that only the sample has
     told = {one for one in left_in_english(stage.window) if not any(words in one for words in left_alone)}
     stage.close()
