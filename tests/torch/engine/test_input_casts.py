@@ -48,7 +48,7 @@ def test_a_network_that_chooses_a_dtype_runs_in_every_state(source: str, upcast:
 
 
 def _watched(network: nn.Module) -> list[str]:
-    return [name for name, part in network.named_modules() if part._forward_pre_hooks] 
+    return [name for name, part in network.named_modules() if part._forward_pre_hooks]
 
 
 @torch.no_grad()
