@@ -13,10 +13,13 @@ import torch
 from tests.accelerator import card
 from tests.bench.families.run import save
 from tests.bench.families.table import CASES, Case
+from tests.helpers.controls import make_net, picture, save_net
 from tests.helpers.engine_runs import Steady, faulty_copy, generate
+from tests.helpers.loras import make_lora
 from tests.helpers.tiny import save_tiny
 
 from halftone.contract.messages import PreviewReady, StepDone
+from halftone.contract.request import Control, Lora
 from halftone.engine.sampling import preview
 from halftone.engine.sampling.samplers import FLOW_SAMPLERS, SAMPLERS
 from halftone.engine.service import DiffusersEngine
@@ -128,6 +131,14 @@ def test_no_step_of_a_cured_model_waits(sd15: Path, tmp_path: Path, watching: Wa
     report, _ = generate(engine, faulty, "float16", family="sd15", steps=STEPS, control=watching)
     assert report.plan.rescale
     assert report.images[0].state == "clean"
+    assert watching.waiters == {OWN}
+    assert set(watching.own) == {1}
+
+
+def test_no_step_with_a_lora_and_a_controlnet_waits(sd15: Path, tmp_path: Path, watching: Watching) -> None:
+    net = Control(path=str(save_net(make_net(sd15), tmp_path / "net")), image=str(picture(tmp_path / "square.png")))
+    lora = Lora(path=str(make_lora(sd15, tmp_path / "add.safetensors")))
+    generate(DiffusersEngine(), sd15, "float16", steps=STEPS, controls=(net,), loras=(lora,), control=watching)
     assert watching.waiters == {OWN}
     assert set(watching.own) == {1}
 
