@@ -24,6 +24,7 @@ from halftone.engine.sampling import preview
 from halftone.engine.sampling.samplers import FLOW_SAMPLERS, SAMPLERS
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.packed import Packed, PackedLinear
+from halftone.measure.probe import Probe
 from halftone.measure.sentinel import Sentinel
 
 STEPS: Final = 4
@@ -178,3 +179,15 @@ def test_a_cured_packed_layer_does_not_wait() -> None:
     extension.reset()
     layer(inputs)
     assert extension.waits(0) == {}
+
+
+def test_the_probe_waits_for_nothing_though_the_weights_lay_elsewhere_when_it_was_made() -> None:
+    layer = torch.nn.Linear(4, 4)
+    extension = card.install()
+    with Probe(layer, "unet") as probe:
+        layer.to("card")
+        inputs = torch.ones(1, 4).to("card")
+        extension.reset()
+        layer(inputs)
+        assert extension.waits(0) == {}
+    assert [reading.module for reading in probe.readings()] == [""]
