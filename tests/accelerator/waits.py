@@ -13,14 +13,18 @@ import torch
 from tests.accelerator import card
 from tests.bench.families.run import save
 from tests.bench.families.table import CASES, Case
+from tests.helpers.controls import make_net, picture, save_net
 from tests.helpers.engine_runs import Steady, faulty_copy, generate
+from tests.helpers.loras import make_lora
 from tests.helpers.tiny import save_tiny
 
 from halftone.contract.messages import PreviewReady, StepDone
+from halftone.contract.request import Control, Lora
 from halftone.engine.sampling import preview
 from halftone.engine.sampling.samplers import FLOW_SAMPLERS, SAMPLERS
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.packed import Packed, PackedLinear
+from halftone.measure.probe import Probe
 from halftone.measure.sentinel import Sentinel
 
 STEPS: Final = 4
@@ -132,6 +136,14 @@ def test_no_step_of_a_cured_model_waits(sd15: Path, tmp_path: Path, watching: Wa
     assert set(watching.own) == {1}
 
 
+def test_no_step_with_a_lora_and_a_controlnet_waits(sd15: Path, tmp_path: Path, watching: Watching) -> None:
+    net = Control(path=str(save_net(make_net(sd15), tmp_path / "net")), image=str(picture(tmp_path / "square.png")))
+    lora = Lora(path=str(make_lora(sd15, tmp_path / "add.safetensors")))
+    generate(DiffusersEngine(), sd15, "float16", steps=STEPS, controls=(net,), loras=(lora,), control=watching)
+    assert watching.waiters == {OWN}
+    assert set(watching.own) == {1}
+
+
 @pytest.mark.parametrize("nan_check", ["at-end", "off"])
 def test_the_time_of_a_step_is_the_devices(sd15: Path, watching: Watching, nan_check: str) -> None:
     generate(DiffusersEngine(), sd15, "float16", steps=STEPS, nan_check=nan_check, control=watching)
@@ -167,3 +179,15 @@ def test_a_cured_packed_layer_does_not_wait() -> None:
     extension.reset()
     layer(inputs)
     assert extension.waits(0) == {}
+
+
+def test_the_probe_waits_for_nothing_though_the_weights_lay_elsewhere_when_it_was_made() -> None:
+    layer = torch.nn.Linear(4, 4)
+    extension = card.install()
+    with Probe(layer, "unet") as probe:
+        layer.to("card")
+        inputs = torch.ones(1, 4).to("card")
+        extension.reset()
+        layer(inputs)
+        assert extension.waits(0) == {}
+    assert [reading.module for reading in probe.readings()] == [""]

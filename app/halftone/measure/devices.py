@@ -8,6 +8,7 @@ import platform
 import re
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -230,7 +231,9 @@ def _cpuinfo(field: str) -> str:
     return found.group(1).strip() if found else ""
 
 
+@cache
 def _nvidia_driver() -> str | None:
+    """The version, read once: starting nvidia-smi takes longer than many a job's preparation."""
     try:
         text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -41,7 +41,7 @@ _SUM_SWITCHES: Final[tuple[tuple[str, str, object, DType], ...]] = (
     ("fp16_reduction", "allow_fp16_reduced_precision_reduction", True, "float16"),
     ("bf16_reduction", "allow_bf16_reduced_precision_reduction", True, "bfloat16"),
     ("fp16_accumulation", "allow_fp16_accumulation", True, "float16"),
-    ("tf32", "fp32_precision", "tf32", "float32"),
+    ("tf32", "allow_tf32", True, "float32"),
 )
 _USE: Final = ("always", "never")
 _ALL_FULL: Final = "Everything runs in FP32 here."

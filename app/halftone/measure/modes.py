@@ -78,7 +78,6 @@ def switched(changes: list[tuple[Any, str, object]]) -> Generator[None]:
 def in_mode(mode: Mode) -> Generator[None]:
     """No gradients, and sums as the mode says; on devices other than NVIDIA's the switches do nothing."""
     matmul = torch.backends.cuda.matmul
-    precision = "tf32" if mode.tf32 else "ieee"
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
         stack.enter_context(
@@ -87,8 +86,8 @@ def in_mode(mode: Mode) -> Generator[None]:
                     (matmul, "allow_fp16_accumulation", mode.half_sums),
                     (matmul, "allow_fp16_reduced_precision_reduction", False),
                     (matmul, "allow_bf16_reduced_precision_reduction", False),
-                    (matmul, "fp32_precision", precision),
-                    (getattr(torch.backends.cudnn, "conv", None), "fp32_precision", precision),
+                    (matmul, "allow_tf32", mode.tf32),
+                    (torch.backends.cudnn, "allow_tf32", mode.tf32),
                 ]
             )
         )

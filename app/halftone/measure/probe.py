@@ -147,8 +147,7 @@ class Probe:
         named = list(module.named_modules())
         self._names = [name for name, _ in named]
         self._modules = [found for _, found in named]
-        first = next((p for p in module.parameters() if p.device.type != "meta"), None)
-        self._buffer = PeakBuffer(0, "cpu" if first is None else first.device)
+        self._buffer = PeakBuffer()
         self._ceilings: dict[int, float] = {}
         self._handles: list[RemovableHandle] = []
         self._stack: list[_Frame] = []

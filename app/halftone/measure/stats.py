@@ -113,18 +113,19 @@ def peak(tensor: torch.Tensor) -> float:
     return float(bits_to_float(peak_bits(tensor), ordered_dtype(tensor)))
 
 
-class PeakBuffer:
-    """Peaks of many tensors, kept on `device` and read once.
+_Kind = tuple[torch.device, torch.dtype]
 
-    n: slots to start with (`add` makes more). Tensors of another device are reduced there and only the result moves. On a CPU the
-    value is taken at once: there is nothing to wait for.
+
+class PeakBuffer:
+    """Peaks of many tensors, each kept on the tensor's own device and read once.
+
+    n: slots to start with (`add` makes more). On a CPU the value is taken at once: there is nothing to wait for.
     """
 
-    def __init__(self, n: int, device: torch.device | str) -> None:
-        self._device = torch.device(device)
+    def __init__(self, n: int = 0) -> None:
         self._values: list[float] = [0.0] * n
-        self._pending: dict[int, torch.dtype] = {}
-        self._chunks: dict[torch.dtype, list[torch.Tensor]] = {}
+        self._pending: dict[int, _Kind] = {}
+        self._chunks: dict[_Kind, list[torch.Tensor]] = {}
 
     def __len__(self) -> int:
         return len(self._values)
@@ -147,33 +148,28 @@ class PeakBuffer:
         elif tensor.is_cpu:
             self._values[index] = _cpu_peak(tensor)
         else:
-            dtype = ordered_dtype(tensor)
-            self._write_bits(index, _as_ordered_float(tensor), dtype)
-            self._pending[index] = dtype
+            self._pending[index] = kind = tensor.device, ordered_dtype(tensor)
+            self._write_bits(index, _as_ordered_float(tensor), kind)
 
     def at_once(self, index: int) -> float | None:
         """The value of a slot if it is here already; None while it waits on an accelerator."""
         return None if index in self._pending else self._values[index]
 
     def read(self) -> list[float]:
-        """All slots in order; nan and inf are kept. One transfer per 4096 slots and number type."""
-        host = {dtype: [bits_to_float(chunk, dtype).tolist() for chunk in chunks] for dtype, chunks in self._chunks.items()}
-        for index, dtype in self._pending.items():
-            self._values[index] = host[dtype][index // _CHUNK][index % _CHUNK]
+        """All slots in order; nan and inf are kept. One transfer per 4096 slots, device and number type."""
+        host = {kind: [bits_to_float(chunk, kind[1]).tolist() for chunk in chunks] for kind, chunks in self._chunks.items()}
+        for index, kind in self._pending.items():
+            self._values[index] = host[kind][index // _CHUNK][index % _CHUNK]
         self._pending.clear()
         return list(self._values)
 
-    def _write_bits(self, index: int, values: torch.Tensor, dtype: torch.dtype) -> None:
+    def _write_bits(self, index: int, values: torch.Tensor, kind: _Kind) -> None:
         integer = _INTEGERS[values.element_size()]
-        chunks = self._chunks.setdefault(dtype, [])
+        chunks = self._chunks.setdefault(kind, [])
         while len(chunks) <= index // _CHUNK:
-            chunks.append(torch.zeros(_CHUNK, dtype=integer, device=self._device))
-        slot = chunks[index // _CHUNK][index % _CHUNK]
+            chunks.append(torch.zeros(_CHUNK, dtype=integer, device=kind[0]))
         bits = values.view(integer) & torch.iinfo(integer).max
-        if slot.device == bits.device:
-            torch.amax(bits, dim=(), out=slot)
-        else:
-            slot.copy_(bits.amax(), non_blocking=True)
+        torch.amax(bits, dim=(), out=chunks[index // _CHUNK][index % _CHUNK])
 
 
 def _as_ordered_float(tensor: torch.Tensor) -> torch.Tensor:

@@ -45,3 +45,54 @@ def test_a_network_that_chooses_a_dtype_runs_in_every_state(source: str, upcast:
     assert found.dtype == torch.float32, "as it was called"
     assert 0 < relative_error(found, expected) < 1e-2
     assert network.time.linear.weight.dtype == (torch.float32 if "time" in upcast else torch.float16)
+
+
+def _watched(network: nn.Module) -> list[str]:
+    return [name for name, part in network.named_modules() if part._forward_pre_hooks]
+
+
+@torch.no_grad()
+def test_only_layers_that_need_a_cast_are_watched_after_the_first_call() -> None:
+    network = _Network("timestep")
+    realise(network, exact_weights(network), ComponentState(dtype="float16"))
+    stream, timestep = torch.randn(2, WIDTH).half(), torch.tensor([501.25, 3.5])
+    assert len(_watched(network)) == 6
+    first = invoke(network, network, "float16", (stream,), {"timestep": timestep})
+    assert _watched(network) == ["time.emb.timestep_embedder.linear_1"]
+    assert torch.equal(invoke(network, network, "float16", (stream,), {"timestep": timestep}), first)
+
+
+@torch.no_grad()
+def test_arguments_of_other_types_are_looked_at_by_themselves() -> None:
+    network = _Network("timestep")
+    realise(network, exact_weights(network), ComponentState(dtype="float16"))
+    stream, timestep = torch.randn(2, WIDTH).half(), torch.tensor([501.0, 3.0])
+    invoke(network, network, "float16", (stream,), {"timestep": timestep.half()})
+    assert _watched(network) == []
+    invoke(network, network, "float16", (stream,), {"timestep": timestep})
+    assert _watched(network) == ["time.emb.timestep_embedder.linear_1"]
+
+
+class _Attention(nn.Module):
+    """Multiplies what two layers make, one of which may hand on float32; notes whether torch watches its functions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.last = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+        self.watched = False
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        self.watched = bool(torch.overrides._get_current_function_mode())
+        return self.last(self.query(hidden) @ self.key(hidden).mT @ hidden)
+
+
+@torch.no_grad()
+def test_functions_are_watched_only_where_types_meet() -> None:
+    torch.manual_seed(3)
+    network = nn.Sequential(_Attention(), _Attention())
+    realise(network, exact_weights(network), ComponentState(dtype="float16", upcast=("0.query",)))
+    stream = torch.randn(4, WIDTH).half()
+    first = invoke(network, network, "float16", (stream,), {})
+    assert [part.watched for part in network] == [True, True]
+    assert torch.equal(invoke(network, network, "float16", (stream,), {}), first)
+    assert [part.watched for part in network] == [True, False]

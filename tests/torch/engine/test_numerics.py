@@ -29,6 +29,9 @@ MATMUL = torch.backends.cuda.matmul
         ("math_attention_reduction", torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed),
         ("tf32", lambda: MATMUL.fp32_precision == "tf32"),
         ("tf32", lambda: cast("Any", torch.backends.cudnn).conv.fp32_precision == "tf32"),
+        ("tf32", lambda: MATMUL.allow_tf32),  # the older names, which raise if only the newer ones were written
+        ("tf32", lambda: torch.backends.cudnn.allow_tf32),
+        ("tf32", lambda: torch.get_float32_matmul_precision() == "high"),
         ("tf32", lambda: cast("Any", torch.backends).mkldnn.matmul.fp32_precision == "tf32"),
         ("tf32", lambda: cast("Any", torch.backends).mkldnn.conv.fp32_precision == "tf32"),
     ],

@@ -111,7 +111,7 @@ def test_tensors_without_data_have_no_peak() -> None:
 
 
 def test_the_buffer_keeps_order_and_grows() -> None:
-    buffer = PeakBuffer(2, "cpu")
+    buffer = PeakBuffer(2)
     buffer.write(1, torch.tensor([5.0]))
     added = [buffer.add(torch.tensor([float(i)])) for i in range(5000)]
     buffer.write(0, torch.tensor([math.inf], dtype=torch.float16))
@@ -125,12 +125,12 @@ def test_the_buffer_keeps_order_and_grows() -> None:
 
 def test_the_form_for_accelerators_is_read_back_in_one_go() -> None:
     """Slots of several number types, past the first chunk, as an accelerator would fill them."""
-    buffer = PeakBuffer(0, "cpu")
+    buffer = PeakBuffer()
     tensors = [torch.tensor([[-2.0, float(i)]], dtype=FLOATS[i % 4]) for i in range(4100)]
     tensors[7][0, 0] = math.inf
     tensors[8] = torch.tensor([math.nan])
     for index, tensor in enumerate(tensors):
         assert buffer.add(torch.zeros(0)) == index
-        buffer._write_bits(index, tensor, tensor.dtype)
-        buffer._pending[index] = tensor.dtype
+        buffer._pending[index] = kind = tensor.device, tensor.dtype
+        buffer._write_bits(index, tensor, kind)
     assert all(same(found, peak(tensor)) for found, tensor in zip(buffer.read(), tensors, strict=True))

@@ -12,7 +12,6 @@ from halftone.contract.words import AttentionBackend
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.measure.backends import BACKENDS, ON_CPU
 
-_CONVOLUTION: Final = cast("Any", torch.backends.cudnn).conv
 _PROCESSOR: Final = cast("Any", torch.backends).mkldnn
 _CUDA_ONLY: Final = {
     "fp16_reduction": "FP16 reduced-precision reduction",
@@ -58,8 +57,9 @@ def _switches(numerics: Numerics) -> list[tuple[Any, str, object]]:
         (matmul, "allow_fp16_reduced_precision_reduction", numerics.fp16_reduction),
         (matmul, "allow_bf16_reduced_precision_reduction", numerics.bf16_reduction),
         (matmul, "allow_fp16_accumulation", numerics.fp16_accumulation),
-        (matmul, "fp32_precision", precision),
-        (_CONVOLUTION, "fp32_precision", precision),
+        # the older names of the two: their getters raise after a write to the newer ones, and torch's compiler reads them
+        (matmul, "allow_tf32", numerics.tf32),
+        (torch.backends.cudnn, "allow_tf32", numerics.tf32),
         (_PROCESSOR.matmul, "fp32_precision", precision),
         (_PROCESSOR.conv, "fp32_precision", precision),
     ]

@@ -1,7 +1,7 @@
 """Casts at the borders of what runs in float32: of blocks, and of single layers."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, Final, cast
 
@@ -56,7 +56,11 @@ def takes(module: nn.Module, dtype: DType) -> DType:
 
 
 class _Widened(TorchFunctionMode):
-    """What takes its numbers in one type only gets the widest of those it is given: a float32 query with narrow keys, say."""
+    """Gives a function that takes one type only the widest of its arguments' types: a float32 query with narrow keys, say."""
+
+    def __init__(self, note: Callable[[], None] = lambda: None) -> None:
+        super().__init__()
+        self._note = note
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         del types
@@ -64,18 +68,15 @@ class _Widened(TorchFunctionMode):
         if func in _ONE_TYPE:
             given = {tensor.dtype for tensor in tensors_in((args, kwargs))}
             if len(given) > 1 and torch.float32 in given:
+                self._note()
                 args, kwargs = map_tensors((args, kwargs), as_dtype(torch.float32))
         return func(*args, **kwargs)
-
-
-def mixing(module: nn.Module) -> AbstractContextManager[object]:
-    """In it a component runs whose layers differ in type."""
-    return _Widened() if module.__dict__.get(_WIDE) else nullcontext()
 
 
 def clear_borders(module: nn.Module) -> None:
     """Remove the casts of an earlier state."""
     module.__dict__.pop(_WIDE, None)
+    forget_input_casts(module)
     for handle in cast("list[RemovableHandle]", module.__dict__.pop(_HOOKS, [])):
         handle.remove()
 
@@ -144,6 +145,7 @@ def scaled_down(k: int, dtype: torch.dtype, tensor: torch.Tensor) -> torch.Tenso
 def take_float32(module: nn.Module) -> None:
     """Have a component called with float32, until its borders are cleared."""
     module.__dict__[_WIDE] = True
+    put_input_casts(module)
 
 
 def is_layer(module: nn.Module, name: str) -> bool:
@@ -198,20 +200,119 @@ def _told(value: Any, dtype: torch.dtype) -> Any:
     return dtype if isinstance(value, torch.dtype) and value.is_floating_point else value
 
 
-def put_input_casts(module: nn.Module) -> None:
-    """Every layer that multiplies gets its input in the dtype of its own weights, wherever a network makes that from something
-    else (an exact noise level, say). Put once; where they are the same it does nothing.
+def put_input_casts(module: nn.Module, *, settled: bool = False) -> None:
+    """Have every layer that multiplies get its input in the type of its own weights, wherever a network makes that from something
+    else (an exact noise level, say).
+
+    settled: the types of the layers stay as they are until this is called again, so casts that no call needs may go.
     """
-    if _CASTS in module.__dict__:
-        return
-    layers = [child for child in module.modules() if isinstance(child, (nn.Linear, _ConvNd)) or type(child) in _NORMS]
-    module.__dict__[_CASTS] = [layer.register_forward_pre_hook(_as_weights, with_kwargs=True) for layer in layers]
+    forget_input_casts(module)
+    module.__dict__[_CASTS] = _InputCasts(module, settled=settled)
 
 
 def forget_input_casts(module: nn.Module) -> None:
-    """So that `put_input_casts` looks at its layers anew: some came or went."""
-    for handle in cast("list[RemovableHandle]", module.__dict__.pop(_CASTS, [])):
-        handle.remove()
+    """Remove those casts; `put_input_casts` looks at the layers anew."""
+    casts = cast("_InputCasts | None", module.__dict__.pop(_CASTS, None))
+    if casts is not None:
+        casts.remove()
+
+
+def mixing(module: nn.Module, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> AbstractContextManager[object]:
+    """The context in which a component's function runs whose layers may differ in type."""
+    casts = cast("_InputCasts | None", module.__dict__.get(_CASTS))
+    if casts is not None:
+        types = tuple(tensor.dtype for tensor in tensors_in((args, list(kwargs.values()))))
+        return casts.during((name, types, *(key for key, value in kwargs.items() if value is not None)))
+    return _Widened() if module.__dict__.get(_WIDE) else nullcontext()
+
+
+class _InputCasts:
+    """Casts of what layers and functions read.
+
+    A hook costs about 3 µs for each layer and step, and the watch over torch's functions 2 µs for each of them. So a network of
+    settled types is watched as a whole in its first call with arguments of given types, and afterwards where it needed a cast.
+    """
+
+    def __init__(self, module: nn.Module, *, settled: bool) -> None:
+        self._module = module
+        self._settled = settled
+        self._layers = [one for one in module.modules() if isinstance(one, (nn.Linear, _ConvNd)) or type(one) in _NORMS]
+        self._known: set[Hashable] = set()
+        self._cast: set[nn.Module] = set()
+        self._mixed: set[nn.Module] = set()
+        self._handles: list[RemovableHandle] = []
+        self._put(self._layers)
+
+    def remove(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+    def _put(self, layers: Iterable[nn.Module]) -> None:
+        self.remove()
+        self._handles = [layer.register_forward_pre_hook(_as_weights, with_kwargs=True) for layer in layers]
+
+    @contextmanager
+    def during(self, arguments: Hashable) -> Generator[None]:
+        """arguments: the types and names of a call's arguments."""
+        wide = bool(self._module.__dict__.get(_WIDE))
+        if arguments in self._known:
+            with _Widened() if self._module in self._mixed else nullcontext():  # a network's own hooks may not run
+                yield
+        elif self._settled and not any(getattr(one, "_compiled_call_impl", None) is not None for one in self._module.modules()):
+            yield from self._watched(wide=wide)
+            self._known.add(arguments)
+        else:
+            if self._known:
+                self._known.clear()
+                self._put(self._layers)
+            with _Widened() if wide else nullcontext():
+                yield
+
+    def _watched(self, *, wide: bool) -> Generator[None]:
+        running: list[nn.Module] = [self._module]
+        ran: set[nn.Module] = set()
+
+        def enter(part: nn.Module, _args: Any) -> None:
+            running.append(part)
+
+        def leave(_part: nn.Module, _args: Any, _output: Any) -> None:
+            running.pop()
+
+        def cast_and_note(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
+            ran.add(layer)
+            changed = _as_weights(layer, args, kwargs)
+            if changed is not None:
+                self._cast.add(layer)
+            return changed
+
+        self.remove()
+        self._handles = [layer.register_forward_pre_hook(cast_and_note, with_kwargs=True) for layer in self._layers]
+        inner = list(self._module.modules())[1:] if wide else []
+        self._handles += [part.register_forward_pre_hook(enter) for part in inner]
+        self._handles += [part.register_forward_hook(leave, always_call=True) for part in inner]
+        try:
+            with _Widened(lambda: self._mixed.add(running[-1])) if wide else nullcontext():
+                yield
+        except BaseException:
+            self._put(self._layers)
+            raise
+        self._put(layer for layer in self._layers if layer in self._cast or layer not in ran)
+        for part in self._mixed - {self._module}:
+            self._handles += _widened_in(part)
+
+
+def _widened_in(part: nn.Module) -> list[RemovableHandle]:
+    modes: list[_Widened] = []
+
+    def enter(_part: nn.Module, _args: Any) -> None:
+        modes.append(_Widened())
+        modes[-1].__enter__()
+
+    def leave(_part: nn.Module, _args: Any, _output: Any) -> None:
+        modes.pop().__exit__(None, None, None)
+
+    return [part.register_forward_pre_hook(enter), part.register_forward_hook(leave, always_call=True)]
 
 
 def _as_weights(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:

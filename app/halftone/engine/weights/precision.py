@@ -105,9 +105,9 @@ def realise(
         layer.take(source, tuple(changes.get(f"{name}.weight", ())), torch.float32 if wide else dtype)
     _cast_buffers(module, masters, changes, dtype)
     put_wide_kernels(module, runs_on(module), dtype)
-    put_input_casts(module)
     if state.upcast and dtype != torch.float32:
         put_borders(module, state.upcast, dtype)
+    put_input_casts(module, settled=True)
 
 
 @torch.no_grad()
@@ -211,7 +211,7 @@ def invoke(
     outside = back or first_floating(args, kwargs)
     args, kwargs = _with_scaled_inputs(module, function, args, kwargs)  # before the cast: one may be too large as it is
     args, kwargs = cast_arguments(args, kwargs, DTYPES[takes(module, dtype)])
-    with mixing(module):
+    with mixing(module, getattr(function, "__name__", ""), args, kwargs):
         result = function(*args, **kwargs)
     return result if outside is None else map_tensors(result, as_dtype(outside))
 
