@@ -13,6 +13,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from halftone.engine.basics.tensors import map_tensors
+from halftone.measure.late import may_copy_ahead
 
 _SHARED: Final = ("cpu", "mps")
 """Devices without memory of their own: nothing can be pinned for them."""
@@ -64,10 +65,11 @@ class _SentAhead(TorchFunctionMode):
         named: dict[str, Any] = kwargs or {}
         if func is torch.tensor and _apart(named.get("device")):
             host = func(*args, **{**named, "device": "cpu"})
-            return host.pin_memory().to(named["device"], non_blocking=True)
+            ahead = may_copy_ahead(named["device"])
+            return (host.pin_memory() if ahead else host).to(named["device"], non_blocking=ahead)
         if func is torch.Tensor.to and args[0].device.type == "cpu":
             device = named.get("device", args[1] if len(args) > 1 else None)
-            if _apart(device):
+            if _apart(device) and may_copy_ahead(device):
                 return func(args[0].pin_memory(), *args[1:], **{**named, "non_blocking": True})
         if func is torch.linalg.solve and _apart(args[0].device):
             return torch.linalg.solve_ex(*args, **named).result  # to look for a singular matrix would be a wait
