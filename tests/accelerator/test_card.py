@@ -13,7 +13,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 @pytest.mark.skipif(bool(card.missing()), reason=card.missing())
 @pytest.mark.timeout(900)  # it may have to be compiled
-@pytest.mark.parametrize("file", ["promises.py", "waits.py"])
+@pytest.mark.parametrize("file", ["promises.py", "waits.py", "lies.py"])
 def test_on_the_card(file: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/accelerator/{file}"]
     done = subprocess.run(

@@ -33,7 +33,9 @@ def check_random_numbers(mode: Mode, device: str, _guarded: Guarded) -> Operatio
     """The device's own noise: the same again from the same seed, other numbers from another, of mean 0 and spread 1."""
 
     def drawn(seed: int) -> torch.Tensor:
-        return torch.randn(_DRAWN, device=device, dtype=mode.torch_dtype, generator=torch.Generator(device).manual_seed(seed)).cpu()
+        return torch.randn(
+            _DRAWN, device=device, dtype=mode.torch_dtype, generator=torch.Generator(device).manual_seed(seed)
+        ).cpu()
 
     def right() -> bool:
         first, again, other = drawn(1), drawn(1), drawn(2)

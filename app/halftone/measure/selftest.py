@@ -8,9 +8,9 @@ How a format is judged (`judge_dtype`):
 * `works`: right and faster than float32. float32 itself works when it is right.
 
 Tests near the limit and with tiny values are notes: a function that fails at 60 000, or a unit that flushes subnormal numbers,
-does not make pictures of sound models wrong, and the check of a model sees its effect there. So are those of which Halftone goes
-another way: a backend of attention that is wrong is not used, so attention itself is tested with the others; copies that are wrong
-unless they are waited for are waited for; noise is drawn on the processor; weights that a kernel overwrote are read again. They
+does not make pictures of sound models wrong, and the check of a model sees its effect there. So are faults that Halftone goes
+around: a backend of attention that is wrong is not used, so attention itself is tested with the others; copies that are wrong
+unless they are waited for are waited for; noise is drawn on the processor; weights that a kernel overwrote are read again. Notes
 are listed in the reason.
 Modes that share a type (TF32, float16 sums) are settings that are off unless the user turns them on: they never judge the type.
 """
@@ -36,8 +36,8 @@ from halftone.contract.facts import (
     SpeedResult,
 )
 from halftone.contract.words import DType
-from halftone.health.faults import is_out_of_memory, raise_if_lost
 from halftone.health.device_faults import backend_of, faulty_backends, sound_of
+from halftone.health.faults import is_out_of_memory, raise_if_lost
 from halftone.health.precision import choose_auto
 from halftone.health.timing import is_measurable, mode_ratio
 from halftone.measure.backends import attention_on

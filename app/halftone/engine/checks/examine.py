@@ -445,7 +445,9 @@ class Examination:
             depth=self._command.depth,
             verdict=judge(findings, plan, base),
             findings=findings,
-            plan=msgspec.structs.replace(plan, reasons=tuple(dict.fromkeys((self._reason, *self._ways, *self._room.reasons, *plan.reasons)))),
+            plan=msgspec.structs.replace(
+                plan, reasons=tuple(dict.fromkeys((self._reason, *self._ways, *self._room.reasons, *plan.reasons)))
+            ),
             cures=cures,
             components={name: self._component(name, layers, targets.get(name, Target())) for name in self._loaded.modules},
             layers=layers,

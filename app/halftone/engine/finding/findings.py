@@ -123,7 +123,7 @@ def _further(reading: Reading) -> FurtherLayer:
     return FurtherLayer(module=reading.module, peak=reading.peak)
 
 
-_FINITE_PEAKS: Final = frozenset(
+_WITHOUT_PEAKS: Final = frozenset(
     {"accumulation-overflow", "nonfinite-output", "inexact-output", "flat-output", "underflow", "saturated-output"}
 )
 """What is said of a module whose largest number stays below the limit."""
@@ -139,10 +139,10 @@ def device_findings(tested: SelfTestReport | None, dtype: DType) -> list[Finding
 
 
 def without_consequences(found: Sequence[Finding], device: Sequence[Finding]) -> list[Finding]:
-    """Findings that the numbers of the model itself explain. Where the device computes wrongly, bad numbers that come without a peak
-    over the limit are its doing, and no module's.
+    """Findings that the model's own numbers explain. Where the device computes wrongly, bad numbers that come without a peak over
+    the limit are its doing, and no module's.
     """
-    return [one for one in found if one.code not in _FINITE_PEAKS] if device else list(found)
+    return [one for one in found if one.code not in _WITHOUT_PEAKS] if device else list(found)
 
 
 def _failing(report: DTypeReport) -> dict[str, str | int | float | bool]:

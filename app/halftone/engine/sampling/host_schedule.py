@@ -7,7 +7,7 @@ given the same timesteps on the host, and what it copies to the device goes ther
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -76,6 +76,6 @@ class _SentAhead(TorchFunctionMode):
         return func(*args, **named)
 
 
-def _apart(device: Any) -> bool:
+def _apart(device: Any) -> TypeGuard[str | torch.device]:
     """Whether this names a device with memory of its own."""
     return isinstance(device, str | torch.device) and torch.device(device).type not in _SHARED
