@@ -6,7 +6,7 @@ accuracy, SageAttention#221), scores of attention in FP16 (ComfyUI#5191), TF32 (
 are wrong unless somebody waits (pytorch#139550).
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -42,20 +42,14 @@ def _lie(name: str, kernels: Sequence[str], fault: Fault, **pace: float) -> Lie:
     return Lie(name, dict.fromkeys(kernels, fault), {getattr(torch, dtype): factor for dtype, factor in pace.items()})
 
 
-PACE: Final = {torch.float32: 6.0, torch.bfloat16: 3.5}
-"""As on cards with units for 16-bit types: what runs in FP32 takes several times as long. (A processor may have units for BF16
-alone, so that takes longer too.)
-"""
-
-
 @contextmanager
-def lying(lie: Lie | None) -> Generator[Any]:
-    """Switch a fault on in both cards; none: the sound card."""
+def lying(lie: Lie, pace: Mapping[torch.dtype, float] | None = None) -> Generator[Any]:
+    """Switch a fault on in both cards. pace: of their sound kernels."""
     extension = card.install()
     extension.reset()
-    for dtype, factor in (PACE | (lie.pace if lie else {})).items():
+    for dtype, factor in ({**(pace or {}), **lie.pace}).items():
         extension.set_pace(dtype, factor)
-    for kernel, fault in lie.kernels.items() if lie else ():
+    for kernel, fault in lie.kernels.items():
         if isinstance(fault, Corrupting):
             fault.arm()
         extension.set_fault(kernel, fault)
@@ -311,6 +305,7 @@ class Corrupting:
 HALF: Final = torch.float16
 BRAIN: Final = torch.bfloat16
 FULL: Final = torch.float32
+SOUND: Final = _lie("none", (), _in_place(HALF, _bad))
 LIES: Final = (
     _lie("FP16 sums in matrix products", PRODUCTS, _only(HALF, _products_in_half)),
     _lie("FP16 partial sums, unless the setting is off", PRODUCTS, _only(HALF, _reduced)),
@@ -319,7 +314,7 @@ LIES: Final = (
     _lie("convolution gives NaN in FP16", ("convolution",), _in_place(HALF, _bad)),
     _lie("GroupNorm with FP16 statistics", ("aten::native_group_norm",), _only(HALF, _norm_in_half)),
     _lie("softmax with FP16 sums", ("aten::_softmax",), _only(HALF, _softmax_in_half)),
-    _lie("BF16 emulated and slow", (), _in_place(BRAIN, lambda _: None), bfloat16=20.0),
+    _lie("BF16 emulated and slow", (), _in_place(BRAIN, lambda _: None), bfloat16=60.0),
     _lie("scores in FP16 in flash attention", (FLASH,), _only(HALF, _scores_in_half)),
     _lie("flash attention gives NaN in FP16", (FLASH,), _in_place(HALF, _bad)),
     _lie("efficient attention gives NaN with a mask", (EFFICIENT,), _only(HALF, _bad_under_mask)),
