@@ -31,6 +31,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <unordered_map>
 
 namespace {
@@ -116,6 +117,39 @@ void wait(c10::DeviceIndex index, const std::string& what) {
   auto& card = card_of(index);
   finish_until(card, card.launched);
 }
+
+// --------------------------------------------------------------------------------------------------------------- faults
+
+// A kernel of this name hands its arguments and its results to a function, which may write other numbers into the results.
+std::map<std::string, pybind11::object> faults;
+std::map<at::ScalarType, double> pace;  // by how much kernels in a type take longer than they do
+
+const pybind11::object* fault_of(const std::string& name) {
+  if (faults.empty()) return nullptr;
+  auto found = faults.find(name);
+  return found == faults.end() ? nullptr : &found->second;
+}
+
+void meddle(const std::string& name, const std::vector<at::Tensor>& arguments, const std::vector<at::Tensor>& results,
+    const std::vector<double>& numbers = {}) {
+  const auto* fault = fault_of(name);
+  if (!fault) return;
+  pybind11::gil_scoped_acquire held;
+  (*fault)(name, arguments, results, numbers);
+}
+
+struct Paced {
+  explicit Paced(const at::Tensor& first) : factor(1.0), from(std::chrono::steady_clock::now()) {
+    if (pace.empty() || !first.defined()) return;
+    auto found = pace.find(first.scalar_type());
+    if (found != pace.end()) factor = found->second;
+  }
+  ~Paced() {
+    if (factor > 1.0) std::this_thread::sleep_for((std::chrono::steady_clock::now() - from) * (factor - 1.0));
+  }
+  double factor;
+  std::chrono::steady_clock::time_point from;
+};
 
 // --------------------------------------------------------------------------------------------------------------- memory
 
@@ -386,6 +420,7 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& to, bool non_bloc
       auto& card = card_of(index);
       auto snapshot = at::empty(self.sizes(), to.options());
       snapshot.copy_(as_host(self));
+      meddle("copy to pinned memory", {self}, {snapshot});
       card.late.push_back({card.launched, [snapshot, to] { const_cast<at::Tensor&>(to).copy_(snapshot); }});
       return to;
     }
@@ -394,6 +429,8 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& to, bool non_bloc
     count_wait(index, "copy from pageable memory");
   }
   as_host(to).copy_(as_host(self));
+  if (from_card && to_card) meddle("copy", {as_host(self)}, {as_host(to)});
+  if (!from_card && non_blocking && is_pinned(self.storage().data())) meddle("copy from pinned memory", {self}, {as_host(to)});
   return to;
 }
 
@@ -465,7 +502,25 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   }
   Inside now;
   c10::OptionalDeviceGuard here(c10::Device(kType, index < 0 ? current : index));
+  const bool lies = fault_of(name) != nullptr;
+  std::vector<at::Tensor> before;
+  std::vector<double> numbers;
+  at::Tensor leading;
+  for (size_t place = 0; place < arguments.size(); ++place) {
+    const auto& value = (*stack)[first + place];
+    if (value.isTensor() && !leading.defined()) leading = value.toTensor();
+    if (!lies) continue;
+    if (value.isTensor()) before.push_back(value.toTensor().defined() ? as_host(value.toTensor()).clone() : at::Tensor());
+    else if (arguments[place].type()->kind() == c10::TypeKind::OptionalType && value.isNone()) before.emplace_back();
+    else if (value.isScalar()) numbers.push_back(value.toScalar().toDouble());
+  }
+  Paced paced(leading);
   at::native::cpu_fallback(op, stack);
+  if (!lies) return;
+  std::vector<at::Tensor> results;
+  for (const auto& value : torch::jit::last(*stack, op.schema().returns().size()))
+    if (value.isTensor() && value.toTensor().defined()) results.push_back(as_host(value.toTensor()));
+  meddle(name, before, results, numbers);
 }
 
 at::Tensor empty(c10::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>, std::optional<at::Device> device,
@@ -508,8 +563,18 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const 
   for (const auto& one : {input, weight, bias.value_or(at::Tensor())}) seen.look(one, false, "aten::convolution");
   launch(input.device().index());
   Inside now;
-  return to_card(at::convolution_symint(as_host(input), as_host(weight), bias && bias->defined() ? std::optional(as_host(*bias)) : std::nullopt,
-      stride, padding, dilation, transposed, output_padding, groups), input.device().index());
+  Paced paced(input);
+  const auto host_bias = bias && bias->defined() ? std::optional(as_host(*bias)) : std::nullopt;
+  auto result = at::convolution_symint(as_host(input), as_host(weight), host_bias, stride, padding, dilation, transposed, output_padding, groups);
+  if (fault_of("convolution")) {
+    std::vector<double> numbers;
+    for (const auto& list : {stride, padding, dilation, output_padding})
+      for (const auto& one : list) numbers.push_back(static_cast<double>(one.expect_int()));
+    numbers.push_back(transposed);
+    numbers.push_back(static_cast<double>(groups.expect_int()));
+    meddle("convolution", {as_host(input), as_host(weight), host_bias.value_or(at::Tensor())}, {result}, numbers);
+  }
+  return to_card(result, input.device().index());
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Tensor& gradient, const at::Tensor& input,
@@ -542,15 +607,19 @@ int64_t choose_attention(const at::Tensor& query, const at::Tensor& key, const a
   return 0;
 }
 
-std::tuple<at::Tensor, at::Tensor> attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+std::tuple<at::Tensor, at::Tensor> attend(const std::string& name, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
     const std::optional<at::Tensor>& mask, bool causal, std::optional<double> scale) {
   Seen seen;
   for (const auto& one : {query, key, value, mask.value_or(at::Tensor())}) seen.look(one, false, "aten::scaled_dot_product_attention");
   const auto index = query.device().index();
   launch(index);
   Inside now;
-  auto [out, sums] = at::_scaled_dot_product_flash_attention_for_cpu(as_host(query), as_host(key), as_host(value), 0.0, causal,
-      mask && mask->defined() ? std::optional(as_host(*mask)) : std::nullopt, scale);
+  Paced paced(query);
+  const auto host_mask = mask && mask->defined() ? std::optional(as_host(*mask)) : std::nullopt;
+  auto [out, sums] = at::_scaled_dot_product_flash_attention_for_cpu(
+      as_host(query), as_host(key), as_host(value), 0.0, causal, host_mask, scale);
+  meddle(name, {as_host(query), as_host(key), as_host(value), host_mask.value_or(at::Tensor())}, {out},
+      {static_cast<double>(causal), scale.value_or(0.0)});
   return {to_card(out, index), to_card(sums, index)};
 }
 
@@ -567,7 +636,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attend_backward(const at::Tensor&
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor> flash(
     const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, double, bool causal, bool, std::optional<double> scale) {
-  auto [out, sums] = attend(query, key, value, std::nullopt, causal, scale);
+  auto [out, sums] = attend("flash", query, key, value, std::nullopt, causal, scale);
   const auto none = at::empty({0}, at::dtype(at::kLong));
   return {out, sums, none, none, query.size(2), key.size(2), none, none, at::empty({0}, query.options())};
 }
@@ -580,7 +649,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> flash_backward(const at::Tensor& 
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> efficient(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
     const std::optional<at::Tensor>& mask, bool, double, bool causal, std::optional<double> scale) {
-  auto [out, sums] = attend(query, key, value, mask, causal, scale);
+  auto [out, sums] = attend("efficient", query, key, value, mask, causal, scale);
   const auto none = at::empty({}, at::dtype(at::kLong));
   return {out, sums, none, none};
 }
@@ -670,7 +739,18 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     *kept = hook;
     on_wait = kept;
   });
+  m.def("set_fault", [](const std::string& kernel, pybind11::object fault) { faults[kernel] = fault; });
+  m.def("set_pace", [](at::ScalarType dtype, double factor) { pace[dtype] = factor; });
+  m.def("largest", [](int device) {  // the largest block of a card's memory, as bytes
+    std::lock_guard<std::recursive_mutex> lock(guard);
+    std::pair<size_t, void*> found{0, nullptr};
+    for (const auto& [pointer, block] : blocks)
+      if (block.device == device) found = std::max(found, {block.size, pointer});
+    return at::from_blob(found.second, {static_cast<int64_t>(found.first)}, at::kByte);
+  });
   m.def("reset", [] {
+    faults.clear();
+    pace.clear();
     std::lock_guard<std::recursive_mutex> lock(guard);
     lag = kLag;
     CardGuard().setDevice({kType, 0});

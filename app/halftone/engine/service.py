@@ -19,6 +19,7 @@ from halftone.contract.facts import (
 from halftone.contract.messages import Examine, Generate, Load, ModelChanged, Repair, SelfTest, TestDone, Upscale
 from halftone.contract.request import Lora, PictureRequest
 from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.basics.torch_settings import heed
 from halftone.engine.checks.examine import Examination
 from halftone.engine.checks.repair import repair
 from halftone.engine.curing.first_plan import first_plan
@@ -84,6 +85,12 @@ class DiffusersEngine:
         )
         return self._self_tests.keep(report)
 
+    def _tested(self, device: DeviceFacts) -> SelfTestReport | None:
+        """What is known of the device, which every run on it goes by."""
+        tested = self._self_tests.of(device)
+        heed(device.id, tested)
+        return tested
+
     def generate(self, command: Generate, emit: Emit, control: Control) -> GenerateReport:
         version = version_of(command.request)
         if (prepared := self._held(version)) is not None:
@@ -120,7 +127,7 @@ class DiffusersEngine:
             check_extras_fit(request.extras, facts)
             check_given(facts, image=request.image is not None, mask=request.masked, strength=request.start.strength is not None)
         device = find_device(request.device)
-        job = Job(request, device, self._self_tests.of(device), emit, control, drawn, self._models.others_leave)
+        job = Job(request, device, self._tested(device), emit, control, drawn, self._models.others_leave)
         with quiet_libraries(), parts_named(lambda: self._models.all):
             if only_decode:
                 maker = decoded_by(read_kept(Path(request.resume_latents or "")), facts)
@@ -190,7 +197,7 @@ class DiffusersEngine:
             put_ip_adapters(loaded, command.inputs.ip_adapters)
             loaded = with_controls(loaded, command.inputs.controls)
             take_all_compiled(loaded)
-            return Examination(loaded, device, self._self_tests.of(device), command, emit, control).run()
+            return Examination(loaded, device, self._tested(device), command, emit, control).run()
 
     def repair(self, command: Repair, emit: Emit, control: Control) -> RepairReport:
         check_loras(command.loras)
@@ -207,7 +214,7 @@ class DiffusersEngine:
             put_loras(loaded, command.loras)
             put_inversions(loaded, ())
             take_all_compiled(loaded)
-            return repair(loaded, device, self._self_tests.of(device), command, emit, control)
+            return repair(loaded, device, self._tested(device), command, emit, control)
 
     def upscale(self, command: Upscale, emit: Emit, control: Control) -> GenerateReport:
         check_upscale(command.request)
@@ -221,13 +228,13 @@ class DiffusersEngine:
             return there
 
         with quiet_libraries():
-            return Enlarging(command.request, device, self._self_tests.of(device), emit, control, make_room).run()
+            return Enlarging(command.request, device, self._tested(device), emit, control, make_room).run()
 
     def load(self, command: Load, emit: Emit) -> ModelFacts:
         facts = self._models.describe(command.model)
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit, beside=self._models.holds(facts, device))
-        dtype, _ = granted_to(command.numerics, self._self_tests.of(device), device, facts, loaded.extras)
+        dtype, _ = granted_to(command.numerics, self._tested(device), device, facts, loaded.extras)
         with quiet_libraries():
             put_fp8(loaded, wanted=command.numerics.fp8_storage)
             plan = first_plan(loaded, device, dtype, command.numerics)[0]

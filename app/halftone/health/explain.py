@@ -10,6 +10,7 @@ import msgspec
 
 from halftone.contract.facts import Finding, GuardEvent, RepairReport
 from halftone.contract.words import DTYPE_NAMES, CureKind, FindingCode
+from halftone.health.device_faults import OPERATIONS
 from halftone.health.judge import headroom_bits
 from halftone.health.lora_words import cause_words, damaged_words, finding_cause, named
 from halftone.health.passes import step_words
@@ -42,9 +43,14 @@ def finding_words(finding: Finding) -> tuple[Words, Words]:
     measured = finding.peak is not None and finding.limit is not None
     known = all(source) if finding.code == "weights-nonfinite" else measured
     message = _offset_words(finding, where) if "shows" in finding.facts else Words(with_numbers if known else without, values)
+    if finding.code == "device-fault" and (operation := OPERATIONS.get(str(finding.facts.get("operation")))):
+        message = Words(_FAILED_AT, (DTYPE_NAMES[finding.dtype], Words(operation), str(finding.facts["size"])))
     if "lora" in finding.facts:
         return damaged_words(finding) if finding.code == "weights-nonfinite" else finding_cause(finding, message)
     return message, Words(remedy, values)
+
+
+_FAILED_AT: Final = "This device computes wrongly in {0}. It failed at: {1}, {2}."
 
 
 def _offset_words(finding: Finding, where: Words) -> Words:

@@ -14,6 +14,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import Tensor
 
+from halftone.contract.words import AttentionBackend
+from halftone.measure.backends import backends_of
 from halftone.measure.modes import Mode
 
 Make = Callable[[torch.Generator, Mode], tuple[Tensor, ...]]
@@ -27,6 +29,7 @@ class Case:
 
     make: float32 inputs; run: the operation, on any device and format; factor: tolerance in units of the format's epsilon.
     cut: inputs -> the inputs that give a sample of the result, which `pick` takes from the whole result.
+    backends: of attention, that the device may choose from; empty: torch's own choice.
     """
 
     operation: str
@@ -36,6 +39,7 @@ class Case:
     factor: float = 4.0
     cut: Cut | None = None
     pick: Callable[[Tensor], Tensor] | None = None
+    backends: tuple[AttentionBackend, ...] = ()
 
     @property
     def name(self) -> str:
@@ -56,7 +60,8 @@ def cases_for(kind: str) -> tuple[Case, ...]:
     """The table for a device kind ("cpu", "cuda", "xpu", "mps"). Realistic sizes differ: a processor has seconds, not
     teraflops.
     """
-    return (*_SMALL, *(_GPU_SIZES if kind in {"cuda", "xpu", "mps"} else _CPU_SIZES), *_NOTES)
+    own = (case for backend in backends_of(kind) for case in _on_backend(backend))
+    return (*own, *_SMALL, *(_GPU_SIZES if kind in {"cuda", "xpu", "mps"} else _CPU_SIZES), *_NOTES)
 
 
 def _normal(*shapes: tuple[int, ...], scale: float = 1.0, offset: float = 0.0) -> Make:
@@ -132,6 +137,37 @@ def _attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v)
 
 
+def _long_attention(v: Tensor) -> Tensor:
+    """Every key counts the same, so that the weights of all are summed."""
+    q = torch.zeros_like(v[..., :8, :])
+    return F.scaled_dot_product_attention(q, torch.zeros_like(v), v)
+
+
+def _large_scores(v: Tensor) -> Tensor:
+    """Products of query and key beyond the limit of float16, the same for all keys of one half and their negative for the other;
+    once scaled they are in range.
+    """
+    size = 72.0
+    q = torch.full_like(v, size)
+    k = torch.cat([q[..., : q.shape[-2] // 2, :], -q[..., q.shape[-2] // 2 :, :]], dim=-2)
+    return F.scaled_dot_product_attention(q, k, v)
+
+
+def _masked_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """The mask of a prompt whose last quarter is padding."""
+    mask = torch.zeros(1, 1, q.shape[-2], k.shape[-2], dtype=q.dtype, device=q.device)
+    mask[..., k.shape[-2] * 3 // 4 :] = -torch.inf
+    return F.scaled_dot_product_attention(q, k, v, mask)
+
+
+def _twice(x: Tensor) -> Tensor:
+    return F.interpolate(x, scale_factor=2.0, mode="nearest")
+
+
+def _twice_smooth(x: Tensor) -> Tensor:
+    return F.interpolate(x, scale_factor=2.0, mode="bilinear")
+
+
 def _group_norm(x: Tensor) -> Tensor:
     return F.group_norm(x, min(32, x.shape[1] // 4))
 
@@ -198,6 +234,21 @@ def _attend(batch: int, heads: int, tokens: int, width: int, *, keys: int = 0, s
     return Case("attention", size, make, _attention, factor=8.0, cut=cut, pick=pick)
 
 
+def _on_backend(backend: AttentionBackend) -> tuple[Case, ...]:
+    """The same attention on one backend: which of them a device may use is told apart."""
+
+    def case(size: str, make: Make, run: Run) -> Case:
+        return Case("attention-backend", f"{backend}, {size}", make, run, factor=8.0, backends=(backend,))
+
+    shape = (1, 2, 64, 32)
+    return (
+        case("64 tokens", _normal(shape, shape, shape), _attention),
+        case("64 tokens with a mask", _normal(shape, shape, shape), _masked_attention),
+        case("large scores", _positive(shape), _large_scores),
+        case("8 192 keys", _positive((1, 1, 8192, 16)), _long_attention),
+    )
+
+
 _SMALL: Final = (
     _matmul(16, 64, 32),
     _convolution(1, 16, 8, 3),
@@ -217,6 +268,9 @@ _SMALL: Final = (
     Case("long-sums", "4 096 products", _positive((8, 4096), (4096, 8)), _product),
     Case("long-sums", "32 768 terms", _positive((8, 32768)), _sums),
     Case("long-sums", "mean of 65 536", _positive((8, 65536)), _mean),
+    Case("long-sums", "softmax of 8 192", _normal((8, 8192)), _softmax),
+    Case("upsampling", "nearest, 1 × 8 × 16 × 16", _normal((1, 8, 16, 16)), _twice),
+    Case("upsampling", "smooth, 1 × 8 × 16 × 16", _normal((1, 8, 16, 16)), _twice_smooth),
 )
 
 _CPU_SIZES: Final = (

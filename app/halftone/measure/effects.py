@@ -23,13 +23,13 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from halftone.contract.facts import DeviceFacts, SettingEffect
-from halftone.contract.words import DType
+from halftone.contract.words import AttentionBackend, DType
 from halftone.health.faults import raise_if_lost
 from halftone.health.timing import Ratio, paired_ratio
 from halftone.measure.backends import BACKENDS, ON_CPU
 from halftone.measure.compiler import missing_compiler
-from halftone.measure.denoiser import Sizes, step_of
-from halftone.measure.modes import MODES, in_mode, in_turns, seconds_of, switched
+from halftone.measure.denoiser import SMALL, Sizes, sizes_for, step_of
+from halftone.measure.modes import MODES, WITHOUT_SWITCHES, in_mode, in_turns, seconds_of, switched
 from halftone.measure.sentinel import Sentinel
 from halftone.measure.wide_kernels import put_wide_kernels
 
@@ -72,12 +72,15 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """The device, the precision in force, and the size of the pieces (channels, edge and tokens)."""
+    """The device, the precision in force, the size of the pieces (channels, edge and tokens), and the backends of attention that
+    are wrong there.
+    """
 
     device: DeviceFacts
     dtype: DType
     channels: int
     edge: int
+    faulty: frozenset[AttentionBackend] = frozenset()
 
     @property
     def id(self) -> str:
@@ -85,14 +88,19 @@ class Bench:
 
 
 def measure_effects(
-    device: DeviceFacts, auto: DType, dtypes: Sequence[DType], check: Callable[[], None]
+    device: DeviceFacts,
+    auto: DType,
+    dtypes: Sequence[DType],
+    check: Callable[[], None],
+    faulty: frozenset[AttentionBackend] = frozenset(),
 ) -> tuple[SettingEffect, ...]:
-    """Effects of all settings of the Numerics page. auto: what Auto takes here; dtypes: those that this device can compute in.
+    """Effects of all settings of the Numerics page. auto: what Auto takes here; dtypes: those that this device can compute in;
+    faulty: backends of attention that were wrong in the tests.
 
     check() is called before each setting and may raise to end the run.
     """
-    small = device.backend == "cpu"
-    bench = Bench(device, auto, channels=64 if small else 320, edge=16 if small else 64)
+    small = sizes_for(device.id.partition(":")[0]) is SMALL
+    bench = Bench(device, auto, channels=64 if small else 320, edge=16 if small else 64, faulty=faulty)
     measures: tuple[tuple[Callable[[], list[SettingEffect]], tuple[tuple[str, str], ...]], ...] = (
         (lambda: _precision(bench, dtypes), _values("precision", "auto", "float16", "bfloat16", "float32")),
         (lambda: _in_each(bench, dtypes, _upcasts), (*_values("vae_float32", *_USE), *_values("upcast_cross_attention", *_USE))),
@@ -179,7 +187,7 @@ def _sums(bench: Bench, dtypes: Sequence[DType]) -> list[SettingEffect]:
     for setting, attribute, value, dtype in _SUM_SWITCHES:
         if setting == "tf32" and bench.device.backend == "cpu":
             effects.append(_tf32_on_processor(bench))
-        elif bench.device.backend != "cuda":
+        elif bench.device.backend in WITHOUT_SWITCHES:
             effects.append(_note(setting, "true", _NVIDIA_ONLY))
         elif not hasattr(matmul, attribute):
             effects.append(_note(setting, "true", "This version of PyTorch has no such switch."))
@@ -229,7 +237,7 @@ def _backends(bench: Bench) -> list[SettingEffect]:
             log.info("attention backend %s: %s", name, problem)
             effects.append(_note("attention_backend", name, "Not available on this device."))
             continue
-        if own <= _FAULTY:
+        if own <= _FAULTY and name not in bench.faulty:
             effects.append(_effect("attention_backend", name, _ratio(bench, piece, usual), own, error))
         else:  # nan too
             effects.append(_note("attention_backend", name, "Gives wrong results on this device."))

@@ -11,6 +11,21 @@ _SAME: Final = ("cpu", "mps", "meta")
 """Devices whose memory the host reads itself, and what has none."""
 
 
+_AWAITED: Final[set[torch.device]] = set()
+"""Devices whose copies the self-test found wrong unless they are waited for."""
+
+
+def await_copies(device: torch.device, *, wanted: bool) -> None:
+    """Whether copies between the host and this device are waited for from now on."""
+    (_AWAITED.add if wanted else _AWAITED.discard)(device)
+
+
+def may_copy_ahead(device: torch.device | str) -> bool:
+    """Whether a copy to or from this device is right though nobody waits for it. Without an index: on all of its kind."""
+    place = torch.device(device)
+    return not any(one.type == place.type and place.index in (None, one.index) for one in _AWAITED)
+
+
 @dataclass(frozen=True)
 class Parcel:
     """A tensor on its way to the host."""
@@ -47,9 +62,10 @@ class Pacer:
 
 
 class Courier:
-    """Sends tensors of one shape and type, at most two at a time."""
+    """Sends tensors of one shape and type, at most two at a time. heeding: waits where copies are wrong otherwise."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, heeding: bool = True) -> None:
+        self._heeding = heeding
         self._slots: list[torch.Tensor] = []
         self._sent = 0
 
@@ -57,6 +73,8 @@ class Courier:
         """Begin to copy the tensor to the host."""
         if tensor.device.type in _SAME:
             return Parcel(tensor)
+        if self._heeding and not may_copy_ahead(tensor.device):
+            return Parcel(tensor.cpu())
         if not self._slots or self._slots[0].shape != tensor.shape:  # seldom: to ask for such memory may wait for the device
             self._slots = [torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True) for _ in range(_SLOTS)]
         host, self._sent = self._slots[self._sent % _SLOTS], self._sent + 1

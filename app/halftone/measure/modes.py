@@ -43,13 +43,32 @@ MODES: Final = (
     Mode(name="bfloat16", dtype="bfloat16", bits=8, limit=3.3895313892515355e38),
 )
 
+WITHOUT_SWITCHES: Final = ("cpu", "mps", "xpu", "rocm")
+"""Backends of torch's own that do not heed the switches of CUDA's matrix products."""
+
 
 def modes_for(device: DeviceFacts) -> tuple[Mode, ...]:
-    """The modes that mean something on this device: TF32 and float16 sums are switches of NVIDIA's matrix units."""
+    """The modes that mean something on this device: TF32 and float16 sums are switches of NVIDIA's matrix units. Of a device that
+    its maker added to torch it is measured whether it heeds the first.
+    """
     nvidia = device.backend == "cuda"
-    tf32 = nvidia and _major(device) >= 8
+    tf32 = _major(device) >= 8 if nvidia else device.backend not in WITHOUT_SWITCHES and _heeds_tf32(device.id)
     half_sums = nvidia and _major(device) >= 7 and hasattr(torch.backends.cuda.matmul, "allow_fp16_accumulation")
     return tuple(m for m in MODES if (tf32 or not m.tf32) and (half_sums or not m.half_sums))
+
+
+def _heeds_tf32(device: str) -> bool:
+    """Whether the switch changes a matrix product or a convolution there."""
+    values = torch.randn(1, 8, 16, 16, generator=torch.Generator().manual_seed(3))
+    made: list[torch.Tensor] = []
+    try:
+        there = values.to(device)
+        for mode in MODES[:2]:
+            with in_mode(mode):
+                made += [(there @ there).cpu(), torch.nn.functional.conv2d(there, there).cpu()]
+    except RuntimeError:  # what it lacks, the tests tell
+        return False
+    return not (torch.equal(made[0], made[2]) and torch.equal(made[1], made[3]))
 
 
 def _major(device: DeviceFacts) -> int:

@@ -8,7 +8,10 @@ How a format is judged (`judge_dtype`):
 * `works`: right and faster than float32. float32 itself works when it is right.
 
 Tests near the limit and with tiny values are notes: a function that fails at 60 000, or a unit that flushes subnormal numbers,
-does not make pictures of sound models wrong, and the check of a model sees its effect there. They are listed in the reason.
+does not make pictures of sound models wrong, and the check of a model sees its effect there. So are faults that Halftone goes
+around: a backend of attention that is wrong is not used, so attention itself is tested with the others; copies that are wrong
+unless they are waited for are waited for; noise is drawn on the processor; weights that a kernel overwrote are read again. Notes
+are listed in the reason.
 Modes that share a type (TF32, float16 sums) are settings that are off unless the user turns them on: they never judge the type.
 """
 
@@ -16,6 +19,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from statistics import median
 from typing import Final
@@ -32,12 +36,15 @@ from halftone.contract.facts import (
     SpeedResult,
 )
 from halftone.contract.words import DType
+from halftone.health.device_faults import backend_of, faulty_backends, sound_of
 from halftone.health.faults import is_out_of_memory, raise_if_lost
 from halftone.health.precision import choose_auto
 from halftone.health.timing import is_measurable, mode_ratio
+from halftone.measure.backends import attention_on
 from halftone.measure.cases import Case, cases_for, tolerance
 from halftone.measure.denoiser import STEPS, Sizes, operations, sizes_for, step_of
 from halftone.measure.effects import measure_effects
+from halftone.measure.habits import SHARED, Guarded, check_copies, check_memory, check_random_numbers
 from halftone.measure.modes import Mode, in_mode, in_turns, modes_for
 
 log = logging.getLogger(__name__)
@@ -46,13 +53,19 @@ OnTest = Callable[[OperationResult, int, int], None]
 Check = Callable[[], None]
 
 BITS_TERMS: Final = 4096
-_MISSING_WORDS: Final = ("not implemented", "not support", "unsupported", "no kernel", "not available", "not compiled")
-_OPERATION_WORDS: Final = {
-    "matmul": "matrix product",
-    "long-sums": "long sum",
+_MISSING_WORDS: Final = (
+    *("not implemented", "not support", "unsupported", "no kernel", "not available", "not compiled"),
+    *("no available kernel", "no viable backend"),
+)
+_NOTES: Final = {
     "near-limit": "near the limit",
     "tiny-values": "tiny values",
+    "attention-backend": "attention",
+    "random-numbers": "random numbers",
+    "copies": "copies",
+    "memory": "memory",
 }
+_OPERATION_WORDS: Final = {"matmul": "matrix product", "long-sums": "long sum", **_NOTES}
 
 
 def run_self_test(device: DeviceFacts, on_test: OnTest, check: Check) -> SelfTestReport:
@@ -64,16 +77,17 @@ def run_self_test(device: DeviceFacts, on_test: OnTest, check: Check) -> SelfTes
     started = time.perf_counter()
     modes = modes_for(device)
     cases = cases_for(device.id.partition(":")[0])
-    total = len(modes) * (len(cases) + 1)
+    total = len(modes) * (len(cases) + len(habits_of(device.id)))
     tests: list[OperationResult] = []
-    for mode in modes:
-        for result in _run_mode(mode, cases, device.id, check):
-            tests.append(result)
-            on_test(result, len(tests), total)
-    speeds = _speeds(modes, tests, device.id, check)
-    dtypes = tuple(judge_dtype(dtype, tests, speeds) for dtype in ("float16", "bfloat16", "float32"))
-    auto, reason = choose_auto(dtypes)
-    effects = measure_effects(device, auto, [d.dtype for d in dtypes if d.state != "missing"], check)
+    for result in run_tests(modes, cases, device.id, check):
+        tests.append(result)
+        on_test(result, len(tests), total)
+    faulty = faulty_backends(tests)
+    with attention_on(sound_of(faulty)):
+        speeds = _speeds(modes, tests, device.id, check)
+        dtypes = tuple(judge_dtype(dtype, tests, speeds) for dtype in ("float16", "bfloat16", "float32"))
+        auto, reason = choose_auto(dtypes)
+        effects = measure_effects(device, auto, [d.dtype for d in dtypes if d.state != "missing"], check, faulty)
     return SelfTestReport(
         device=device,
         dtypes=dtypes,
@@ -97,7 +111,7 @@ def run_case(case: Case, mode: Mode, device: str) -> OperationResult:
     expected = _reference(case, inputs)
     started = time.perf_counter()
     try:
-        with in_mode(mode):
+        with in_mode(mode), attention_on(case.backends):
             result = case.run(*(tensor.to(device) for tensor in inputs)).cpu().to(torch.float64)
     except (RuntimeError, NotImplementedError, TypeError) as error:
         return _failed(case, mode, error, time.perf_counter() - started)
@@ -181,8 +195,8 @@ def rounded(values: np.ndarray[tuple[int], np.dtype[np.float32]], dtype: DType) 
 def judge_dtype(dtype: DType, tests: Sequence[OperationResult], speeds: Sequence[SpeedResult]) -> DTypeReport:
     """The verdict on one format; the rule stands at the top of this module."""
     own = [t for t in tests if t.mode == dtype]
-    core = [t for t in own if t.operation not in {"near-limit", "tiny-values"}]
-    notes = [t for t in own if t.operation in {"near-limit", "tiny-values"} and t.outcome not in {"right", "missing"}]
+    core = [t for t in own if t.operation not in _NOTES]
+    notes = [t for t in own if t.operation in _NOTES and t.outcome not in {"right", "missing"}]
     found = mode_ratio(speeds, "float32", dtype)
     speed, spread = (None, None) if found is None else found
     failing = next((t for t in core if t.outcome in {"wrong", "nonfinite", "zeros"}), None)
@@ -200,12 +214,38 @@ def judge_dtype(dtype: DType, tests: Sequence[OperationResult], speeds: Sequence
     return DTypeReport(dtype=dtype, state="works", reason=said, speed=speed, spread=spread)
 
 
-def _run_mode(mode: Mode, cases: Sequence[Case], device: str, check: Check) -> Iterable[OperationResult]:
-    for case in cases:
-        check()
-        yield run_case(case, mode, device)
-    check()
-    yield check_casting(mode, device)
+def run_tests(modes: Sequence[Mode], cases: Sequence[Case], device: str, check: Check) -> Iterable[OperationResult]:
+    """Every test with a known answer, one by one; attention on the backends that were right before it."""
+    guarded = Guarded(device)
+    for mode in modes:
+        done: list[OperationResult] = []
+        for case in cases:
+            check()
+            done.append(run_case(_on_sound_backends(case, done), mode, device))
+            yield done[-1]
+        for habit in habits_of(device):
+            check()
+            yield habit(mode, device, guarded)
+
+
+def _on_sound_backends(case: Case, done: Sequence[OperationResult]) -> Case:
+    """Attention as Halftone runs it: not on a backend that was wrong, where there is another one."""
+    faulty = faulty_backends(done)
+    if case.operation != "attention" or not faulty:
+        return case
+    able = [backend_of(one) for one in done if one.operation == "attention-backend" and one.outcome == "right"]
+    return replace(case, backends=tuple(dict.fromkeys(name for name in able if name not in faulty)))
+
+
+Habit = Callable[[Mode, str, Guarded], OperationResult]
+
+
+def habits_of(device: str) -> tuple[Habit, ...]:
+    """What is tested of a device beside its operations. A processor has no copies, and its random numbers are the reference."""
+    casting: Habit = lambda mode, where, _: check_casting(mode, where)  # noqa: E731 - one of three
+    if device.partition(":")[0] in SHARED:
+        return (casting,)
+    return (casting, check_random_numbers, check_copies, check_memory)
 
 
 def _inputs(case: Case, mode: Mode) -> tuple[torch.Tensor, ...]:

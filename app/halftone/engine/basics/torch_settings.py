@@ -7,10 +7,13 @@ from typing import Any, Final, cast
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from halftone.contract.facts import SelfTestReport
 from halftone.contract.request import Numerics
 from halftone.contract.words import AttentionBackend
 from halftone.engine.basics.quiet import quiet_libraries
+from halftone.health.device_faults import avoided_backends, copies_are_faulty, sound_of
 from halftone.measure.backends import BACKENDS, ON_CPU
+from halftone.measure.late import await_copies
 
 _PROCESSOR: Final = cast("Any", torch.backends).mkldnn
 _CUDA_ONLY: Final = {
@@ -21,10 +24,23 @@ _CUDA_ONLY: Final = {
 }
 
 
+_SOUND: Final[dict[torch.device, tuple[AttentionBackend, ...]]] = {}
+"""Device -> the backends that attention chooses from where the self-test found others faulty."""
+
+
+def heed(device: str, tested: SelfTestReport | None) -> None:
+    """Go around what the self-test found faulty, in every run on this device from now on. device: as torch spells it."""
+    place = torch.device(device)
+    _SOUND[place] = sound_of(avoided_backends(tested))
+    await_copies(place, wanted=copies_are_faulty(tested))
+
+
 def attention_backends(wanted: AttentionBackend, device: torch.device) -> list[SDPBackend]:
     """Backends to try in this order; empty: torch's own choice. Math stands behind each, for shapes the chosen one does not
-    take.
+    take. Nothing chosen: those that the self-test found sound, where others are not.
     """
+    if wanted == "auto" and (sound := _SOUND.get(device)):
+        return [BACKENDS[name] for name in sound]
     if wanted == "auto" or (device.type == "cpu" and wanted not in ON_CPU):
         return []
     return [BACKENDS[wanted]] if wanted == "math" else [BACKENDS[wanted], SDPBackend.MATH]

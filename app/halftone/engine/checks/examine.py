@@ -33,6 +33,7 @@ from halftone.engine.finding.findings import (
     peak_findings,
     source_of,
     weight_findings,
+    without_consequences,
 )
 from halftone.engine.finding.lora_cause import with_lora_causes
 from halftone.engine.finding.tally import closest, picture_psnr
@@ -50,6 +51,7 @@ from halftone.engine.sampling.hooks import Hooks, is_finite, is_in_range
 from halftone.engine.weights.calls import CLOSE, Call, run_call
 from halftone.engine.weights.offload import settle_weights
 from halftone.engine.weights.precision import exact_weights, own_inputs
+from halftone.health.device_faults import detours
 from halftone.health.explain import explain
 from halftone.health.faults import first_line, is_out_of_memory
 from halftone.health.judge import headroom_bits, judge
@@ -103,6 +105,7 @@ class Examination:
         self._control = control
         self._numerics = command.numerics
         self._tested = tested
+        self._ways = detours(tested, command.numerics.attention_backend)
         self._states = states(tested) or ASSUMED
         dtype, self._reason = granted_to(command.numerics, tested, device, loaded.facts, loaded.extras)
         self._dtype: DType = dtype
@@ -320,11 +323,12 @@ class Examination:
         self, scans: tuple[TensorScan, ...], wide: Range, targets: Mapping[str, Target], base: Plan
     ) -> tuple[Finding, ...]:
         readings = {name: {reading.module: reading for reading in found} for name, found in wide.readings.items()}
-        found = [*device_findings(self._tested, self._dtype), *weight_findings(scans, base.dtypes, readings)]
+        device = device_findings(self._tested, self._dtype)
+        found = [*device, *weight_findings(scans, base.dtypes, readings)]
         named = {finding.component for finding in found if finding.facts.get("read")}
         origins: dict[str, str] = {}
         for name, target in targets.items():
-            own = list(target.findings)
+            own = without_consequences(target.findings, device)
             bad = source_of(wide.readings[name])
             if bad is not None and name not in named and bad.inputs_finite:
                 own = [overflow_finding(bad, name, wide.dtype, None, {}, ())]
@@ -441,7 +445,9 @@ class Examination:
             depth=self._command.depth,
             verdict=judge(findings, plan, base),
             findings=findings,
-            plan=msgspec.structs.replace(plan, reasons=tuple(dict.fromkeys((self._reason, *self._room.reasons, *plan.reasons)))),
+            plan=msgspec.structs.replace(
+                plan, reasons=tuple(dict.fromkeys((self._reason, *self._ways, *self._room.reasons, *plan.reasons)))
+            ),
             cures=cures,
             components={name: self._component(name, layers, targets.get(name, Target())) for name in self._loaded.modules},
             layers=layers,

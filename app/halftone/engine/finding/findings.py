@@ -123,6 +123,12 @@ def _further(reading: Reading) -> FurtherLayer:
     return FurtherLayer(module=reading.module, peak=reading.peak)
 
 
+_WITHOUT_PEAKS: Final = frozenset(
+    {"accumulation-overflow", "nonfinite-output", "inexact-output", "flat-output", "underflow", "saturated-output"}
+)
+"""What is said of a module whose largest number stays below the limit."""
+
+
 def device_findings(tested: SelfTestReport | None, dtype: DType) -> list[Finding]:
     """The device fault of the precision that was asked for, if the self-test saw one. It belongs to no component."""
     faulty = [report for report in tested.dtypes if report.dtype == dtype and report.state == "wrong"] if tested else []
@@ -130,6 +136,13 @@ def device_findings(tested: SelfTestReport | None, dtype: DType) -> list[Finding
         Finding(code="device-fault", component="", module="", dtype=dtype, peak=None, limit=None, facts=_failing(report))
         for report in faulty
     ]
+
+
+def without_consequences(found: Sequence[Finding], device: Sequence[Finding]) -> list[Finding]:
+    """Findings that the model's own numbers explain. Where the device computes wrongly, bad numbers that come without a peak over
+    the limit are its doing, and no module's.
+    """
+    return [one for one in found if one.code not in _WITHOUT_PEAKS] if device else list(found)
 
 
 def _failing(report: DTypeReport) -> dict[str, str | int | float | bool]:

@@ -27,6 +27,7 @@ from halftone.engine.loading.load import Loaded
 from halftone.engine.making.job import Job
 from halftone.engine.sampling.handover import ALONE, Handover
 from halftone.engine.sampling.samplers import check_schedule, make_scheduler, put_scheduler
+from halftone.health.device_faults import detours
 from halftone.health.kept import Kept, check_same_model, given_files, read_kept
 from halftone.health.precision import granted_to, states
 from halftone.library.extras import extras_key
@@ -106,7 +107,8 @@ def prepare(loaded: Loaded, job: Job, handover: Handover = ALONE) -> Prepared:
         check_schedule(pipe.scheduler, inputs.options)
     loaded = replace(loaded, pipe=pipe)
     dtype, reason = granted_to(request.numerics, job.tested, device, loaded.facts, loaded.extras)
-    reasons = (reason, *without_effect(request.numerics, loaded.device))
+    ways = detours(job.tested, request.numerics.attention_backend)
+    reasons = (reason, *without_effect(request.numerics, loaded.device), *ways)
     kept = None if request.resume_latents is None else read_kept(Path(request.resume_latents))
     if kept is not None:
         check_same_model(kept, handover.model or loaded.facts, request.resume_latents or "")

@@ -7,12 +7,13 @@ given the same timesteps on the host, and what it copies to the device goes ther
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 from halftone.engine.basics.tensors import map_tensors
+from halftone.measure.late import may_copy_ahead
 
 _SHARED: Final = ("cpu", "mps")
 """Devices without memory of their own: nothing can be pinned for them."""
@@ -64,16 +65,17 @@ class _SentAhead(TorchFunctionMode):
         named: dict[str, Any] = kwargs or {}
         if func is torch.tensor and _apart(named.get("device")):
             host = func(*args, **{**named, "device": "cpu"})
-            return host.pin_memory().to(named["device"], non_blocking=True)
+            ahead = may_copy_ahead(named["device"])
+            return (host.pin_memory() if ahead else host).to(named["device"], non_blocking=ahead)
         if func is torch.Tensor.to and args[0].device.type == "cpu":
             device = named.get("device", args[1] if len(args) > 1 else None)
-            if _apart(device):
+            if _apart(device) and may_copy_ahead(device):
                 return func(args[0].pin_memory(), *args[1:], **{**named, "non_blocking": True})
         if func is torch.linalg.solve and _apart(args[0].device):
             return torch.linalg.solve_ex(*args, **named).result  # to look for a singular matrix would be a wait
         return func(*args, **named)
 
 
-def _apart(device: Any) -> bool:
+def _apart(device: Any) -> TypeGuard[str | torch.device]:
     """Whether this names a device with memory of its own."""
     return isinstance(device, str | torch.device) and torch.device(device).type not in _SHARED

@@ -60,11 +60,16 @@ def operation_name(operation: str) -> str:
         "conv2d": tr("Convolution"),
         "convolution": tr("Convolution"),
         "attention": tr("Attention"),
+        "attention-backend": tr("Attention backends"),
         "softmax": tr("Softmax"),
         "group-norm": tr("Group norm"),
         "layer-norm": tr("Layer norm"),
         "long-sum": tr("Long sums"),
         "long-sums": tr("Long sums"),
+        "upsampling": tr("Upsampling"),
+        "random-numbers": tr("Random numbers"),
+        "copies": tr("Copies"),
+        "memory": tr("Memory kept"),
         "functions": tr("exp, erf, sin"),
         "elementwise": tr("exp, erf, sin"),
         "near-limit": tr("Near the limit"),
@@ -87,6 +92,9 @@ def short_name(operation: str) -> str:
         "conv2d": tr("Conv."),
         "convolution": tr("Conv."),
         "attention": tr("Attn."),
+        "attention-backend": tr("Backends"),
+        "random-numbers": tr("Random"),
+        "memory": tr("Memory"),
     }
     return names.get(operation) or operation_name(operation)
 

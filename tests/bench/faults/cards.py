@@ -1,0 +1,201 @@
+"""Cards that lie: for each fault of a real card what the self-test finds, what Auto does, what the check says, and the picture.
+
+    PYTHONPATH=app:. OMP_NUM_THREADS=1 python -m tests.bench.faults.cards [--only WORD ...] [--steps N]
+
+Every row is a card in software with one fault. Pictures are the bundled model's; dB are against the picture of the sound card in
+FP32: "bare" without any of Halftone's measures, "Auto" after the self-test, "cure" in the faulty type with the check's cure.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from tests.accelerator import card, faults
+from tests.helpers.silence import Going, silent
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import CheckReport, SelfTestReport
+from halftone.contract.messages import Examine, Generate, SelfTest
+from halftone.contract.request import CheckInputs, Numerics, PictureRequest
+from halftone.contract.words import DTYPE_NAMES, DType
+from halftone.engine.service import DiffusersEngine
+from halftone.health.device_faults import OPERATIONS, avoided_backends
+from halftone.library.records import set_applied
+from halftone.measure.pictures import psnr
+
+DEVICE = "card:0"
+SIZE = 128
+SAME = 30.0
+PACE = {torch.float32: 6.0, torch.bfloat16: 3.5}
+"""As on cards with units for 16-bit types: what runs in FP32 takes several times as long. (A processor may have units for BF16
+alone, so that takes longer too.)
+"""
+SETTINGS: dict[str, dict[str, bool]] = {
+    "FP16 partial sums, unless the setting is off": {"fp16_reduction": True},
+    "TF32 in matrix products, unless the setting is off": {"tf32": True},
+    "TF32 in convolutions, unless the setting is off": {"tf32": True},
+}
+"""Faults that a setting of torch turns on, as torch has it at first."""
+
+
+@dataclass(frozen=True)
+class Row:
+    fault: str
+    found: str
+    auto: str
+    check: str
+    mended: str
+    bare: float
+    automatic: float
+    cured: float
+
+    @property
+    def met(self) -> bool:
+        return bool(self.found) and min(self.automatic, self.cured) >= SAME
+
+
+def dtype_of(name: str) -> DType:
+    """The type that a fault is in."""
+    return "bfloat16" if "BF16" in name else "float32" if "TF32" in name else "float16"
+
+
+def findings(report: SelfTestReport, sound: SelfTestReport) -> str:
+    """What the self-test found, with the operation named."""
+    bad = [one for one in report.tests if one.outcome not in ("right", "missing")]
+    named = dict.fromkeys(f"{_mode(one.mode)} {OPERATIONS.get(one.operation, one.operation)}: {one.size}" for one in bad)
+    slow = [f"{DTYPE_NAMES[one.dtype]} slow" for one in report.dtypes if one.state == "slow"]
+    usual = [f"{DTYPE_NAMES[one.dtype]} slow" for one in sound.dtypes if one.state == "slow"]
+    return "; ".join([*list(named)[:2], *(word for word in slow if word not in usual), *_by_setting(report)])
+
+
+def _mode(mode: str) -> str:
+    return {"float16": "FP16", "bfloat16": "BF16", "float32": "FP32", "tf32": "TF32"}[mode]
+
+
+def _by_setting(report: SelfTestReport) -> list[str]:
+    """Settings that make results of this device worse, and the operations that lose bits by it."""
+    exact = {(one.operation, one.size): one.error or 0.0 for one in report.tests if one.mode == "float32"}
+    loose = {
+        OPERATIONS.get(one.operation, one.operation)
+        for one in report.tests
+        if one.mode == "tf32" and (one.error or 0.0) > 1e-4 > exact[one.operation, one.size]
+    }
+    found = [f"TF32 keeps fewer bits: {', '.join(sorted(loose))}"] if loose else []
+    worse = [one for one in report.effects if one.setting == "fp16_reduction" and (one.error_ratio or 1.0) > 1.5]
+    return found + [f"FP16 reduction makes products {one.error_ratio:.0f} × worse" for one in worse]
+
+
+class Bench:
+    """One model, drawn on the sound card once."""
+
+    def __init__(self, folder: Path, model: str, steps: int) -> None:
+        self._folder, self._model, self._steps = folder, model, steps
+        self.sound = self._fresh().self_test(SelfTest(job="s", device=DEVICE), silent, Going())
+        self._reference = self._picture(self._fresh(), Numerics(precision="float32"))
+
+    def row(self, lie: faults.Lie) -> Row:
+        dtype = dtype_of(lie.name)
+        changed: Any = SETTINGS.get(lie.name, {})
+        with faults.lying(lie, PACE):
+            bare = self._closeness(self._fresh(), Numerics(precision=dtype, nan_check="off", **changed))
+        with faults.lying(lie, PACE):
+            engine = self._fresh()
+            report = engine.self_test(SelfTest(job="s", device=DEVICE), silent, Going())
+        with faults.lying(lie, PACE):
+            automatic = self._closeness(engine, Numerics())
+        with faults.lying(lie, PACE):
+            checked = self._check(engine, dtype)
+            if checked.plan.verified:
+                set_applied(checked, True)
+        with faults.lying(lie, PACE):
+            cured = self._closeness(engine, Numerics(precision=dtype))
+        words = [finding.message for finding in checked.findings if finding.code != "tight"]
+        ways = [reason for reason in checked.plan.reasons if "self-test" in reason and "as set" not in reason]
+        cure = next((one.kind for one in checked.cures if one.suggested), "")
+        return Row(
+            lie.name, findings(report, self.sound), self._auto(report), " ".join(words or ways) or "–",
+            _mended(report, lie, cure), bare, automatic, cured,
+        )  # fmt: skip
+
+    def _auto(self, report: SelfTestReport) -> str:
+        avoided = ", ".join(sorted(avoided_backends(report)))
+        return DTYPE_NAMES[report.auto] + (f", not {avoided}" if avoided else "")
+
+    def _fresh(self) -> DiffusersEngine:
+        """An engine that knows of no self-test and no check."""
+        os.environ["HALFTONE_DATA"] = tempfile.mkdtemp(dir=self._folder)
+        return DiffusersEngine()
+
+    def _picture(self, engine: DiffusersEngine, numerics: Numerics) -> NDArray[np.uint8]:
+        output = Path(tempfile.mkdtemp(dir=self._folder)) / "picture.png"
+        request = PictureRequest(
+            prompt="a red sun over green hills", model=self._model, device=DEVICE, seed=3, steps=self._steps, width=SIZE,
+            height=SIZE, sampler="Euler a", output=str(output), numerics=numerics,
+        )  # fmt: skip
+        report = engine.generate(Generate(job="g", request=request), silent, Going())
+        return np.asarray(Image.open(report.images[0].path))
+
+    def _closeness(self, engine: DiffusersEngine, numerics: Numerics) -> float:
+        """dB of a picture against the sound one; 0 where none could be made."""
+        with suppress(HalftoneError):
+            return psnr(self._reference, self._picture(engine, numerics))
+        return 0.0
+
+    def _check(self, engine: DiffusersEngine, dtype: DType) -> CheckReport:
+        inputs = CheckInputs(prompt="a red sun over green hills", width=SIZE, height=SIZE, steps=self._steps, seed=3)
+        command = Examine(job="c", model=self._model, device=DEVICE, numerics=Numerics(precision=dtype), inputs=inputs)
+        return engine.examine(command, silent, Going())
+
+
+def _mended(report: SelfTestReport, lie: faults.Lie, cure: str) -> str:
+    if cure:
+        return f"cure {cure}"
+    if avoided_backends(report):
+        return "another attention backend"
+    return "setting off" if lie.name in SETTINGS else "goes around it"
+
+
+def table(rows: Sequence[Row]) -> str:
+    heads = ("fault", "found by the self-test as", "Auto", "check", "mended by", "bare dB", "Auto dB", "cure dB")
+    lines = [" | ".join(heads), " | ".join("---" for _ in heads)]
+    for row in rows:
+        figures = (f"{one:.1f}" for one in (row.bare, row.automatic, row.cured))
+        lines.append(" | ".join((row.fault, row.found or "NOT FOUND", row.auto, row.check, row.mended, *figures)))
+    return "\n".join(f"| {line} |" for line in lines)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="+", default=[""], metavar="WORD")
+    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--model", default="pocket")
+    chosen = parser.parse_args(words)
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    card.install()
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="halftone-cards-") as folder, faults.lying(faults.SOUND, PACE):
+        bench = Bench(Path(folder), chosen.model, chosen.steps)
+        sound = findings(bench.sound, bench.sound)
+        sys.stderr.write(f"sound card: {sound or 'nothing found'}; Auto: {bench.sound.auto_reason}\n")
+        for lie in faults.LIES:
+            if any(word in lie.name for word in chosen.only):
+                rows.append(bench.row(lie))
+                sys.stderr.write(f"{table(rows[-1:]).splitlines()[-1]}\n")
+    print(table(rows))
+    return 0 if not sound and all(row.met for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+from typing import Final
+
+import msgspec
+import pytest
+
+from halftone.contract.facts import DeviceFacts, Finding, OperationResult, SelfTestReport
+from halftone.contract.words import AttentionBackend
+from halftone.health.device_faults import avoided_backends, copies_are_faulty, detours, sound_of
+from halftone.health.explain import explain
+
+RIGHT: Final = OperationResult(
+    mode="float16",
+    operation="matmul",
+    size="2 × 2",
+    outcome="right",
+    expected=1.0,
+    got=1.0,
+    error=0.0,
+    tolerance=0.1,
+    seconds=0.1,
+)
+NONE: Final[frozenset[AttentionBackend]] = frozenset()
+
+
+def reported(*tests: tuple[str, str, str]) -> SelfTestReport:
+    """tests: (operation, size, outcome)."""
+    results = tuple(
+        msgspec.structs.replace(RIGHT, operation=operation, size=size, outcome=outcome) for operation, size, outcome in tests
+    )
+    return SelfTestReport(
+        device=DeviceFacts(id="card:0", backend="card", name="Card"), dtypes=(), tests=results, speeds=(), bits=(), effects=(),
+        auto="float16", auto_reason="FP16.", measured_at="2026-01-01T00:00:00+00:00", seconds=1.0,
+    )  # fmt: skip
+
+
+FLASH: Final = ("attention-backend", "flash, 64 tokens", "nonfinite")
+
+
+@pytest.mark.parametrize(
+    ("tests", "faulty", "sound"),
+    [
+        ((), NONE, ()),
+        ((("attention-backend", "flash, 64 tokens", "right"), ("attention-backend", "cudnn, 64 tokens", "missing")), NONE, ()),
+        ((FLASH, ("attention-backend", "flash, large scores", "right")), {"flash"}, ("efficient", "cudnn", "math")),
+        ((FLASH, ("attention-backend", "math, 8 192 keys", "wrong")), {"flash", "math"}, ("efficient", "cudnn")),
+        ((("attention", "flash, as if", "wrong"),), NONE, ()),
+        (
+            tuple(("attention-backend", f"{name}, 64 tokens", "zeros") for name in ("flash", "efficient", "cudnn", "math")),
+            {"flash", "efficient", "cudnn", "math"},
+            (),
+        ),
+    ],
+)
+def test_backends_that_were_wrong_are_avoided(
+    tests: tuple[tuple[str, str, str], ...], faulty: set[str], sound: tuple[str, ...]
+) -> None:
+    assert avoided_backends(reported(*tests)) == faulty
+    assert sound_of(avoided_backends(reported(*tests))) == sound
+
+
+@pytest.mark.parametrize(("outcome", "faulty"), [("right", False), ("missing", False), ("wrong", True)])
+def test_copies_that_were_wrong_are_known(outcome: str, faulty: bool) -> None:
+    assert copies_are_faulty(reported(("copies", "4 096 numbers", outcome))) is faulty
+    assert not copies_are_faulty(None)
+
+
+def test_each_way_around_a_fault_is_told() -> None:
+    report = reported(FLASH, ("copies", "4 096 numbers", "wrong"))
+    other, copies = detours(report, "auto")
+    assert other == "Attention runs on other backends than flash, which the self-test found faulty on this device."
+    assert copies == "Copies to and from this device are waited for: the self-test found them wrong otherwise."
+    as_set = "Attention runs on flash, as set, though the self-test found it faulty on this device."
+    assert detours(report, "flash") == (as_set, copies)
+    assert detours(report, "math") == (copies,)
+    assert detours(None, "auto") == detours(reported(), "flash") == ()
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({}, "This device computes wrongly in FP16."),
+        ({"operation": "of-tomorrow", "size": "1"}, "This device computes wrongly in FP16."),
+        (
+            {"operation": "layer-norm", "size": "16 × 64"},
+            "This device computes wrongly in FP16. It failed at: Layer norm, 16 × 64.",
+        ),
+    ],
+)
+def test_a_fault_of_the_device_names_the_operation(facts: dict[str, str | int | float | bool], message: str) -> None:
+    finding = Finding(code="device-fault", component="", module="", dtype="float16", peak=None, limit=None, facts=facts)
+    assert explain(finding).message == message
