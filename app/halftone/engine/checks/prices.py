@@ -14,9 +14,10 @@ from torch import nn
 from halftone.contract.facts import Finding, LayerPeak
 from halftone.contract.plan import Cure, Plan, input_of, inputs_in
 from halftone.contract.request import Numerics
-from halftone.contract.words import CureKind, DType, DTypeState
+from halftone.contract.words import CureKind, Depth, DType, DTypeState
+from halftone.engine.basics.runs import Runs
 from halftone.engine.curing.exactness import Exactness
-from halftone.engine.curing.layers import Fewest, fewest_layers
+from halftone.engine.curing.layers import MOST_RUNS, Fewest, fewest_layers
 from halftone.engine.curing.recover import planner_layers
 from halftone.engine.curing.regions import component_regions
 from halftone.engine.finding.capture import Range
@@ -43,8 +44,10 @@ log = logging.getLogger(__name__)
 _CANNOT_RUN: Final = "The model cannot be run with it."
 _NOT_EXACT: Final = "It is not exact with the ControlNet, adapter or LoRA in use."
 _NO_MEMORY: Final = "There is not enough memory to run the model with it."
-QUICK: Final = 20.0
-"""Seconds that a search for groups may take in a quick check."""
+SEARCH_RUNS: Final[Mapping[Depth, int]] = {"quick": 64, "thorough": 256}
+"""Times that a search for groups may run one call again. The two streams of FLUX.1 take 58, whatever its depth: a layer that writes
+into a stream brings its siblings in all blocks along.
+"""
 _EARLIER: Final = (1, 2, 4, 8)
 """Layers before the fewest that are tried with them."""
 CHEAP: Final = 2.0
@@ -65,14 +68,12 @@ class Pricing:
         states: Mapping[DType, DTypeState],
         bare: Mapping[str, Bare],
         check: Callable[[], None],
-        searching: Callable[[], None],
-        patience: float,
+        searching: Callable[[int], None],
+        depth: Depth,
         exactness: Exactness,
         is_last: Callable[[], bool] = lambda: False,
     ) -> None:
-        """searching: called before each run of a search, in place of check; patience: seconds that one in one call may take;
-        is_last: whether no cheaper way is left, so that a cure that does not fit is refused and the others are tried.
-        """
+        """searching: called before each run of a search with those that are left to it, in place of check; is_last: whether no cheaper way is left, so that a cure that does not fit is refused and the others are tried."""
         self._is_last = is_last
         self._loaded = loaded
         self._masters = masters
@@ -88,7 +89,7 @@ class Pricing:
         self._adding_calls: dict[str, list[Call]] = {}
         self._timing = Timing(loaded, masters, wide, base, numerics, bare, check)
         self._sick: tuple[str, ...] = ()
-        self._patience = patience
+        self._search_runs = SEARCH_RUNS[depth]
         self._named: list[tuple[str, str]] = []
         self._sizes: dict[tuple[str, DType, tuple[str, ...]], int] = {}
         self._parameters: dict[str, tuple[tuple[str, nn.Parameter], ...]] = {}
@@ -140,7 +141,7 @@ class Pricing:
                 apply_state(self._loaded, name, wide, self._masters[name])
                 plain = without_added(call, self._loaded.modules[name])
                 run = partial(run_call, plain, self._loaded.modules[name], wide.dtype)
-                flows[id(call)] = Flow(self._loaded.modules[name], run, self._searching, self._patience)
+                flows[id(call)] = Flow(self._loaded.modules[name], run, Runs(self._search_runs, self._searching))
             return flows[id(call)]
 
         layers = [layer for layer in self._layers if layer.component == name]
@@ -233,7 +234,7 @@ class Pricing:
         failing = [own for own in calls.values() if any(not errors.get(id(call), 0.0) < float("inf") for call, _ in own)]
         narrow = ComponentState(dtype=plan.dtypes[name], rescale=plan.rescale.get(name, {}))
         run = [call for own in failing for call, _ in own]
-        return fewest_layers(self._loaded, run, self._masters[name], narrow, self._searching, self._patience)
+        return fewest_layers(self._loaded, run, self._masters[name], narrow, Runs(MOST_RUNS, self._searching))
 
     def _over_base(self, plan: Plan) -> Plan:
         """A candidate together with what the settings order outright."""

@@ -10,7 +10,8 @@ from typing import Final
 
 import torch
 
-from halftone.engine.rescaling.flow import LINEAR, BudgetSpentError, Flow, Rows, Trace, Writer
+from halftone.engine.basics.runs import BudgetSpentError
+from halftone.engine.rescaling.flow import LINEAR, Flow, Rows, Trace, Writer
 from halftone.engine.rescaling.rescale import INSIDE
 from halftone.engine.weights.packed import PackedLinear
 from halftone.health.rescale import RescaleGroup

@@ -12,7 +12,8 @@ from torch import nn
 from halftone.contract.facts import LayerPeak
 from halftone.contract.plan import is_input
 from halftone.contract.words import FLOAT_LIMITS, DType
-from halftone.engine.rescaling.flow import BudgetSpentError, Flow
+from halftone.engine.basics.runs import BudgetSpentError
+from halftone.engine.rescaling.flow import Flow
 from halftone.engine.rescaling.flow_groups import flow_groups
 from halftone.engine.rescaling.rescale import rescale_groups
 from halftone.engine.weights.precision import split_rows
