@@ -345,7 +345,7 @@ class Examination:
         return explained
 
     def _searching(self, left: int) -> None:
-        """Called before each run of a search for a cure, which may take many. left: how many it may still take, this one included."""
+        """Called before each run of a search for a cure, which may take many. left: that it may still take, with this one."""
         self._control.check()
         self._attempts += 1
         self._emit(PhaseChanged(phase="plan", done=self._attempts, total=self._attempts + left - 1))

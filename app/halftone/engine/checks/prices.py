@@ -45,8 +45,8 @@ _CANNOT_RUN: Final = "The model cannot be run with it."
 _NOT_EXACT: Final = "It is not exact with the ControlNet, adapter or LoRA in use."
 _NO_MEMORY: Final = "There is not enough memory to run the model with it."
 SEARCH_RUNS: Final[Mapping[Depth, int]] = {"quick": 64, "thorough": 256}
-"""Times that a search for groups may run one call again. The two streams of FLUX.1 take 58, whatever its depth: a layer that writes
-into a stream brings its siblings in all blocks along.
+"""Times that a search for groups may run one call again. The two streams of FLUX.1 take 58, whatever its depth: a layer that
+writes into a stream brings its siblings in all blocks along.
 """
 _EARLIER: Final = (1, 2, 4, 8)
 """Layers before the fewest that are tried with them."""
@@ -73,7 +73,9 @@ class Pricing:
         exactness: Exactness,
         is_last: Callable[[], bool] = lambda: False,
     ) -> None:
-        """searching: called before each run of a search with those that are left to it, in place of check; is_last: whether no cheaper way is left, so that a cure that does not fit is refused and the others are tried."""
+        """searching: called before each run of a search with those that are left to it, in place of check; is_last: whether no
+        cheaper way is left, so that a cure that does not fit is refused and the others are tried.
+        """
         self._is_last = is_last
         self._loaded = loaded
         self._masters = masters

@@ -15,10 +15,10 @@ from halftone.contract.facts import DeviceFacts, Finding, GuardEvent, LayerPeak,
 from halftone.contract.plan import Plan, joined_regions
 from halftone.contract.request import Numerics
 from halftone.contract.words import FLOAT_LIMITS, CureKind, DType, DTypeState, FindingCode
+from halftone.engine.basics.runs import Runs
 from halftone.engine.basics.tensors import relative_error
 from halftone.engine.basics.torch_settings import torch_settings
 from halftone.engine.curing.exactness import Exactness
-from halftone.engine.basics.runs import Runs
 from halftone.engine.curing.layers import MOST_RUNS, fewest_layers
 from halftone.engine.curing.regions import component_regions
 from halftone.engine.finding.capture import effective
