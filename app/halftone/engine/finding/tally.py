@@ -75,8 +75,8 @@ def _decibels(cure: Cure) -> float:
 
 
 def picture_psnr(ours: torch.Tensor, theirs: torch.Tensor) -> float:
-    """dB between two pictures in [0, 1]; minus infinity where ours holds bad numbers. Fewer where one region is off by more than a
-    part may be.
+    """dB between two pictures in [0, 1]; minus infinity where ours holds bad numbers. Fewer where one region is off by more than
+    a part may be.
     """
     if not is_finite(ours):
         return -math.inf

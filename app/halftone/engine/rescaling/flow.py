@@ -230,11 +230,9 @@ class Flow:
         try:
             scale_epsilons(root, dict.fromkeys(group.epsilons, -2 * k))
             with _scaled(parts), torch.no_grad():
-                error = relative_error(self._run(), self._result)
+                return proven(self._run(), self._result)
         finally:
             scale_epsilons(root, {})
-        dtype = next((tensor.dtype for tensor in tensors_in(self._result)), torch.float32)
-        return error if error <= _PROVEN.get(dtype, 3e-2) else None
 
     def _part(self, name: str) -> torch.Tensor:
         base, rows = split_rows(name)
@@ -375,6 +373,13 @@ def _scaled(parts: Iterable[tuple[torch.Tensor, int]]) -> Generator[None]:
     finally:
         for tensor, bits in done:
             tensor.mul_(2.0**-bits)
+
+
+def proven(result: Any, reference: Any) -> float | None:
+    """The relative change of a result by a group that is shrunk; None where that is too much."""
+    error = relative_error(result, reference)
+    dtype = next((tensor.dtype for tensor in tensors_in(reference)), torch.float32)
+    return error if error <= _PROVEN.get(dtype, 3e-2) else None
 
 
 def _compare(now: torch.Tensor, before: torch.Tensor) -> Class:

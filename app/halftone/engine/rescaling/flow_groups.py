@@ -38,7 +38,7 @@ def flow_groups(component: str, flow: Flow, sick: Sequence[str]) -> tuple[Rescal
             kind = re.sub(r"\d+", "*", site)
             if kind in hopeless or any(site in group.modules for group in found):
                 continue
-            group = _group_at(component, flow, site)
+            group = group_at(component, flow, site)
             if group is None:
                 hopeless.add(kind)
                 continue
@@ -48,7 +48,7 @@ def flow_groups(component: str, flow: Flow, sick: Sequence[str]) -> tuple[Rescal
     return tuple(found)
 
 
-def _group_at(component: str, flow: Flow, site: str) -> RescaleGroup | None:
+def group_at(component: str, flow: Flow, site: str) -> RescaleGroup | None:
     """The simple ones first: a layer, or a part of one, that the next layers undo. Then those that others have to join."""
     waiting: list[Start] = []
     for writers in _alone(flow, site):
