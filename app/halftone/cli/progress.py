@@ -165,8 +165,8 @@ def picture_words(number: int, count: int) -> str:
 def _words(event: AnyEvent, phases: Mapping[Phase, str], which: str) -> str | None:
     """What the job does from this event on, None where it goes on with the same. which: of its pictures."""
     match event:
-        case PhaseChanged(phase="plan", done=done) if done:
-            return f"{phases['plan']}, {done} attempt{'' if done == 1 else 's'}"
+        case PhaseChanged(phase="plan", done=done, total=total) if done:
+            return f"{phases['plan']}, attempt {done} of at most {total}"
         case PhaseChanged(phase="encode", done=done, total=total) if total:
             return f"{phases['encode']}, {done} of {total}"
         case PhaseChanged():

@@ -13,7 +13,8 @@ from tests.helpers.engine_runs import Recorder, check, generate, pixels
 from halftone.contract.facts import CheckReport, LayerPeak
 from halftone.contract.messages import PhaseChanged
 from halftone.contract.words import FLOAT_LIMITS
-from halftone.engine.curing.layers import fewest_layers
+from halftone.engine.basics.runs import Runs
+from halftone.engine.curing.layers import MOST_RUNS, fewest_layers
 from halftone.engine.loading.load import Loaded, load_pipeline
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.borders import takes
@@ -50,9 +51,10 @@ def test_a_check_finds_the_fewest_layers(engine: DiffusersEngine, timed: Path) -
 
 
 def _check_the_search(report: CheckReport, events: Recorder) -> None:
-    attempts = [event.done for event in events.of(PhaseChanged) if event.phase == "plan"]
-    assert attempts == list(range(len(attempts)))
-    assert len(attempts) > 1, "the search tells that it goes on"
+    told = [event for event in events.of(PhaseChanged) if event.phase == "plan"]
+    assert [event.done for event in told] == list(range(len(told)))
+    assert len(told) > 1, "the search tells that it goes on"
+    assert all(event.done <= (event.total or 0) for event in told[1:]), "and how long it may"
     assert report.verdict == "fixable"
     assert report.findings[0].module == "time_embedding.linear_2"
     suggested = next(cure for cure in report.cures if cure.suggested)
@@ -108,7 +110,7 @@ def _check_that_all_is_back(loaded: Loaded, masters: dict[str, torch.Tensor]) ->
 def test_a_search_leaves_the_component_as_it_was(timed: Path) -> None:
     loaded, call = _failing(timed)
     masters = {name: tensor.clone() for name, tensor in exact_weights(loaded.modules["unet"]).items()}
-    found = fewest_layers(loaded, [call], masters, ComponentState(dtype="float16"), lambda: None)
+    found = fewest_layers(loaded, [call], masters, ComponentState(dtype="float16"), Runs(MOST_RUNS, lambda _left: None))
     assert found is not None
     _check_that_all_is_back(loaded, masters)
 
@@ -120,12 +122,12 @@ def test_a_search_that_cannot_be_made_costs_only_its_result(timed: Path, failure
     masters = {name: tensor.clone() for name, tensor in exact_weights(loaded.modules["unet"]).items()}
     runs: list[int] = []
 
-    def fail_later() -> None:
+    def fail_later(_left: int) -> None:
         runs.append(1)
         if len(runs) == 2:
             raise failure
 
     second = replace(call, args=(call.args[0], torch.tensor(20)))
-    assert fewest_layers(loaded, [call, second], masters, ComponentState(dtype="float16"), fail_later) is None
+    assert fewest_layers(loaded, [call, second], masters, ComponentState(dtype="float16"), Runs(MOST_RUNS, fail_later)) is None
     assert len(runs) == 2
     _check_that_all_is_back(loaded, masters)

@@ -10,6 +10,7 @@ from transformers import T5Config, T5EncoderModel
 
 from halftone.contract.facts import LayerPeak
 from halftone.contract.words import DType
+from halftone.engine.basics.runs import BudgetSpentError, Runs
 from halftone.engine.basics.tensors import DTYPES
 from halftone.engine.rescaling.flow import Flow
 from halftone.engine.rescaling.flow_groups import flow_groups
@@ -94,8 +95,12 @@ def inputs() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(2, 6, 4, generator=generator), torch.randn(2, WIDTH, generator=generator)
 
 
+def free(most: int = 64) -> Runs:
+    return Runs(most, lambda _left: None)
+
+
 def search(module: nn.Module, *sick: str) -> tuple[RescaleGroup, ...]:
-    return flow_groups("transformer", Flow(module, lambda: module(*inputs()), lambda: None), sick)
+    return flow_groups("transformer", Flow(module, lambda: module(*inputs()), free()), sick)
 
 
 @pytest.fixture
@@ -180,12 +185,23 @@ def test_a_search_ends_when_it_is_told_to(network: Network) -> None:
     class StoppedError(Exception):
         pass
 
-    def stop() -> None:
+    def stop(_left: int) -> None:
         raise StoppedError
 
-    flow = Flow(network, lambda: network(*inputs()), stop)
+    flow = Flow(network, lambda: network(*inputs()), Runs(9, stop))
     with pytest.raises(StoppedError):
         flow_groups("transformer", flow, ["deep.1"])
+
+
+def test_a_search_makes_no_more_runs_than_it_may(network: Network) -> None:
+    """The simple group takes two of them, and the stream would take more than are left: what was found is offered."""
+    left: list[int] = []
+    flow = Flow(network, lambda: network(*inputs()), Runs(5, left.append))
+    (found,) = flow_groups("transformer", flow, ["deep.1.mix.wv", "deep.1"])
+    assert "deep.1.mix.wv.weight" in found.shrink
+    assert left == [5, 4, 3, 2, 1]
+    with pytest.raises(BudgetSpentError):
+        flow.deviation(found, 1)
 
 
 class Shared(nn.Module):
@@ -224,7 +240,7 @@ class Faint(nn.Module):
 def test_a_group_that_leaves_out_a_faint_writer_is_not_proven() -> None:
     torch.manual_seed(1)
     module = Faint().eval()
-    flow = Flow(module, lambda: module(*inputs()), lambda: None)
+    flow = Flow(module, lambda: module(*inputs()), free())
     whole = RescaleGroup(
         "transformer", "", ("enter.weight", "enter.bias", "whisper.weight", "whisper.bias"), (), ("enter",), wide=True
     )
@@ -244,7 +260,7 @@ def test_tied_weights_have_the_name_that_a_plan_knows() -> None:
     with torch.no_grad():
         module.shared.weight.mul_(100)
     tokens = torch.arange(12)[None]
-    flow = Flow(module, lambda: module(tokens), lambda: None)
+    flow = Flow(module, lambda: module(tokens), free())
     (group,) = flow_groups("text_encoder", flow, ["encoder.block.0"])
     assert "shared.weight" in group.shrink
     assert {*group.shrink, *group.grow} <= exact_weights(module).keys()

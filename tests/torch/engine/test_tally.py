@@ -1,11 +1,19 @@
-"""Which of several cures is taken."""
+"""Which of several cures is taken, and what is close enough to float32."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import torch
+from tests.helpers.engine_runs import Recorder, Steady
 
+from halftone.contract.messages import Examine
 from halftone.contract.plan import Cure, Plan
-from halftone.engine.finding.tally import closest
+from halftone.contract.request import CheckInputs, Numerics
+from halftone.engine.checks.examine import ALIKE
+from halftone.engine.finding.tally import Tally, closest, picture_psnr
+from halftone.engine.service import DiffusersEngine
+from halftone.engine.weights.calls import Call
 
 CASES = [
     ([], None, 0),
@@ -44,3 +52,50 @@ def test_one_that_is_not_finite_ends_the_search() -> None:
     rest = iter([held, bad, held])
     assert closest(rest) is held
     assert next(rest) is held, "it was not asked for"
+
+
+def _numbers(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(1))
+
+
+PARTS = {
+    "one token": ((1, 512, 64), (0, 300)),
+    "one ordinary token beside a large one": ((2, 77, 64), (1, 40)),
+    "one corner of the latents": ((1, 16, 128, 128), (0, slice(None), slice(0, 4), slice(124, 128))),
+    "one corner of one frame": ((1, 16, 5, 32, 32), (0, slice(None), 2, slice(0, 4), slice(0, 4))),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_broken_part_is_not_averaged_away(part: str) -> None:
+    shape, place = PARTS[part]
+    reference = _numbers(*shape)
+    if "large" in part:
+        reference[:, 0] *= 40
+    rounded = reference + 0.01 * reference * _numbers(*shape)
+    broken = rounded.clone()
+    broken[place] = -broken[place]
+    call = Call("transformer", "forward", (), {})
+    for result, refused in ((rounded, False), (broken, True)):
+        tally = Tally()
+        tally.book(call, (result,), (reference,))
+        assert (tally.refusal() is not None) == refused
+
+
+def test_a_broken_corner_of_a_picture_is_not_averaged_away() -> None:
+    picture = _numbers(3, 256, 256).sigmoid()
+    broken = picture.clone()
+    broken[:, :8, :8] = 0.0
+    noisy = picture + 0.01 * _numbers(3, 256, 256)
+    assert picture_psnr(noisy, picture) == pytest.approx(40, abs=0.5), "what is everywhere alike counts as before"
+    assert picture_psnr(broken, picture) < ALIKE
+
+
+def test_a_plan_that_breaks_one_token_is_refused(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    """Attention of a text encoder looks back, so the last place reaches no other."""
+    last = "embeddings.position_embedding.weight[76:77]"
+    plan = Plan(dtypes=dict.fromkeys(("text_encoder", "unet", "vae"), "float32"), rescale={"text_encoder": {last: 4}})
+    inputs = CheckInputs(width=32, height=32)
+    command = Examine(job="c", model=str(models["sd15"]), numerics=Numerics(precision="float32"), inputs=inputs, plan=plan)
+    (cure,) = engine.examine(command, Recorder(), Steady()).cures
+    assert (cure.plan.verified, cure.refusal is None) == (False, False)

@@ -5,12 +5,22 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Final, cast
 
 import torch
+from torch.nn import functional
 
 from halftone.contract.words import DType
 from halftone.measure.stats import peak
 
 DTYPES: Final[dict[DType, torch.dtype]] = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 NAMES: Final[dict[torch.dtype, DType]] = {value: key for key, value in DTYPES.items()}
+
+PART: Final = 4.0
+"""Times as far off as the whole may be one token or one image region: 196 results of tiny models of 30 families in both narrow
+types, and of the one that comes along, reach 1.2 to 3.9 times, one 5.5, and none an error of 0.13 there.
+"""
+_ALONG_AN_EDGE: Final = 32
+"""Regions along the longer edge of a picture or of latents: what covers less of one is seen as a part of its error."""
+_CELLS: Final = 4
+"""Fewest places along an edge of a region: single ones hold too few numbers to judge by."""
 
 KEPT_ARGUMENTS: Final = ("ids", "timestep", "sigma", "sigmas", "guidance", "rotary_emb", "t")
 """Arguments whose exact value selects something (a noise level, a position): a cast to 16 bits would move them."""
@@ -106,11 +116,43 @@ def peak_of(value: Any) -> float:
 
 
 def relative_error(value: Any, reference: Any) -> float:
-    """Root mean square of value - reference over that of reference, over all tensors of both nests in order."""
+    """Root mean square of value - reference over that of reference, over all tensors of both nests in order; or a quarter of the
+    largest such error of one token or one image region, where that is more: what is broken there must not be averaged away.
+    """
     difference = 0.0
     scale = 0.0
     for ours, theirs in zip(tensors_in(value), tensors_in(reference), strict=False):
         exact = theirs.cpu().double()  # some accelerators have no float64
         difference += float((ours.cpu().double() - exact).square().sum())
         scale += float(exact.square().sum())
-    return (difference / scale) ** 0.5 if scale > 0 else difference**0.5
+    whole = (difference / scale) ** 0.5 if scale > 0 else difference**0.5
+    return max(whole, local_error(value, reference) / PART)
+
+
+def local_error(value: Any, reference: Any) -> float:
+    """The largest relative error of one token or one image region, over all tensors of both nests in order.
+
+    Relative to the numbers of that part, or of the middle one of its tensor where those are smaller: parts that hold next to
+    nothing, padding among them, are not what a picture shows.
+    """
+    pairs = zip(tensors_in(value), tensors_in(reference), strict=False)
+    return max((_local_error(ours, theirs) for ours, theirs in pairs if theirs.numel()), default=0.0)
+
+
+def _local_error(ours: torch.Tensor, theirs: torch.Tensor) -> float:
+    exact = theirs.cpu().float()
+    difference = power_of_parts(ours.cpu().float() - exact)
+    power = power_of_parts(exact)
+    error = difference / power.clamp_min(float(power.median()))
+    return float(error.nan_to_num(0.0, float("inf")).max()) ** 0.5  # nothing instead of nothing is no error
+
+
+def power_of_parts(tensor: torch.Tensor) -> torch.Tensor:
+    """Mean square of each token (batch, tokens, channels) or each image region (batch, channels, …, height, width)."""
+    squares = tensor.square()
+    if tensor.dim() < 4:
+        return squares.mean(-1) if tensor.dim() else squares
+    flat = squares.mean(1).flatten(0, -3)
+    edge = max(_CELLS, -(-max(tensor.shape[-2:]) // _ALONG_AN_EDGE))
+    rows, columns = (-(-length // edge) for length in tensor.shape[-2:])
+    return functional.adaptive_avg_pool2d(flat, (rows, columns))

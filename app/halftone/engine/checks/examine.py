@@ -18,7 +18,7 @@ from halftone.contract.plan import Cure, Plan
 from halftone.contract.words import FLOAT_LIMITS, CureKind, DType
 from halftone.engine.basics.tensors import relative_error, tensors_in
 from halftone.engine.basics.torch_settings import torch_settings
-from halftone.engine.checks.prices import QUICK, Pricing
+from halftone.engine.checks.prices import Pricing
 from halftone.engine.curing.exactness import Exactness
 from halftone.engine.curing.recover import ASSUMED, layer_peaks, measure_call
 from halftone.engine.finding.capture import Range, draw, effective, is_refusal, range_pass
@@ -64,8 +64,6 @@ log = logging.getLogger(__name__)
 
 WRONG: Final[dict[DType, float]] = {"float16": CLOSE, "bfloat16": 0.3, "float32": 1.0}
 """Relative error from which a finite result counts as wrong; bfloat16 keeps 8 bits, so more is normal there."""
-PATIENT: Final = 180.0
-"""Seconds that a search for groups may take in a thorough check."""
 NEAR: Final = 0.02
 """Relative error of one call up to which the whole picture is the same; float16 gives about 0.002."""
 ALIKE: Final = 30.0
@@ -350,21 +348,20 @@ class Examination:
             self._emit(FindingMade(finding=finding))
         return explained
 
-    def _searching(self) -> None:
-        """Called before each run of a search for a cure, which may take many."""
+    def _searching(self, left: int) -> None:
+        """Called before each run of a search for a cure, which may take many. left: that it may still take, with this one."""
         self._control.check()
         self._attempts += 1
-        self._emit(PhaseChanged(phase="plan", done=self._attempts))
+        self._emit(PhaseChanged(phase="plan", done=self._attempts, total=self._attempts + left - 1))
 
     def _priced(
         self, wide: Range, base: Plan, targets: Mapping[str, Target], findings: tuple[Finding, ...]
     ) -> tuple[Pricing, Plan, tuple[Cure, ...]]:
         apply_plan(self._loaded, base, self._masters)
         bare = {name: Bare(target.seconds, target.runs, target.errors) for name, target in targets.items()}
-        patience = QUICK if self._command.depth == "quick" else PATIENT
         pricing = Pricing(
             self._loaded, self._masters, wide, base, self._dtype, self._numerics, self._states, bare, self._control.check,
-            self._searching, patience, self._exactness, lambda: self._room.is_last,
+            self._searching, self._command.depth, self._exactness, lambda: self._room.is_last,
         )  # fmt: skip
         return pricing, *self._cures(pricing, findings)
 

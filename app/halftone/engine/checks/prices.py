@@ -14,9 +14,10 @@ from torch import nn
 from halftone.contract.facts import Finding, LayerPeak
 from halftone.contract.plan import Cure, Plan, input_of, inputs_in
 from halftone.contract.request import Numerics
-from halftone.contract.words import CureKind, DType, DTypeState
+from halftone.contract.words import CureKind, Depth, DType, DTypeState
+from halftone.engine.basics.runs import Runs
 from halftone.engine.curing.exactness import Exactness
-from halftone.engine.curing.layers import Fewest, fewest_layers
+from halftone.engine.curing.layers import MOST_RUNS, Fewest, fewest_layers
 from halftone.engine.curing.recover import planner_layers
 from halftone.engine.curing.regions import component_regions
 from halftone.engine.finding.capture import Range
@@ -26,8 +27,9 @@ from halftone.engine.inputs.memory import free_after, is_too_large
 from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import Masters, apply_plan, apply_state, with_counts, with_settings
 from halftone.engine.rescaling.added_inputs import added_inputs, without_added
-from halftone.engine.rescaling.flow import Flow
+from halftone.engine.rescaling.flow import Flow, proven
 from halftone.engine.rescaling.groups import groups_of, tensor_peaks
+from halftone.engine.rescaling.learned import learned_groups
 from halftone.engine.rescaling.rescale import INSIDE
 from halftone.engine.sampling.hooks import is_finite
 from halftone.engine.weights.calls import Call, run_call
@@ -43,8 +45,10 @@ log = logging.getLogger(__name__)
 _CANNOT_RUN: Final = "The model cannot be run with it."
 _NOT_EXACT: Final = "It is not exact with the ControlNet, adapter or LoRA in use."
 _NO_MEMORY: Final = "There is not enough memory to run the model with it."
-QUICK: Final = 20.0
-"""Seconds that a search for groups may take in a quick check."""
+SEARCH_RUNS: Final[Mapping[Depth, int]] = {"quick": 64, "thorough": 256}
+"""Times that a search for groups may run one call again. The two streams of FLUX.1 take 58, whatever its depth: a layer that
+writes into a stream brings its siblings in all blocks along.
+"""
 _EARLIER: Final = (1, 2, 4, 8)
 """Layers before the fewest that are tried with them."""
 CHEAP: Final = 2.0
@@ -65,13 +69,13 @@ class Pricing:
         states: Mapping[DType, DTypeState],
         bare: Mapping[str, Bare],
         check: Callable[[], None],
-        searching: Callable[[], None],
-        patience: float,
+        searching: Callable[[int], None],
+        depth: Depth,
         exactness: Exactness,
         is_last: Callable[[], bool] = lambda: False,
     ) -> None:
-        """searching: called before each run of a search, in place of check; patience: seconds that one in one call may take;
-        is_last: whether no cheaper way is left, so that a cure that does not fit is refused and the others are tried.
+        """searching: called before each run of a search with those that are left to it, in place of check; is_last: whether no
+        cheaper way is left, so that a cure that does not fit is refused and the others are tried.
         """
         self._is_last = is_last
         self._loaded = loaded
@@ -88,7 +92,9 @@ class Pricing:
         self._adding_calls: dict[str, list[Call]] = {}
         self._timing = Timing(loaded, masters, wide, base, numerics, bare, check)
         self._sick: tuple[str, ...] = ()
-        self._patience = patience
+        self._depth: Depth = depth
+        self._twinned: set[str] = set()
+        """Components whose groups were looked for in a twin."""
         self._named: list[tuple[str, str]] = []
         self._sizes: dict[tuple[str, DType, tuple[str, ...]], int] = {}
         self._parameters: dict[str, tuple[tuple[str, nn.Parameter], ...]] = {}
@@ -133,22 +139,63 @@ class Pricing:
 
         def flow_at(site: str) -> Flow | None:
             call = self._call_of(name, site)
-            if call is None:
-                return None
+            if call is None or (name in self._twinned and self._depth == "quick"):
+                return None  # what its twin does not tell takes many runs of the network itself
             if id(call) not in flows:
                 wide = ComponentState(dtype=self._wide.dtype)
                 apply_state(self._loaded, name, wide, self._masters[name])
                 plain = without_added(call, self._loaded.modules[name])
                 run = partial(run_call, plain, self._loaded.modules[name], wide.dtype)
-                flows[id(call)] = Flow(self._loaded.modules[name], run, self._searching, self._patience)
+                flows[id(call)] = Flow(self._loaded.modules[name], run, Runs(SEARCH_RUNS[self._depth], self._searching))
             return flows[id(call)]
 
         layers = [layer for layer in self._layers if layer.component == name]
         named = [module for component, module in self._named if component == name]
         peaks = self._peaks.setdefault(name, {})
         return groups_of(
-            name, self._loaded.modules[name], layers, named, self._asked, self._masters[name], flow_at, peaks, self._with_inputs
-        )
+            name, self._loaded.modules[name], layers, named, self._asked, self._masters[name], flow_at, peaks, self._with_inputs,
+            partial(self._learned, name), self._deviation,
+        )  # fmt: skip
+
+    def _learned(self, name: str, sites: Sequence[str]) -> list[RescaleGroup]:
+        """Groups that the component's twin has for these modules."""
+        module = self._loaded.modules[name]
+        found: list[RescaleGroup] = []
+        for call, own in self._by_call(name, sites):
+            plain = without_added(call, module)
+            groups = learned_groups(
+                name, module, own, lambda twin, plain=plain: run_call(plain, twin, "float32"), self._searching
+            )
+            self._twinned |= set() if groups is None else {name}
+            found += groups or []
+        return found
+
+    def _by_call(self, name: str, sites: Sequence[str]) -> list[tuple[Call, list[str]]]:
+        """Modules by the call in which they ran."""
+        found: dict[int, tuple[Call, list[str]]] = {}
+        for site in sites:
+            if (call := self._call_of(name, site)) is not None:
+                found.setdefault(id(call), (call, []))[1].append(site)
+        return list(found.values())
+
+    def _deviation(self, group: RescaleGroup, k: int) -> float | None:
+        """Run with the real weights, through the code that applies plans."""
+        name = group.component
+        module, masters, wide = self._loaded.modules[name], self._masters[name], ComponentState(dtype=self._wide.dtype)
+        call = next(filter(None, (self._call_of(name, site) for site in group.modules)), None)
+        if call is None:
+            return None
+        plain = without_added(call, module)
+        reference = {id(own): result for own, result in self._wide.of(name)}[id(call)]
+        try:
+            if plain is not call:
+                apply_state(self._loaded, name, wide, masters)
+                reference = run_call(plain, module, wide.dtype)
+            self._searching(1)
+            apply_state(self._loaded, name, msgspec.structs.replace(wide, rescale=exponents([group], [k])[name]), masters)
+            return proven(run_call(plain, module, wide.dtype), reference)
+        finally:
+            apply_state(self._loaded, name, wide, masters)
 
     def _with_inputs(self, group: RescaleGroup, k: int) -> RescaleGroup | None:
         """A group with the inputs that are added to what it scales; None where it is not exact with them."""
@@ -233,7 +280,7 @@ class Pricing:
         failing = [own for own in calls.values() if any(not errors.get(id(call), 0.0) < float("inf") for call, _ in own)]
         narrow = ComponentState(dtype=plan.dtypes[name], rescale=plan.rescale.get(name, {}))
         run = [call for own in failing for call, _ in own]
-        return fewest_layers(self._loaded, run, self._masters[name], narrow, self._searching, self._patience)
+        return fewest_layers(self._loaded, run, self._masters[name], narrow, Runs(MOST_RUNS, self._searching))
 
     def _over_base(self, plan: Plan) -> Plan:
         """A candidate together with what the settings order outright."""

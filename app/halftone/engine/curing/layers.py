@@ -12,7 +12,6 @@ No names and no shapes of known architectures are used; what is found is verifie
 
 import logging
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from torch.utils.hooks import RemovableHandle
 
 from halftone.contract.plan import RESULT, handed_on, result_of
 from halftone.contract.words import FLOAT_LIMITS, DType
+from halftone.engine.basics.runs import Runs
 from halftone.engine.basics.tensors import DTYPES, as_dtype, map_tensors, peak_of, relative_error, tensors_in
 from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import apply_state
@@ -39,8 +39,8 @@ from halftone.measure.stats import peak
 
 log = logging.getLogger(__name__)
 
-_RUNS: Final = 128
-"""Times that a call may begin again."""
+MOST_RUNS: Final = 128
+"""Times that the calls of one search may begin again: most of them end early, where a number passes the limit."""
 _SINGLE: Final = 8
 """Layers that are tried alone where a sum is too large, the latest first."""
 _PAIRED: Final = 4
@@ -104,7 +104,7 @@ class Growth:
     """Grows the set of layers of one component.
 
     module: runs in dtype with `rescale` applied and no region, and is left with the layers that were found in float32: its state
-    has to be written again. masters: exact weights; check: raises when the job was cancelled; patience: seconds.
+    has to be written again. masters: exact weights; runs: how often its calls may begin again.
     """
 
     def __init__(
@@ -113,16 +113,14 @@ class Growth:
         masters: Mapping[str, torch.Tensor],
         dtype: DType,
         rescale: Mapping[str, int],
-        check: Callable[[], None],
-        patience: float = float("inf"),
+        runs: Runs,
     ) -> None:
         self._module = module
         self._masters = masters
         self._dtype = DTYPES[dtype]
         self._limit = FLOAT_LIMITS[dtype]
         self._changes = changes_by_tensor(rescale)
-        self._check = check
-        self._deadline = time.monotonic() + patience
+        self._runs = runs
         owners = Counter(id(parameter) for _, parameter in module.named_parameters(remove_duplicate=False))
         self._shared = {key for key, count in owners.items() if count > 1}
         self._names = {id(parameter): name for name, parameter in module.named_parameters()}
@@ -139,7 +137,6 @@ class Growth:
         self._done: list[str] = []
         self._running: list[str] = []
         self._given: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {}
-        self._left = _RUNS
         self._together: list[tuple[str, ...]] = []
         """Sets of layers that joined without a look at each of them."""
 
@@ -165,7 +162,7 @@ class Growth:
     def _shed(self, runs: Sequence[Callable[[], Any]], names: Sequence[str]) -> None:
         """Give up those of these layers that nothing needs: all, or each half of them by itself."""
         held = [name for name in names if (part := handed_on(name))[0] in self._held and self._held[part[0]] == part[1]]
-        if not held or self._is_spent():
+        if not held or self._runs.are_spent:
             return
         before = dict(self._held)
         for name in held:
@@ -178,13 +175,10 @@ class Growth:
             self._shed(runs, held[:half])
             self._shed(runs, held[half:])
 
-    def _is_spent(self) -> bool:
-        return self._left <= 0 or time.monotonic() > self._deadline
-
     def _further(self, run: Callable[[], Any], end: _End) -> _End | None:
         """Where the run ends with the first of the tries that lets it get further; None if none does."""
         for more in _tries(end):
-            if self._is_spent():
+            if self._runs.are_spent:
                 return None
             before = dict(self._held)
             for name in more:
@@ -197,8 +191,7 @@ class Growth:
         return None
 
     def _ran(self, run: Callable[[], Any]) -> _End:
-        self._check()
-        self._left -= 1
+        self._runs.begin()
         self._given.clear()
         self._fresh.clear()
         self._done.clear()
@@ -338,19 +331,18 @@ def fewest_layers(
     calls: Sequence[Call],
     masters: Mapping[str, torch.Tensor],
     narrow: ComponentState,
-    check: Callable[[], None],
-    patience: float = float("inf"),
+    runs: Runs,
 ) -> Fewest | None:
     """Layers of a component that have to run in float32 for these calls of it to be finite; None: no such set was found, or none
     is needed, or the search itself failed. narrow: the state without a region, in which the component is left. Raises what
-    check raises.
+    `runs` raises.
     """
     if not calls or narrow.dtype == "float32":
         return None
     name = calls[0].component
     module = loaded.modules[name]
     apply_state(loaded, name, narrow, masters)
-    growth = Growth(module, masters, narrow.dtype, narrow.rescale, check, patience)
+    growth = Growth(module, masters, narrow.dtype, narrow.rescale, runs)
     found = None
     try:
         found = growth.layers([partial(run_call, call, module, narrow.dtype) for call in calls])

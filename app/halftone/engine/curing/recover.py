@@ -15,10 +15,11 @@ from halftone.contract.facts import DeviceFacts, Finding, GuardEvent, LayerPeak,
 from halftone.contract.plan import Plan, joined_regions
 from halftone.contract.request import Numerics
 from halftone.contract.words import FLOAT_LIMITS, CureKind, DType, DTypeState, FindingCode
+from halftone.engine.basics.runs import Runs
 from halftone.engine.basics.tensors import relative_error
 from halftone.engine.basics.torch_settings import torch_settings
 from halftone.engine.curing.exactness import Exactness
-from halftone.engine.curing.layers import fewest_layers
+from halftone.engine.curing.layers import MOST_RUNS, fewest_layers
 from halftone.engine.curing.regions import component_regions
 from halftone.engine.finding.capture import effective
 from halftone.engine.finding.findings import source_of
@@ -330,7 +331,8 @@ class Recovery:
         """A region as the fewest layers that this call needs, with those that an earlier one needed; then all of them whole."""
         name = diagnosis.component
         narrow = ComponentState(dtype=plan.dtypes.get(name, self._asked), rescale=plan.rescale.get(name, {}))
-        found = fewest_layers(self.loaded, [diagnosis.call], diagnosis.masters, narrow, self._check, _PATIENCE)
+        runs = Runs(MOST_RUNS, lambda _left: self._check(), _PATIENCE)
+        found = fewest_layers(self.loaded, [diagnosis.call], diagnosis.masters, narrow, runs)
         for layers in () if found is None else found.sets(()):
             upcast = {**plan.upcast, name: joined_regions((*self.plan.upcast.get(name, ()), *layers))}
             states = {component: ComponentState(dtype=self._asked, upcast=own) for component, own in upcast.items()}

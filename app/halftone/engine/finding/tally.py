@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 
 from halftone.contract.plan import Cure
-from halftone.engine.basics.tensors import relative_error, tensors_in
+from halftone.engine.basics.tensors import PART, power_of_parts, relative_error, tensors_in
 from halftone.engine.sampling.frames import from_decoder
 from halftone.engine.sampling.hooks import is_finite
 from halftone.engine.weights.calls import CLOSE, Call
@@ -75,8 +75,12 @@ def _decibels(cure: Cure) -> float:
 
 
 def picture_psnr(ours: torch.Tensor, theirs: torch.Tensor) -> float:
-    """dB between two pictures in [0, 1]; minus infinity where ours holds bad numbers."""
+    """dB between two pictures in [0, 1]; minus infinity where ours holds bad numbers. Fewer where one region is off by more than
+    a part may be.
+    """
     if not is_finite(ours):
         return -math.inf
-    first, second = (picture.float().clamp(0, 1).cpu().numpy() for picture in (ours, theirs))
-    return min(float(psnr(first, second)), BEST)
+    first, second = (picture.float().clamp(0, 1).cpu() for picture in (ours, theirs))
+    whole = float(psnr(first.numpy(), second.numpy()))
+    worst = float(power_of_parts((first - second)[None]).max()) / PART**2
+    return min(whole, BEST, -10 * math.log10(worst) if worst else BEST)

@@ -9,7 +9,6 @@ proven once more with the real weights (`deviation`).
 No names and no shapes of known architectures are used.
 """
 
-import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from torch.nn.modules.conv import _ConvNd  # pyright: ignore[reportPrivateUsage]
 from torch.utils.hooks import RemovableHandle
 
 from halftone.contract.plan import EPSILONS
+from halftone.engine.basics.runs import Runs
 from halftone.engine.basics.tensors import map_tensors, relative_error, tensors_in
 from halftone.engine.weights.epsilons import scale_epsilons
 from halftone.engine.weights.packed import PackedLinear
@@ -40,10 +40,6 @@ with it. At 1 % the pictures of the fault bench still agree to more than 50 dB. 
 _ALIKE: Final = 1e-2
 _MOST: Final = 0.75
 """Share of the samples that must be alike for a layer to count as a norm."""
-_RUNS: Final = 128
-"""Calls that one search may run again."""
-_AT_LEAST: Final = 8
-"""Calls that it may run however long they take."""
 LINEAR: Final = (nn.Linear, _ConvNd)
 
 Class = Literal["same", "scaled", "other", "zero"]
@@ -64,10 +60,6 @@ class _MismatchError(Exception):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.name = name
-
-
-class BudgetSpentError(Exception):
-    """A search has run as many calls, or as long, as it may."""
 
 
 class Trace:
@@ -161,16 +153,12 @@ class Trace:
 class Flow:
     """One call of a component, run again with some parameters scaled.
 
-    module: in a type with room (float32, or bfloat16); run: makes the call; check: raises when the job was cancelled; patience:
-    seconds that all runs together may take, but some are always made.
+    module: in a type with room (float32, or bfloat16); run: makes the call; runs: how often it may be made again.
     """
 
-    def __init__(
-        self, module: nn.Module, run: Callable[[], Any], check: Callable[[], None], patience: float = float("inf")
-    ) -> None:
+    def __init__(self, module: nn.Module, run: Callable[[], Any], runs: Runs) -> None:
         self._run = run
-        self._check = check
-        self._left = _RUNS
+        self._runs = runs
         self.modules = dict(module.named_modules())
         self.leaves = {name: own for name, own in self.modules.items() if not any(True for _ in own.children())}
         self.tensors = {name: tensor for name, tensor in plain_weights(module).items() if tensor.is_floating_point()}
@@ -192,10 +180,8 @@ class Flow:
         """By module: how many uses of leaves were complete when it first was."""
         self._running: list[str] = []
         self._places: dict[torch.Size, tuple[torch.Tensor, ...]] = {}
-        started = time.monotonic()
         self._result = self._record()
         self._first_use = {name: place for place, name in reversed(list(enumerate(self.order)))}
-        self._end = started + max(patience, _AT_LEAST * (time.monotonic() - started))
 
     # --- runs -------------------------------------------------------------------------------------------------------
 
@@ -221,7 +207,7 @@ class Flow:
 
     def trace(self, writers: Iterable[Writer]) -> Trace:
         """One run with these parameters scaled, up to the first place where it cannot be a group. Raises BudgetSpentError."""
-        self._spend()
+        self._runs.spend()
         trace = Trace(self, {writer.name: writer.rows for writer in writers})
         parts = {(name, rows): self.tensors[name] for owner, rows in trace.writing.items() for name in self.own(owner)}
         with _scaled((tensor if rows is None else tensor[slice(*rows)], _BITS) for (_, rows), tensor in parts.items()):
@@ -238,27 +224,19 @@ class Flow:
         """The relative change of what the network gives with the group shrunk by 2**k, as a plan would; None where that is too
         much. Raises BudgetSpentError.
         """
-        self._spend()
+        self._runs.spend()
         parts = [(self._part(name), -k) for name in group.shrink] + [(self._part(name), k) for name in group.grow]
         root = self.modules[""]
         try:
             scale_epsilons(root, dict.fromkeys(group.epsilons, -2 * k))
             with _scaled(parts), torch.no_grad():
-                error = relative_error(self._run(), self._result)
+                return proven(self._run(), self._result)
         finally:
             scale_epsilons(root, {})
-        dtype = next((tensor.dtype for tensor in tensors_in(self._result)), torch.float32)
-        return error if error <= _PROVEN.get(dtype, 3e-2) else None
 
     def _part(self, name: str) -> torch.Tensor:
         base, rows = split_rows(name)
         return self.tensors[base][rows] if self.tensors[base].dim() else self.tensors[base]
-
-    def _spend(self) -> None:
-        self._check()
-        if self._left <= 0 or time.monotonic() > self._end:
-            raise BudgetSpentError
-        self._left -= 1
 
     def _hooked(
         self,
@@ -395,6 +373,13 @@ def _scaled(parts: Iterable[tuple[torch.Tensor, int]]) -> Generator[None]:
     finally:
         for tensor, bits in done:
             tensor.mul_(2.0**-bits)
+
+
+def proven(result: Any, reference: Any) -> float | None:
+    """The relative change of a result by a group that is shrunk; None where that is too much."""
+    error = relative_error(result, reference)
+    dtype = next((tensor.dtype for tensor in tensors_in(reference)), torch.float32)
+    return error if error <= _PROVEN.get(dtype, 3e-2) else None
 
 
 def _compare(now: torch.Tensor, before: torch.Tensor) -> Class:

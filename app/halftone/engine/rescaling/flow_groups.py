@@ -10,7 +10,8 @@ from typing import Final
 
 import torch
 
-from halftone.engine.rescaling.flow import LINEAR, BudgetSpentError, Flow, Rows, Trace, Writer
+from halftone.engine.basics.runs import BudgetSpentError
+from halftone.engine.rescaling.flow import LINEAR, Flow, Rows, Trace, Writer
 from halftone.engine.rescaling.rescale import INSIDE
 from halftone.engine.weights.packed import PackedLinear
 from halftone.health.rescale import RescaleGroup
@@ -37,7 +38,7 @@ def flow_groups(component: str, flow: Flow, sick: Sequence[str]) -> tuple[Rescal
             kind = re.sub(r"\d+", "*", site)
             if kind in hopeless or any(site in group.modules for group in found):
                 continue
-            group = _group_at(component, flow, site)
+            group = group_at(component, flow, site)
             if group is None:
                 hopeless.add(kind)
                 continue
@@ -47,7 +48,7 @@ def flow_groups(component: str, flow: Flow, sick: Sequence[str]) -> tuple[Rescal
     return tuple(found)
 
 
-def _group_at(component: str, flow: Flow, site: str) -> RescaleGroup | None:
+def group_at(component: str, flow: Flow, site: str) -> RescaleGroup | None:
     """The simple ones first: a layer, or a part of one, that the next layers undo. Then those that others have to join."""
     waiting: list[Start] = []
     for writers in _alone(flow, site):

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -12,7 +12,8 @@ from torch import nn
 from halftone.contract.facts import LayerPeak
 from halftone.contract.plan import is_input
 from halftone.contract.words import FLOAT_LIMITS, DType
-from halftone.engine.rescaling.flow import BudgetSpentError, Flow
+from halftone.engine.basics.runs import BudgetSpentError
+from halftone.engine.rescaling.flow import Flow
 from halftone.engine.rescaling.flow_groups import flow_groups
 from halftone.engine.rescaling.rescale import rescale_groups
 from halftone.engine.weights.precision import split_rows
@@ -22,6 +23,9 @@ from halftone.measure.stats import peak
 
 log = logging.getLogger(__name__)
 
+WithInputs = Callable[[RescaleGroup, int], RescaleGroup | None]
+Deviation = Callable[[RescaleGroup, int], float | None]
+"""The relative change of a component's result by a group that is shrunk by 2**k; None where that is too much."""
 _ROUNDING: Final = 1e-6
 """Relative change that float32 makes by itself: a group that changes no more is exact."""
 
@@ -35,33 +39,50 @@ def groups_of(
     masters: Mapping[str, torch.Tensor],
     flow_at: Callable[[str], Flow | None],
     peaks: dict[str, float] | None = None,
-    with_inputs: Callable[[RescaleGroup, int], RescaleGroup | None] = lambda group, _k: group,
+    with_inputs: WithInputs = lambda group, _k: group,
+    learned: Callable[[Sequence[str]], Iterable[RescaleGroup]] = lambda _sites: (),
+    deviation: Deviation = lambda _group, _k: None,
 ) -> tuple[RescaleGroup, ...]:
     """layers: peaks of the component in running order, as the planner reads them; named: modules with a finding that a scale
     can cure; asked: the precision that has to hold them; flow_at: the experiment in which a module runs, asked for only where
     known shapes do not reach; peaks: of tensors, filled with those that were read; with_inputs: a group that was found, shrunk
-    by 2**k, with the inputs that have to be scaled with it, None where it is not exact with them. A search that fails costs
+    by 2**k, with the inputs that have to be scaled with it, None where it is not exact with them. learned: groups that are known
+    of the architecture, which `deviation` is to prove before experiments with the network itself begin. A search that fails costs
     nothing but its groups.
     """
     known = rescale_groups(component, module)
     left = _left(component, known, layers, named, asked, tensor_peaks(masters, known, peaks))
     try:
-        by_flow: dict[int, tuple[Flow, list[str]]] = {}
-        for site in left:
-            flow = flow_at(site)
-            if flow is not None:
-                by_flow.setdefault(id(flow), (flow, []))[1].append(site)
-        found = [
-            group
-            for flow, sites in by_flow.values()
-            for group in _proven(flow, flow_groups(component, flow, sites), layers, asked, masters, with_inputs)
-        ]
+        found = _proven(deviation, learned(left) if left else (), layers, asked, masters, with_inputs)
+        left = [site for site in left if not any(site in group.modules for group in found)]
+        found += _by_experiment(component, left, flow_at, layers, asked, masters, with_inputs)
     except Exception as error:
         if ends_the_job(error):
             raise
         log.warning("the search for groups of %s failed", component, exc_info=True)
         return known
     return (*known, *found)
+
+
+def _by_experiment(
+    component: str,
+    sites: Sequence[str],
+    flow_at: Callable[[str], Flow | None],
+    layers: Sequence[LayerPeak],
+    asked: DType,
+    masters: Mapping[str, torch.Tensor],
+    with_inputs: WithInputs,
+) -> list[RescaleGroup]:
+    by_flow: dict[int, tuple[Flow, list[str]]] = {}
+    for site in sites:
+        flow = flow_at(site)
+        if flow is not None:
+            by_flow.setdefault(id(flow), (flow, []))[1].append(site)
+    return [
+        group
+        for flow, own in by_flow.values()
+        for group in _proven(flow.deviation, flow_groups(component, flow, own), layers, asked, masters, with_inputs)
+    ]
 
 
 def _left(
@@ -84,12 +105,12 @@ def _left(
 
 
 def _proven(
-    flow: Flow,
-    found: Sequence[RescaleGroup],
+    deviation: Deviation,
+    found: Iterable[RescaleGroup],
     layers: Sequence[LayerPeak],
     asked: DType,
     masters: Mapping[str, torch.Tensor],
-    with_inputs: Callable[[RescaleGroup, int], RescaleGroup | None],
+    with_inputs: WithInputs,
 ) -> list[RescaleGroup]:
     """Those that change nothing when they are shrunk by as much as is needed: the search looks at samples only, and a layer that
     adds next to nothing to a stream is not seen, but counts once the rest is shrunk.
@@ -100,7 +121,7 @@ def _proven(
             if not {split_rows(name)[0] for name in (*group.shrink, *group.grow)} <= masters.keys():
                 continue
             (k,) = choose_shifts([group], layers, asked, tensors={group.component: tensor_peaks(masters, [group])})
-            change = flow.deviation(group, k) if k else None
+            change = deviation(group, k) if k else None
             whole = None if change is None else with_inputs(group, k)
             if change is not None and whole is not None:
                 kept.append(replace(whole, deviation=change if change > _ROUNDING else 0.0))

@@ -1,0 +1,88 @@
+"""Groups that were found in a network's twin, now or when a model of the same architecture was checked before."""
+
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any, Final
+
+from torch import nn
+
+from halftone.engine.basics.runs import BudgetSpentError, Runs
+from halftone.engine.rescaling.flow import Flow
+from halftone.engine.rescaling.flow_groups import group_at
+from halftone.engine.rescaling.twin import Likeness, config_of, twins_of, with_shares
+from halftone.engine.sampling.hooks import is_finite
+from halftone.health.faults import ends_the_job
+from halftone.health.rescale import RescaleGroup
+from halftone.library.architectures import FoundGroup, recall_groups, remember_groups
+
+log = logging.getLogger(__name__)
+
+MOST_RUNS: Final = 256
+"""Runs of a twin that one search may take: four times what the two streams of FLUX.1 take, and each takes milliseconds."""
+
+
+def learned_groups(
+    component: str, network: nn.Module, sites: Sequence[str], run: Callable[[nn.Module], Any], begins: Callable[[int], None]
+) -> list[RescaleGroup] | None:
+    """Groups that scale these modules of a network, as its twin tells; they are to be proven. None: it has no twin. sites: in
+    running order; run: makes a call of the network with the twin in its place; begins: as `Runs` has it.
+    """
+    likeness = Likeness(network)
+    architecture = _architecture(network)
+    known = dict(recall_groups(architecture))
+    flow: Flow | None = None
+    groups: list[RescaleGroup] = []
+    for site in sites:
+        if any(site in group.modules for group in groups):
+            continue
+        place = likeness.in_twin(site)
+        if place not in known:
+            flow = flow or _flow(likeness, run, begins)
+            if flow is None:
+                return None
+            try:
+                known[place] = _found(component, flow, place)
+            except BudgetSpentError:
+                break  # what is not known now may be found another time
+            remember_groups(architecture, known)
+        if (found := known[place]) is None:
+            continue
+        group = likeness.carried_over(_group(component, found), site)
+        groups += [group] if site in group.modules else []
+    return groups
+
+
+def _flow(likeness: Likeness, run: Callable[[nn.Module], Any], begins: Callable[[int], None]) -> Flow | None:
+    """Experiments with the narrowest twin that runs; None where none does."""
+    for twin in twins_of(likeness):
+        try:
+            begins(MOST_RUNS)
+            if is_finite(run(twin)):
+                return Flow(twin, lambda twin=twin: run(twin), Runs(MOST_RUNS, begins))
+        except Exception as error:
+            if ends_the_job(error):
+                raise
+            log.debug("a twin does not run", exc_info=True)
+    return None
+
+
+def _found(component: str, flow: Flow, place: str) -> FoundGroup | None:
+    group = group_at(component, flow, place)
+    if group is None:
+        return None
+    whole = with_shares(group, flow.modules[""])
+    return FoundGroup(shrink=whole.shrink, grow=whole.grow, modules=whole.modules, epsilons=whole.epsilons)
+
+
+def _group(component: str, found: FoundGroup) -> RescaleGroup:
+    return RescaleGroup(component, "", found.shrink, found.grow, found.modules, found.epsilons, wide=True)
+
+
+def _architecture(network: nn.Module) -> str:
+    """A class and its configuration, as a version of its library builds it."""
+    kind = type(network)
+    library = kind.__module__.partition(".")[0]
+    own: Mapping[str, Any] = {name: value for name, value in config_of(network).items() if not name.startswith("_")}
+    return "\0".join((f"{kind.__module__}.{kind.__qualname__}", version(library), json.dumps(own, sort_keys=True, default=str)))

@@ -1,0 +1,167 @@
+"""Groups that were found in a tiny twin are those of the network, and count only after the real weights proved them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+from tests.bench.families.remade import remade
+from tests.bench.faults import architectures, videos
+from tests.helpers import tiny
+from tests.helpers.engine_runs import Recorder, check
+from torch import nn
+
+from halftone.contract.facts import CheckReport
+from halftone.contract.messages import PhaseChanged
+from halftone.engine.basics.runs import Runs
+from halftone.engine.checks.fragile import exponents_up, scale_parameters
+from halftone.engine.rescaling.flow import Flow
+from halftone.engine.rescaling.flow_groups import group_at
+from halftone.engine.rescaling.learned import learned_groups
+from halftone.engine.rescaling.twin import Likeness, twins_of
+from halftone.engine.service import DiffusersEngine
+from halftone.library.architectures import FoundGroup, FoundGroups
+
+DEPTH = 4
+
+
+def numbers(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(5))
+
+
+def flux_inputs(config: Any) -> dict[str, Any]:
+    rows = torch.arange(16.0)
+    return {
+        "hidden_states": numbers(1, 16, config.in_channels),
+        "encoder_hidden_states": numbers(1, 7, config.joint_attention_dim),
+        "pooled_projections": numbers(1, config.pooled_projection_dim),
+        "timestep": torch.tensor([0.5]),
+        "guidance": torch.tensor([3.5]),
+        "img_ids": torch.stack([rows * 0, rows // 4, rows % 4], dim=1),
+        "txt_ids": torch.zeros(7, 3),
+    }
+
+
+def sd3_inputs(config: Any) -> dict[str, Any]:
+    return {
+        "hidden_states": numbers(1, config.in_channels, 8, 8),
+        "encoder_hidden_states": numbers(1, 7, config.joint_attention_dim),
+        "pooled_projections": numbers(1, config.pooled_projection_dim),
+        "timestep": torch.tensor([500.0]),
+    }
+
+
+def captioned(config: Any, **more: Any) -> dict[str, Any]:
+    words = config.get("caption_channels") or config.get("text_dim") or config.get("cap_feat_dim")
+    frames = (2,) if "text_dim" in config else ()
+    return {
+        "hidden_states": numbers(1, config.in_channels, *frames, 8, 8),
+        "encoder_hidden_states": numbers(1, 7, words),
+        "timestep": torch.tensor([500]),
+        **more,
+    }
+
+
+FAMILIES: dict[str, tuple[Callable[[], Any], Callable[[Any], dict[str, Any]], tuple[str, ...]]] = {
+    "FLUX": (architectures.flux, flux_inputs, ("x_embedder", "single_transformer_blocks.2.attn.to_v")),
+    "SD 3": (tiny.sd3, sd3_inputs, ("transformer_blocks.1", "transformer_blocks.2.attn.to_v")),
+    "Sana": (tiny.sana, captioned, ("transformer_blocks.2.attn1.to_v", "transformer_blocks.3")),
+    "Wan": (videos.wan, captioned, ("blocks.2.attn1.to_v", "blocks.3")),
+    "PixArt": (
+        architectures.pixart,
+        lambda config: captioned(config, added_cond_kwargs={"resolution": None, "aspect_ratio": None}),
+        ("transformer_blocks.2.attn1.to_v",),
+    ),
+    "Lumina": (
+        architectures.lumina2,
+        lambda config: captioned(config, encoder_attention_mask=torch.ones(1, 7, dtype=torch.bool)),
+        ("layers.2.attn.to_v", "layers.3"),
+    ),
+}
+
+
+def network_of(family: str) -> tuple[nn.Module, Callable[[nn.Module], Any]]:
+    """Of four blocks of each kind, and what runs it."""
+    build, inputs, _ = FAMILIES[family]
+    torch.manual_seed(0)
+    own = build().transformer
+    deep = {name: DEPTH for name in ("num_layers", "num_single_layers") if isinstance(own.config.get(name), int)}
+    network = remade(own, **deep).eval()
+    tiny.liven(network)
+    given = inputs(network.config)
+
+    def run(module: nn.Module) -> Any:
+        with torch.no_grad():
+            return module(**given, return_dict=False)
+
+    return network, run
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_twin_of_two_blocks_tells_what_the_whole_network_does(family: str) -> None:
+    network, run = network_of(family)
+    twin = next(twins_of(Likeness(network)))
+    assert sum(own.numel() for own in twin.parameters()) < sum(own.numel() for own in network.parameters())
+    flow = Flow(network, lambda: run(network), Runs(10_000, lambda _left: None))
+    for site in FAMILIES[family][2]:
+        whole = group_at("transformer", flow, site)
+        learned = learned_groups("transformer", network, [site], run, lambda _left: None)
+        assert learned is not None
+        if whole is None:
+            assert learned == []
+            continue
+        (group,) = learned
+        assert set(group.shrink) == set(whole.shrink), site
+        assert set(group.grow) == set(whole.grow), site
+        assert set(group.epsilons) == set(whole.epsilons), site
+        assert flow.deviation(group, 6) is not None, "and holds for the real weights"
+
+
+@pytest.fixture
+def fragile(models: dict[str, Path], tmp_path: Path) -> Path:
+    """A model whose transformer's residual stream is far too large; nothing knows its shape."""
+    pipe = tiny.load_tiny(models["sana"])
+    network = pipe.transformer
+    given = captioned(network.config)
+
+    def run(module: nn.Module) -> Any:
+        with torch.no_grad():
+            return module(**given, return_dict=False)
+
+    found = learned_groups("transformer", network, ["transformer_blocks.0"], run, lambda _left: None)
+    assert found
+    scale_parameters(network, exponents_up(found[0], 18))
+    pipe.save_pretrained(tmp_path / "sana")
+    return tmp_path / "sana"
+
+
+def attempts(events: Recorder) -> int:
+    return max(event.done for event in events.of(PhaseChanged) if event.phase == "plan")
+
+
+def stored(data: Path) -> Path:
+    (file,) = (data / "data" / "architectures").glob("*.json")
+    return file
+
+
+def suggested(report: CheckReport) -> str:
+    return next(cure.kind for cure in report.cures if cure.suggested)
+
+
+def test_an_architecture_is_learned_once_and_never_trusted(engine: DiffusersEngine, fragile: Path, own_data: Path) -> None:
+    stored(own_data).unlink()
+    first, events = check(engine, fragile)
+    assert (suggested(first), first.plan.verified) == ("rescale", True)
+    learned = msgspec.json.decode(stored(own_data).read_bytes(), type=FoundGroups)
+    again, fewer = check(engine, fragile)
+    assert again.plan.rescale == first.plan.rescale
+    assert attempts(fewer) < 4 < attempts(events), "what is left are the proofs with the real weights"
+    part = {
+        place: found and FoundGroup(shrink=found.shrink[:1], grow=found.grow, modules=found.modules, epsilons=found.epsilons)
+        for place, found in learned.items()
+    }
+    stored(own_data).write_bytes(msgspec.json.encode(part))
+    wrong, _ = check(engine, fragile)
+    assert suggested(wrong) != "rescale"
