@@ -25,7 +25,7 @@ from halftone.engine.finding.findings import source_of
 from halftone.engine.finding.lora_cause import cause_of
 from halftone.engine.inputs.memory import Reference, first_that_fits, free_after, is_shortage
 from halftone.engine.loading.compiling import take_compiled
-from halftone.engine.loading.load import Loaded, fresh_component
+from halftone.engine.loading.load import Loaded, exact_source
 from halftone.engine.loading.plans import HALF_DONE, apply_state, merged, permitted, with_counts, with_settings
 from halftone.engine.rescaling.groups import tensor_peaks
 from halftone.engine.rescaling.rescale import INSIDE, rescale_groups
@@ -33,7 +33,8 @@ from halftone.engine.sampling.hooks import is_finite, is_in_range
 from halftone.engine.weights.calls import CLOSE, Call, run_call
 from halftone.engine.weights.offload import settle_weights
 from halftone.engine.weights.parts import parameter_count, units
-from halftone.engine.weights.precision import ComponentState, damaged, exact_weights, state_in, upcast_parameters
+from halftone.engine.weights.precision import ComponentState, damaged, state_in, upcast_parameters
+from halftone.engine.weights.recipe import forget
 from halftone.health.faults import ends_the_job, first_line
 from halftone.health.planner import candidate_plans, with_layers
 from halftone.measure.probe import OriginReachedError, Probe, Reading, ScorePeak, saturation
@@ -213,8 +214,9 @@ class Recovery:
         take_compiled(module)  # until the next job: what is hung onto a layer to look inside is not heeded by compiled code
         self._check()
         failing = measure_call(call, module, state.dtype)
-        masters = exact_weights(fresh_component(self.loaded, name))
+        masters = exact_source(self.loaded, name, anew=True)
         broken = tuple(damaged(module, masters, state))
+        forget(module, broken)
         self._check()
         self.will_be(name, state, masters)
         wide, reference = self._reference(call, masters)

@@ -14,13 +14,12 @@ from halftone.contract.facts import Finding, LoraCause
 from halftone.contract.words import FLOAT_LIMITS, DType
 from halftone.engine.basics.tensors import relative_error
 from halftone.engine.inputs.memory import free_after
-from halftone.engine.loading.load import Loaded, add_loras, without_loras
+from halftone.engine.loading.load import Loaded, exact_source
 from halftone.engine.loading.plans import apply_state
 from halftone.engine.patches.lora import Adapter
 from halftone.engine.sampling.hooks import is_finite
 from halftone.engine.weights.calls import CLOSE, Call, run_call
-from halftone.engine.weights.packed import packed_layers
-from halftone.engine.weights.precision import ComponentState, exact_weights
+from halftone.engine.weights.precision import ComponentState
 from halftone.health.faults import is_device_lost, is_out_of_memory
 from halftone.health.judge import BEYOND
 from halftone.library.loras import lora_key
@@ -109,7 +108,6 @@ class _Trial:
         self._masters = masters
         self._check = check
         self._state = loaded.states[name]
-        self._file: nn.Module = without_loras(loaded, name)
         self._adapters = tuple(adapter for adapter in loaded.adapters if name in adapter.layers)
         self._whole: dict[str, bool] = {}
         self._readings: dict[tuple[str, str], Readings] = {}
@@ -171,16 +169,10 @@ class _Trial:
         """What `look` sees of the component with the file's weights and these LoRAs in a state; then it is as it was."""
         self._check()
         loaded, name = self._loaded, self._name
-        before = exact_weights(self._file)
-        add_loras(loaded, adapters, name, self._file)
         try:
-            apply_state(loaded, name, state, exact_weights(self._file), force=True)
+            apply_state(loaded, name, state, exact_source(loaded, name, adapters), force=True)
             return look(loaded.modules[name], state.dtype)
         finally:
-            for key, parameter in self._file.named_parameters():
-                parameter.data = before[key]
-            for layer in packed_layers(self._file).values():
-                layer.added = ()
             apply_state(loaded, name, self._state, self._masters, force=True)
 
 

@@ -14,7 +14,7 @@ from halftone.contract.plan import Plan, handed_on, input_of, joined_deviation
 from halftone.contract.request import Lora, Numerics
 from halftone.contract.words import DType
 from halftone.engine.basics.tensors import DTYPES, NAMES
-from halftone.engine.loading.load import Loaded, fresh_component, raise_if_too_large
+from halftone.engine.loading.load import Loaded, exact_source, raise_if_too_large
 from halftone.engine.patches.image_prompts import adapter_exponents
 from halftone.engine.patches.inversions import read_inversions, take_from_end, told_components
 from halftone.engine.patches.lora import changed_components, left_out, read_adapters
@@ -22,7 +22,16 @@ from halftone.engine.weights.borders import can_hand_on
 from halftone.engine.weights.epsilons import has_epsilon
 from halftone.engine.weights.offload import place, settle_weights
 from halftone.engine.weights.parts import role
-from halftone.engine.weights.precision import ComponentState, exact_weights, realise, split_rows, state_in, upcast_parameters
+from halftone.engine.weights.precision import (
+    ComponentState,
+    exact_weights,
+    own_weights,
+    realise,
+    split_rows,
+    state_in,
+    upcast_parameters,
+)
+from halftone.engine.weights.recipe import Exact, forget_base, known_of
 from halftone.measure.giving_back import trim_heap
 from halftone.measure.wide_kernels import gains_by_channels_last
 
@@ -184,7 +193,7 @@ def _change_state(
         loaded.states[name] = HALF_DONE  # it may hold other weights than its state tells
     settle_weights(module)
     if exact is None:
-        exact = exact_weights(module) if is_exact(loaded, name) else exact_weights(fresh_component(loaded, name))
+        exact = exact_now(loaded, name)
     loaded.states[name] = HALF_DONE
     realise(module, exact, wanted, None if before == HALF_DONE else before)
     lay_out(module, role(name, module), wanted, loaded.device)
@@ -227,8 +236,16 @@ def put_inversions(loaded: Loaded, paths: Iterable[str]) -> None:
         return
     for name in told_components((*before, *after)):
         loaded.states[name] = HALF_DONE
+        forget_base(loaded.modules[name])
         take_from_end(loaded.modules[name])
     loaded.inversions = after
+
+
+def exact_now(loaded: Loaded, name: str) -> Exact:
+    """The exact weights of a component: its own, where they are and its file is not mapped, else those that its file gives."""
+    module = loaded.modules[name]
+    others = known_of(module).base is not None or loaded.fp8 or name in changed_components(loaded.adapters)
+    return exact_source(loaded, name) if others or not is_exact(loaded, name) else own_weights(module)
 
 
 def is_exact(loaded: Loaded, name: str) -> bool:

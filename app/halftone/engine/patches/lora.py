@@ -7,7 +7,7 @@ that are rescaled together, the probe and the comparison with the file see one n
 import copy
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, cast
@@ -17,6 +17,7 @@ from accelerate import init_empty_weights
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
+from torch.nn.modules.conv import _ConvNd  # pyright: ignore[reportPrivateUsage] - the base of all convolutions
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import Finding, ModelFacts
@@ -330,40 +331,61 @@ def changed_components(adapters: Iterable[Adapter]) -> set[str]:
     return {name for adapter in adapters for name in adapter.layers}
 
 
-def add_adapters(
-    adapters: Iterable[Adapter], component: str, module: nn.Module, exponents: Mapping[str, int] | None = None
-) -> None:
-    """Add the LoRAs to the weights of a component, one after another; the layers that they change become float32.
-
-    exponents: tensor -> k where the weights are 2**k times those that the LoRAs were made for; what is added is scaled alike.
+@dataclass(frozen=True)
+class LayerPatch:
+    """What LoRAs do to one layer, one after another. changes: of a rescaled copy, by weight and bias, whose numbers are 2**k
+    times those that the LoRAs were made for: what is added is scaled alike.
     """
-    changes = changes_by_tensor(exponents or {})
+
+    key: Hashable
+    steps: tuple[tuple[Change, float], ...]
+    changes: Mapping[str, Sequence[tuple[slice, int]]]
+
+    @torch.no_grad()
+    def merged(self, held: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """The layer's weight and bias with the LoRAs in them; the weight in float32, and so what else they change."""
+        found = dict(held)
+        for change, weight in self.steps:
+            found = self._scaled(found, back=True)
+            exact = {own: tensor.to("cpu", torch.float32) for own, tensor in found.items()}
+            for own, value in change.merged(exact, weight).items():
+                if own == "weight" or not torch.equal(value, exact[own]):
+                    found[own] = value
+            found = self._scaled(found)
+        return found
+
+    @torch.no_grad()
+    def added_to(self, layer: PackedLinear) -> PackedLinear:
+        """A layer like this one, with what the LoRAs add beside its bytes."""
+        made = layer.like()
+        for change, weight in self.steps:
+            made.added = (*made.added, _added(change, weight, made))
+        return made
+
+    def _scaled(self, found: dict[str, torch.Tensor], *, back: bool = False) -> dict[str, torch.Tensor]:
+        """In float32, where powers of two are exact."""
+        changes = {own: [(rows, -k if back else k) for rows, k in self.changes.get(own, ())] for own in found}
+        return {own: rescaled(tensor.float(), changes[own]) if changes[own] else tensor for own, tensor in found.items()}
+
+
+def patches_of(adapters: Iterable[Adapter], component: str, exponents: Mapping[str, int] | None = None) -> dict[str, LayerPatch]:
+    """What the LoRAs do to a component, by module.
+
+    exponents: tensor -> k where its weights are 2**k times those that the LoRAs were made for.
+    """
+    by_module: dict[str, list[tuple[Adapter, Change]]] = {}
     for adapter in adapters:
-        for name, layer in adapter.layers.get(component, {}).items():
-            target = module.get_submodule(name)
-            _scale(name, target, changes, back=True)
-            _add(layer, adapter.lora.weight, target)
-            _scale(name, target, changes)
-
-
-def _scale(name: str, target: nn.Module, changes: Mapping[str, list[tuple[slice, int]]], *, back: bool = False) -> None:
-    """In float32, where powers of two are exact."""
-    for own in _OWN:
-        for rows, k in changes.get(f"{name}.{own}", ()):
-            parameter = getattr(target, own)
-            parameter.data = rescaled(parameter.data.float(), [(rows, -k if back else k)])
-
-
-@torch.no_grad()
-def _add(change: Change, weight: float, target: nn.Module) -> None:
-    if isinstance(target, PackedLinear):
-        target.added = (*target.added, _added(change, weight, target))
-        return
-    held = {own: tensor for own in _OWN if isinstance(tensor := getattr(target, own, None), torch.Tensor)}
-    exact = {own: tensor.to("cpu", torch.float32, copy=True) for own, tensor in held.items()}
-    for own, merged in change.merged(exact, weight).items():
-        if own == "weight" or not torch.equal(merged, exact[own]):
-            held[own].data = merged.to(held[own].device)
+        for name, change in adapter.layers.get(component, {}).items():
+            by_module.setdefault(name, []).append((adapter, change))
+    scaled = changes_by_tensor(exponents or {})
+    return {
+        name: LayerPatch(
+            tuple((one.lora.path, one.version, one.lora.weight) for one, _ in found),
+            tuple((change, one.lora.weight) for one, change in found),
+            {own: changes for own in _OWN if (changes := scaled.get(f"{name}.{own}"))},
+        )
+        for name, found in by_module.items()
+    }
 
 
 def _added(change: Change, weight: float, target: PackedLinear) -> Added:
@@ -413,8 +435,14 @@ class _PeftLayer:
         return found[0] * weight, found[1]
 
     def merged(self, held: Mapping[str, torch.Tensor], weight: float) -> dict[str, torch.Tensor]:
-        """As peft merges, with the real weights in the place of the empty ones for that moment."""
+        """As peft merges: what a plain LoRA adds, else with the real weights in the place of the empty ones for that moment."""
         layer = self._layer
+        if isinstance(layer.get_base_layer(), (nn.Linear, _ConvNd)) and _ADAPTER not in layer.lora_variant:
+            layer.set_scale(_ADAPTER, weight)
+            found = {**held, "weight": held["weight"] + layer.get_delta_weight(_ADAPTER)}
+            if self.has_bias:
+                found["bias"] = held["bias"] + layer.lora_B[_ADAPTER].bias * layer.scaling[_ADAPTER]
+            return found
         base = layer.get_base_layer()
         empty = {own: getattr(base, own) for own in held}
         try:
