@@ -5,7 +5,7 @@
 The file has SDXL's published shapes with made-up numbers, in float16, and runs in bfloat16, so that nothing that runs can be the
 mapped file itself. The LoRA has rank 16 and changes the queries, keys, values and outputs of every attention of the UNet (955
 million numbers). Each part runs in a fresh process and on one thread, whose seconds are the processor's, as the machine may be
-busy; memory is the peak of what is no file's, above what the model held before. Load: the pipeline, and the plan that brings every
+busy; memory is the peak of what is no file's, above what the model held before. Load: the pipeline and the plan that brings each
 weight into bfloat16. A plan change is compared with reading the tensors that it changes from the mapped file, each into the type
 that it gets.
 --file: where the model is kept between runs; it is made where it is not there.
@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import torch
 from safetensors.torch import save_file
@@ -73,7 +73,7 @@ def write_lora(unet: torch.nn.Module, file: Path) -> None:
     tensors: dict[str, torch.Tensor] = {}
     for name, layer in unet.named_modules():
         if name.endswith(_ATTENTION):
-            rows, columns = layer.weight.shape  # pyright: ignore[reportGeneralTypeIssues, reportAttributeAccessIssue]
+            rows, columns = cast("torch.Tensor", layer.weight).shape
             place = f"lora_unet_{name.replace('.', '_')}"
             tensors[f"{place}.lora_down.weight"] = (torch.randn(RANK, columns) * 0.02).half()
             tensors[f"{place}.lora_up.weight"] = (torch.randn(rows, RANK) * 0.02).half()
@@ -119,8 +119,8 @@ def plans(path: str, _lora: str) -> dict[str, Figures]:
 
     loaded = ready(path)
     base = base_plan(loaded, "bfloat16", Numerics())
-    unet = loaded.modules["unet"]
-    last = f"up_blocks.{len(unet.up_blocks) - 1}"  # pyright: ignore[reportArgumentType, reportAttributeAccessIssue]
+    unet: Any = loaded.modules["unet"]
+    last = f"up_blocks.{len(unet.up_blocks) - 1}"
     regions = (f"{last}.resnets.0", f"{last}.resnets.1", "up_blocks.0.attentions.0")
     group = rescale_groups("unet", unet)[0]
     rescale = exponents([group], [2])["unet"]
@@ -171,9 +171,9 @@ def diagnosis(path: str, _lora: str) -> dict[str, Figures]:
     apply_plan(loaded, plan)
     unet: Any = loaded.modules["unet"]
     torch.manual_seed(0)
-    words = unet.config.cross_attention_dim
+    words, encoder = unet.config.cross_attention_dim, cast("Any", loaded.modules["text_encoder_2"])
     added = {
-        "text_embeds": torch.randn(1, loaded.modules["text_encoder_2"].config.projection_dim),  # pyright: ignore[reportAttributeAccessIssue]
+        "text_embeds": torch.randn(1, encoder.config.projection_dim),
         "time_ids": torch.tensor([[64.0, 64, 0, 0, 64, 64]]),
     }
     sample = torch.full((1, 4, 8, 8), 6e4)
@@ -215,7 +215,7 @@ def rows(parts: list[str], path: Path, lora: Path, *, small: bool) -> list[Row]:
         for what, own in figures.items():
             if what.startswith("reading: "):
                 continue
-            goal, ratio = "–", None
+            goal, ratio, met = "–", None, False
             if f"reading: {what}" in figures:
                 goal, ratio = f"at most {PLAN} × reading", own["cpu"] / figures[f"reading: {what}"]["cpu"]
                 met = ratio <= PLAN

@@ -17,7 +17,6 @@ from accelerate import init_empty_weights
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
-from torch.nn.modules.conv import _ConvNd  # pyright: ignore[reportPrivateUsage] - the base of all convolutions
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import Finding, ModelFacts
@@ -38,7 +37,8 @@ from halftone.engine.patches.lora_rows import (
 from halftone.engine.patches.lycoris import read_changes
 from halftone.engine.weights.packed import Added, PackedLinear
 from halftone.engine.weights.parts import components
-from halftone.engine.weights.precision import changes_by_tensor, rescaled
+from halftone.engine.weights.precision import changes_by_tensor
+from halftone.engine.weights.recipe import Delta, rescaled
 from halftone.health.faults import is_out_of_memory
 from halftone.library.header import file_stamp, read_header
 from halftone.library.loras import LORA
@@ -66,10 +66,19 @@ class Change(Protocol):
         """Whether all of its numbers are numbers."""
         ...
 
+    @property
+    def has_bias(self) -> bool:
+        """Whether it changes the bias."""
+        ...
+
     def pair(self, weight: float) -> tuple[torch.Tensor, torch.Tensor] | None:
         """Two matrices whose product is all that it adds, (outputs, rank) and (rank, inputs) in float32; None where there are
         none.
         """
+        ...
+
+    def delta(self, weight: float, like: torch.Tensor) -> Delta | None:
+        """All that it does to a weight of that shape, if it only adds something that does not depend on the weight."""
         ...
 
     def merged(self, held: Mapping[str, torch.Tensor], weight: float) -> Mapping[str, torch.Tensor]:
@@ -341,6 +350,17 @@ class LayerPatch:
     steps: tuple[tuple[Change, float], ...]
     changes: Mapping[str, Sequence[tuple[slice, int]]]
 
+    def touches(self, own: str) -> bool:
+        """Whether they change the weight or the bias."""
+        return own == "weight" or bool(self.changes.get(own)) or any(change.has_bias for change, _ in self.steps)
+
+    @torch.no_grad()
+    def deltas(self, like: torch.Tensor) -> list[Delta] | None:
+        """What they add to the weight, one after another; None where they do more than that."""
+        found = () if self.changes else (change.delta(weight, like) for change, weight in self.steps)
+        known = [delta for delta in found if delta is not None]
+        return known if len(known) == len(self.steps) else None
+
     @torch.no_grad()
     def merged(self, held: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """The layer's weight and bias with the LoRAs in them; the weight in float32, and so what else they change."""
@@ -434,15 +454,19 @@ class _PeftLayer:
             return None
         return found[0] * weight, found[1]
 
-    def merged(self, held: Mapping[str, torch.Tensor], weight: float) -> dict[str, torch.Tensor]:
-        """As peft merges: what a plain LoRA adds, else with the real weights in the place of the empty ones for that moment."""
+    def delta(self, weight: float, like: torch.Tensor) -> Delta | None:
+        """As peft's `get_delta_weight` makes it; the product itself is scaled and rounded later, with the weight."""
+        del like
         layer = self._layer
-        if isinstance(layer.get_base_layer(), (nn.Linear, _ConvNd)) and _ADAPTER not in layer.lora_variant:
-            layer.set_scale(_ADAPTER, weight)
-            found = {**held, "weight": held["weight"] + layer.get_delta_weight(_ADAPTER)}
-            if self.has_bias:
-                found["bias"] = held["bias"] + layer.lora_B[_ADAPTER].bias * layer.scaling[_ADAPTER]
-            return found
+        if type(layer.get_base_layer()) is not nn.Linear or _ADAPTER in layer.lora_variant or self.has_bias:
+            return None
+        layer.set_scale(_ADAPTER, weight)
+        up, down = (side[_ADAPTER].weight for side in (layer.lora_B, layer.lora_A))
+        return Delta(up.float() @ down.float(), layer.scaling[_ADAPTER], up.dtype)
+
+    def merged(self, held: Mapping[str, torch.Tensor], weight: float) -> dict[str, torch.Tensor]:
+        """As peft merges, with the real weights in the place of the empty ones for that moment."""
+        layer = self._layer
         base = layer.get_base_layer()
         empty = {own: getattr(base, own) for own in held}
         try:

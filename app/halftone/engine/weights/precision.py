@@ -15,7 +15,7 @@ from halftone.engine.weights.borders import clear_borders, mixing, put_borders, 
 from halftone.engine.weights.epsilons import scale_epsilons
 from halftone.engine.weights.offload import onload, runs_on
 from halftone.engine.weights.packed import PackedLinear, packed_layers
-from halftone.engine.weights.recipe import Exact, Recipe, known_of
+from halftone.engine.weights.recipe import Exact, Recipe, known_of, rescaled
 from halftone.engine.weights.wide_kernels import put_wide_kernels
 
 _INPUTS: Final = "_halftone_scaled_inputs"
@@ -48,17 +48,6 @@ def split_rows(name: str) -> tuple[str, slice]:
     base, _, rows = name.partition("[")
     first, _, end = rows.rstrip("]").partition(":")
     return base, slice(int(first or 0), int(end) if end else None)
-
-
-def rescaled(tensor: torch.Tensor, changes: Iterable[tuple[slice, int]]) -> torch.Tensor:
-    """tensor times 2**k, exact while no element leaves the range of its dtype; (rows, k): only these rows."""
-    result = tensor
-    for rows, k in changes:
-        result = result.clone() if result is tensor else result
-        part = result[rows] if result.dim() else result
-        # in float32 the factor itself is always finite, also where 2**k would not be in float16
-        part.copy_(part.float() * 2.0**k)
-    return result
 
 
 def kept_float32(module: nn.Module, dtype: torch.dtype) -> Callable[[str], bool]:
@@ -126,15 +115,13 @@ def _follow(module: nn.Module, name: str, recipe: Recipe, exact: Exact) -> None:
         same = before is not None and before.origin == recipe.origin
         layer.take(layer if same else exact.layer(name.removesuffix(".weight")), recipe.changes, recipe.dtype)
     else:
-        _write(tensor_at(module, name), exact[name], recipe.changes, recipe.dtype)
+        _write(tensor_at(module, name), exact, name, recipe)
     known[name] = recipe
 
 
 @torch.no_grad()
-def _write(parameter: torch.Tensor, exact: torch.Tensor, changes: Iterable[tuple[slice, int]], dtype: torch.dtype) -> None:
-    """Give a parameter its exact value, rescaled, in dtype; integers stay as they are."""
-    if exact.is_floating_point():
-        parameter.data = rescaled(exact.to(parameter.device), changes).to(dtype)
+def _write(tensor: torch.Tensor, exact: Exact, name: str, recipe: Recipe) -> None:
+    tensor.data = exact.make(name, recipe.changes, recipe.dtype, tensor.device)
 
 
 def damaged(module: nn.Module, masters: Mapping[str, torch.Tensor], state: ComponentState) -> list[str]:

@@ -5,10 +5,10 @@ add, times powers of two, in some type. Each component remembers which of this i
 weight of a LoRA writes those tensors alone that become others, and no second set of weights lies in memory meanwhile.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import torch
 from torch import nn
@@ -19,6 +19,9 @@ from halftone.engine.weights.packed import PackedLinear
 _KNOWN: Final = "_halftone_known"
 _OWN: Final = ("weight", "bias")
 """Of a layer, what a patch may change."""
+_FLOATS: Final = (torch.float32, torch.float16, torch.bfloat16)
+_PIECE: Final = 2**18
+"""Numbers that are computed at once: a megabyte in float32."""
 _OWN_SHARE: Final = 0.02
 """Of the weights: positions that a network makes by itself, and the projection that OpenCLIP stores the other way round."""
 
@@ -29,6 +32,14 @@ class Patch(Protocol):
     @property
     def key(self) -> Hashable:
         """Equal keys change a layer alike."""
+        ...
+
+    def touches(self, own: str) -> bool:
+        """Whether it changes the weight or the bias."""
+        ...
+
+    def deltas(self, like: torch.Tensor) -> Sequence["Delta"] | None:
+        """What is added to the weight, one after another. like: of its shape. None: it is more than that, see `merged`."""
         ...
 
     def merged(self, held: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
@@ -93,7 +104,24 @@ class Exact(Mapping[str, torch.Tensor]):
             return self._read(name)
         if name in self._made:
             return self._made[name]
+        deltas = self._deltas(name)
+        if deltas:
+            return mixed(self._read(name), deltas, (), torch.float32)
         return self._merged(self._place(name))[own]
+
+    def make(self, name: str, changes: Sequence[tuple[slice, int]], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """What a recipe tells of a tensor that is not packed, on a device; integers stay as they are."""
+        deltas = self._deltas(name)
+        if deltas:
+            return mixed(self._read(name), deltas, changes, dtype).to(device)
+        exact = self[name]
+        if not exact.is_floating_point():
+            return exact.to(device)
+        return mixed(exact, (), changes, dtype) if device.type == "cpu" else rescaled(exact.to(device), changes).to(dtype)
+
+    def _deltas(self, name: str) -> "Sequence[Delta] | None":
+        patch = self._patch_of(name) if name.endswith(".weight") else None
+        return None if patch is None or name not in self.plain else patch.deltas(self.plain[name])
 
     def __iter__(self) -> Iterator[str]:
         yield from self.plain
@@ -121,13 +149,76 @@ class Exact(Mapping[str, torch.Tensor]):
         return {first: alias for alias, first in self.aliases.items() if alias.rpartition(".")[0] in self.patches}
 
     def _patch_of(self, name: str) -> Patch | None:
-        return self.patches.get(self._place(name)) if name.rpartition(".")[2] in _OWN else None
+        own = name.rpartition(".")[2]
+        patch = self.patches.get(self._place(name)) if own in _OWN else None
+        return patch if patch is not None and patch.touches(own) else None
 
     def _merged(self, path: str) -> Mapping[str, torch.Tensor]:
         names = {own: self.aliases.get(f"{path}.{own}", f"{path}.{own}") for own in _OWN}
         made = self.patches[path].merged({own: self._read(name) for own, name in names.items() if name in self.plain})
         self._made.update({names[own]: value for own, value in made.items() if own == "bias"})
         return made
+
+
+class Delta(NamedTuple):
+    """What is added to a weight: these numbers times a factor, rounded to a type. whole: float32, as many as the weight has."""
+
+    whole: torch.Tensor
+    factor: float
+    dtype: torch.dtype = torch.float32
+
+    def piece(self, start: int, end: int) -> torch.Tensor:
+        """Some of them, in the order in which they lie."""
+        part = self.whole.reshape(-1)[start:end]
+        scaled = part if self.factor == 1.0 else part * self.factor
+        return scaled.to(self.dtype).float()
+
+
+def mixed(exact: torch.Tensor, deltas: Sequence[Delta], changes: Sequence[tuple[slice, int]], dtype: torch.dtype) -> torch.Tensor:
+    """exact on the processor with what is added to it in float32, `rescaled`, in dtype. Piece by piece, each of which passes
+    through the processor's cache; what has to become nothing else is the same tensor.
+    """
+    if not deltas and not changes and exact.dtype == dtype:
+        return exact
+    if exact.dtype not in _FLOATS or not exact.is_contiguous():
+        wide = exact.float() if deltas else exact
+        for delta in deltas:
+            wide = wide + delta.piece(0, wide.numel()).reshape(wide.shape)
+        return rescaled(wide, changes).to(dtype)
+    made = torch.empty_like(exact, dtype=dtype)
+    given, kind = exact.view(-1), torch.float32 if deltas else exact.dtype
+    scales = [(*_flat(exact, rows), k) for rows, k in changes]
+    buffer = torch.empty(min(_PIECE, given.numel()))
+    for start in range(0, given.numel(), _PIECE):
+        end = min(start + _PIECE, given.numel())
+        wide = buffer[: end - start].copy_(given[start:end])
+        for delta in deltas:
+            wide += delta.piece(start, end)
+        for first, last, k in scales:
+            part = wide[max(0, first - start) : max(0, last - start)]
+            part.copy_(part.mul_(2.0**k).to(kind))
+        made.view(-1)[start:end].copy_(wide)
+    return made
+
+
+def _flat(tensor: torch.Tensor, rows: slice) -> tuple[int, int]:
+    """Where rows begin and end among all numbers."""
+    if not tensor.dim():
+        return 0, 1
+    first, last, _ = rows.indices(tensor.shape[0])
+    width = tensor.numel() // max(1, tensor.shape[0])
+    return first * width, last * width
+
+
+def rescaled(tensor: torch.Tensor, changes: Iterable[tuple[slice, int]]) -> torch.Tensor:
+    """tensor times 2**k, exact while no element leaves the range of its dtype; (rows, k): only these rows."""
+    result = tensor
+    for rows, k in changes:
+        result = result.clone() if result is tensor else result
+        part = result[rows] if result.dim() else result
+        # in float32 the factor itself is always finite, also where 2**k would not be in float16
+        part.copy_(part.float() * 2.0**k)
+    return result
 
 
 def is_mapped(exact: Exact) -> bool:
