@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 import torch
+from tests.helpers.engine_runs import faulty_copy, generate
 from tests.helpers.loras import make_lora
 from torch import nn
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 from halftone.contract.plan import Plan
 from halftone.contract.request import Lora, Numerics
 from halftone.engine.loading.load import Loaded, exact_source, load_pipeline
 from halftone.engine.loading.plans import apply_plan, base_plan, put_fp8, put_loras
+from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.precision import damaged
 from halftone.engine.weights.recipe import Delta, known_of, mixed, rescaled
 from halftone.library.models import describe
@@ -126,3 +129,25 @@ def test_what_is_read_of_files_is_mapped_and_stays_at_hand(loaded: Loaded) -> No
         base = known_of(module).base
         assert base is not None, name
         assert exact_source(loaded, name).plain is base.plain
+
+
+def test_an_overflow_is_recovered_and_the_network_is_never_whole_in_float32(models: dict[str, Path], tmp_path: Path) -> None:
+    model = faulty_copy(models["sd15"], tmp_path / "faulty", "unet", "stream of unet", 17)
+    engine = DiffusersEngine()
+    generate(engine, model, "float16", steps=1, on_black="stop")
+    assert engine.loaded is not None
+    unet = engine.loaded.modules["unet"]
+    most = 0
+
+    def count(_module: nn.Module, _args: Any) -> None:
+        nonlocal most
+        most = max(most, sum(one.numel() for one in unet.parameters() if one.dtype == torch.float32))
+
+    handle = register_module_forward_pre_hook(count)
+    try:
+        made, _ = generate(engine, model, "float16")
+    finally:
+        handle.remove()
+    assert made.images[0].state == "recovered"
+    assert made.plan.upcast_parameters == 0
+    assert 0 < most < 0.4 * sum(one.numel() for one in unet.parameters())

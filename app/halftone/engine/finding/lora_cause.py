@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 import msgspec
-import torch
 from torch import nn
 
 from halftone.contract.errors import JobCancelled
@@ -15,11 +14,12 @@ from halftone.contract.words import FLOAT_LIMITS, DType
 from halftone.engine.basics.tensors import relative_error
 from halftone.engine.inputs.memory import free_after
 from halftone.engine.loading.load import Loaded, exact_source
-from halftone.engine.loading.plans import apply_state
+from halftone.engine.loading.plans import apply_state, streamed
 from halftone.engine.patches.lora import Adapter
 from halftone.engine.sampling.hooks import is_finite
 from halftone.engine.weights.calls import CLOSE, Call, run_call
 from halftone.engine.weights.precision import ComponentState
+from halftone.engine.weights.recipe import Exact
 from halftone.health.faults import is_device_lost, is_out_of_memory
 from halftone.health.judge import BEYOND
 from halftone.library.loras import lora_key
@@ -40,7 +40,7 @@ def with_lora_causes(
     loaded: Loaded,
     findings: Sequence[Finding],
     failing: Mapping[str, Sequence[Call]],
-    masters: Mapping[str, Mapping[str, torch.Tensor]],
+    masters: Mapping[str, Exact],
     check: Callable[[], None],
 ) -> list[Finding]:
     """The findings; those whose layer holds without the LoRAs name them, and a weight at which it held.
@@ -75,9 +75,7 @@ def _facts(cause: LoraCause) -> dict[str, str | int | float | bool]:
     return facts if cause.share is None else {**facts, "lora_share": cause.share}
 
 
-def cause_of(
-    loaded: Loaded, call: Call, module: str, masters: Mapping[str, torch.Tensor], check: Callable[[], None]
-) -> LoraCause | None:
+def cause_of(loaded: Loaded, call: Call, module: str, masters: Exact, check: Callable[[], None]) -> LoraCause | None:
     """The LoRAs without which a failing call holds at its origin; None where the model fails there alone, or it cannot be told.
 
     The component is left in the state that it is in, with the masters.
@@ -99,9 +97,7 @@ def cause_of(
 class _Trial:
     """Calls, the first of which failed, to be run again with other LoRAs than those that are applied. Each run is made once."""
 
-    def __init__(
-        self, loaded: Loaded, name: str, calls: Sequence[Call], masters: Mapping[str, torch.Tensor], check: Callable[[], None]
-    ) -> None:
+    def __init__(self, loaded: Loaded, name: str, calls: Sequence[Call], masters: Exact, check: Callable[[], None]) -> None:
         self._loaded = loaded
         self._name = name
         self._calls = calls
@@ -169,8 +165,12 @@ class _Trial:
         """What `look` sees of the component with the file's weights and these LoRAs in a state; then it is as it was."""
         self._check()
         loaded, name = self._loaded, self._name
+        exact = exact_source(loaded, name, adapters)
+        if state == _WIDE:
+            with streamed(loaded, name, state.dtype, self._masters, exact):
+                return look(loaded.modules[name], state.dtype)
         try:
-            apply_state(loaded, name, state, exact_source(loaded, name, adapters), force=True)
+            apply_state(loaded, name, state, exact, force=True)
             return look(loaded.modules[name], state.dtype)
         finally:
             apply_state(loaded, name, self._state, self._masters, force=True)

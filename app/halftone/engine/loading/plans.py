@@ -2,7 +2,8 @@
 
 import inspect
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -20,12 +21,13 @@ from halftone.engine.patches.inversions import read_inversions, take_from_end, t
 from halftone.engine.patches.lora import changed_components, left_out, read_adapters
 from halftone.engine.weights.borders import can_hand_on
 from halftone.engine.weights.epsilons import has_epsilon
-from halftone.engine.weights.offload import place, settle_weights
+from halftone.engine.weights.offload import compute_with, place, settle_weights
 from halftone.engine.weights.parts import role
 from halftone.engine.weights.precision import (
     ComponentState,
     exact_weights,
     own_weights,
+    put_stream,
     realise,
     split_rows,
     state_in,
@@ -198,6 +200,27 @@ def _change_state(
     realise(module, exact, wanted, None if before == HALF_DONE else before)
     lay_out(module, role(name, module), wanted, loaded.device)
     loaded.states[name] = wanted
+
+
+@contextmanager
+def streamed(loaded: Loaded, name: str, dtype: DType, masters: Exact, instead: Exact | None = None) -> Generator[None]:
+    """Have a component compute with its exact weights in another type while the context is open, one layer at a time: it is never
+    whole in that type, and its own weights stay where they are.
+
+    masters: its exact weights; instead: others to compute with.
+    """
+    module, before = loaded.modules[name], loaded.states[name]
+    settle_weights(module)
+    loaded.states[name] = ComponentState(dtype=dtype)
+    try:
+        put_stream(module, masters if instead is None else instead, DTYPES[dtype])
+        yield
+    finally:
+        compute_with(module, None)
+        loaded.states[name] = HALF_DONE
+        realise(module, masters, before)
+        lay_out(module, role(name, module), before, loaded.device)
+        loaded.states[name] = before
 
 
 def put_loras(loaded: Loaded, loras: Iterable[Lora], *, sound: bool = True) -> None:

@@ -13,7 +13,7 @@ from halftone.contract.words import DType
 from halftone.engine.basics.tensors import DTYPES, as_dtype, cast_arguments, first_floating, map_tensors
 from halftone.engine.weights.borders import clear_borders, mixing, put_borders, put_input_casts, takes
 from halftone.engine.weights.epsilons import scale_epsilons
-from halftone.engine.weights.offload import onload, runs_on
+from halftone.engine.weights.offload import compute_with, onload, runs_on
 from halftone.engine.weights.packed import PackedLinear, packed_layers
 from halftone.engine.weights.recipe import Exact, Recipe, known_of, rescaled
 from halftone.engine.weights.wide_kernels import put_wide_kernels
@@ -86,6 +86,31 @@ def realise(
     put_input_casts(module)
     if state.upcast and dtype != torch.float32:
         put_borders(module, state.upcast, dtype)
+
+
+def put_stream(module: nn.Module, exact: Exact, dtype: torch.dtype) -> None:
+    """Have a component compute with its exact weights in dtype, each made when its layer runs. What lies in it stays, save what
+    packed layers are told; `compute_with` and `realise` end it.
+    """
+    keep = kept_float32(module, dtype)
+    names = {id(tensor): name for name, tensor in module.named_parameters()}
+    names |= {id(tensor_at(module, name)): name for name in stored_buffers(module) if name in exact.plain}
+
+    def bring(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+        name = names.get(id(tensor))
+        if name is None:
+            return tensor.data.to(device)
+        return exact.make(name, (), torch.float32 if keep(name) else dtype, device)
+
+    clear_borders(module)
+    scale_epsilons(module, {})
+    module.__dict__[_INPUTS] = {}
+    for name in packed_layers(module):
+        weight = f"{name}.weight"
+        _follow(module, weight, Recipe(exact.origin(weight), (), torch.float32 if keep(name) else dtype), exact)
+    put_wide_kernels(module, runs_on(module), dtype)
+    put_input_casts(module)
+    compute_with(module, bring)
 
 
 def _recipes(
