@@ -10,9 +10,9 @@ from tests.helpers.loras import make_lora
 
 from halftone.contract.request import Lora, Numerics
 from halftone.contract.words import Precision
-from halftone.engine.loading.load import fresh_component
+from halftone.engine.loading.load import exact_source
 from halftone.engine.service import DiffusersEngine
-from halftone.engine.weights.fp8 import EIGHT, computed, round_weights, stored, stored_exactly
+from halftone.engine.weights.fp8 import EIGHT, computed, stored, stored_exactly
 from halftone.engine.weights.offload import own_tensors
 from halftone.gui.reasons import recognised
 from halftone.library.records import changed_setting
@@ -70,17 +70,16 @@ def test_what_is_computed_with_is_the_rounded_model(models: dict[str, Path]) -> 
     engine = DiffusersEngine()
     made, _ = generate(engine, models["sd15"], "float16", fp8_storage=True)
     assert engine.loaded is not None
-    rounded = fresh_component(engine.loaded, "unet")
+    rounded = exact_source(engine.loaded, "unet")
     engine.loaded.fp8 = False
-    exact = fresh_component(engine.loaded, "unet")
-    assert not torch.equal(exact.get_parameter("conv_in.weight"), rounded.get_parameter("conv_in.weight"))
-    assert torch.equal(exact.get_parameter("conv_norm_out.weight"), rounded.get_parameter("conv_norm_out.weight"))
-    round_weights(exact)
+    exact = exact_source(engine.loaded, "unet")
+    assert not torch.equal(exact["conv_in.weight"], rounded["conv_in.weight"])
+    assert torch.equal(exact["conv_norm_out.weight"], rounded["conv_norm_out.weight"])
     plain = DiffusersEngine()
     generate(plain, models["sd15"], "float16", steps=1)
     assert plain.loaded is not None
     for name, parameter in plain.loaded.modules["unet"].named_parameters():
-        parameter.data = exact.get_parameter(name).data.to(parameter)
+        parameter.data = rounded[name].to(parameter)
     wide, _ = generate(plain, models["sd15"], "float16")
     assert (pixels(wide) == pixels(made)).all()
 

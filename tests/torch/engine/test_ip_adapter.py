@@ -18,7 +18,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.plan import Plan
 from halftone.contract.request import IpAdapter, Numerics, Start
 from halftone.engine.basics.quiet import quiet_libraries
-from halftone.engine.loading.load import Loaded, fresh_component
+from halftone.engine.loading.load import Loaded, exact_source
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.precision import damaged, exact_weights
 from halftone.library.learned import remember
@@ -114,7 +114,7 @@ def test_without_them_the_model_is_as_it_was_bit_for_bit(
     unet = loaded.pipe.unet
     processors = dict(unet.attn_processors)
     during, _ = generate(engine, tmp_path / "model", precision, ip_adapters=(adapter(files, "sd15 plus"),))
-    masters = exact_weights(fresh_component(loaded, "unet"))
+    masters = exact_source(loaded, "unet")
     assert damaged(loaded.modules["unet"], masters, loaded.states["unet"]) == []
     again, _ = generate(engine, tmp_path / "model", precision)
     assert of(engine) is loaded

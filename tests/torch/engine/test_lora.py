@@ -22,6 +22,7 @@ from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import put_loras
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.precision import damaged, exact_weights
+from halftone.engine.weights.recipe import forget
 
 WEIGHTS = (0.6, -0.4)
 
@@ -120,15 +121,17 @@ def test_without_them_the_weights_are_the_files_bit_for_bit(
 
 
 def test_added_weights_do_not_count_as_damage(engine: DiffusersEngine, models: dict[str, Path], loras: dict[str, Path]) -> None:
-    from halftone.engine.loading.load import fresh_component
+    from halftone.engine.loading.load import exact_source
 
     generate(engine, models["sd15"], "float16", loras=(Lora(path=str(loras["sd15"]), weight=0.7),))
     loaded = of(engine.loaded)
-    masters = exact_weights(fresh_component(loaded, "unet"))
+    masters = exact_source(loaded, "unet")
     assert damaged(loaded.modules["unet"], masters, loaded.states["unet"]) == []
     parameter = next(loaded.modules["unet"].parameters())
     parameter.data.view(-1)[0] = 99.0
-    assert len(damaged(loaded.modules["unet"], masters, loaded.states["unet"])) == 1
+    found = damaged(loaded.modules["unet"], masters, loaded.states["unet"])
+    assert len(found) == 1
+    forget(loaded.modules["unet"], found)
     put_loras(loaded, ())
 
 

@@ -15,11 +15,10 @@ from halftone.contract.messages import Examine
 from halftone.contract.plan import Plan
 from halftone.contract.request import CheckInputs, Lora, Numerics
 from halftone.engine.finding.lora_cause import cause_of
-from halftone.engine.loading.load import fresh_component, load_pipeline
+from halftone.engine.loading.load import exact_source, load_pipeline
 from halftone.engine.loading.plans import apply_plan, put_loras
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.calls import Call
-from halftone.engine.weights.precision import exact_weights
 from halftone.library.models import describe
 from halftone.measure.pictures import psnr
 
@@ -174,7 +173,7 @@ def test_a_cause_that_cannot_be_sought_costs_only_its_words(models: dict[str, Pa
     call = Call(
         "unet", "forward", (torch.randn(1, 4, 16, 16), torch.tensor(5)), {"encoder_hidden_states": torch.randn(1, 77, 16)}
     )
-    masters = exact_weights(fresh_component(loaded, "unet"))
+    masters = exact_source(loaded, "unet")
 
     def asked(failure: BaseException) -> LoraCause | None:
         def check() -> None:

@@ -1,6 +1,5 @@
 """LoRAs in the names of other programs, whose layers diffusers splits: what it would drop is computed, told or refused."""
 
-import copy
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,8 @@ from tests.bench.families.table import CASES
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Lora
 from halftone.engine.loading.load import Loaded, load_pipeline
-from halftone.engine.patches.lora import Adapter, add_adapters, left_out, read_adapters
+from halftone.engine.patches.lora import Adapter, left_out, patches_of, read_adapters
+from halftone.engine.weights.precision import exact_weights
 from halftone.library.models import describe
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say while tiny models are made
@@ -83,10 +83,9 @@ def read(loaded: Loaded, tensors: Tensors, path: Path) -> Adapter:
 
 
 def check_added(loaded: Loaded, adapter: Adapter, wanted: Tensors) -> None:
-    network = copy.deepcopy(loaded.pipe.transformer).float()
-    add_adapters([adapter], "transformer", network)
+    exact = exact_weights(loaded.pipe.transformer).but(patches_of([adapter], "transformer"))
     for module, added in wanted.items():
-        own = network.get_submodule(module).weight - loaded.pipe.transformer.get_submodule(module).weight.float()
+        own = exact[f"{module}.weight"] - loaded.pipe.transformer.get_submodule(module).weight.float()
         assert torch.allclose(own, WEIGHT * added, atol=1e-6), module
 
 

@@ -13,9 +13,9 @@ from tests.helpers.tiny import load_tiny
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Lora
-from halftone.engine.loading.load import fresh_component
+from halftone.engine.loading.load import exact_source
 from halftone.engine.service import DiffusersEngine
-from halftone.engine.weights.precision import damaged, exact_weights
+from halftone.engine.weights.precision import damaged
 from halftone.library.original_names import original_unet_names, unet_names
 
 Tensors = dict[str, torch.Tensor]
@@ -319,7 +319,7 @@ def test_several_come_and_go_and_leave_nothing(
     first, _ = generate(engine, models["sd15"], precision, loras=both)
     loaded = engine.loaded
     assert loaded is not None
-    masters = exact_weights(fresh_component(loaded, "unet"))
+    masters = exact_source(loaded, "unet")
     assert damaged(loaded.modules["unet"], masters, loaded.states["unet"]) == []
     generate(engine, models["sd15"], precision, loras=both[1:])
     again, _ = generate(engine, models["sd15"], precision, loras=both)

@@ -17,7 +17,7 @@ from tests.helpers.memory import Full
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import AnyEvent
 from halftone.engine.checks.examine import Examination
-from halftone.engine.loading.load import fresh_component
+from halftone.engine.loading.load import exact_source
 from halftone.engine.loading.plans import apply_state
 from halftone.engine.sampling.flight import Flight
 from halftone.engine.service import DiffusersEngine
@@ -75,7 +75,7 @@ def test_running_out_of_memory_half_way_through_a_change_of_precision_harms_no_w
     kinds = {parameter.dtype for parameter in loaded.modules["unet"].parameters()}
     assert kinds == {torch.bfloat16, torch.float32}, "the change was broken off in the middle"
     apply_state(loaded, "unet", ComponentState(dtype="float32"))
-    in_file = dict(fresh_component(loaded, "unet").named_parameters())
+    in_file = exact_source(loaded, "unet")
     for name, parameter in loaded.modules["unet"].named_parameters():
         assert torch.equal(parameter, in_file[name]), name
 

@@ -24,10 +24,10 @@ from halftone.contract.facts import GenerateReport
 from halftone.contract.messages import ModelChanged
 from halftone.contract.request import Lora
 from halftone.engine.basics.quiet import quiet_libraries
-from halftone.engine.loading.load import Loaded, fresh_component
+from halftone.engine.loading.load import Loaded, exact_source
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.packed import PackedLinear, packed_layers
-from halftone.engine.weights.precision import damaged, exact_weights
+from halftone.engine.weights.precision import damaged
 from halftone.gui.reasons import recognised
 from halftone.library.gguf_header import read_any
 from halftone.measure.pictures import psnr
@@ -304,7 +304,7 @@ def test_fp8_storage_leaves_a_file_of_its_own_as_it_is_and_is_there_again_withou
     assert (pixels(eight) == pixels(plain)).all()
     (told,) = [reason for reason in eight.plan.reasons if "FP8" in reason]
     assert recognised(told)
-    masters = exact_weights(fresh_component(of(engine), "transformer"))
+    masters = exact_source(of(engine), "transformer")
     assert damaged(of(engine).modules["transformer"], masters, of(engine).states["transformer"]) == []
     back, alone = made(engine, flux, fp8_storage=True), made(DiffusersEngine(), flux, fp8_storage=True)
     assert (pixels(back) == pixels(alone)).all()

@@ -43,14 +43,14 @@ from halftone.engine.inputs.fitting_arguments import variants, with_changes
 from halftone.engine.inputs.memory import Reference, free_after, is_too_large, once_more
 from halftone.engine.inputs.prompts import pictures_to_check, prompts_to_read
 from halftone.engine.inputs.wanted import Inputs
-from halftone.engine.loading.load import Loaded, fresh_component
-from halftone.engine.loading.plans import apply_plan, base_plan, is_exact, with_counts
+from halftone.engine.loading.load import Loaded
+from halftone.engine.loading.plans import apply_plan, base_plan, exact_now, with_counts
 from halftone.engine.patches.lora import lora_damage
 from halftone.engine.sampling.frames import from_decoder, to_pixels
 from halftone.engine.sampling.hooks import Hooks, is_finite, is_in_range
 from halftone.engine.weights.calls import CLOSE, Call, run_call
 from halftone.engine.weights.offload import settle_weights
-from halftone.engine.weights.precision import exact_weights, own_inputs
+from halftone.engine.weights.precision import own_inputs
 from halftone.health.device_faults import detours
 from halftone.health.explain import explain
 from halftone.health.faults import first_line, is_out_of_memory
@@ -118,10 +118,7 @@ class Examination:
         self._wide: DType = "float32" if self._room.fits_wide() or self._states.get("bfloat16") != "works" else "bfloat16"
         for module in loaded.modules.values():
             settle_weights(module)
-        self._masters = {
-            name: exact_weights(module if is_exact(loaded, name) else fresh_component(loaded, name))
-            for name, module in loaded.modules.items()
-        }
+        self._masters = {name: exact_now(loaded, name) for name in loaded.modules}
 
     def run(self) -> CheckReport:
         """The whole check. Raises HalftoneError, JobCancelled."""

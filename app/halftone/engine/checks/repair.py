@@ -21,7 +21,7 @@ from halftone.engine.basics.tensors import relative_error
 from halftone.engine.checks.examine import Examination
 from halftone.engine.checks.rewrite import rewrite
 from halftone.engine.finding.capture import Range
-from halftone.engine.loading.load import Loaded, component_from, fresh_component
+from halftone.engine.loading.load import Loaded, component_from, exact_source
 from halftone.engine.loading.plans import HALF_DONE, apply_state
 from halftone.engine.loading.single_file import exponents_in_file, merged_in_file
 from halftone.engine.patches.lora import changed_components
@@ -109,8 +109,9 @@ def _merged(loaded: Loaded) -> dict[str, dict[str, torch.Tensor]]:
     found: dict[str, dict[str, torch.Tensor]] = {}
     for name in sorted(changed_components(loaded.adapters)):
         layers = {layer for adapter in loaded.adapters for layer in adapter.layers.get(name, {})}
-        parameters = fresh_component(loaded, name).named_parameters()
-        found[name] = {key: value.data for key, value in parameters if key.rpartition(".")[0] in layers}
+        exact = exact_source(loaded, name)
+        parameters = loaded.modules[name].named_parameters()
+        found[name] = {key: exact[key] for key, _ in parameters if key.rpartition(".")[0] in layers}
     return found
 
 
@@ -185,7 +186,7 @@ def _compare(loaded: Loaded, copy: Path, changed: Collection[str], wide: Range, 
                         error = max(error, relative_error(result, reference))
                     else:
                         finite = finite and is_finite(result)
-            apply_state(loaded, name, before, exact_weights(fresh_component(loaded, name)), force=True)
+            apply_state(loaded, name, before, exact_source(loaded, name), force=True)
         except BaseException:
             loaded.states[name] = HALF_DONE  # it holds the weights of the copy
             raise

@@ -16,13 +16,13 @@ from halftone.contract.request import Extras
 from halftone.contract.words import DType
 from halftone.engine.inputs.memory import Reference, first_that_fits, free_bytes, is_shortage
 from halftone.engine.loading.compiling import uncompiled
-from halftone.engine.loading.load import Loaded, file_exponents, fresh_component
+from halftone.engine.loading.load import Loaded, exact_source, file_exponents
 from halftone.engine.loading.plans import apply_state
 from halftone.engine.rescaling.added_inputs import Proof, acting, passed_inputs, prove, shape_of
 from halftone.engine.rescaling.rescale import rescale_groups
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.offload import settle_weights
-from halftone.engine.weights.precision import ComponentState, exact_weights, own_inputs, put_own_inputs
+from halftone.engine.weights.precision import ComponentState, own_inputs, put_own_inputs
 from halftone.health.faults import ends_the_job
 from halftone.health.rescale import exponents
 from halftone.library.extras import extras_key
@@ -172,7 +172,7 @@ class Exactness:
         module = self._loaded.modules[name]
         self._loaded.places.packed = False  # until the next job, as for a diagnosis: its weights are written over
         settle_weights(module)
-        exact = exact_weights(fresh_component(self._loaded, name)) if masters is None else masters
+        exact = exact_source(self._loaded, name) if masters is None else masters
         rescale = state.rescale if of_file is None else of_file
         proof: Proof | None = None
         after = state

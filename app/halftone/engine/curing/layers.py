@@ -34,6 +34,7 @@ from halftone.engine.weights.borders import clear_borders, is_layer, scaled_down
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.packed import PackedLinear
 from halftone.engine.weights.precision import ComponentState, changes_by_tensor, rescaled
+from halftone.engine.weights.recipe import forget
 from halftone.health.faults import ends_the_job, is_out_of_memory
 from halftone.measure.stats import peak
 
@@ -316,12 +317,14 @@ class Growth:
     def _write(self, name: str) -> None:
         k = self._held.get(name, 0)
         if isinstance(layer := self._layers.get(name), PackedLinear):
+            forget(self._module, (f"{name}.weight",))
             layer.dtype = torch.float32 if k is None else self._dtype
         for parameter in self._layers[name].parameters() if name in self._layers else ():
             own = self._names[id(parameter)]
             exact = self._masters[own].to(parameter.device)
             if exact.is_floating_point():
                 scaled = [(slice(None), -k)] if k and own.endswith(".bias") else []
+                forget(self._module, (own,))
                 value = rescaled(exact, (*self._changes.get(own, ()), *scaled))
                 parameter.data = value.to(torch.float32 if k is None else self._dtype)
 

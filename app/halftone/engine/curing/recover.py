@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
-import torch
 from torch import nn
 
 from halftone.contract.errors import HalftoneError
@@ -26,15 +25,16 @@ from halftone.engine.finding.findings import source_of
 from halftone.engine.finding.lora_cause import cause_of
 from halftone.engine.inputs.memory import Reference, first_that_fits, free_after, is_shortage
 from halftone.engine.loading.compiling import take_compiled
-from halftone.engine.loading.load import Loaded, fresh_component
-from halftone.engine.loading.plans import HALF_DONE, apply_state, merged, permitted, with_counts, with_settings
+from halftone.engine.loading.load import Loaded, exact_source
+from halftone.engine.loading.plans import HALF_DONE, apply_state, merged, permitted, streamed, with_counts, with_settings
 from halftone.engine.rescaling.groups import tensor_peaks
 from halftone.engine.rescaling.rescale import INSIDE, rescale_groups
 from halftone.engine.sampling.hooks import is_finite, is_in_range
 from halftone.engine.weights.calls import CLOSE, Call, run_call
 from halftone.engine.weights.offload import settle_weights
 from halftone.engine.weights.parts import parameter_count, units
-from halftone.engine.weights.precision import ComponentState, damaged, exact_weights, state_in, upcast_parameters
+from halftone.engine.weights.precision import ComponentState, damaged, state_in, upcast_parameters
+from halftone.engine.weights.recipe import Exact, forget
 from halftone.health.faults import ends_the_job, first_line
 from halftone.health.planner import candidate_plans, with_layers
 from halftone.measure.probe import OriginReachedError, Probe, Reading, ScorePeak, saturation
@@ -72,7 +72,7 @@ class Diagnosis:
     layers: tuple[LayerPeak, ...]
     replay: Measured
     reference: Measured
-    masters: Mapping[str, torch.Tensor]
+    masters: Exact
     damaged: tuple[str, ...]
     """Parameters that differ in memory from the file."""
     weights_finite: bool
@@ -195,7 +195,7 @@ class Recovery:
         self._tried: dict[str, list[tuple[ComponentState, dict[str, str | bool]]]] = {}
         self.exactness = Exactness(loaded, device, asked, check)
         self._causes: dict[tuple[str, str], LoraCause | None] = {}
-        self._interrupted: dict[str, tuple[ComponentState, Mapping[str, torch.Tensor]]] = {}
+        self._interrupted: dict[str, tuple[ComponentState, Exact]] = {}
 
     def is_sound(self, call: Call) -> bool:
         """Whether a call is finite as its component is now."""
@@ -214,8 +214,9 @@ class Recovery:
         take_compiled(module)  # until the next job: what is hung onto a layer to look inside is not heeded by compiled code
         self._check()
         failing = measure_call(call, module, state.dtype)
-        masters = exact_weights(fresh_component(self.loaded, name))
+        masters = exact_source(self.loaded, name, anew=True)
         broken = tuple(damaged(module, masters, state))
+        forget(module, broken)
         self._check()
         self.will_be(name, state, masters)
         wide, reference = self._reference(call, masters)
@@ -242,7 +243,7 @@ class Recovery:
             wide=wide,
         )
 
-    def will_be(self, name: str, state: ComponentState, masters: Mapping[str, torch.Tensor]) -> None:
+    def will_be(self, name: str, state: ComponentState, masters: Exact) -> None:
         """The state that `put_back` gives a component, whatever it is brought into before that."""
         self._interrupted[name] = state, masters
 
@@ -255,13 +256,13 @@ class Recovery:
             if state == HALF_DONE and name in self.loaded.modules:
                 apply_state(self.loaded, name, state_in(self.plan, name, self._asked))
 
-    def change(self, name: str, state: ComponentState, masters: Mapping[str, torch.Tensor]) -> None:
+    def change(self, name: str, state: ComponentState, masters: Exact) -> None:
         """Bring a component into another state; if the memory ends meanwhile, `put_back` gives it the one that it is in now."""
         self.will_be(name, self.loaded.states[name], masters)
         apply_state(self.loaded, name, state, masters)
         del self._interrupted[name]
 
-    def _reference(self, call: Call, masters: Mapping[str, torch.Tensor]) -> tuple[DType, Measured]:
+    def _reference(self, call: Call, masters: Exact) -> tuple[DType, Measured]:
         """The call in a wide type, and which: the first that the memory holds. Raises the last shortage where none does."""
 
         def measured(way: Reference) -> tuple[DType, Measured]:
@@ -269,11 +270,11 @@ class Recovery:
 
         return first_that_fits(self.loaded, self.exactness.references(call.component), measured)
 
-    def _measured_in(self, way: Reference, call: Call, masters: Mapping[str, torch.Tensor]) -> Measured:
-        apply_state(self.loaded, call.component, ComponentState(dtype=way.dtype), masters, force=True)
-        return measure_call(call, self.loaded.modules[call.component], way.dtype, scores=True)
+    def _measured_in(self, way: Reference, call: Call, masters: Exact) -> Measured:
+        with streamed(self.loaded, call.component, way.dtype, masters):
+            return measure_call(call, self.loaded.modules[call.component], way.dtype, scores=True)
 
-    def _lora_cause(self, call: Call, where: str, masters: Mapping[str, torch.Tensor]) -> LoraCause | None:
+    def _lora_cause(self, call: Call, where: str, masters: Exact) -> LoraCause | None:
         """Looked for once for each layer of a picture: it may fail at many steps."""
         key = call.component, where
         if key not in self._causes:

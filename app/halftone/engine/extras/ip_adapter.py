@@ -19,6 +19,7 @@ from halftone.engine.loading.load import Loaded, make_ready, stored_dtypes, told
 from halftone.engine.loading.plans import HALF_DONE
 from halftone.engine.patches.image_prompts import Halves, attach, detach, read_halves, reads_pictures, weigh
 from halftone.engine.weights.precision import ComponentState
+from halftone.engine.weights.recipe import forget_base
 from halftone.health.faults import is_out_of_memory
 from halftone.library.folder import read_json
 from halftone.library.ipadapters import ENCODER, adapter_files, encoder_folder, other_base
@@ -53,6 +54,7 @@ def _forget(loaded: Loaded) -> None:
     loaded.ip_adapters = ()
     detach(_reader(loaded))
     loaded.states[loaded.reader] = HALF_DONE
+    forget_base(_reader(loaded))
     if ENCODER in loaded.sources:
         loaded.pipe.register_modules(**{ENCODER: None})
         for known in (loaded.sources, loaded.states, loaded.stored):
@@ -70,6 +72,7 @@ def _take(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
     _attach(loaded, adapters)
     # nothing from here on can fail
     loaded.states[loaded.reader] = HALF_DONE
+    forget_base(_reader(loaded))
     if encoder is not None:
         loaded.pipe.register_modules(**{ENCODER: encoder})
         loaded.sources[ENCODER], loaded.stored[ENCODER] = partial(read_encoder, loaded, folder), dtype

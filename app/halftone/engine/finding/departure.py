@@ -19,9 +19,9 @@ from halftone.contract.words import FLOAT_LIMITS, DType, FindingCode
 from halftone.engine.basics.tensors import DTYPES, tensors_in
 from halftone.engine.finding.findings import finite_or_none
 from halftone.engine.loading.load import Loaded
-from halftone.engine.loading.plans import apply_state
+from halftone.engine.loading.plans import streamed
 from halftone.engine.weights.calls import Call, run_call
-from halftone.engine.weights.precision import ComponentState
+from halftone.engine.weights.recipe import Exact
 
 SAMPLE: Final = 2048
 """Elements kept of each output."""
@@ -52,18 +52,14 @@ class Size(NamedTuple):
         return epsilon / 2 * self.rms >= _ROUNDED_AWAY * self.spread > 0
 
 
-def departure_finding(
-    loaded: Loaded, call: Call, step: int | None, masters: Mapping[str, torch.Tensor], *, flat: bool, wide: DType
-) -> Finding:
+def departure_finding(loaded: Loaded, call: Call, step: int | None, masters: Exact, *, flat: bool, wide: DType) -> Finding:
     """The finding of a call whose result is finite but wrong (or of one colour). The component's state is put back."""
     name = call.component
     module, state = loaded.modules[name], loaded.states[name]
     with samples_of(module) as narrow:
         run_call(call, module, state.dtype)
-    apply_state(loaded, name, ComponentState(dtype=wide), masters)
-    with samples_of(module) as expected:
+    with streamed(loaded, name, wide, masters), samples_of(module) as expected:
         run_call(call, module, wide)
-    apply_state(loaded, name, state, masters)
     shows, shrunk = _first_departure(narrow.kept, expected.kept)
     cause = offset_layer(expected, shows, state.dtype)
     where = shows if cause is None else cause

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 import msgspec
-import torch
 from torch import nn
 
 from halftone.contract.errors import JobCancelled
@@ -14,13 +13,13 @@ from halftone.contract.facts import Finding, LoraCause
 from halftone.contract.words import FLOAT_LIMITS, DType
 from halftone.engine.basics.tensors import relative_error
 from halftone.engine.inputs.memory import free_after
-from halftone.engine.loading.load import Loaded, add_loras, without_loras
-from halftone.engine.loading.plans import apply_state
+from halftone.engine.loading.load import Loaded, exact_source
+from halftone.engine.loading.plans import apply_state, streamed
 from halftone.engine.patches.lora import Adapter
 from halftone.engine.sampling.hooks import is_finite
 from halftone.engine.weights.calls import CLOSE, Call, run_call
-from halftone.engine.weights.packed import packed_layers
-from halftone.engine.weights.precision import ComponentState, exact_weights
+from halftone.engine.weights.precision import ComponentState
+from halftone.engine.weights.recipe import Exact
 from halftone.health.faults import is_device_lost, is_out_of_memory
 from halftone.health.judge import BEYOND
 from halftone.library.loras import lora_key
@@ -41,7 +40,7 @@ def with_lora_causes(
     loaded: Loaded,
     findings: Sequence[Finding],
     failing: Mapping[str, Sequence[Call]],
-    masters: Mapping[str, Mapping[str, torch.Tensor]],
+    masters: Mapping[str, Exact],
     check: Callable[[], None],
 ) -> list[Finding]:
     """The findings; those whose layer holds without the LoRAs name them, and a weight at which it held.
@@ -76,9 +75,7 @@ def _facts(cause: LoraCause) -> dict[str, str | int | float | bool]:
     return facts if cause.share is None else {**facts, "lora_share": cause.share}
 
 
-def cause_of(
-    loaded: Loaded, call: Call, module: str, masters: Mapping[str, torch.Tensor], check: Callable[[], None]
-) -> LoraCause | None:
+def cause_of(loaded: Loaded, call: Call, module: str, masters: Exact, check: Callable[[], None]) -> LoraCause | None:
     """The LoRAs without which a failing call holds at its origin; None where the model fails there alone, or it cannot be told.
 
     The component is left in the state that it is in, with the masters.
@@ -100,16 +97,13 @@ def cause_of(
 class _Trial:
     """Calls, the first of which failed, to be run again with other LoRAs than those that are applied. Each run is made once."""
 
-    def __init__(
-        self, loaded: Loaded, name: str, calls: Sequence[Call], masters: Mapping[str, torch.Tensor], check: Callable[[], None]
-    ) -> None:
+    def __init__(self, loaded: Loaded, name: str, calls: Sequence[Call], masters: Exact, check: Callable[[], None]) -> None:
         self._loaded = loaded
         self._name = name
         self._calls = calls
         self._masters = masters
         self._check = check
         self._state = loaded.states[name]
-        self._file: nn.Module = without_loras(loaded, name)
         self._adapters = tuple(adapter for adapter in loaded.adapters if name in adapter.layers)
         self._whole: dict[str, bool] = {}
         self._readings: dict[tuple[str, str], Readings] = {}
@@ -171,16 +165,14 @@ class _Trial:
         """What `look` sees of the component with the file's weights and these LoRAs in a state; then it is as it was."""
         self._check()
         loaded, name = self._loaded, self._name
-        before = exact_weights(self._file)
-        add_loras(loaded, adapters, name, self._file)
+        exact = exact_source(loaded, name, adapters)
+        if state == _WIDE:
+            with streamed(loaded, name, state.dtype, self._masters, exact):
+                return look(loaded.modules[name], state.dtype)
         try:
-            apply_state(loaded, name, state, exact_weights(self._file), force=True)
+            apply_state(loaded, name, state, exact, force=True)
             return look(loaded.modules[name], state.dtype)
         finally:
-            for key, parameter in self._file.named_parameters():
-                parameter.data = before[key]
-            for layer in packed_layers(self._file).values():
-                layer.added = ()
             apply_state(loaded, name, self._state, self._masters, force=True)
 
 

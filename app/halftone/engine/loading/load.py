@@ -29,12 +29,13 @@ from halftone.engine.loading.stand_ins import put_guidance
 from halftone.engine.patches.embeddings import PromptCache
 from halftone.engine.patches.image_prompts import attach, read_halves, scale_adapters
 from halftone.engine.patches.inversions import Learned, add_words, told_components
-from halftone.engine.patches.lora import Adapter, add_adapters, changed_components
-from halftone.engine.weights.fp8 import round_weights
+from halftone.engine.patches.lora import Adapter, changed_components, patches_of
+from halftone.engine.weights.fp8 import storable
 from halftone.engine.weights.mapped import UnfitFile
 from halftone.engine.weights.offload import Places, stand
 from halftone.engine.weights.parts import components, parameter_count, role
-from halftone.engine.weights.precision import ComponentState
+from halftone.engine.weights.precision import ComponentState, exact_weights, own_weights
+from halftone.engine.weights.recipe import Exact, keep_base, known_of
 from halftone.engine.weights.wide_kernels import put_wide_kernels
 from halftone.health.faults import first_line, is_out_of_memory
 from halftone.library.controlnets import ControlFile
@@ -203,6 +204,7 @@ def settle(loaded: Loaded, name: str, module: nn.Module) -> None:
     dtype = loaded.stored.setdefault(name, torch.float32)
     make_ready(loaded, name, module, dtype)
     loaded.states[name] = ComponentState(dtype=NAMES[dtype])
+    keep_base(module, own_weights(module))
 
 
 def make_ready(loaded: Loaded, name: str, module: nn.Module, dtype: torch.dtype) -> None:
@@ -308,32 +310,43 @@ def _header_dtypes(file: Path) -> set[str]:
         raise HalftoneError("model-bad-header", path=str(file), detail=str(error).splitlines()[0]) from error
 
 
-def fresh_component(loaded: Loaded, name: str) -> nn.Module:
-    """The component once more, from its files, on the CPU: the exact weights to derive others from. In the stored dtype; float32
-    where a LoRA or words were added.
+def exact_source(loaded: Loaded, name: str, adapters: Iterable[Adapter] | None = None, *, anew: bool = False) -> Exact:
+    """The exact weights of a component, to derive others from: its files', with the words and IP-Adapters that it was given, and
+    in float32 what LoRAs change. Each is made when it is asked for.
+
+    adapters: LoRAs in the place of those that are used; anew: the files are read once more, for what is mapped may be damaged.
     """
-    fresh = without_loras(loaded, name)
-    add_loras(loaded, loaded.adapters, name, fresh)
-    return fresh
+    module = loaded.modules[name]
+    known = known_of(module)
+    base = None if anew else known.base
+    if base is None:
+        base = exact_weights(without_loras(loaded, name), known.origin)
+        keep_base(module, base)
+    patches = patches_of(loaded.adapters if adapters is None else adapters, name, file_exponents(loaded, name))
+    return base.but(patches, _in_eight_bits(loaded, name))
+
+
+def _in_eight_bits(loaded: Loaded, name: str) -> list[str]:
+    """Weights that count as rounded, of a denoiser that is not from a file of its own."""
+    module = loaded.modules[name]
+    if not loaded.fp8 or name in loaded.sources or role(name, module) != "denoise":
+        return []
+    names = {id(parameter): own for own, parameter in module.named_parameters()}
+    return [names[id(cast("Any", layer).weight)] for layer in storable(module)]
 
 
 def without_loras(loaded: Loaded, name: str) -> nn.Module:
-    """The same with the words that a text encoder was given and the IP-Adapters of a denoiser, but no LoRA."""
+    """The component once more, from its files, on the CPU, in the stored dtype: with the words that a text encoder was given and
+    the IP-Adapters of a denoiser, but no LoRA.
+    """
     source = loaded.sources.get(name)
     found = component_from(loaded, name, Path(loaded.facts.path)) if source is None else source()
     if loaded.ip_adapters and name == loaded.reader:
         attach(found, [read_halves(file.path) for file in loaded.ip_adapters])
         scale_adapters(file_exponents(loaded, name), found)
-    if source is None and loaded.fp8 and role(name, found) == "denoise":  # a file of its own stays as it is
-        round_weights(found)
     if name in told_components(loaded.inversions):
         add_words(loaded.inversions, name, found, file_exponents(loaded, name))
     return found
-
-
-def add_loras(loaded: Loaded, adapters: Iterable[Adapter], name: str, module: nn.Module) -> None:
-    """Add LoRAs to a component that holds the file's weights: scaled as those are, if the file is a rescaled copy."""
-    add_adapters(adapters, name, module, file_exponents(loaded, name))
 
 
 def file_exponents(loaded: Loaded, name: str) -> dict[str, int]:

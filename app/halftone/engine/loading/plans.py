@@ -2,7 +2,8 @@
 
 import inspect
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -14,15 +15,25 @@ from halftone.contract.plan import Plan, handed_on, input_of, joined_deviation
 from halftone.contract.request import Lora, Numerics
 from halftone.contract.words import DType
 from halftone.engine.basics.tensors import DTYPES, NAMES
-from halftone.engine.loading.load import Loaded, fresh_component, raise_if_too_large
+from halftone.engine.loading.load import Loaded, exact_source, raise_if_too_large
 from halftone.engine.patches.image_prompts import adapter_exponents
 from halftone.engine.patches.inversions import read_inversions, take_from_end, told_components
 from halftone.engine.patches.lora import changed_components, left_out, read_adapters
 from halftone.engine.weights.borders import can_hand_on
 from halftone.engine.weights.epsilons import has_epsilon
-from halftone.engine.weights.offload import place, settle_weights
+from halftone.engine.weights.offload import compute_with, place, settle_weights
 from halftone.engine.weights.parts import role
-from halftone.engine.weights.precision import ComponentState, exact_weights, realise, split_rows, state_in, upcast_parameters
+from halftone.engine.weights.precision import (
+    ComponentState,
+    exact_weights,
+    own_weights,
+    put_stream,
+    realise,
+    split_rows,
+    state_in,
+    upcast_parameters,
+)
+from halftone.engine.weights.recipe import Exact, forget_base, known_of
 from halftone.measure.giving_back import trim_heap
 from halftone.measure.wide_kernels import gains_by_channels_last
 
@@ -184,11 +195,32 @@ def _change_state(
         loaded.states[name] = HALF_DONE  # it may hold other weights than its state tells
     settle_weights(module)
     if exact is None:
-        exact = exact_weights(module) if is_exact(loaded, name) else exact_weights(fresh_component(loaded, name))
+        exact = exact_now(loaded, name)
     loaded.states[name] = HALF_DONE
     realise(module, exact, wanted, None if before == HALF_DONE else before)
     lay_out(module, role(name, module), wanted, loaded.device)
     loaded.states[name] = wanted
+
+
+@contextmanager
+def streamed(loaded: Loaded, name: str, dtype: DType, masters: Exact, instead: Exact | None = None) -> Generator[None]:
+    """Have a component compute with its exact weights in another type while the context is open, one layer at a time: it is never
+    whole in that type, and its own weights stay where they are.
+
+    masters: its exact weights; instead: others to compute with.
+    """
+    module, before = loaded.modules[name], loaded.states[name]
+    settle_weights(module)
+    loaded.states[name] = ComponentState(dtype=dtype)
+    try:
+        put_stream(module, masters if instead is None else instead, DTYPES[dtype])
+        yield
+    finally:
+        compute_with(module, None)
+        loaded.states[name] = HALF_DONE
+        realise(module, masters, before)
+        lay_out(module, role(name, module), before, loaded.device)
+        loaded.states[name] = before
 
 
 def put_loras(loaded: Loaded, loras: Iterable[Lora], *, sound: bool = True) -> None:
@@ -227,8 +259,16 @@ def put_inversions(loaded: Loaded, paths: Iterable[str]) -> None:
         return
     for name in told_components((*before, *after)):
         loaded.states[name] = HALF_DONE
+        forget_base(loaded.modules[name])
         take_from_end(loaded.modules[name])
     loaded.inversions = after
+
+
+def exact_now(loaded: Loaded, name: str) -> Exact:
+    """The exact weights of a component: its own, where they are and its file is not mapped, else those that its file gives."""
+    module = loaded.modules[name]
+    others = known_of(module).base is not None or loaded.fp8 or name in changed_components(loaded.adapters)
+    return exact_source(loaded, name) if others or not is_exact(loaded, name) else own_weights(module)
 
 
 def is_exact(loaded: Loaded, name: str) -> bool:

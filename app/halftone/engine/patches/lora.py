@@ -7,7 +7,7 @@ that are rescaled together, the probe and the comparison with the file see one n
 import copy
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, cast
@@ -37,7 +37,8 @@ from halftone.engine.patches.lora_rows import (
 from halftone.engine.patches.lycoris import read_changes
 from halftone.engine.weights.packed import Added, PackedLinear
 from halftone.engine.weights.parts import components
-from halftone.engine.weights.precision import changes_by_tensor, rescaled
+from halftone.engine.weights.precision import changes_by_tensor
+from halftone.engine.weights.recipe import Delta, rescaled
 from halftone.health.faults import is_out_of_memory
 from halftone.library.header import file_stamp, read_header
 from halftone.library.loras import LORA
@@ -65,10 +66,19 @@ class Change(Protocol):
         """Whether all of its numbers are numbers."""
         ...
 
+    @property
+    def has_bias(self) -> bool:
+        """Whether it changes the bias."""
+        ...
+
     def pair(self, weight: float) -> tuple[torch.Tensor, torch.Tensor] | None:
         """Two matrices whose product is all that it adds, (outputs, rank) and (rank, inputs) in float32; None where there are
         none.
         """
+        ...
+
+    def delta(self, weight: float, like: torch.Tensor) -> Delta | None:
+        """All that it does to a weight of that shape, if it only adds something that does not depend on the weight."""
         ...
 
     def merged(self, held: Mapping[str, torch.Tensor], weight: float) -> Mapping[str, torch.Tensor]:
@@ -330,40 +340,72 @@ def changed_components(adapters: Iterable[Adapter]) -> set[str]:
     return {name for adapter in adapters for name in adapter.layers}
 
 
-def add_adapters(
-    adapters: Iterable[Adapter], component: str, module: nn.Module, exponents: Mapping[str, int] | None = None
-) -> None:
-    """Add the LoRAs to the weights of a component, one after another; the layers that they change become float32.
-
-    exponents: tensor -> k where the weights are 2**k times those that the LoRAs were made for; what is added is scaled alike.
+@dataclass(frozen=True)
+class LayerPatch:
+    """What LoRAs do to one layer, one after another. changes: of a rescaled copy, by weight and bias, whose numbers are 2**k
+    times those that the LoRAs were made for: what is added is scaled alike.
     """
-    changes = changes_by_tensor(exponents or {})
+
+    key: Hashable
+    steps: tuple[tuple[Change, float], ...]
+    changes: Mapping[str, Sequence[tuple[slice, int]]]
+
+    def touches(self, own: str) -> bool:
+        """Whether they change the weight or the bias."""
+        return own == "weight" or bool(self.changes.get(own)) or any(change.has_bias for change, _ in self.steps)
+
+    @torch.no_grad()
+    def deltas(self, like: torch.Tensor) -> list[Delta] | None:
+        """What they add to the weight, one after another; None where they do more than that."""
+        found = () if self.changes else (change.delta(weight, like) for change, weight in self.steps)
+        known = [delta for delta in found if delta is not None]
+        return known if len(known) == len(self.steps) else None
+
+    @torch.no_grad()
+    def merged(self, held: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """The layer's weight and bias with the LoRAs in them; the weight in float32, and so what else they change."""
+        found = dict(held)
+        for change, weight in self.steps:
+            found = self._scaled(found, back=True)
+            exact = {own: tensor.to("cpu", torch.float32) for own, tensor in found.items()}
+            for own, value in change.merged(exact, weight).items():
+                if own == "weight" or not torch.equal(value, exact[own]):
+                    found[own] = value
+            found = self._scaled(found)
+        return found
+
+    @torch.no_grad()
+    def added_to(self, layer: PackedLinear) -> PackedLinear:
+        """A layer like this one, with what the LoRAs add beside its bytes."""
+        made = layer.like()
+        for change, weight in self.steps:
+            made.added = (*made.added, _added(change, weight, made))
+        return made
+
+    def _scaled(self, found: dict[str, torch.Tensor], *, back: bool = False) -> dict[str, torch.Tensor]:
+        """In float32, where powers of two are exact."""
+        changes = {own: [(rows, -k if back else k) for rows, k in self.changes.get(own, ())] for own in found}
+        return {own: rescaled(tensor.float(), changes[own]) if changes[own] else tensor for own, tensor in found.items()}
+
+
+def patches_of(adapters: Iterable[Adapter], component: str, exponents: Mapping[str, int] | None = None) -> dict[str, LayerPatch]:
+    """What the LoRAs do to a component, by module.
+
+    exponents: tensor -> k where its weights are 2**k times those that the LoRAs were made for.
+    """
+    by_module: dict[str, list[tuple[Adapter, Change]]] = {}
     for adapter in adapters:
-        for name, layer in adapter.layers.get(component, {}).items():
-            target = module.get_submodule(name)
-            _scale(name, target, changes, back=True)
-            _add(layer, adapter.lora.weight, target)
-            _scale(name, target, changes)
-
-
-def _scale(name: str, target: nn.Module, changes: Mapping[str, list[tuple[slice, int]]], *, back: bool = False) -> None:
-    """In float32, where powers of two are exact."""
-    for own in _OWN:
-        for rows, k in changes.get(f"{name}.{own}", ()):
-            parameter = getattr(target, own)
-            parameter.data = rescaled(parameter.data.float(), [(rows, -k if back else k)])
-
-
-@torch.no_grad()
-def _add(change: Change, weight: float, target: nn.Module) -> None:
-    if isinstance(target, PackedLinear):
-        target.added = (*target.added, _added(change, weight, target))
-        return
-    held = {own: tensor for own in _OWN if isinstance(tensor := getattr(target, own, None), torch.Tensor)}
-    exact = {own: tensor.to("cpu", torch.float32, copy=True) for own, tensor in held.items()}
-    for own, merged in change.merged(exact, weight).items():
-        if own == "weight" or not torch.equal(merged, exact[own]):
-            held[own].data = merged.to(held[own].device)
+        for name, change in adapter.layers.get(component, {}).items():
+            by_module.setdefault(name, []).append((adapter, change))
+    scaled = changes_by_tensor(exponents or {})
+    return {
+        name: LayerPatch(
+            tuple((one.lora.path, one.version, one.lora.weight) for one, _ in found),
+            tuple((change, one.lora.weight) for one, change in found),
+            {own: changes for own in _OWN if (changes := scaled.get(f"{name}.{own}"))},
+        )
+        for name, found in by_module.items()
+    }
 
 
 def _added(change: Change, weight: float, target: PackedLinear) -> Added:
@@ -411,6 +453,16 @@ class _PeftLayer:
         if found is None or self.has_bias or not isinstance(self._layer.lora_B[_ADAPTER], nn.Linear):
             return None
         return found[0] * weight, found[1]
+
+    def delta(self, weight: float, like: torch.Tensor) -> Delta | None:
+        """As peft's `get_delta_weight` makes it; the product itself is scaled and rounded later, with the weight."""
+        del like
+        layer = self._layer
+        if type(layer.get_base_layer()) is not nn.Linear or _ADAPTER in layer.lora_variant or self.has_bias:
+            return None
+        layer.set_scale(_ADAPTER, weight)
+        up, down = (side[_ADAPTER].weight for side in (layer.lora_B, layer.lora_A))
+        return Delta(up.float() @ down.float(), layer.scaling[_ADAPTER], up.dtype)
 
     def merged(self, held: Mapping[str, torch.Tensor], weight: float) -> dict[str, torch.Tensor]:
         """As peft merges, with the real weights in the place of the empty ones for that moment."""

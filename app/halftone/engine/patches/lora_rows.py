@@ -13,6 +13,7 @@ from typing import Final, Protocol
 import torch
 
 from halftone.engine.patches.lycoris import decomposed
+from halftone.engine.weights.recipe import Delta
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -43,11 +44,16 @@ class Reading(Protocol):
     @property
     def finite(self) -> bool: ...
 
+    @property
+    def has_bias(self) -> bool: ...
+
     def factors(self) -> tuple[torch.Tensor, torch.Tensor] | None:
         """(rows, rank) and (rank, columns) in float32, alpha among them; None where it has no such two."""
         ...
 
     def pair(self, weight: float) -> tuple[torch.Tensor, torch.Tensor] | None: ...
+
+    def delta(self, weight: float, like: torch.Tensor) -> Delta | None: ...
 
     def merged(self, held: Tensors, weight: float) -> Mapping[str, torch.Tensor]: ...
 
@@ -121,9 +127,17 @@ class Dora:
     def finite(self) -> bool:
         return self._layer.finite and bool(self._lengths.isfinite().all())
 
+    @property
+    def has_bias(self) -> bool:
+        return self._layer.has_bias
+
     def pair(self, weight: float) -> None:
         """It has none: the lengths depend on the weight that it is added to."""
         del weight
+
+    def delta(self, weight: float, like: torch.Tensor) -> None:
+        """Nothing alone, as `pair`."""
+        del weight, like
 
     def merged(self, held: Tensors, weight: float) -> Mapping[str, torch.Tensor]:
         found = dict(self._layer.merged(held, 1.0))

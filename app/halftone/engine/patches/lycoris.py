@@ -16,6 +16,7 @@ from peft.tuners.lokr.layer import make_weight_cp as make_core
 from safetensors.torch import load_file
 from torch import nn
 
+from halftone.engine.weights.recipe import Delta
 from halftone.library.kinds.loras import place_of
 from halftone.library.lycoris import layers_of
 from halftone.library.original_names import original_unet_names
@@ -39,6 +40,18 @@ class Change:
     @property
     def finite(self) -> bool:
         return all(bool(tensor.isfinite().all()) for tensor in self.factors.values())
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether it changes the bias."""
+        return bool({"diff_b", "b_norm"} & self.factors.keys())
+
+    def delta(self, weight: float, like: torch.Tensor) -> Delta | None:
+        """All that it does to a weight of that shape, if it only adds something that does not depend on the weight."""
+        if {"dora_scale", "on_input"} & self.factors.keys() or self.has_bias:
+            return None
+        given = _delta({name: tensor.float() for name, tensor in self.factors.items()}, self.scale, like)
+        return None if given is None else Delta(given, weight)
 
     def pair(self, weight: float) -> None:
         """Whatever it adds, it is told in whole."""

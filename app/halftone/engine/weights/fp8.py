@@ -9,7 +9,7 @@ them are left out, as in diffusers' layerwise casting.
 import math
 import re
 from collections.abc import Iterator
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import torch
 from diffusers.hooks.layerwise_casting import DEFAULT_SKIP_MODULES_PATTERN
@@ -44,12 +44,10 @@ def computed(weight: torch.Tensor, k: int, dtype: torch.dtype) -> torch.Tensor:
     return wide.mul_(2.0**-k) if k else wide
 
 
-def round_weights(module: nn.Module) -> None:
-    """Give every layer that may be stored the weights that eight bits hold, in the type they have."""
-    for layer in storable(module):
-        weight = cast("Any", layer).weight
-        if (found := stored(weight.data)) is not None:
-            weight.data = computed(*found, weight.dtype)
+def rounded(weight: torch.Tensor) -> torch.Tensor:
+    """The numbers that eight bits hold of a weight, in the type it has."""
+    found = stored(weight)
+    return weight if found is None else computed(*found, weight.dtype)
 
 
 def stored_exactly(weight: torch.Tensor) -> tuple[torch.Tensor, int] | None:

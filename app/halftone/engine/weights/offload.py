@@ -46,10 +46,11 @@ _LAYERS: Final = (
 
 
 Bring = Callable[[torch.Tensor, torch.device], torch.Tensor]
+"""Makes what a parameter or buffer is used as, on a device."""
 
 
-def _copied(home: torch.Tensor, device: torch.device) -> torch.Tensor:
-    return home.to(device, copy=True)
+def _copied(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    return tensor.data.to(device, copy=True)
 
 
 class Piece:
@@ -67,7 +68,7 @@ class Piece:
         try:
             for tensor in self._tensors():
                 home = tensor.data
-                there = self._bring(home, device)
+                there = self._bring(tensor, device)
                 _hold(tensor, there)
                 self._away.append((tensor, home, there))
         except BaseException:
@@ -126,6 +127,8 @@ class Placed:
         self._places = places
         self._laid: tuple[OffloadMode, bool] | None = None
         """For which mode it is laid out, and whether packed; None: not yet."""
+        self._made_by: Bring | None = None
+        """What makes the weights that are used instead of those that lie here."""
         self.packed: list[tuple[nn.Module, int, torch.dtype]] = []
         """Layers in eight bits, with their exponents and the types they are computed in."""
         self.wide = 0
@@ -155,6 +158,11 @@ class Placed:
         """Lay it out anew when it is next placed."""
         self.settle()
         self._laid = None
+
+    def compute_with(self, bring: Bring | None) -> None:
+        """Use weights that are made when a layer runs, and gone when the next one does; None: its own again."""
+        self.forget()
+        self._made_by = bring
 
     def onload(self) -> None:
         """Have the component where it can run: whole on the device, or ready to come there in pieces. Others go home."""
@@ -192,7 +200,7 @@ class Placed:
 
     @property
     def _may_be_packed(self) -> bool:
-        return self.role == "denoise" and not self.name.startswith("controlnet")
+        return self.role == "denoise" and not self.name.startswith("controlnet") and self._made_by is None
 
     def _runs_with(self, other: "Placed") -> bool:
         """A ControlNet and its denoiser are called in turns."""
@@ -213,18 +221,18 @@ class Placed:
             self._pack(module)
         module.to(self.execution_device if mode == "none" else _HOME)
         self._laid = (mode, packed)
-        if mode == "none":
+        if mode == "none" and self._made_by is None:
             return
         module.__dict__[_ACCELERATE] = self
-        blocks = [] if mode == "model" else blocks_of(module)
+        blocks = [] if mode == "model" and self._made_by is None else blocks_of(module)
         inside = {id(part) for block in blocks for part in block}
-        self._whole = Piece([part for part in module.modules() if id(part) not in inside])
+        self._whole = Piece([part for part in module.modules() if id(part) not in inside], self._made_by)
         for block in blocks:
-            layers = layers_of(block) if mode == "sequential" else []
+            layers = layers_of(block) if mode == "sequential" or self._made_by is not None else []
             for layer in layers:
-                self._put_hooks(1, [layer], [layer])
+                self._put_hooks(1, [layer], [layer], self._made_by)
             # put last, it acts first
-            self._put_hooks(0, block, [part for part in block if part not in layers])
+            self._put_hooks(0, block, [part for part in block if part not in layers], self._made_by)
 
     def _pack(self, module: nn.Module) -> None:
         self.wide = 0
@@ -264,9 +272,9 @@ class Placed:
             self._pieces.pop()[1].offload()
 
 
-def _unpacked(k: int, dtype: torch.dtype, home: torch.Tensor, _device: torch.device) -> torch.Tensor:
+def _unpacked(k: int, dtype: torch.dtype, tensor: torch.Tensor, _device: torch.device) -> torch.Tensor:
     """Of a layer the weight alone is packed."""
-    return computed(home, k, dtype) if home.dtype == EIGHT else home
+    return computed(tensor.data, k, dtype) if tensor.dtype == EIGHT else tensor.data
 
 
 def blocks_of(module: nn.Module) -> list[list[nn.Module]]:
@@ -308,6 +316,12 @@ def settle_weights(module: nn.Module) -> None:
     """Have its weights where they can be written, and as wide as they are computed with."""
     if (placed := module.__dict__.get(_PLACED)) is not None:
         placed.settle()
+
+
+def compute_with(module: nn.Module, bring: Bring | None) -> None:
+    """Have a component use weights that `bring` makes, layer by layer, beside its own, which stay; None: its own again."""
+    if (placed := module.__dict__.get(_PLACED)) is not None:
+        placed.compute_with(bring)
 
 
 def told_packing(modules: Mapping[str, nn.Module]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ weight: a power of two that scales it, the type that it is rounded to, what a Lo
 state of a component costs more memory than another.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 import torch
@@ -168,6 +168,13 @@ class PackedLinear(nn.Linear):
     def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 - the name torch gives it
         return functional.linear(input, self.weight, self.bias)
 
+    def like(self) -> "PackedLinear":
+        """A layer of its own with the same bytes, to which other things may be added."""
+        bias = None if self.bias is None else self.bias.data
+        made = PackedLinear(Packed.of(self.packed, self.kind, self.scale), bias, self.dtype)
+        made.added = self.added
+        return made
+
     def take(self, other: "PackedLinear", changes: tuple[tuple[slice, int], ...], dtype: torch.dtype) -> None:
         """The bytes of another layer (or its own) and what is added to them, scaled, to compute in dtype."""
         if other is not self:
@@ -191,28 +198,3 @@ def weight_type(layer: nn.Module) -> torch.dtype | None:
         return layer.dtype
     weight = getattr(layer, "weight", None)
     return weight.dtype if isinstance(weight, torch.Tensor) and weight.is_floating_point() else None
-
-
-class Exact(Mapping[str, torch.Tensor]):
-    """Exact weights and buffers of a component by name, without a copy; a packed weight is unpacked each time it is asked for.
-
-    layers: the packed ones, by name.
-    """
-
-    def __init__(self, plain: dict[str, torch.Tensor], layers: dict[str, PackedLinear]) -> None:
-        self.plain, self.layers = plain, layers
-        self._weights = {f"{name}.weight": layer for name, layer in layers.items()}
-
-    def __getitem__(self, name: str) -> torch.Tensor:
-        layer = self._weights.get(name)
-        return self.plain[name] if layer is None else layer.exact
-
-    def __iter__(self) -> Iterator[str]:
-        yield from self.plain
-        yield from self._weights
-
-    def __len__(self) -> int:
-        return len(self.plain) + len(self._weights)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.plain or name in self._weights

@@ -1,7 +1,7 @@
 """What is applied to a component: its dtype, exact rescaling, float32 regions with casts at their borders."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
 import msgspec
@@ -13,8 +13,9 @@ from halftone.contract.words import DType
 from halftone.engine.basics.tensors import DTYPES, as_dtype, cast_arguments, first_floating, map_tensors
 from halftone.engine.weights.borders import clear_borders, mixing, put_borders, put_input_casts, takes
 from halftone.engine.weights.epsilons import scale_epsilons
-from halftone.engine.weights.offload import onload, runs_on
-from halftone.engine.weights.packed import Exact, PackedLinear, packed_layers
+from halftone.engine.weights.offload import compute_with, onload, runs_on
+from halftone.engine.weights.packed import PackedLinear, packed_layers
+from halftone.engine.weights.recipe import Exact, Recipe, known_of, rescaled
 from halftone.engine.weights.wide_kernels import put_wide_kernels
 
 _INPUTS: Final = "_halftone_scaled_inputs"
@@ -49,17 +50,6 @@ def split_rows(name: str) -> tuple[str, slice]:
     return base, slice(int(first or 0), int(end) if end else None)
 
 
-def rescaled(tensor: torch.Tensor, changes: Iterable[tuple[slice, int]]) -> torch.Tensor:
-    """tensor times 2**k, exact while no element leaves the range of its dtype; (rows, k): only these rows."""
-    result = tensor
-    for rows, k in changes:
-        result = result.clone() if result is tensor else result
-        part = result[rows] if result.dim() else result
-        # in float32 the factor itself is always finite, also where 2**k would not be in float16
-        part.copy_(part.float() * 2.0**k)
-    return result
-
-
 def kept_float32(module: nn.Module, dtype: torch.dtype) -> Callable[[str], bool]:
     """Which parameters the libraries' own loaders keep in float32 when asked for dtype."""
     strict: Iterable[str] = getattr(module, "_keep_in_fp32_modules_strict", None) or ()
@@ -76,45 +66,87 @@ def realise(
 ) -> None:
     """Give every parameter of module the value that state wants, derived from the exact weights; put casts at region borders.
 
-    masters: parameter and buffer name -> exact tensor; may be the module's own tensors when no precision was lost yet.
-    before: the state that the parameters hold now; what both states want alike is not written again. None: everything is.
+    masters: parameter and buffer name -> exact tensor; may be the module's own tensors when no precision was lost yet. Only those
+    are asked for and written that become others than the module is known to hold.
+    before: the state that the module is in now; where its types are the same, the casts stay. None: it is not known.
     """
+    exact = masters if isinstance(masters, Exact) else Exact(masters)
     changes = _changes(state)
-    module.__dict__[_INPUTS] = inputs_in(state.rescale)
-    if before is not None and (before.dtype, before.upcast) == (state.dtype, state.upcast):
-        held = _changes(before)
-        scale_epsilons(module, state.rescale)
-        for name in [name for name in {**held, **changes} if held.get(name) != changes.get(name)]:
-            if (layer := packed_at(module, name)) is not None:
-                layer.changes = tuple(changes.get(name, ()))
-                continue
-            tensor = _held(module, name)
-            _write(tensor, masters[name], changes.get(name, ()), tensor.dtype)
-        return
-    clear_borders(module)
-    scale_epsilons(module, state.rescale)
     dtype = DTYPES[state.dtype]
-    keep = kept_float32(module, dtype)
-    regions = tuple(f"{name}." for name in state.upcast)
-    for name, parameter in module.named_parameters():
-        wide = keep(name) or name.startswith(regions)
-        _write(parameter, masters[name], changes.get(name, ()), torch.float32 if wide else dtype)
-    for name, layer in packed_layers(module).items():
-        wide = keep(name) or f"{name}.".startswith(regions)
-        source = masters.layers[name] if isinstance(masters, Exact) else layer
-        layer.take(source, tuple(changes.get(f"{name}.weight", ())), torch.float32 if wide else dtype)
-    _cast_buffers(module, masters, changes, dtype)
+    alike = before is not None and (before.dtype, before.upcast) == (state.dtype, state.upcast)
+    module.__dict__[_INPUTS] = inputs_in(state.rescale)
+    if not alike:
+        clear_borders(module)
+    scale_epsilons(module, state.rescale)
+    for name, recipe in _recipes(module, exact, changes, state):
+        _follow(module, name, recipe, exact)
+    if alike:
+        return
     put_wide_kernels(module, runs_on(module), dtype)
     if state.upcast and dtype != torch.float32:
         put_borders(module, state.upcast, dtype)
     put_input_casts(module, settled=True)
 
 
+def put_stream(module: nn.Module, exact: Exact, dtype: torch.dtype) -> None:
+    """Have a component compute with its exact weights in dtype, each made when its layer runs. What lies in it stays, save what
+    packed layers are told; `compute_with` and `realise` end it.
+    """
+    keep = kept_float32(module, dtype)
+    names = {id(tensor): name for name, tensor in module.named_parameters()}
+    names |= {id(tensor_at(module, name)): name for name in stored_buffers(module) if name in exact.plain}
+
+    def bring(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+        name = names.get(id(tensor))
+        if name is None:
+            return tensor.data.to(device)
+        return exact.make(name, (), torch.float32 if keep(name) else dtype, device)
+
+    clear_borders(module)
+    scale_epsilons(module, {})
+    module.__dict__[_INPUTS] = {}
+    for name in packed_layers(module):
+        weight = f"{name}.weight"
+        _follow(module, weight, Recipe(exact.origin(weight), (), torch.float32 if keep(name) else dtype), exact)
+    put_wide_kernels(module, runs_on(module), dtype)
+    put_input_casts(module)
+    compute_with(module, bring)
+
+
+def _recipes(
+    module: nn.Module, exact: Exact, changes: Mapping[str, list[tuple[slice, int]]], state: ComponentState
+) -> Iterator[tuple[str, Recipe]]:
+    """Of every parameter, packed weight and stored buffer: name -> what it has to be."""
+    dtype = DTYPES[state.dtype]
+    keep = kept_float32(module, dtype)
+    regions = tuple(f"{name}." for name in state.upcast)
+    packed = [f"{name}.weight" for name in packed_layers(module)]
+    for name in (*(name for name, _ in module.named_parameters()), *packed):
+        wide = keep(name) or name.startswith(regions)
+        yield name, Recipe(exact.origin(name), tuple(changes.get(name, ())), torch.float32 if wide else dtype)
+    for name in stored_buffers(module):
+        if name in exact.plain:
+            yield name, Recipe(exact.origin(name), tuple(changes.get(name, ())), dtype)
+
+
+def _follow(module: nn.Module, name: str, recipe: Recipe, exact: Exact) -> None:
+    """Make one tensor what its recipe says, unless it is."""
+    known = known_of(module).held
+    before = known.get(name)
+    if before == recipe:
+        return
+    known.pop(name, None)  # the memory may end in between
+    if (layer := packed_at(module, name)) is not None:
+        same = before is not None and before.origin == recipe.origin
+        layer.take(layer if same else exact.layer(name.removesuffix(".weight")), recipe.changes, recipe.dtype)
+    else:
+        _write(tensor_at(module, name), exact, name, recipe)
+    known[name] = recipe
+
+
 @torch.no_grad()
-def _write(parameter: torch.Tensor, exact: torch.Tensor, changes: Iterable[tuple[slice, int]], dtype: torch.dtype) -> None:
-    """Give a parameter its exact value, rescaled, in dtype; integers stay as they are."""
-    if exact.is_floating_point():
-        parameter.data = rescaled(exact.to(parameter.device), changes).to(dtype)
+def _write(tensor: torch.Tensor, exact: Exact, name: str, recipe: Recipe) -> None:
+    tensor.data = exact.make(name, recipe.changes, recipe.dtype, tensor.device)
 
 
 def damaged(module: nn.Module, masters: Mapping[str, torch.Tensor], state: ComponentState) -> list[str]:
@@ -155,26 +187,16 @@ def changes_by_tensor(rescale: Mapping[str, int]) -> dict[str, list[tuple[slice,
     return changes
 
 
-def _held(module: nn.Module, name: str) -> torch.Tensor:
+def tensor_at(module: nn.Module, name: str) -> torch.Tensor:
     """A parameter or buffer by name."""
     owner, _, own = name.rpartition(".")
     return cast("torch.Tensor", getattr(module.get_submodule(owner), own))
 
 
-def _cast_buffers(
-    module: nn.Module,
-    masters: Mapping[str, torch.Tensor],
-    changes: Mapping[str, list[tuple[slice, int]]],
-    dtype: torch.dtype,
-) -> None:
-    """Buffers that a checkpoint holds follow the plan and the dtype; computed ones (positions, frequencies) stay as made."""
-    for path, owner in module.named_modules():
-        for name, buffer in owner.named_buffers(recurse=False):
-            full = f"{path}.{name}" if path else name
-            computed = name in cast("set[str]", vars(owner)["_non_persistent_buffers_set"])
-            if buffer.is_floating_point() and not computed and full in masters:
-                value = rescaled(masters[full].to(buffer.device), changes.get(full, ())).to(dtype)
-                setattr(owner, name, value.data)  # never the exact tensor's own object: what the module holds is written over
+def stored_buffers(module: nn.Module) -> list[str]:
+    """Floating-point buffers that a checkpoint holds; computed ones (positions, frequencies) stay as they were made."""
+    stored = module.state_dict(keep_vars=True)
+    return [name for name, buffer in module.named_buffers() if name in stored and buffer.is_floating_point()]
 
 
 def packed_at(module: nn.Module, name: str) -> PackedLinear | None:
@@ -184,10 +206,18 @@ def packed_at(module: nn.Module, name: str) -> PackedLinear | None:
     return layer if isinstance(layer, PackedLinear) else None
 
 
-def exact_weights(module: nn.Module) -> Mapping[str, torch.Tensor]:
-    """Parameters and buffers by name, without a copy."""
-    layers, plain = packed_layers(module), plain_weights(module)
-    return Exact(plain, layers) if layers else plain
+def exact_weights(module: nn.Module, base: object = None) -> Exact:
+    """Parameters and buffers by name, without a copy, as they are now. base: as `Exact` has it; None: like no other."""
+    layers = {name: layer.like() for name, layer in packed_layers(module).items()}
+    names = {id(parameter): name for name, parameter in module.named_parameters()}
+    every = module.named_parameters(remove_duplicate=False)
+    aliases = {name: names[id(parameter)] for name, parameter in every if names[id(parameter)] != name}
+    return Exact(plain_weights(module), layers, aliases, base=object() if base is None else base)
+
+
+def own_weights(module: nn.Module) -> Exact:
+    """The same of a component that holds exactly what its files do."""
+    return exact_weights(module, known_of(module).origin)
 
 
 def plain_weights(module: nn.Module) -> dict[str, torch.Tensor]:

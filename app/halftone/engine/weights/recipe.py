@@ -1,0 +1,259 @@
+"""What each tensor of a component is made of, and the exact weights that it begins with, one tensor at a time.
+
+A tensor in memory is the file's (mapped, not read before it is asked for), unpacked or rounded to eight bits, with what LoRAs
+add, times powers of two, in some type. Each component remembers which of this its tensors hold, so that another plan or another
+weight of a LoRA writes those tensors alone that become others, and no second set of weights lies in memory meanwhile.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final, NamedTuple, Protocol
+
+import torch
+from torch import nn
+
+from halftone.engine.weights.fp8 import rounded
+from halftone.engine.weights.packed import PackedLinear
+
+_KNOWN: Final = "_halftone_known"
+_OWN: Final = ("weight", "bias")
+"""Of a layer, what a patch may change."""
+_FLOATS: Final = (torch.float32, torch.float16, torch.bfloat16)
+_PIECE: Final = 2**18
+"""Numbers that are computed at once: a megabyte in float32."""
+_OWN_SHARE: Final = 0.02
+"""Of the weights: positions that a network makes by itself, and the projection that OpenCLIP stores the other way round."""
+
+
+class Patch(Protocol):
+    """Changes the exact weights of one layer."""
+
+    @property
+    def key(self) -> Hashable:
+        """Equal keys change a layer alike."""
+        ...
+
+    def touches(self, own: str) -> bool:
+        """Whether it changes the weight or the bias."""
+        ...
+
+    def deltas(self, like: torch.Tensor) -> Sequence["Delta"] | None:
+        """What is added to the weight, one after another. like: of its shape. None: it is more than that, see `merged`."""
+        ...
+
+    def merged(self, held: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
+        """The layer's weight and bias with the changes in them, in float32. held: the same without."""
+        ...
+
+    def added_to(self, layer: PackedLinear) -> PackedLinear:
+        """A layer like this one whose weight stays packed, with the changes beside it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Names what a tensor is made of. origin: its exact weight, as `Exact.origin` gives it; changes: (rows, k), times 2**k."""
+
+    origin: Hashable
+    changes: tuple[tuple[slice, int], ...]
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True, eq=False)
+class Exact(Mapping[str, torch.Tensor]):
+    """Exact weights and buffers of a component by name, without a copy: each is made when it is asked for.
+
+    plain: those that are not packed, as they were read; layers: the packed ones, by the names of their modules; aliases: further
+    names of parameters that stand in several places; eight: names of weights that count as rounded to eight bits; patches: by
+    module; base: what `plain` and `layers` were read from, equal for the same numbers.
+    """
+
+    plain: Mapping[str, torch.Tensor]
+    layers: Mapping[str, PackedLinear] = field(default_factory=dict[str, PackedLinear])
+    aliases: Mapping[str, str] = field(default_factory=dict[str, str])
+    eight: frozenset[str] = frozenset()
+    patches: Mapping[str, Patch] = field(default_factory=dict[str, Patch])
+    base: object = field(default_factory=object)
+    _made: dict[str, Any] = field(default_factory=dict[str, Any], init=False)
+    """Packed layers with their patches, and biases of patched ones: small, and made together with the weights."""
+
+    def but(self, patches: Mapping[str, Patch], eight: Iterable[str] = ()) -> "Exact":
+        """The same weights with other patches."""
+        return replace(self, patches=patches, eight=frozenset(eight))
+
+    def origin(self, name: str) -> Hashable:
+        """Equal for equal exact weights of this name."""
+        patch = self._patch_of(name)
+        return self.base, name in self.eight, None if patch is None else patch.key
+
+    def layer(self, name: str) -> PackedLinear:
+        """A packed layer."""
+        layer, patch = self.layers[name], self.patches.get(name)
+        if patch is None:
+            return layer
+        if name not in self._made:
+            self._made[name] = patch.added_to(layer)
+        return self._made[name]
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        path, _, own = name.rpartition(".")
+        if path in self.layers and own in _OWN:
+            return self.layer(path).exact if own == "weight" else self._bias_of(self.layer(path), name)
+        if self._patch_of(name) is None:
+            return self._read(name)
+        if name in self._made:
+            return self._made[name]
+        deltas = self._deltas(name)
+        if deltas:
+            return mixed(self._read(name), deltas, (), torch.float32)
+        return self._merged(self._place(name))[own]
+
+    def make(self, name: str, changes: Sequence[tuple[slice, int]], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """What a recipe tells of a tensor that is not packed, on a device; integers stay as they are."""
+        deltas = self._deltas(name)
+        if deltas:
+            return mixed(self._read(name), deltas, changes, dtype).to(device)
+        exact = self[name]
+        if not exact.is_floating_point():
+            return exact.to(device)
+        return mixed(exact, (), changes, dtype) if device.type == "cpu" else rescaled(exact.to(device), changes).to(dtype)
+
+    def _deltas(self, name: str) -> "Sequence[Delta] | None":
+        patch = self._patch_of(name) if name.endswith(".weight") else None
+        return None if patch is None or name not in self.plain else patch.deltas(self.plain[name])
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.plain
+        yield from (f"{name}.weight" for name in self.layers)
+
+    def __len__(self) -> int:
+        return len(self.plain) + len(self.layers)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.plain or (isinstance(name, str) and name.removesuffix(".weight") in self.layers)
+
+    def _read(self, name: str) -> torch.Tensor:
+        value = self.plain[name]
+        return rounded(value) if name in self.eight else value
+
+    def _bias_of(self, layer: PackedLinear, name: str) -> torch.Tensor:
+        return self.plain[name] if layer.bias is None else layer.bias.data
+
+    def _place(self, name: str) -> str:
+        """The module whose patch changes a parameter, by the name that the patch has for it."""
+        return self._owners.get(name, name).rpartition(".")[0]
+
+    @cached_property
+    def _owners(self) -> Mapping[str, str]:
+        return {first: alias for alias, first in self.aliases.items() if alias.rpartition(".")[0] in self.patches}
+
+    def _patch_of(self, name: str) -> Patch | None:
+        own = name.rpartition(".")[2]
+        patch = self.patches.get(self._place(name)) if own in _OWN else None
+        return patch if patch is not None and patch.touches(own) else None
+
+    def _merged(self, path: str) -> Mapping[str, torch.Tensor]:
+        names = {own: self.aliases.get(f"{path}.{own}", f"{path}.{own}") for own in _OWN}
+        made = self.patches[path].merged({own: self._read(name) for own, name in names.items() if name in self.plain})
+        self._made.update({names[own]: value for own, value in made.items() if own == "bias"})
+        return made
+
+
+class Delta(NamedTuple):
+    """What is added to a weight: these numbers times a factor, rounded to a type. whole: float32, as many as the weight has."""
+
+    whole: torch.Tensor
+    factor: float
+    dtype: torch.dtype = torch.float32
+
+    def piece(self, start: int, end: int) -> torch.Tensor:
+        """Some of them, in the order in which they lie."""
+        part = self.whole.reshape(-1)[start:end]
+        scaled = part if self.factor == 1.0 else part * self.factor
+        return scaled.to(self.dtype).float()
+
+
+def mixed(exact: torch.Tensor, deltas: Sequence[Delta], changes: Sequence[tuple[slice, int]], dtype: torch.dtype) -> torch.Tensor:
+    """exact on the processor with what is added to it in float32, `rescaled`, in dtype. Piece by piece, each of which passes
+    through the processor's cache; what has to become nothing else is the same tensor.
+    """
+    if not deltas and not changes and exact.dtype == dtype:
+        return exact
+    if exact.dtype not in _FLOATS or not exact.is_contiguous():
+        wide = exact.float() if deltas else exact
+        for delta in deltas:
+            wide = wide + delta.piece(0, wide.numel()).reshape(wide.shape)
+        return rescaled(wide, changes).to(dtype)
+    made = torch.empty_like(exact, dtype=dtype)
+    given, kind = exact.view(-1), torch.float32 if deltas else exact.dtype
+    scales = [(*_flat(exact, rows), k) for rows, k in changes]
+    buffer = torch.empty(min(_PIECE, given.numel()))
+    for start in range(0, given.numel(), _PIECE):
+        end = min(start + _PIECE, given.numel())
+        wide = buffer[: end - start].copy_(given[start:end])
+        for delta in deltas:
+            wide += delta.piece(start, end)
+        for first, last, k in scales:
+            part = wide[max(0, first - start) : max(0, last - start)]
+            part.copy_(part.mul_(2.0**k).to(kind))
+        made.view(-1)[start:end].copy_(wide)
+    return made
+
+
+def _flat(tensor: torch.Tensor, rows: slice) -> tuple[int, int]:
+    """Where rows begin and end among all numbers."""
+    if not tensor.dim():
+        return 0, 1
+    first, last, _ = rows.indices(tensor.shape[0])
+    width = tensor.numel() // max(1, tensor.shape[0])
+    return first * width, last * width
+
+
+def rescaled(tensor: torch.Tensor, changes: Iterable[tuple[slice, int]]) -> torch.Tensor:
+    """tensor times 2**k, exact while no element leaves the range of its dtype; (rows, k): only these rows."""
+    result = tensor
+    for rows, k in changes:
+        result = result.clone() if result is tensor else result
+        part = result[rows] if result.dim() else result
+        # in float32 the factor itself is always finite, also where 2**k would not be in float16
+        part.copy_(part.float() * 2.0**k)
+    return result
+
+
+def is_mapped(exact: Exact) -> bool:
+    """Whether the weights are pages of a file, so that to hold them takes no memory of the process's own."""
+    own = sum(tensor.nbytes for tensor in exact.plain.values() if tensor.untyped_storage().resizable())
+    return own <= _OWN_SHARE * sum(tensor.nbytes for tensor in exact.plain.values())
+
+
+@dataclass
+class Known:
+    """What is known of a component. held: what its tensors are made of; one that is not there is written by the next plan in any
+    case; base: what its files hold, while that is at hand; origin: tells this from what they held at another time.
+    """
+
+    held: dict[str, Recipe] = field(default_factory=dict[str, Recipe])
+    base: Exact | None = None
+    origin: object = field(default_factory=object)
+
+
+def known_of(module: nn.Module) -> Known:
+    """What is known of a component."""
+    return module.__dict__.setdefault(_KNOWN, Known())
+
+
+def keep_base(module: nn.Module, base: Exact) -> None:
+    """Keep what was read of a component's files if it is mapped: then it takes no memory, and to read it again takes long."""
+    known_of(module).base = base if is_mapped(base) else None
+
+
+def forget_base(module: nn.Module) -> None:
+    """The exact weights of a component without LoRAs are others now: it was given words, or layers of IP-Adapters."""
+    module.__dict__.pop(_KNOWN, None)
+
+
+def forget(module: nn.Module, names: Iterable[str]) -> None:
+    """These tensors may be anything: the next plan writes them."""
+    for name in names:
+        known_of(module).held.pop(name, None)

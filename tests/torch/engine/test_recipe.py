@@ -1,0 +1,153 @@
+"""What tensors are made of: another plan or another weight of a LoRA writes those that become others, and no more."""
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.helpers.engine_runs import faulty_copy, generate
+from tests.helpers.loras import make_lora
+from torch import nn
+from torch.nn.modules.module import register_module_forward_pre_hook
+
+from halftone.contract.plan import Plan
+from halftone.contract.request import Lora, Numerics
+from halftone.engine.loading.load import Loaded, exact_source, load_pipeline
+from halftone.engine.loading.plans import apply_plan, base_plan, put_fp8, put_loras
+from halftone.engine.service import DiffusersEngine
+from halftone.engine.weights.precision import damaged
+from halftone.engine.weights.recipe import Delta, known_of, mixed, rescaled
+from halftone.library.models import describe
+
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+CHANGES: tuple[tuple[tuple[slice, int], ...], ...] = (
+    (),
+    ((slice(0, None), -9),),
+    ((slice(100, 300), 5), (slice(200, None), -30)),
+)
+
+
+@pytest.mark.parametrize(("given", "wanted"), list(product(FLOATS, FLOATS)), ids=str)
+def test_pieces_give_the_same_bits_as_the_whole(given: torch.dtype, wanted: torch.dtype) -> None:
+    torch.manual_seed(0)
+    exact = torch.randn(700, 500).to(given)
+    deltas = (Delta(torch.randn(700, 500), 0.3, torch.float16), Delta(torch.randn(500 * 700), 1.0))
+    merged = exact.float()
+    for delta in deltas:
+        merged = merged + (delta.whole.reshape(700, 500) * delta.factor).to(delta.dtype)
+    for changes in CHANGES:
+        assert torch.equal(mixed(exact, (), changes, wanted), rescaled(exact, changes).to(wanted))
+        assert torch.equal(mixed(exact, deltas, changes, wanted), rescaled(merged, changes).to(wanted))
+    assert mixed(exact, (), (), given) is exact
+    laid_out = torch.randn(8, 8, 3, 3).to(given, memory_format=torch.channels_last)
+    assert torch.equal(mixed(laid_out, (), CHANGES[1], wanted), rescaled(laid_out, CHANGES[1]).to(wanted))
+
+
+@pytest.fixture(scope="module")
+def loras(models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("loras")
+    return {
+        "values": make_lora(models["sd15"], folder / "values.safetensors", layers=("to_v",)),
+        "outputs": make_lora(models["sd15"], folder / "outputs.safetensors", layers=("to_out.0",), seed=2),
+    }
+
+
+@pytest.fixture
+def loaded(models: dict[str, Path]) -> Loaded:
+    found = load_pipeline(describe(str(models["sd15"])), torch.device("cpu"))
+    apply_plan(found, base_plan(found, "bfloat16", Numerics()))
+    return found
+
+
+def places(module: nn.Module) -> dict[str, torch.Tensor]:
+    """The tensors themselves: while they live nothing else can come to where they lie."""
+    return {name: parameter.data for name, parameter in module.named_parameters()}
+
+
+def written(before: dict[str, torch.Tensor], module: nn.Module) -> set[str]:
+    return {name for name, tensor in places(module).items() if tensor.data_ptr() != before[name].data_ptr()}
+
+
+def named(module: nn.Module, *ends: str) -> set[str]:
+    return {name for name, _ in module.named_parameters() if name.endswith(ends)}
+
+
+def test_another_weight_of_a_lora_writes_its_own_layers_alone(loaded: Loaded, loras: dict[str, Path]) -> None:
+    unet = loaded.modules["unet"]
+
+    def wanted(values: float, outputs: float) -> set[str]:
+        before = places(unet)
+        chosen = {"values": values, "outputs": outputs}
+        put_loras(loaded, [Lora(path=str(loras[name]), weight=weight) for name, weight in chosen.items() if weight])
+        apply_plan(loaded, base_plan(loaded, "bfloat16", Numerics()))
+        assert damaged(unet, exact_source(loaded, "unet", anew=True), loaded.states["unet"]) == []
+        return written(before, unet)
+
+    file = {name: tensor.clone() for name, tensor in places(unet).items()}
+    values, outputs = named(unet, "to_v.weight"), named(unet, "to_out.0.weight")
+    assert wanted(1.0, 0.0) == values
+    assert wanted(1.0, 0.5) == outputs
+    assert wanted(0.5, 0.5) == values
+    assert wanted(0.5, 0.5) == set()
+    assert wanted(0.0, 0.0) == values | outputs
+    assert all(torch.equal(tensor, file[name]) for name, tensor in places(unet).items())
+
+
+def test_another_plan_writes_what_it_changes(loaded: Loaded) -> None:
+    unet = loaded.modules["unet"]
+    base = base_plan(loaded, "bfloat16", Numerics())
+
+    def wanted(**changes: Any) -> set[str]:
+        before = places(unet)
+        apply_plan(loaded, Plan(dtypes=base.dtypes, **changes))
+        assert damaged(unet, exact_source(loaded, "unet", anew=True), loaded.states["unet"]) == []
+        return written(before, unet)
+
+    inside = {name for name in places(unet) if name.startswith("mid_block.resnets.0.")}
+    assert wanted(upcast={"unet": ("mid_block.resnets.0",)}) == inside
+    assert wanted(upcast={"unet": ("mid_block.resnets.0", "conv_in")}) == {"conv_in.weight", "conv_in.bias"}
+    assert wanted(rescale={"unet": {"conv_out.weight": -2}}) == {*inside, "conv_in.weight", "conv_in.bias", "conv_out.weight"}
+    assert wanted() == {"conv_out.weight"}
+
+
+def test_weights_in_eight_bits_come_and_go_with_a_lora_in_them(loaded: Loaded, loras: dict[str, Path]) -> None:
+    unet = loaded.modules["unet"]
+    file = {name: tensor.clone() for name, tensor in places(unet).items()}
+    put_loras(loaded, [Lora(path=str(loras["values"]))])
+    for eight in (True, False):
+        put_fp8(loaded, wanted=eight)
+        apply_plan(loaded, base_plan(loaded, "bfloat16", Numerics()))
+        assert damaged(unet, exact_source(loaded, "unet", anew=True), loaded.states["unet"]) == []
+        same = {name for name, tensor in places(unet).items() if torch.equal(tensor, file[name])}
+        assert same == ({name for name in file if name not in named(unet, "to_v.weight")} if not eight else same)
+        assert ("mid_block.resnets.0.conv1.weight" in same) is not eight
+
+
+def test_what_is_read_of_files_is_mapped_and_stays_at_hand(loaded: Loaded) -> None:
+    for name, module in loaded.modules.items():
+        base = known_of(module).base
+        assert base is not None, name
+        assert exact_source(loaded, name).plain is base.plain
+
+
+def test_an_overflow_is_recovered_and_the_network_is_never_whole_in_float32(models: dict[str, Path], tmp_path: Path) -> None:
+    model = faulty_copy(models["sd15"], tmp_path / "faulty", "unet", "stream of unet", 17)
+    engine = DiffusersEngine()
+    generate(engine, model, "float16", steps=1, on_black="stop")
+    assert engine.loaded is not None
+    unet = engine.loaded.modules["unet"]
+    most = 0
+
+    def count(_module: nn.Module, _args: Any) -> None:
+        nonlocal most
+        most = max(most, sum(one.numel() for one in unet.parameters() if one.dtype == torch.float32))
+
+    handle = register_module_forward_pre_hook(count)
+    try:
+        made, _ = generate(engine, model, "float16")
+    finally:
+        handle.remove()
+    assert made.images[0].state == "recovered"
+    assert made.plan.upcast_parameters == 0
+    assert 0 < most < 0.4 * sum(one.numel() for one in unet.parameters())
