@@ -5,6 +5,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Final, cast
 
 import torch
+from torch import nn
 
 from halftone.contract.words import DType
 from halftone.measure.stats import peak
@@ -114,3 +115,14 @@ def relative_error(value: Any, reference: Any) -> float:
         difference += float((ours.cpu().double() - exact).square().sum())
         scale += float(exact.square().sum())
     return (difference / scale) ** 0.5 if scale > 0 else difference**0.5
+
+
+def hold(tensor: torch.Tensor, data: torch.Tensor) -> None:
+    """Let a parameter or buffer be the same object with other data. Between the processor and devices that their makers add to
+    torch its data cannot be set; there the tensors change places, as `Module.to` lets them do.
+    """
+    if cast("Any", torch)._has_compatible_shallow_copy_type(tensor, data):  # noqa: SLF001 - what Module.to asks
+        tensor.data = data
+        return
+    other = nn.Parameter(data, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else data.detach()
+    torch.utils.swap_tensors(tensor, other)
