@@ -32,6 +32,7 @@ from tests.helpers.logs import LogWatch  # noqa: E402
 from halftone.worker.environment import prepare  # noqa: E402
 
 prepare()
+ON_CARD = importlib.import_module("tests.accelerator.on_card") if os.environ.get("HALFTONE_TEST_DEVICE") == "card" else None
 settings.register_profile("steady", deadline=None, derandomize=True, database=None, print_blob=True)
 settings.register_profile("explore", parent=settings.get_profile("steady"), derandomize=False, max_examples=2000)
 settings.load_profile("steady")
@@ -40,8 +41,8 @@ settings.load_profile("steady")
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "logs(*patterns): warnings that Halftone's log must show")
     config.addinivalue_line("markers", "processor(reason): the test is about the processor, and left out on another device")
-    if os.environ.get("HALFTONE_TEST_DEVICE") == "card":
-        config.pluginmanager.register(importlib.import_module("tests.accelerator.on_card"))
+    if ON_CARD is not None:
+        config.pluginmanager.register(ON_CARD)
 
 
 def pytest_unconfigure() -> None:
@@ -90,3 +91,16 @@ def own_data(nothing_left_behind: None, tmp_path_factory: pytest.TempPathFactory
     os.environ["HALFTONE_DATA"] = str(folder)
     yield folder
     os.environ["HALFTONE_DATA"] = before
+
+
+@pytest.fixture
+def made_on_the_device() -> Iterator[None]:
+    """What the test makes without naming a device lies on the one that the tests run on."""
+    if ON_CARD is None:
+        yield
+        return
+    from tests.accelerator.placing import Placing
+    from tests.helpers.device import DEVICE
+
+    with Placing(DEVICE):
+        yield

@@ -407,6 +407,8 @@ at::Tensor as_host(const at::Tensor& tensor) {
       c10::DataPtr(const_cast<void*>(storage->data()), c10::Device(c10::DeviceType::CPU)), nullptr, false);
   auto made = at::detail::make_tensor<c10::TensorImpl>(std::move(same), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
   made.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+  made._set_conj(tensor.is_conj());
+  made._set_neg(tensor.is_neg());
   return made;
 }
 
@@ -591,6 +593,23 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Te
   return {to_card(first, index), to_card(second, index), to_card(third, index)};
 }
 
+// Its running means are written in place, though its schema does not say so.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& weight,
+    const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& mean, const std::optional<at::Tensor>& variance, bool training,
+    double momentum, double epsilon) {
+  Seen seen;
+  const auto host = [&](const std::optional<at::Tensor>& one) {
+    if (!one || !one->defined()) return std::optional<at::Tensor>();
+    seen.look(*one, false, "aten::batch_norm");
+    return std::optional(as_host(*one));
+  };
+  const auto index = input.device().index();
+  launch(index);
+  Inside now;
+  auto [made, first, second] = at::native_batch_norm(*host(input), host(weight), host(bias), host(mean), host(variance), training, momentum, epsilon);
+  return {to_card(made, index), to_card(first, index), to_card(second, index)};
+}
+
 // ------------------------------------------------------------------------------------------------------------ attention
 
 // As on a graphics card: flash attention for 16-bit types without a mask, the memory-efficient one for all, else plain products.
@@ -679,17 +698,23 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from", &copy_from);
   m.impl("_copy_from_and_resize", &copy_from_and_resize);
   m.impl("_local_scalar_dense", &local_scalar);
-  // PyTorch's own composition of these asks for dense inputs, which the kernels of real cards do not.
-  for (const auto* name : {"native_group_norm", "native_group_norm_backward", "native_layer_norm", "native_layer_norm_backward"})
+  // PyTorch's own composition of these asks for dense inputs, or resizes what it made, which the kernels of real cards do not.
+  for (const auto* name : {"native_group_norm", "native_group_norm_backward", "native_layer_norm", "native_layer_norm_backward",
+           "mse_loss", "smooth_l1_loss"})
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
   m.impl("_fused_sdp_choice", &choose_attention);
   m.impl("_scaled_dot_product_flash_attention", &flash);
   m.impl("_scaled_dot_product_flash_attention_backward", &flash_backward);
   m.impl("_scaled_dot_product_efficient_attention", &efficient);
   m.impl("_scaled_dot_product_efficient_attention_backward", &efficient_backward);
+  m.impl("native_batch_norm", &batch_norm);
   m.impl("convolution_overrideable", &convolution);
   m.impl("convolution_backward_overrideable", &convolution_backward);
 }
+
+// A copy is what resolves these, so it cannot wait for that.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
+TORCH_LIBRARY_IMPL(aten, Negative, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
 
 #define LOWER(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)
 #define FULL(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32)

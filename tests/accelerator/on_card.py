@@ -4,14 +4,17 @@ Without a compiler every test is skipped, with that reason.
 """
 
 import warnings
+from collections.abc import Iterator
+from typing import Any, Final
 
 import pytest
 from tests.accelerator import card
 
+_RAN_THERE: Final[set[str]] = set()
+"""Tests that ran something on the card."""
 
-def pytest_configure() -> None:
-    if card.missing():
-        return
+
+if not card.missing():  # before any test asks for the device that Halftone prefers
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch calls the renaming of a backend an experiment
         card.install()
@@ -25,7 +28,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def as_new() -> None:
+def as_new(request: pytest.FixtureRequest) -> Iterator[None]:
     """Each test finds the switches of the card as they are at first."""
-    if not card.missing():
-        card.install().reset()
+    if card.missing():
+        yield
+        return
+    extension = card.install()
+    extension.reset()
+    before = _launched()
+    yield
+    if _launched() > before:
+        _RAN_THERE.add(request.node.nodeid)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    passed = [report for report in terminalreporter.stats.get("passed", []) if report.when == "call"]
+    there = sum(report.nodeid in _RAN_THERE for report in passed)
+    terminalreporter.write_line(f"{there} of the {len(passed)} tests that passed ran something on the card")
+
+
+def _launched() -> int:
+    return sum(card.install().launched(index) for index in range(card.DEVICES))

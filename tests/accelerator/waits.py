@@ -4,7 +4,8 @@
 """
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,9 +18,11 @@ from tests.helpers.controls import make_net, picture, save_net
 from tests.helpers.engine_runs import Steady, faulty_copy, generate
 from tests.helpers.loras import make_lora
 from tests.helpers.tiny import save_tiny
+from torch.nn.modules.module import register_module_forward_hook
 
 from halftone.contract.messages import PreviewReady, StepDone
 from halftone.contract.request import Control, Lora
+from halftone.engine.basics.tensors import tensors_in
 from halftone.engine.sampling import preview
 from halftone.engine.sampling.samplers import FLOW_SAMPLERS, SAMPLERS
 from halftone.engine.service import DiffusersEngine
@@ -75,6 +78,22 @@ def _waiter() -> str:
     return next(f"{file.parent.name}/{file.name}" for file in files if not set(passed_over) & set(file.parts))
 
 
+@contextmanager
+def _layers_on_the_host() -> Generator[set[str]]:
+    """The kinds of all layers, of whichever component, that give a tensor of the host."""
+    found: set[str] = set()
+
+    def look(layer: torch.nn.Module, _args: object, output: object) -> None:
+        if any(tensor.device.type == "cpu" for tensor in tensors_in(output)):
+            found.add(type(layer).__name__)
+
+    handle = register_module_forward_hook(look)
+    try:
+        yield found
+    finally:
+        handle.remove()
+
+
 @pytest.fixture
 def watching() -> Iterator[Watching]:
     watching = Watching()
@@ -88,10 +107,12 @@ def watching() -> Iterator[Watching]:
     "case", [case for case in CASES if "text" in case.tasks and not case.refused], ids=lambda case: case.name
 )
 @pytest.mark.filterwarnings("ignore")  # what the libraries say while tiny models are made and run
-def test_no_step_of_any_family_waits(case: Case, tmp_path: Path, watching: Watching) -> None:
+def test_no_step_of_any_family_waits_and_no_layer_runs_on_the_host(case: Case, tmp_path: Path, watching: Watching) -> None:
     model = save(case, tmp_path / (case.folder or case.name))
     more: dict[str, Any] = {"width": case.size, "height": case.size, "num_frames": case.frames, "options": case.options}
-    _, events = generate(DiffusersEngine(), model, "float16", steps=STEPS, control=watching, **more)
+    with _layers_on_the_host() as astray:
+        _, events = generate(DiffusersEngine(), model, "float16", steps=STEPS, control=watching, **more)
+    assert astray == set()
     allowed = LIBRARIES.get(case.name, frozenset())
     assert {waiter for waiter in watching.waiters if waiter != OWN and waiter.partition("/")[2] not in allowed} == set()
     assert set(watching.own) <= {0, 1}

@@ -18,6 +18,7 @@ from diffusers import (
     StableDiffusionXLPipeline,
     UNet2DConditionModel,
 )
+from tests.helpers.device import DEVICE
 from transformers import (
     CLIPTextConfig,
     CLIPTextModel,
@@ -241,7 +242,7 @@ def liven(module: torch.nn.Module) -> None:
 
 
 def load_tiny(folder: Path) -> Any:
-    """The folder as diffusers itself loads it, in float32."""
+    """The folder as diffusers itself loads it, in float32, on the device that the tests run on."""
     pipe = DiffusionPipeline.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
     pipe.set_progress_bar_config(disable=True)
-    return pipe
+    return pipe.to(DEVICE)

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
+from tests.helpers.device import DEVICE
 from torch import Tensor, nn
 from torch.nn import functional
 
 from halftone.contract.training import Cause
+from halftone.training.guard.finite import waits
 
 
 class Block(nn.Module):
@@ -103,7 +105,7 @@ class Training:
         if self.autocast is None:
             made = self.network(self.data["x"])
         else:
-            with torch.autocast("cpu", dtype=self.autocast):
+            with torch.autocast(DEVICE.type, dtype=self.autocast):
                 made = self.network(self.data["x"])
         return functional.mse_loss(made.float(), self.data["target"])
 
@@ -176,7 +178,7 @@ def _momentum() -> Training:
 
 def _scaled() -> Training:
     network = Coder()
-    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
+    scaler = torch.amp.GradScaler(DEVICE.type, init_scale=2.0**10)
     return Training("coder, scaled loss", network, (8, 8), "decode.0", _adamw(network), scaler=scaler, autocast=torch.float16)
 
 
@@ -305,6 +307,8 @@ def _setting(name: str, value: float) -> Callable[[Training], Callable[[], None]
 
 
 def _write(change: Callable[[Tensor], object]) -> Callable[[Training], None]:
+    """Past the counters of versions. On an accelerator no number is looked at between steps: the next one finds what is bad."""
+
     def put(training: Training) -> None:
         with torch.no_grad():
             change(training.weight().data)
@@ -400,9 +404,21 @@ FAULTS: Final[tuple[Fault, ...]] = (
         harmless=True,
     ),
     Fault(
-        "other code writes NaN", "interference", _write(lambda w: w.view(-1)[:1].fill_(torch.nan)), ("weights-changed",), _inside
+        "other code writes NaN",
+        "interference",
+        _write(lambda w: w.view(-1)[:1].fill_(torch.nan)),
+        ("activation-nonfinite",) if waits(DEVICE) else ("weights-changed",),
+        _inside,
     ),
-    Fault("other code writes zeros", "interference", _write(lambda w: w.zero_()), ("weights-changed",), _inside, harmless=True),
+    Fault(
+        "other code writes zeros",
+        "interference",
+        _write(lambda w: w.zero_()),
+        ("weights-changed",),
+        _inside,
+        lambda _training: not waits(DEVICE),
+        harmless=True,
+    ),
     Fault(
         "the moments are lost",
         "interference",

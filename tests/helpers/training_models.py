@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
+from tests.helpers.device import DEVICE
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
@@ -111,10 +112,12 @@ class Kind:
     layers: tuple[str, ...]
 
 
+COMPLETE: Final = DEVICE.type != "card"
+"""Whether the device has sparse tensors, and the fused kernels that torch wants for recurrent layers on a private one."""
 KINDS: Final = (
     Kind("perceptron", Perceptron, ("enter", "middle", "leave")),
     Kind("batch norm", Normed, ("enter", "norm", "leave")),
-    Kind("recurrent", Recurrent, ("enter", "leave")),
+    *([Kind("recurrent", Recurrent, ("enter", "leave"))] if COMPLETE else []),
     Kind("attention", Attending, ("enter", "value", "leave")),
     Kind("residual", Deep, ("enter", "blocks.1.1", "leave")),
     Kind("checkpointed", lambda width: Deep(width, again=True), ("enter", "leave")),
@@ -197,7 +200,7 @@ class Trial:
         self.data = {"x": x.to(self.form.dtype), "target": torch.tanh(x)}
 
     def loss(self) -> Tensor:
-        autocast = torch.autocast("cpu", self.form.autocast) if self.form.autocast is not None else nullcontext()
+        autocast = torch.autocast(DEVICE.type, self.form.autocast) if self.form.autocast is not None else nullcontext()
         with autocast:
             made = self.network(self.data["x"], **self.fed)
         return self.loss_of(made.float(), self.data["target"])
@@ -222,7 +225,7 @@ def pick(seed: int, forms: Sequence[Form] = FORMS, kinds: Sequence[Kind] = KINDS
     chosen = drawn.choice(names)
     network = kind.make(drawn.choice((8, 16, 24))).to(form.dtype)
     optimizers = OPTIMIZERS[chosen](network)
-    scaler = torch.amp.GradScaler("cpu", init_scale=2.0 ** drawn.randint(6, 12)) if form.scaled else None
+    scaler = torch.amp.GradScaler(DEVICE.type, init_scale=2.0 ** drawn.randint(6, 12)) if form.scaled else None
     settings = {"clip": drawn.choice((None, 1.0)), "scaler": scaler}
     layer = drawn.choice(kind.layers)
     return Trial(f"{kind.name}, {chosen}, {form.name}", network, optimizers, form, layer, 6, seed, scaler, settings)

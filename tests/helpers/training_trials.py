@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
+from tests.helpers.device import DEVICE
 from tests.helpers.training_models import FORMS, KINDS, Trial, pick
 from torch import Tensor, nn
 
@@ -205,7 +206,7 @@ def _written(value: float) -> Callable[[Trial, TrainingGuard], End]:
 
 
 def _leak(trial: Trial, _guard: TrainingGuard) -> End:
-    context = torch.autocast("cpu", torch.bfloat16)
+    context = torch.autocast(DEVICE.type, torch.bfloat16)
     context.__enter__()
     return lambda: context.__exit__(None, None, None)
 

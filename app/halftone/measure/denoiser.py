@@ -15,6 +15,7 @@ import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import Tensor, nn
 
 from halftone.measure.modes import Mode
+from halftone.measure.randomness import undisturbed
 from halftone.measure.wide_kernels import gains_by_channels_last, put_wide_kernels
 
 BATCH: Final = 2
@@ -111,8 +112,7 @@ def step_of(name: str, mode: Mode, device: str, sizes: Sizes) -> Callable[[], Te
 
     The caller sets the mode's switches (`in_mode`) around each run.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(11)
+    with undisturbed(seed=11):
         network = UNetStep(sizes) if name == "unet-step" else TransformerStep(sizes)
         inputs = _inputs(name, sizes)
     network.eval().requires_grad_(False).to(device, mode.torch_dtype)

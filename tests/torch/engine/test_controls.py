@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from tests.bench.families.more import used_with
 from tests.bench.faults.architectures import lumina2
 from tests.helpers.controls import Form, make_net, picture, save_net
+from tests.helpers.device import DEVICE
 from tests.helpers.engine_runs import OPTIONS, check, generate, pixels
 from tests.helpers.originals import save_original, tiny_original
 from tests.helpers.read_back import parse_parameters, read_picture
@@ -51,7 +52,7 @@ def drawn(model: Path, family: str, nets: list[Any], **given: Any) -> Any:
 
     pipe = load_tiny(model)
     with quiet_libraries():
-        pipe = diffusers.AutoPipelineForText2Image.from_pipe(pipe, controlnet=nets if len(nets) > 1 else nets[0])
+        pipe = diffusers.AutoPipelineForText2Image.from_pipe(pipe, controlnet=nets if len(nets) > 1 else nets[0]).to(DEVICE)
         assert type(pipe).__name__ == PIPELINES[family]
         torch.manual_seed(5)  # the pipeline of SD 3 encodes the control picture with numbers from torch's own generator
         generator = torch.Generator("cpu").manual_seed(5)
@@ -59,15 +60,7 @@ def drawn(model: Path, family: str, nets: list[Any], **given: Any) -> Any:
         return pipe("a red sun", width=32, height=32, **arguments).images[0] * 255
 
 
-@pytest.mark.parametrize(
-    "family",
-    [
-        pytest.param(name, marks=pytest.mark.processor("it encodes the picture with numbers of the device's own generator"))
-        if name == "sd3"
-        else name
-        for name in PIPELINES
-    ],
-)
+@pytest.mark.parametrize("family", PIPELINES)
 def test_the_picture_is_the_one_that_diffusers_makes(
     engine: DiffusersEngine, models: dict[str, Path], nets: dict[str, Path], square: Path, family: str
 ) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests.helpers.device import DEVICE, FACTS
 from tests.helpers.engine_runs import Recorder, Steady, generate, pixels
 from tests.helpers.tiny import load_tiny
 from transformers import CLIPTokenizer
@@ -19,7 +20,6 @@ from halftone.engine.patches.embeddings import encode, split_text, takes_weights
 from halftone.engine.service import DiffusersEngine
 from halftone.library.clip_words import END, START, merges, vocabulary
 from halftone.library.models import describe
-from halftone.measure.devices import find_device
 
 CLIP = ("sd15", "sdxl", "sd3")
 LONG = "a photograph of a red sun over green hills, " * 3
@@ -251,10 +251,10 @@ def test_half_precision_with_weights_is_clean(engine: DiffusersEngine, models: d
 
 
 def test_the_check_reads_a_prompt_the_same_way(models: dict[str, Path]) -> None:
-    loaded = load_pipeline(describe(str(models["sd15"])), torch.device("cpu"))
+    loaded = load_pipeline(describe(str(models["sd15"])), DEVICE)
     inputs = CheckInputs(width=32, height=32, guidance=7.0, prompt="(red:1.5) BREAK blue")
     command = Examine(job="c", model=loaded.facts.id, numerics=Numerics(precision="float16"), inputs=inputs)
-    examination = Examination(loaded, find_device("cpu"), None, command, Recorder(), Steady())
+    examination = Examination(loaded, FACTS, None, command, Recorder(), Steady())
     examination.run()
     assert examination.wide is not None
     read = [call.args[0][0].tolist() for call, _ in examination.wide.of("text_encoder")]

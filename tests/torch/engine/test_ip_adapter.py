@@ -9,6 +9,7 @@ import torch
 from diffusers import AutoencoderKL
 from safetensors.torch import load_file, save_file
 from tests.helpers.controls import picture
+from tests.helpers.device import DEVICE
 from tests.helpers.engine_runs import OPTIONS, check, generate, pixels
 from tests.helpers.ip_adapters import save_adapter, save_encoder
 from tests.helpers.tiny import load_tiny
@@ -64,7 +65,7 @@ def theirs(models: dict[str, Path], files: Path, family: str, adapters: list[IpA
     pipe.set_ip_adapter_scale([one.scale for one in adapters])
     images = [[Image.open(image).convert("RGB") for image in one.images] for one in adapters]
     with quiet_libraries():
-        made = pipe(
+        made = pipe.to(DEVICE)(
             "a red sun",
             width=32,
             height=32,

@@ -3,12 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from diffusers import StableDiffusionPipeline
 from tests.helpers.engine_runs import check, generate
 
 from halftone.engine.basics.snapshot import Keeper
 from halftone.engine.service import DiffusersEngine
+
+pytestmark = pytest.mark.usefixtures("made_on_the_device")
 
 
 def test_a_copy_stays_as_it_was_and_is_made_once() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tests.helpers.device import DEVICE
 from tests.helpers.engine_runs import OPTIONS, generate, pixels
 from tests.helpers.loras import RANK, TEXT, broken_lora, make_lora
 from tests.helpers.read_back import parse_parameters, read_picture
@@ -23,6 +24,9 @@ from halftone.engine.loading.plans import put_loras
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.precision import damaged, exact_weights
 from halftone.engine.weights.recipe import forget
+
+pytestmark = pytest.mark.usefixtures("made_on_the_device")
+
 
 WEIGHTS = (0.6, -0.4)
 
@@ -279,7 +283,7 @@ def test_a_text_encoder_without_output_layers_is_changed_whole(
     file = make_lora(models[family], tmp_path / "q.safetensors", text=("q_proj", "v_proj", "fc1"), kohya=True)
     report, _ = generate(engine, models[family], family=family, loras=(Lora(path=str(file), weight=0.5),))
     assert not any("left out" in reason for reason in report.plan.reasons)
-    tensors = load_file(file)
+    tensors = load_file(file, device=str(DEVICE))
     prefix = next(name for name in tensors if "layers_1_self_attn_q_proj" in name).partition(".")[0]
     added = 0.5 * tensors[f"{prefix}.lora_up.weight"] @ tensors[f"{prefix}.lora_down.weight"] * tensors[f"{prefix}.alpha"] / RANK
     plain = dict(load_tiny(models[family]).text_encoder.named_parameters())

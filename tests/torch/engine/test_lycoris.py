@@ -32,6 +32,8 @@ ORIGINAL = {
 }
 TEXT = "encoder.layers.1.self_attn.q_proj"
 
+pytestmark = pytest.mark.usefixtures("made_on_the_device")
+
 
 def numbers(*shape: int) -> torch.Tensor:
     return torch.randn(*shape) * 0.3

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from tests.helpers.apart import apart
+from tests.helpers.device import DEVICE, FACTS
 from tests.helpers.engine_runs import Recorder, check, generate, pixels
 from torch.overrides import TorchFunctionMode
 
@@ -19,7 +20,6 @@ from halftone.engine.inputs.check_room import CheckRoom
 from halftone.engine.inputs.prompts import pictures_to_check
 from halftone.engine.loading.load import Loaded
 from halftone.engine.service import DiffusersEngine
-from halftone.measure.devices import find_device
 
 WHY = "Offload (Model): all at once would need about"
 
@@ -32,7 +32,7 @@ class Crowded(TorchFunctionMode):
         self._loaded = loaded
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        moved = func is torch.Tensor.to and isinstance(args[0], torch.nn.Parameter) and torch.device("cpu") in args
+        moved = func is torch.Tensor.to and isinstance(args[0], torch.nn.Parameter) and DEVICE in args
         if moved and self._loaded.places.mode == "none":
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 MiB")
         return func(*args, **(kwargs or {}))
@@ -90,7 +90,7 @@ def test_a_check_is_planned_as_a_picture_is(models: dict[str, Path], engine: Dif
     inputs = CheckInputs(width=32, height=32)
     command = Examine(job="c", model=str(models["sd15"]), inputs=inputs)
     pictures = [one for one, _ in pictures_to_check(loaded, inputs, "quick")]
-    room = CheckRoom(loaded, find_device("cpu"), command, pictures)
+    room = CheckRoom(loaded, FACTS, command, pictures)
     needed = sum(tensor.nbytes for module in loaded.modules.values() for tensor in module.parameters())
     room.settle("float32", lambda: None, free=round(share * 2 * needed))
     assert loaded.places.mode == mode
@@ -98,7 +98,7 @@ def test_a_check_is_planned_as_a_picture_is(models: dict[str, Path], engine: Dif
 
 
 def load(engine: DiffusersEngine, model: Path, offload: Offload) -> None:
-    engine.load(Load(model=str(model), device="cpu", numerics=Numerics(precision="bfloat16", offload=offload)), Recorder())
+    engine.load(Load(model=str(model), device=FACTS.id, numerics=Numerics(precision="bfloat16", offload=offload)), Recorder())
 
 
 def test_a_model_that_does_not_fit_is_loaded_offloaded(models: dict[str, Path], engine: DiffusersEngine) -> None:

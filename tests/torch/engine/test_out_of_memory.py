@@ -105,7 +105,7 @@ def test_a_picture_that_no_way_can_finish_is_kept_and_can_go_on(
 ) -> None:
     whole, _ = generate(engine, models["sd15"])
     with full(part(engine, "vae.decoder"), FULL[0], lambda _: True) as asked:
-        report, _ = generate(engine, models["sd15"], batch=3, vae_tiling=choice)
+        report, _ = generate(engine, models["sd15"], batch=3, vae_tiling=choice, offload="none")
     picture = only(report.images)
     assert len(asked) == (2 if choice == "auto" else 1), "each way is tried once, and no picture after the first"
     assert picture.state == "not-recovered"
@@ -124,7 +124,7 @@ def test_a_step_that_does_not_fit_keeps_the_steps_before_it(engine: DiffusersEng
         return len(calls) > 2
 
     with full(part(engine, "unet"), FULL[0], third):
-        report, _ = generate(engine, models["sd15"])
+        report, _ = generate(engine, models["sd15"], offload="none")
     picture = only(report.images)
     assert (picture.state, picture.kept_step, picture.shortages[-1].step) == ("not-recovered", 2, 3)
     again, _ = generate(engine, models["sd15"], resume_latents=picture.latents)

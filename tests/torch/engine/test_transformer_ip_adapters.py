@@ -9,6 +9,7 @@ from diffusers import DiffusionPipeline
 from PIL import Image
 from tests.bench.families.flows import flux_dev, flux_fill
 from tests.helpers.controls import picture
+from tests.helpers.device import DEVICE
 from tests.helpers.engine_runs import OPTIONS, check, generate, pixels
 from tests.helpers.ip_adapters import save_adapter, save_encoder, save_flux_adapter, save_sd3_adapter, save_siglip
 from tests.helpers.tiny import load_tiny
@@ -124,7 +125,7 @@ def test_sd3_turns_a_picture_into_words_in_every_step(engine: DiffusersEngine, m
         pipe.register_modules(image_encoder=encoder, feature_extractor=reader)
         pipe.load_ip_adapter(str(sd3), weight_name="first.safetensors", image_encoder_folder=None)
         pipe.set_ip_adapter_scale(0.8)
-        made = pipe(
+        made = pipe.to(DEVICE)(
             "a red sun",
             width=32,
             height=32,

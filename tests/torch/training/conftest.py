@@ -14,3 +14,8 @@ def findings_are_no_noise(request: pytest.FixtureRequest) -> Iterator[None]:
         GUARD.setLevel(logging.ERROR)
     yield
     GUARD.setLevel(logging.NOTSET)
+
+
+@pytest.fixture(autouse=True)
+def all_made_on_the_device(made_on_the_device: None) -> None:
+    """Every training lies on the device that the tests run on."""

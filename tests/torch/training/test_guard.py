@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from tests.bench.training.faults import guarded, one, sound
+from tests.helpers.device import DEVICE
 from tests.helpers.training_faults import FAULTS, TRAININGS, Convolutional, Fault, Training, make
 from torch import nn
 from torch.nn import functional
@@ -141,11 +142,21 @@ def test_large_weights_in_float32_are_not_copied_and_an_older_state_stands_in() 
     x = torch.randn(2, 4200)
     guard.step(lambda: network(x).square().mean())
     good = network.weight.detach().clone()
-    network.weight.data[0, 0] = torch.nan
+    with torch.no_grad():
+        network.weight[0, 0] = torch.nan
     report = guard.step(lambda: network(x).square().mean())
     assert [(caught.cause, caught.did) for caught in report.caught] == [("weights-changed", "restored")]
     assert torch.isfinite(network.weight).all()
     assert torch.allclose(network.weight, good, atol=1e-2)
+
+
+def test_weights_that_are_read_after_the_guard_was_made_are_those_that_come_back() -> None:
+    network = nn.Linear(4, 4)
+    guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=1e6))
+    nn.init.constant_(network.weight, 0.5)
+    report = guard.step(lambda: network(torch.ones(2, 4)).square().mean())
+    assert [(caught.cause, caught.did) for caught in report.caught] == [("learning-rate", "skipped")]
+    assert network.weight.eq(0.5).all()
 
 
 def test_steps_that_are_lost_with_an_older_state_are_told() -> None:
@@ -154,7 +165,8 @@ def test_steps_that_are_lost_with_an_older_state_are_told() -> None:
     x = torch.randn(2, 4200)
     for _ in range(3):
         guard.step(lambda: network(x).square().mean())
-    network.weight.data[0, 0] = torch.nan
+    with torch.no_grad():
+        network.weight[0, 0] = torch.nan
     report = guard.step(lambda: network(x).square().mean())
     (caught,) = report.caught
     assert (caught.step, caught.did, caught.restored_to, report.step) == (4, "restored", 2, 3)
@@ -167,7 +179,7 @@ def test_a_part_of_a_step_that_is_made_again_belongs_to_that_step() -> None:
     guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=1e-12), accumulate=2)
 
     def loss(size: float) -> torch.Tensor:
-        with torch.autocast("cpu", torch.float16):
+        with torch.autocast(DEVICE.type, torch.float16):
             return network(torch.full((2, 4), size)).float().square().mean()
 
     assert [guard.step(lambda size=size: loss(size)).applied for size in (1.0, 1.0, 60_000.0, 1.0)] == [False, True] * 2
@@ -392,11 +404,11 @@ def test_each_of_two_guards_clips_with_the_norm_of_what_its_own_optimizer_trains
 def test_a_loss_scale_is_called_needless_only_after_a_pass_without_half_precision() -> None:
     for half in (True, False):
         network = nn.Linear(4, 4)
-        guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.1), scaler=torch.amp.GradScaler("cpu"))
+        guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.1), scaler=torch.amp.GradScaler(DEVICE.type))
         assert "loss-scale-useless" not in {omen.code for omen in guard.omens}
 
         def loss(network: nn.Linear = network, half: bool = half) -> torch.Tensor:
-            with torch.autocast("cpu", torch.float16, enabled=half):
+            with torch.autocast(DEVICE.type, torch.float16, enabled=half):
                 return network(torch.ones(2, 4)).float().mean()
 
         guard.step(loss)

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from halftone.training.guard import TrainingGuard
 
-pytestmark = [  # both are dynamo's own
+pytestmark = [  # the first two are dynamo's own
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf"),
     pytest.mark.filterwarnings("ignore:Exception ignored in. <function StorageWeakRef"),
+    pytest.mark.processor("dynamo traces no mode that places tensors on the card"),
 ]
 WAYS = ("plain", "whole", "part", "named")
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.helpers.device import DEVICE
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -23,7 +24,7 @@ def root_of_nothing(network: nn.Sequential, x: Tensor) -> Tensor:
     return network(x).square().mean() + (weight * 0).sqrt().sum()
 
 
-X = torch.randn(8, 4, generator=torch.Generator().manual_seed(1))
+X = torch.randn(8, 4, generator=torch.Generator().manual_seed(1)).to(DEVICE)
 
 
 def test_layers_that_are_thawed_on_the_way_are_watched() -> None:
@@ -113,7 +114,7 @@ def test_scores_that_are_masked_are_no_bad_numbers(autocast: bool) -> None:
     answers = torch.tensor([0, 1] * 4)
 
     def loss(x: Tensor) -> Tensor:
-        with torch.autocast("cpu", torch.float16, enabled=autocast):
+        with torch.autocast(DEVICE.type, torch.float16, enabled=autocast):
             said = network(x)
         return functional.cross_entropy(said.float(), answers)
 

@@ -48,6 +48,7 @@ def test_to_ask_a_norm_runs_no_hook_and_counts_no_batch() -> None:
     assert called == []
 
 
+@pytest.mark.processor("the card in software has no sparse tensors")
 def test_gradients_with_holes_are_looked_at_too() -> None:
     network = nn.Embedding(10, 4, sparse=True)
     guard = TrainingGuard(network, torch.optim.SparseAdam(list(network.parameters())))

@@ -5,6 +5,7 @@ from typing import Literal
 
 import pytest
 import torch
+from tests.helpers.device import DEVICE
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -51,12 +52,12 @@ def test_one_hopeless_batch_is_left_out_and_training_goes_on(dtype: torch.dtype,
     torch.manual_seed(0)
     network = Held(Dividing()) if deep else Dividing()
     network = network if scaled else network.to(dtype)
-    scaler = torch.amp.GradScaler("cpu", init_scale=256.0) if scaled else None
+    scaler = torch.amp.GradScaler(DEVICE.type, init_scale=256.0) if scaled else None
     guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.01), scaler=scaler)
 
     def loss(x: Tensor) -> Callable[[], Tensor]:
         def computed() -> Tensor:
-            with torch.autocast("cpu", dtype, enabled=scaled and dtype is not torch.float32):
+            with torch.autocast(DEVICE.type, dtype, enabled=scaled and dtype is not torch.float32):
                 return network(x if scaled else x.to(dtype)).float().square().mean()
 
         return computed
@@ -280,7 +281,7 @@ def test_a_leaked_autocast_is_named_in_the_step_that_runs_in_it() -> None:
     guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.01))
     loss = loss_of(network, torch.float32)
     guard.step(loss)
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(DEVICE.type, torch.bfloat16):
         report = guard.step(loss)
         assert [(c.step, c.cause, c.was, c.now) for c in report.caught] == [(2, "autocast-outside", "off", "bfloat16")]
         assert guard.step(loss).caught == ()
@@ -292,7 +293,7 @@ def test_a_pass_that_begins_to_run_under_autocast_is_named_in_the_same_step() ->
     x = torch.randn(2, 4)
 
     def loss(on: bool) -> Tensor:
-        with torch.autocast("cpu", torch.bfloat16, enabled=on):
+        with torch.autocast(DEVICE.type, torch.bfloat16, enabled=on):
             return functional.mse_loss(network(x).float(), x)
 
     guard.step(lambda: loss(False))

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from tests.helpers.device import DEVICE
 from torch import Tensor, nn
 
 from halftone.training.guard import TrainingGuard
 
-X = torch.randn(16, 8, generator=torch.Generator().manual_seed(1))
+X = torch.randn(16, 8, generator=torch.Generator().manual_seed(1)).to(DEVICE)
 
 
 def network_of() -> nn.Sequential:
@@ -106,7 +107,8 @@ def fresh() -> Iterator[None]:
     GradientState._reset_state()
 
 
-PARTS = [torch.randn(4, 8, generator=torch.Generator().manual_seed(n)) for n in range(7)]
+ON_THE_PROCESSOR = pytest.mark.processor("Accelerate trains on the processor where it does not know the device")
+PARTS = [torch.randn(4, 8, generator=torch.Generator().manual_seed(n)).to(DEVICE) for n in range(7)]
 
 
 def plain_run(steps: int, parts: int) -> nn.Module:
@@ -120,6 +122,7 @@ def plain_run(steps: int, parts: int) -> nn.Module:
     return network
 
 
+@ON_THE_PROCESSOR
 @pytest.mark.parametrize("prepared", [True, False])
 @pytest.mark.usefixtures("fresh")
 def test_what_accelerate_gathers_is_gathered(prepared: bool) -> None:
@@ -142,6 +145,7 @@ def test_what_accelerate_gathers_is_gathered(prepared: bool) -> None:
         assert torch.allclose(ours, theirs, atol=1e-6)
 
 
+@ON_THE_PROCESSOR
 @pytest.mark.usefixtures("fresh")
 def test_a_bad_last_part_of_what_accelerate_gathers_leaves_the_good_ones() -> None:
     from accelerate import Accelerator
@@ -162,6 +166,7 @@ def _pair() -> tuple[nn.Module, torch.optim.Optimizer]:
     return network, torch.optim.AdamW(network.parameters(), lr=1e-2)
 
 
+@ON_THE_PROCESSOR
 @pytest.mark.usefixtures("fresh")
 def test_gathering_in_two_ways_is_refused() -> None:
     from accelerate import Accelerator
@@ -193,6 +198,7 @@ def test_an_optimizer_outside_accelerate_keeps_the_strength_of_its_steps(accumul
     assert torch.allclose(network.weight, bare.weight, atol=1e-6)
 
 
+@ON_THE_PROCESSOR
 @pytest.mark.parametrize("prepared", [True, False])
 @pytest.mark.usefixtures("fresh")
 def test_advice_on_a_step_that_never_ends_is_advice_that_the_guard_takes(prepared: bool) -> None:

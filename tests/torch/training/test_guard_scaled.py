@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from tests.helpers.device import DEVICE
 from torch import Tensor, nn
 
 from halftone.training.guard import TrainingGuard
@@ -12,7 +13,7 @@ SCALE = 2.0**16
 
 
 def scaled(network: nn.Module, accumulate: int = 1) -> tuple[TrainingGuard, torch.amp.GradScaler]:
-    scaler = torch.amp.GradScaler("cpu", init_scale=SCALE)
+    scaler = torch.amp.GradScaler(DEVICE.type, init_scale=SCALE)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.5)
     return TrainingGuard(network, optimizer, scaler=scaler, accumulate=accumulate), scaler
 
@@ -66,11 +67,11 @@ def test_a_gradient_too_large_for_half_precision_is_cured_under_a_scaler_as_with
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-12)
-    guard = TrainingGuard(network, optimizer, scaler=torch.amp.GradScaler("cpu"))
+    guard = TrainingGuard(network, optimizer, scaler=torch.amp.GradScaler(DEVICE.type))
     x = torch.randn(2, 4)
 
     def loss() -> Tensor:
-        with torch.autocast("cpu", torch.float16):
+        with torch.autocast(DEVICE.type, torch.float16):
             return (network(x).float() * 1e4).square().mean()
 
     report = guard.step(loss)

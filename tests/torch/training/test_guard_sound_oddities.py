@@ -4,12 +4,13 @@ import copy
 
 import pytest
 import torch
+from tests.helpers.device import DEVICE
 from torch import Tensor, nn
 from torch.nn import functional
 
 from halftone.training.guard import TrainingGuard
 
-X = torch.randn(8, 4, generator=torch.Generator().manual_seed(1))
+X = torch.randn(8, 4, generator=torch.Generator().manual_seed(1)).to(DEVICE)
 
 
 class Added(nn.Module):

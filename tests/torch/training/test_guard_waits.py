@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from tests.bench.training.faults import one, sound
+from tests.helpers.device import DEVICE
 from tests.helpers.training_faults import FAULTS, TRAININGS, Fault, Training
 from torch import nn
 from torch.overrides import TorchFunctionMode
@@ -39,13 +40,13 @@ class Reads:
         class Operations(TorchDispatchMode):
             def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 del types
-                count(func.overloadpacket.__name__ in READS)
+                count(func.overloadpacket.__name__ in READS and args[0].device == DEVICE)
                 return func(*args, **(kwargs or {}))
 
         class Lists(TorchFunctionMode):
             def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 del types
-                count(getattr(func, "__name__", "") in ("tolist", "cpu"))
+                count(getattr(func, "__name__", "") in ("tolist", "cpu") and args[0].device == DEVICE)
                 return func(*args, **(kwargs or {}))
 
         self._modes = (Operations(), Lists())
@@ -126,7 +127,7 @@ def test_a_sound_step_waits_once(
 def test_a_scaled_step_waits_once() -> None:
     network = network_of()
     optimizer = ADAMW(network.parameters(), lr=1e-3, fused=True)
-    guard = TrainingGuard(network, optimizer, scaler=torch.amp.GradScaler("cpu"), clip=CLIP, forecast="off")
+    guard = TrainingGuard(network, optimizer, scaler=torch.amp.GradScaler(DEVICE.type), clip=CLIP, forecast="off")
     loss = loss_of(network)
     for _ in range(2):
         guard.step(loss)

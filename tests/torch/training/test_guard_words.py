@@ -5,6 +5,7 @@ from typing import get_args
 
 import pytest
 import torch
+from tests.helpers.device import DEVICE
 from torch import nn
 from torch.nn import functional
 
@@ -12,7 +13,7 @@ from halftone.contract.training import Remedy
 from halftone.training.guard import TrainingGuard
 from halftone.training.guard.said import told
 
-MASK = torch.zeros(3, 4)
+MASK = torch.zeros(3, 4, device=DEVICE)
 MASK[1] = -torch.inf
 
 

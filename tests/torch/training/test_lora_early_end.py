@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 import torch
+from tests.helpers.device import DEVICE
 from tests.helpers.trainings import Control, Directed, Killed, draw_pictures, same_weights, tiny_training, train
 
 from halftone.contract.engine import Control as EngineControl
@@ -133,7 +134,7 @@ def test_what_a_scaler_leaves_out_is_no_step() -> None:
     torch.manual_seed(0)
     network = torch.nn.Linear(4, 4)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
-    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**127)
+    scaler = torch.amp.GradScaler(DEVICE.type, init_scale=2.0**127)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _step: 1.0)
     bare = Unguarded(network, optimizer, schedule, scaler, clip=None, accumulate=1)
     before = network.weight.detach().clone()

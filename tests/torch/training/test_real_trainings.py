@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from diffusers import SanaTransformer2DModel, UNet2DConditionModel
+from tests.helpers.device import DEVICE
 from tests.helpers.training_faults import Coder
 from torch import Tensor, nn
 from torch.nn import functional
@@ -39,7 +40,7 @@ def sana() -> SanaTransformer2DModel:
     )
     with torch.no_grad():
         network.get_submodule("caption_projection.linear_2").weight.mul_(500)  # pyright: ignore[reportCallIssue]
-    return network
+    return network.to(DEVICE)
 
 
 def flow_loss(network: nn.Module, step: int, dtype: torch.dtype) -> Tensor:
@@ -186,7 +187,7 @@ def unet() -> UNet2DConditionModel:
         attention_head_dim=4,
         down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
         up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
-    )
+    ).to(DEVICE)
 
 
 class Hallo:
@@ -228,7 +229,7 @@ def test_what_the_validation_cast_is_named_in_the_second_step_and_training_goes_
     second = hallo.step(2)
     (caught,) = second.caught
     assert (caught.step, caught.cause, caught.did, caught.cure) == (2, "cast-outside", "restored", "put-back")
-    assert (caught.name, caught.was, caught.now) == ("image_proj.proj.weight", "float32 on cpu", "float16 on cpu")
+    assert (caught.name, caught.was, caught.now) == ("image_proj.proj.weight", f"float32 on {DEVICE}", f"float16 on {DEVICE}")
     assert second.applied
     assert all(hallo.step(number).caught == () for number in range(3, 6))
     assert all(p.dtype is torch.float32 for p in hallo.networks["image_proj"].parameters())

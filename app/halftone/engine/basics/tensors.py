@@ -5,6 +5,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Final, cast
 
 import torch
+from torch import nn
 from torch.nn import functional
 
 from halftone.contract.words import DType
@@ -156,3 +157,14 @@ def power_of_parts(tensor: torch.Tensor) -> torch.Tensor:
     edge = max(_CELLS, -(-max(tensor.shape[-2:]) // _ALONG_AN_EDGE))
     rows, columns = (-(-length // edge) for length in tensor.shape[-2:])
     return functional.adaptive_avg_pool2d(flat, (rows, columns))
+
+
+def hold(tensor: torch.Tensor, data: torch.Tensor) -> None:
+    """Let a parameter or buffer be the same object with other data. Between the processor and devices that their makers add to
+    torch its data cannot be set; there the tensors change places, as `Module.to` lets them do.
+    """
+    if cast("Any", torch)._has_compatible_shallow_copy_type(tensor, data):  # noqa: SLF001 - what Module.to asks
+        tensor.data = data
+        return
+    other = nn.Parameter(data, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else data.detach()
+    torch.utils.swap_tensors(tensor, other)

@@ -309,7 +309,11 @@ class Generation:
         free_after(error)
 
     def _step_in_work(self) -> int | None:
-        return self._picture.steps + 1 if self._picture.phase == "denoise" else None
+        """Its number; what was read of the steps so far may be one behind."""
+        if self._picture.phase != "denoise":
+            return None
+        last = self._guard.flight.last_state
+        return 1 if last is None else last.step - last.began + 2
 
     def _stop_for_memory(self, error: Exception, flight: Flight) -> None:
         """The picture ends here, with what its decoder was given. Raises the error if it is another one."""

@@ -33,6 +33,7 @@ from halftone.engine.weights.calls import Call
 from halftone.engine.weights.parts import role
 from halftone.engine.weights.precision import invoke
 from halftone.measure.late import Pacer
+from halftone.measure.randomness import undisturbed
 from halftone.measure.sentinel import Health, Sentinel
 
 Function = Callable[..., Any]
@@ -202,8 +203,7 @@ class Flight:
         if not self.loaded.controls or generator is None:
             yield
             return
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(generator.initial_seed())
+        with undisturbed(self.loaded.device, seed=generator.initial_seed()):
             yield
 
     def _wrappers(self) -> list[tuple[Any, str, Callable[[Function], Function]]]:

@@ -20,6 +20,7 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from halftone.contract.words import Offload, OffloadMode
+from halftone.engine.basics.tensors import hold
 from halftone.engine.weights.fp8 import EIGHT, computed, storable, stored_exactly
 from halftone.engine.weights.packed import PackedLinear
 from halftone.engine.weights.parts import role, units
@@ -69,7 +70,7 @@ class Piece:
             for tensor in self._tensors():
                 home = tensor.data
                 there = self._bring(tensor, device)
-                _hold(tensor, there)
+                hold(tensor, there)
                 self._away.append((tensor, home, there))
         except BaseException:
             self.offload()
@@ -80,23 +81,12 @@ class Piece:
         while self._away:
             tensor, home, there = self._away.pop()
             untouched = tensor.dtype == there.dtype and tensor.data_ptr() == there.data_ptr()
-            _hold(tensor, home if untouched else tensor.data.to(_HOME))
+            hold(tensor, home if untouched else tensor.data.to(_HOME))
 
     def _tensors(self) -> list[torch.Tensor]:
         modules = [module for reference in self._modules if (module := reference()) is not None]
         own = (tensor for module in modules for tensor in own_tensors(module))
         return list({id(tensor): tensor for tensor in own}.values())
-
-
-def _hold(tensor: torch.Tensor, data: torch.Tensor) -> None:
-    """Let a parameter or buffer be the same object with other data. Between the processor and devices that their makers add to
-    torch its data cannot be set; there the tensors change places, as `Module.to` lets them do.
-    """
-    if cast("Any", torch)._has_compatible_shallow_copy_type(tensor, data):  # noqa: SLF001 - what Module.to asks
-        tensor.data = data
-        return
-    other = nn.Parameter(data, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else data.detach()
-    torch.utils.swap_tensors(tensor, other)
 
 
 def own_tensors(module: nn.Module) -> Iterator[torch.Tensor]:

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from halftone.contract.training import Caught, Cause, Deed, TrainCure, Watched
+from halftone.engine.basics.tensors import hold
 from halftone.measure.stats import peak
 from halftone.training.guard.networks import state_tensors
 from halftone.training.guard.outside import GONE, Fingerprint, Interference, Witness, differences, random_state
@@ -137,4 +138,4 @@ class Between:
             kind = None if before is None else before.kind_of(name)
             if kind is not None:
                 parameter = self._parameters[name]
-                parameter.data = parameter.data.to(*kind)
+                hold(parameter, parameter.data.to(*kind))

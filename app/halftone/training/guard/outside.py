@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 from halftone.contract.training import Cause
+from halftone.measure.randomness import state_of
 from halftone.training.guard.finite import waits
 from halftone.training.guard.networks import joined, state_tensors
-from halftone.training.guard.randomness import state_of
 
 GONE: Final = "gone"
 """Of a moment that was there after the step."""

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import torch
 
+from halftone.engine.basics.tensors import hold
 from halftone.measure.stats import peak
 from halftone.training.guard.finite import plain
 
@@ -207,7 +208,7 @@ class _Copies:
 def _put(tensor: torch.Tensor, value: torch.Tensor) -> None:
     """Write a kept value back, also where the tensor was cast or moved since."""
     if tensor.dtype != value.dtype or tensor.device != value.device or tensor.shape != value.shape:
-        tensor.data = value.clone()
+        hold(tensor, value.clone())
     else:
         tensor.detach().copy_(value)
 

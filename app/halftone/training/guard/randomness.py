@@ -9,44 +9,12 @@ import numpy as np
 import torch
 from torch import nn
 
+from halftone.measure.randomness import TorchState, accelerators_among
+
 
 def accelerators_of(networks: Mapping[str, nn.Module]) -> tuple[torch.device, ...]:
     """The devices that networks lie on and that have random numbers of their own, each once."""
-    devices = (p.device for network in networks.values() for p in network.parameters())
-    return tuple(dict.fromkeys(device for device in devices if device.type not in ("cpu", "meta")))
-
-
-def state_of(device: torch.device) -> torch.Tensor:
-    """Where an accelerator's random numbers stand: bytes on the host."""
-    return _module(device).get_rng_state(*_named(device))
-
-
-def _module(device: torch.device) -> Any:
-    return torch.get_device_module(device)
-
-
-def _named(device: torch.device) -> tuple[torch.device, ...]:
-    """torch.mps takes no device: there is one alone."""
-    return () if device.type == "mps" else (device,)
-
-
-@dataclass(frozen=True)
-class TorchState:
-    """Of torch, on the CPU and on accelerators."""
-
-    cpu: torch.Tensor
-    accelerators: tuple[tuple[torch.device, torch.Tensor], ...]
-
-    @classmethod
-    def now(cls, accelerators: Iterable[torch.device]) -> "TorchState":
-        """Does not wait: an accelerator's random numbers are counted on the host."""
-        return cls(torch.get_rng_state(), tuple((device, state_of(device)) for device in accelerators))
-
-    def put_back(self) -> None:
-        """Random numbers go on from here."""
-        torch.set_rng_state(self.cpu)
-        for device, state in self.accelerators:
-            _module(device).set_rng_state(state, *_named(device))
+    return accelerators_among(p.device for network in networks.values() for p in network.parameters())
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 import torch
 from torch import nn
 
+from halftone.measure.randomness import undisturbed
 from halftone.training.guard.finite import bad_among, norms, read
 from halftone.training.lora.bases import Base
 
@@ -37,7 +38,7 @@ def put_lora(network: nn.Module, base: Base, *, rank: int, alpha: float, seed: i
 
     network.requires_grad_(False)
     config = LoraConfig(r=rank, lora_alpha=cast("int", alpha), target_modules=list(base.targets), init_lora_weights=True)
-    with torch.random.fork_rng(devices=[]):
+    with undisturbed(*{parameter.device for parameter in network.parameters()}):
         inject_adapter_in_model(config, network, ADAPTER)
     trained = {name: parameter for name, parameter in network.named_parameters() if name.endswith((_DOWN, _UP))}
     generator = torch.Generator().manual_seed(seed)

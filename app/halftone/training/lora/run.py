@@ -16,6 +16,7 @@ from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.messages import Decide, TrainBegins, TrainCaught, TrainHeld, TrainSaved, TrainStep, TrainUnsaved
 from halftone.contract.training import Caught, TrainConfig, TrainReport
 from halftone.health.training_remedies import useful
+from halftone.measure.randomness import undisturbed
 from halftone.training.guard import StepReport, TrainingGuard, TrainingStopped
 from halftone.training.guard.cures import holder_of
 from halftone.training.lora.batches import Fed, draw
@@ -390,7 +391,7 @@ class Training:
         path = self._folder / f".{self._file.stem}-test.safetensors"
         try:
             write(path, self._lora_bytes(step))
-            with torch.random.fork_rng(devices=[]):
+            with undisturbed(self._on.device):
                 self._tests.make(step, path)
         except JobCancelled:  # told to keep what there is, it has no time for a picture
             self._control.check()
