@@ -67,6 +67,8 @@ std::recursive_mutex guard;
 std::array<Card, kDevices> cards;
 constexpr int64_t kLag = 8;
 int64_t lag = kLag;  // launches by which the device is behind the program
+constexpr int64_t kLarge = 300000;  // numbers of a tensor from which on its arithmetic can be left out: above tables of places
+bool idle = false;  // large tensors of floating point are allocated, and hold whatever lies there
 thread_local c10::DeviceIndex current = 0;
 thread_local std::array<c10::StreamId, kDevices> current_stream{};
 thread_local int inside = 0;  // in a kernel of our own: its copies are no waits
@@ -430,7 +432,7 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& to, bool non_bloc
   } else if (!from_card && to_card && !inside && !(non_blocking && is_pinned(self.storage().data()))) {
     count_wait(index, "copy from pageable memory");
   }
-  as_host(to).copy_(as_host(self));
+  if (!(idle && to_card && to.is_floating_point() && to.numel() >= kLarge)) as_host(to).copy_(as_host(self));
   if (from_card && to_card) meddle("copy", {as_host(self)}, {as_host(to)});
   if (!from_card && non_blocking && is_pinned(self.storage().data())) meddle("copy from pinned memory", {self}, {as_host(to)});
   return to;
@@ -462,6 +464,69 @@ struct Seen {
         " and ", tensor.device(), "! (when checking argument for ", name, ")");
   }
 };
+
+bool left_out(const at::Tensor& tensor) { return idle && tensor.is_floating_point() && tensor.numel() >= kLarge; }
+
+at::Tensor as_meta(const at::Tensor& tensor) {
+  if (!tensor.defined()) return tensor;
+  return at::empty_strided_symint(tensor.sym_sizes(), tensor.sym_strides(), tensor.options().device(at::kMeta));
+}
+
+// The results of an operation as its kernel for shapes has them, without its arithmetic; false where there is none.
+bool allocate_alone(const c10::OperatorHandle& op, torch::jit::Stack* stack, c10::DeviceIndex index) {
+  const auto& schema = op.schema();
+  const auto first = stack->size() - schema.arguments().size();
+  bool large = false;
+  torch::jit::Stack shapes;
+  for (size_t place = 0; place < schema.arguments().size(); ++place) {
+    const auto& value = (*stack)[first + place];
+    if (value.isTensor()) {
+      const auto& tensor = value.toTensor();
+      if (tensor.defined() && !tensor.is_floating_point() && schema.arguments()[place].alias_info()) return false;
+      large = large || (tensor.defined() && left_out(tensor));
+      shapes.push_back(as_meta(tensor));
+    } else if (value.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const auto& one : value.toTensorVector()) {
+        large = large || left_out(one);
+        list.push_back(as_meta(one));
+      }
+      shapes.push_back(list);
+    } else if (value.isOptionalTensorList() || value.isGenerator() || value.isDevice()) {
+      return false;
+    } else {
+      shapes.push_back(value);
+    }
+  }
+  if (!large) return false;
+  try {
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &shapes);
+  } catch (const std::exception&) {
+    return false;
+  }
+  std::vector<c10::IValue> results;
+  for (size_t place = 0; place < schema.returns().size(); ++place) {
+    const auto* alias = schema.returns()[place].alias_info();
+    if (!shapes[place].isTensor()) return false;
+    if (!alias) {
+      const auto& shape = shapes[place].toTensor();
+      results.emplace_back(shape.defined() ? at::empty_strided(shape.sizes(), shape.strides(), shape.options().device(c10::Device(kType, index))) : shape);
+      continue;
+    }
+    for (size_t own = 0; own < schema.arguments().size(); ++own) {
+      const auto* info = schema.arguments()[own].alias_info();
+      if (!info || !(*info == *alias)) continue;
+      const auto& written = (*stack)[first + own].toTensor();
+      if (const auto& shape = shapes[place].toTensor(); written.sizes() != shape.sizes())
+        at::native::resize_(written, shape.sizes(), std::nullopt);
+      results.push_back(written);
+    }
+  }
+  if (results.size() != schema.returns().size()) return false;
+  torch::jit::drop(*stack, schema.arguments().size());
+  for (auto& result : results) stack->push_back(std::move(result));
+  return true;
+}
 
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto& name = op.schema().operator_name().name;
@@ -503,7 +568,9 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     ++card_of(index).fallen_back[name];
   }
   Inside now;
-  c10::OptionalDeviceGuard here(c10::Device(kType, index < 0 ? current : index));
+  const auto there = index < 0 ? current : index;
+  c10::OptionalDeviceGuard here(c10::Device(kType, there));
+  if (idle && allocate_alone(op, stack, there)) return;
   const bool lies = fault_of(name) != nullptr;
   std::vector<at::Tensor> before;
   std::vector<double> numbers;
@@ -565,6 +632,11 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const 
   for (const auto& one : {input, weight, bias.value_or(at::Tensor())}) seen.look(one, false, "aten::convolution");
   launch(input.device().index());
   Inside now;
+  if (left_out(input)) {
+    const auto shape = at::convolution_symint(as_meta(input), as_meta(weight), bias ? std::optional(as_meta(*bias)) : std::nullopt, stride,
+        padding, dilation, transposed, output_padding, groups);
+    return at::empty_strided(shape.sizes(), shape.strides(), input.options());
+  }
   Paced paced(input);
   const auto host_bias = bias && bias->defined() ? std::optional(as_host(*bias)) : std::nullopt;
   auto result = at::convolution_symint(as_host(input), as_host(weight), host_bias, stride, padding, dilation, transposed, output_padding, groups);
@@ -633,6 +705,10 @@ std::tuple<at::Tensor, at::Tensor> attend(const std::string& name, const at::Ten
   const auto index = query.device().index();
   launch(index);
   Inside now;
+  if (left_out(query)) {  // laid out as the kernels of cards lay it out
+    auto laid = at::empty({query.size(0), query.size(2), query.size(1), value.size(3)}, query.options()).transpose(1, 2);
+    return {laid, at::empty({query.size(0), query.size(1), query.size(2)}, query.options().dtype(at::kFloat))};
+  }
   Paced paced(query);
   const auto host_mask = mask && mask->defined() ? std::optional(as_host(*mask)) : std::nullopt;
   auto [out, sums] = at::_scaled_dot_product_flash_attention_for_cpu(
@@ -749,6 +825,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     card_of(device).failing_count = count;
   });
   m.def("allocations", [](int device) { return card_of(device).allocations; });
+  m.def("set_idle", [](bool wanted) { idle = wanted; });
   m.def("set_lag", [](int64_t launches) { lag = launches; });
   m.def("used", [](int device) { return card_of(device).used; });
   m.def("peak", [](int device) { return card_of(device).peak; });
@@ -778,6 +855,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     pace.clear();
     std::lock_guard<std::recursive_mutex> lock(guard);
     lag = kLag;
+    idle = false;
     CardGuard().setDevice({kType, 0});
     for (auto& card : cards) {
       finish_until(card, card.launched);

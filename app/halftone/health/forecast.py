@@ -22,6 +22,7 @@ from halftone.health.memory import (
     largest_size,
     need,
     predict,
+    prompt_tokens,
     tile_edge,
 )
 from halftone.health.passes import last_size
@@ -104,7 +105,8 @@ def _need(networks: Sequence[Network], picture: Next, request: PictureRequest, s
     def dtype_of(network: Network) -> DType:
         return "float32" if wide and network.work == "decode" else picture.dtype
 
-    return need(networks, Job(size, guided=guidance > 1, tile=tile), dtype_of, picture.backend, packed=kept_in_eight(request))
+    job = Job(size, guided=guidance > 1, tile=tile, text=prompt_tokens(request))
+    return need(networks, job, dtype_of, picture.backend, packed=kept_in_eight(request))
 
 
 def _measured(

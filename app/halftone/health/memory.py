@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple
 
 from halftone.contract.request import PictureRequest
 from halftone.contract.words import DType, Offload, OffloadMode, VaeTiling
-from halftone.health.activations import Size, controlling, decoding, denoising, latent_scale
+from halftone.health.activations import Size, controlling, decoding, denoising, latent_scale, waiting
 from halftone.library.drawn_loras import names_loras
 from halftone.library.networks import Network
 
@@ -96,8 +96,14 @@ def need(
         elif one.work == "decode":
             decode = max(decode, round(item * (_decoded(one, job) * (_ON_A_CPU if on_cpu else 1.0) + copied)))
     weights = tuple((one, _weights(one, 1 if one.name in eight else ITEM_BYTES[dtype_of(one)])) for one in networks)
-    process = _BESIDE_ON_A_CPU if on_cpu else 0
+    process = (_BESIDE_ON_A_CPU if on_cpu else 0) + ITEM_BYTES["float32"] * waiting(decoder, job.size, guided=job.guided)
     return Need(weights, process + denoise + beside, process + decode)
+
+
+def prompt_tokens(request: PictureRequest) -> int | None:
+    """Tokens that a prompt is brought to, where the request tells them."""
+    asked = request.options.get("max_sequence_length")
+    return asked if isinstance(asked, int) and not isinstance(asked, bool) else None
 
 
 def kept_in_eight(request: PictureRequest) -> bool:
@@ -135,7 +141,7 @@ def _held(network: Network, size: int, offload: OffloadMode) -> int:
     if offload == "model" or not network.parameters:
         return size
     if offload == "group":
-        return size // network.blocks
+        return size * network.block // network.parameters
     return size * network.largest // network.parameters
 
 

@@ -15,7 +15,7 @@ _TRANSFORMER: Final = {False: 27.7, True: 30.7}
 _RESNET: Final = {False: 13.7, True: 25.5}
 """The same of one residual block."""
 _BLOCK: Final = {
-    "SD3Transformer2DModel": {False: 1.02, True: 1.27},
+    "SD3Transformer2DModel": {False: 1.36, True: 1.70},
     "FluxTransformer2DModel": {False: 0.83, True: 1.40},
     "SanaTransformer2DModel": {False: 2.31, True: 2.85},
 }

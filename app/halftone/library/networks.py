@@ -26,12 +26,15 @@ _DECODERS: Final = ("vae", "movq", "vqgan", "vqvae")
 _ENCODERS: Final = ("text_encoder", "image_encoder", "mllm", "query_embed")
 _TABLES: Final = re.compile(r"(?:^|\.)(?:shared|embed_tokens|(?:token|position)_embedding|relative_attention_bias)\.weight$")
 """Of text encoders: looked up and not multiplied, which nothing unpacks layer by layer."""
+_LISTS_INSIDE: Final = ("to_out", "net", "to_add_out")
+"""Lists of layers inside of an attention and a feed-forward."""
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):
     """One network of a model. kind: its class in diffusers or transformers; config: as its files have it.
 
-    parameters: numbers of its weights; largest: of its largest layer; blocks: how many blocks its weights lie in. own_file: it
+    parameters: numbers of its weights; largest: of its largest layer; block: of the largest part that is brought to the device by
+    itself where a network goes there block by block; blocks: how many blocks its weights lie in. own_file: it
     took the place of the model's own, and its weights stay as its file has them: of `packed` of the numbers, which are unpacked
     layer by layer to compute, in `packed_bytes`.
     """
@@ -41,6 +44,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     parameters: int
     largest: int = 0
+    block: int = 0
     blocks: int = 1
     config: dict[str, Any] = {}
     own_file: bool = False
@@ -184,9 +188,35 @@ def network(name: str, config: Mapping[str, Any], tensors: Iterable[TensorInfo],
         kind=str(kind),
         parameters=sum(sizes.values()),
         largest=max(sizes.values(), default=0),
+        block=max(_units(sizes).values(), default=0),
         blocks=max(1, len({block for tensor in sizes if (block := _block(tensor))})),
         config=dict(config),
     )
+
+
+def _units(sizes: Mapping[str, int]) -> dict[str, int]:
+    """Numbers of each part that is brought by itself (`engine.weights.parts.units`, from the names alone)."""
+    found: dict[str, int] = {}
+    for name, size in sizes.items():
+        unit = _unit(name)
+        found[unit] = found.get(unit, 0) + size
+    return found
+
+
+def _unit(tensor: str) -> str:
+    """The innermost part of a list that is no layer of an attention or a feed-forward: "down_blocks.1.resnets.0"; of what stands
+    in no list its module.
+    """
+    *parts, _ = tensor.split(".")
+    end = 0
+    for index, part in enumerate(parts):
+        if part in _LISTS_INSIDE:
+            break
+        if part.isdecimal():
+            end = index + 1
+            if parts[index - 1] == "attentions":
+                break
+    return ".".join(parts[:end] if end else parts)
 
 
 def _block(tensor: str) -> str:

@@ -33,7 +33,7 @@ def test_more_memory_is_told_for_a_larger_picture_in_a_wider_type() -> None:
     assert 1.9 * told().peak < large.peak < 2.1 * told().peak
     half = forecast(NETWORKS, Next(ASKED, POCKET, "float16", "cuda"), None)
     assert half is not None
-    assert half.peak * 2 == told().peak
+    assert half.peak * 2 == pytest.approx(told().peak, rel=0.05), "all but the latents"
     assert (half.free, half.fit) == (None, None)
 
 

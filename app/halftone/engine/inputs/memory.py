@@ -35,6 +35,7 @@ from halftone.health.memory import (
     kept_in_eight,
     largest_size,
     need,
+    prompt_tokens,
     tile_edge,
 )
 from halftone.health.passes import last_size
@@ -213,7 +214,7 @@ class Room:
     def _need(self, size: Size, tile: int) -> Need:
         return need(
             self.networks,
-            Job(self._computed(size), guided=self.guided, tile=tile),
+            Job(self._computed(size), guided=self.guided, tile=tile, text=prompt_tokens(self.request)),
             self._dtype,
             self.device.backend,
             packed=kept_in_eight(self.request),
