@@ -32,6 +32,7 @@ from halftone.engine.sampling.unfinished import Loop, NotKeptError, check_fits
 from halftone.engine.weights.calls import Call
 from halftone.engine.weights.parts import role
 from halftone.engine.weights.precision import invoke
+from halftone.health.faults import forget_frames, is_out_of_memory
 from halftone.measure.late import Pacer
 from halftone.measure.sentinel import Health, Sentinel
 
@@ -88,6 +89,8 @@ class Flight:
         """(step, call of that step) -> what the denoiser gave, without its numbers."""
         self._blank: dict[str, Any] = {}
         self._good: list[Snapshot] = []
+        self._sound = -1
+        """The last step whose numbers were looked at and are sound."""
         self._calls: dict[int, list[Call]] = {}
         self._real_steps: list[float] = []
         self._last = time.perf_counter()
@@ -136,8 +139,11 @@ class Flight:
         self._good = [] if good is None else [good]
 
     def last_sound(self) -> Snapshot | None:
-        """The last state whose numbers are finite: a step may have ended before anybody looked at it. None before the first."""
-        return next((state for state in reversed(self._good) if is_in_range(state.result)), None)
+        """The last state whose numbers are finite: a step may have ended before anybody looked at it. None before the first.
+
+        A state that was looked at is not looked at again: the memory may have ended, and a look takes some.
+        """
+        return next((state for state in reversed(self._good) if state.step <= self._sound or _is_sound(state)), None)
 
     @property
     def watches_every_step(self) -> bool:
@@ -179,6 +185,7 @@ class Flight:
         self._guiders = guiders(pipe)
         self._pass = _Pass(generator, resume, entering)
         self._good = [] if resume is None else [resume]
+        self._sound = -1 if resume is None else resume.step
         if resume is None:
             self._ends.clear()
             self._shapes.clear()
@@ -395,6 +402,7 @@ class Flight:
             return
         self._told(health.step, health)
         if health.finite and not health.flat:
+            self._sound = health.step
             return
         good = next((state for state in reversed(self._good) if state.step < health.step), None)
         good = good if self._every_step else None
@@ -412,6 +420,17 @@ class Flight:
         pipe = self.loaded.pipe
         declared = getattr(pipe, "_num_timesteps", None)
         return int(declared) if declared else len(self._running.timesteps)
+
+
+def _is_sound(state: Snapshot) -> bool:
+    """Whether its numbers are finite; False where there is no memory to look at them."""
+    try:
+        return is_in_range(state.result)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        forget_frames(error)
+        return False
 
 
 def _shape(tensor: torch.Tensor) -> torch.Tensor:
