@@ -235,9 +235,15 @@ def _sides(text: str) -> tuple[int, int, int, int]:
     try:
         left, top, right, bottom = (int(part) for part in text.split(","))
     except ValueError as error:
-        allowed = "LEFT,TOP,RIGHT,BOTTOM in pixels, for instance 0,0,128,0"
-        raise HalftoneError("setting-bad-value", name="--outpaint", value=text, allowed=allowed) from error
+        raise _no_sides(text) from error
+    if not any((left, top, right, bottom)):
+        raise _no_sides(text)
     return left, top, right, bottom
+
+
+def _no_sides(text: str) -> HalftoneError:
+    allowed = "LEFT,TOP,RIGHT,BOTTOM in pixels, for instance 0,0,128,0"
+    return HalftoneError("setting-bad-value", name="--outpaint", value=text, allowed=allowed)
 
 
 def absolute(path: str) -> str:
@@ -284,13 +290,18 @@ _INPUT_OPTIONS: Final[tuple[tuple[str, type, tuple[str, ...], str], ...]] = (
     ("guidance", float, ("--guidance", "--cfg-scale"), "How strictly the picture follows the prompt."),
     ("clip_skip", int, ("--clip-skip",), "As A1111 counts: 1 reads CLIP whole, 2 without its last layer."),
     ("image", str, ("--image",), "A picture to start from."),
-    ("strength", float, ("--strength",), "How much of it is made anew, 0 to 1."),
+    ("strength", float, ("--strength",), "How much of it is made anew, 0.01 to 1."),
     ("resize", str, ("--resize",), "Of a start picture of another shape: stretch, crop or fill."),
     ("mask", str, ("--mask",), "White where the picture is to change; of its size or shape."),
-    ("mask_blur", int, ("--mask-blur",), "Pixels by which the mask's edge is softened; 4 when left out."),
+    ("mask_blur", int, ("--mask-blur",), "Radius in pixels of the blur that softens the mask's edge; 4 when left out."),
     ("masked_content", str, ("--masked-content",), "What the masked part begins with: original, fill or noise."),
     ("only_masked", int, ("--only-masked",), "Compute only the masked part, with so many pixels around it."),
-    ("outpaint", str, ("--outpaint",), "Extend the start picture: LEFT,TOP,RIGHT,BOTTOM in pixels."),
+    (
+        "outpaint",
+        str,
+        ("--outpaint",),
+        "Extend the start picture: LEFT,TOP,RIGHT,BOTTOM in pixels. Of it up to five times the mask blur changes there.",
+    ),
     ("vae", str, ("--vae",), "A VAE's .safetensors file or folder in the place of the model's own."),
     ("transformer", str, ("--transformer",), "A .gguf or .safetensors file in the place of the model's transformer or UNet."),
     ("num_frames", int, ("--num-frames",), "Frames, for video models."),

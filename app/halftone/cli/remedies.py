@@ -28,6 +28,7 @@ _HERE: Final[dict[ErrorCode, str]] = {
     "start-no-strength": "Leave --strength out, or choose another model: --model MODEL.",
     "picture-silent": "To start from it, give it with --image FILE.",
     "picture-graph": "Give what you know of it with options of its own, or start from it: --image FILE.",
+    "picture-start-missing": "Give it with --image FILE, or write the prompt yourself to start without one.",
     "picture-model-unknown": "Give its file or folder, or another model: --model PATH.",
     "latents-strange-file": f"If you trust them, put them into {{folder}}, or add the folder of that file to models {_KNOWN}.",
     "hires-unsupported": "Leave --hires out, or make the finished picture larger:  {upscale}",

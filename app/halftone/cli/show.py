@@ -35,6 +35,7 @@ from halftone.health.explain import copy_limits, further_words
 from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cured, least_room
 from halftone.health.memory_words import shortage_note
 from halftone.health.passes import kept_words
+from halftone.health.precision import auto_follows_model
 from halftone.health.ran import how_it_ran
 from halftone.health.report_words import (
     CURE_TITLES,
@@ -302,7 +303,8 @@ def show_devices(devices: Iterable[DeviceFacts], report: SelfTestReport, *, cons
     if any(_is_faster(dtype) for dtype in report.dtypes):
         _put(out, "Times of a UNet step and a transformer step together, run in turns.", 2, "dim")
     out.print()
-    _put(out, f"Auto takes {DTYPE_NAMES[report.auto]}. {report.auto_reason}", 2)
+    or_wide = ", or BF16 for a model that needs its range" if auto_follows_model(report) else ""
+    _put(out, f"Auto takes {DTYPE_NAMES[report.auto]}{or_wide}. {report.auto_reason}", 2)
     wrong = [test for test in report.tests if test.outcome not in {"right", "missing"}]
     when = report.measured_at[:16].replace("T", " ")
     _put(out, f"{len(report.tests)} tests, {len(wrong)} wrong, measured {when}", 2, "dim")

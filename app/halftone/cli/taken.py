@@ -47,7 +47,6 @@ _SEVERAL: Final = {"controls": "ControlNet ", "ip_adapters": "IP-Adapter "}
 """Fields -> how a picture begins the names of each of several."""
 _GIVE_AGAIN: Final = {
     "Model": "was made with the model {0}, which is not in your folders. Give it with --model",
-    "Start picture": "was made from the picture {0}. Give it again with --image",
     "Mask": "was made with the mask {0}. Give it again with --mask",
     "ControlNet": "was made with a ControlNet ({0}). Give it and its picture again with --control",
     "IP-Adapter": "was made with an IP-Adapter ({0}). Give it and its pictures again with --ip-adapter",
@@ -57,17 +56,7 @@ _GIVE_AGAIN: Final = {
     "Refiner": "was made with the refiner {0}, which is not in your folders. Give it with --refiner",
 }
 """Maps what a picture says was used to what to do, where Halftone cannot find it by itself."""
-_OF_A_START: Final = (
-    "Denoising strength",
-    "Resize mode",
-    "Mask blur",
-    "Masked content",
-    "Inpaint area",
-    "Masked area padding",
-    "Outpaint",
-)
-"""These fields say nothing without the start picture, which is asked for."""
-
+_START: Final = "Start picture"
 _REMEMBERED: Final = 2000
 """Pictures of the history among which a model is looked for."""
 
@@ -87,11 +76,14 @@ class FromPicture(NamedTuple):
 
 def from_picture(picture: str, asked: Mapping[str, Any], meant: Set[str], model: str | None, saved: Settings) -> FromPicture:
     """asked: field -> value; None is no wish but for the fields `meant`. Raises HalftoneError as `said_by` and `describe`;
-    picture-model-unknown for a picture of Halftone whose model is not found.
+    picture-model-unknown for a picture of Halftone whose model is not found, picture-start-missing for one made from another
+    picture that is not given.
     """
     path = Path(absolute(picture))
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None or name in meant}
     whole = said_by(path)
+    if _START in whole.fields and "image" not in given:
+        raise HalftoneError("picture-start-missing", path=path.name, start=whole.fields[_START])
     said = _unasked(whole, {*given, *_skip(given), *(() if model is None else ("model",))})
     own = known_model(None, saved) if model is None else describe(model)
     known = (*(one.facts for one in listed(saved.model_folders)), *_used_before(said))
@@ -125,7 +117,6 @@ def _started(taken: PictureRequest, given: Mapping[str, Any], meant: Set[str]) -
 
 def not_used(left: Sequence[str]) -> Iterator[str]:
     """Say of each value that is not used what to do about it. left: "Name: value", as a picture says them."""
-    named = {name: value for name, _, value in (one.partition(": ") for one in left)}
     for one in left:
         name, _, value = one.partition(": ")
         kind = name.rstrip(" 0123456789")
@@ -135,7 +126,7 @@ def not_used(left: Sequence[str]) -> Iterator[str]:
             yield f"was stopped after step {value}, so a picture with all steps looks different."
         elif one.startswith("<lora:"):
             yield f"was made with {one}, which is not in your folders. Give its file with --lora to make the same picture."
-        elif "Start picture" not in named or name not in _OF_A_START:
+        else:
             yield f"says “{one}”, which is not used."
 
 

@@ -67,6 +67,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "{model} cannot run: its {part} fails with what its files say, or with what the other parts give it.",
         "Put back what was changed in it, or download the model again; the log tells more.",
     ),
+    "places-too-few": (
+        "{model} has no places for so large a picture or so long a prompt.",
+        "Use a smaller size, or a shorter prompt.",
+    ),
     "model-broken": ("{model} holds broken numbers: {detail}.", "No setting can cure that; download the file again."),
     "device-unknown": ("There is no device {device} here.", "Use {known}."),
     "device-lost": ("The device {device} stopped answering: {detail}.", "Everything finished is kept; try again."),
@@ -133,6 +137,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "picture-model-unknown": (
         "{path} was made with the model {model}, which is not in your folders.",
         "Add the folder of that model in Settings, Folders, or choose another one.",
+    ),
+    "picture-start-missing": (
+        "{path} was made from the picture {start}, and without that one Halftone would make another picture.",
+        "Choose that picture as the start picture.",
     ),
     "no-right": (
         "Halftone has no right to read {path}.",

@@ -14,8 +14,8 @@ FPS_RANGE: Final = (1, 120)
 GUIDANCE_RANGE: Final = (0, 1000)
 LORA_RANGE: Final = (-2.0, 2.0)
 """Weights of a LoRA; some (sliders) are made to be used with either sign."""
-STRENGTH_RANGE: Final = (0.0, 1.0)
-"""How much of a start picture is made anew."""
+STRENGTH_RANGE: Final = (0.01, 1.0)
+"""How much of a start picture is made anew; at 0 no step would be computed."""
 MASK_BLUR_RANGE: Final = (0, 64)
 ONLY_MASKED_RANGE: Final = (0, 1024)
 """Pixels around the masked part."""

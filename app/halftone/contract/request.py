@@ -116,10 +116,10 @@ class Refiner(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How a picture is made of another one. strength: from 0 to 1, how much of it is made anew; None: the pipeline's own. resize:
-    what is done where the two have different shapes. mask_blur: pixels by which the mask's edge is softened. only_masked: pixels
-    around the masked part that are computed with it, in the whole size of the request; None: the whole picture is computed.
-    outpaint: pixels by which the picture is extended at its left, top, right and bottom.
+    """How a picture is made of another one. strength: from 0.01 to 1, how much of it is made anew; None: the pipeline's own.
+    resize: what is done where the two have different shapes. mask_blur: radius in pixels of the blur that softens the mask's
+    edge. only_masked: pixels around the masked part that are computed with it, in the whole size of the request; None: the whole
+    picture is computed. outpaint: pixels by which the picture is extended at its left, top, right and bottom.
     """
 
     strength: float | None = None

@@ -58,13 +58,20 @@ def follow_weights(report: SelfTestReport, weights: Weights) -> tuple[DType, str
         return report.auto, report.auto_reason
     if proven:
         return "float16", f"FP16, because {proven}, although {why}."
-    speeds = {d.dtype: _speed(d) for d in report.dtypes}
-    brain = next((d for d in report.dtypes if d.dtype == "bfloat16"), None)
-    if brain is not None and brain.state == "works" and speeds["bfloat16"] >= AT_SPEED * speeds["float16"]:
-        figures = f"about {speeds['bfloat16']:.1f} × as fast as FP32 here (FP16 {speeds['float16']:.1f} ×)"
+    half, brain = _reported(report, "float16"), _reported(report, "bfloat16")
+    if auto_follows_model(report):
+        figures = f"about {_speed(brain):.1f} × as fast as FP32 here (FP16 {_speed(half):.1f} ×)"
         return "bfloat16", f"BF16, because {why}; it is {figures}."
     against = "BF16 is missing here" if brain is None else f"BF16 {_against(brain)}"
     return "float16", f"FP16, because {against}, although {why}."
+
+
+def auto_follows_model(report: SelfTestReport) -> bool:
+    """Whether Auto takes float16 for some models here and bfloat16 for others: both passed, and bfloat16 is at speed."""
+    half, brain = _reported(report, "float16"), _reported(report, "bfloat16")
+    if report.auto != "float16" or brain is None or brain.state != "works":
+        return False
+    return _speed(brain) >= AT_SPEED * _speed(half)
 
 
 def weights_matter(wanted: Precision, report: SelfTestReport | None) -> bool:
@@ -168,8 +175,12 @@ def _against(brain: DTypeReport) -> str:
     return "is much slower than FP16 here" if brain.state == "works" else _fails(brain)
 
 
-def _speed(report: DTypeReport) -> float:
-    return report.speed or 0.0
+def _reported(report: SelfTestReport, dtype: DType) -> DTypeReport | None:
+    return next((one for one in report.dtypes if one.dtype == dtype), None)
+
+
+def _speed(report: DTypeReport | None) -> float:
+    return 0.0 if report is None else report.speed or 0.0
 
 
 def _sentence(best: DTypeReport, passed: list[DTypeReport], others: str) -> str:

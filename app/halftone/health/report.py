@@ -16,6 +16,7 @@ from halftone.health.chart_svg import chart_svg
 from halftone.health.explain import finding_words, further_words
 from halftone.health.headroom import build, log2_peak, room_bits
 from halftone.health.judge import cured_by, cured_room, disk_price, headroom_bits, is_cured, least_room, over_and_tight
+from halftone.health.precision import auto_follows_model
 from halftone.health.report_words import (
     CURE_TITLES,
     DTYPE_STATES,
@@ -299,6 +300,8 @@ def _device(report: CheckReport, tested: SelfTestReport | None, language: Langua
     wrong = sum(test.outcome not in {"right", "missing"} for test in tested.tests)
     when = tested.measured_at[:16].replace("T", " ")
     auto = say("Auto takes {0}.", DTYPE_NAMES[tested.auto])
+    if auto_follows_model(tested):
+        auto = say("Auto takes FP16, or BF16 for a model that needs its range.")
     count = say("{0} tests, {1} wrong, measured {2}", len(tested.tests), wrong, when)
     return f"{_table(head, [_dtype(one, language) for one in tested.dtypes])}<p>{auto}</p><p class='muted small'>{count}</p>"
 

@@ -21,6 +21,7 @@ from halftone.contract.limits import (
     SEED_RANGE,
     SIZE_MULTIPLE,
     SIZE_RANGE,
+    STRENGTH_RANGE,
 )
 from halftone.contract.limits import STEPS_RANGE as STEPS
 from halftone.contract.request import LANCZOS, LATENT, Hires, OptionValue, PictureRequest, Refiner
@@ -313,7 +314,7 @@ class _Reader:
     def _start_fields(self, *, masked: bool) -> dict[str, Any]:
         """Read the fields of `Start` that the text has. masked: whether the form has a mask."""
         found: dict[str, Any] = {
-            "strength": self._number("Denoising strength", (0, 1)),
+            "strength": self._number("Denoising strength", STRENGTH_RANGE),
             "resize": self._take("Resize mode", _RESIZES.get),
             "outpaint": self._take("Outpaint", _sides),
         }

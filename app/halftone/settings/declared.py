@@ -78,10 +78,13 @@ _PRECISION: Final = (
         "precision",
         "Precision",
         "Precision mode",
-        "Auto uses the fastest type that passed every test. Compared with FP32: steps of a denoiser.",
+        "Auto uses the fastest type that passed every test, and BF16 for a model that needs its range. "
+        "Compared with FP32: steps of a denoiser.",
         "FP32 is what --no-half does: safest, slowest, largest.",
         choices=(
-            Choice("auto", "Auto", "The fastest type that passed every test on this device."),
+            Choice(
+                "auto", "Auto", "The fastest type that passed every test on this device; BF16 for a model that needs its range."
+            ),
             Choice("float16", "FP16", "Half the memory; numbers up to 65 504."),
             Choice("bfloat16", "BF16", "Half the memory; large numbers, but only 8 bits of detail."),
             Choice("float32", "FP32", "Full precision, as --no-half does."),

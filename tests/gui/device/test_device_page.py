@@ -19,6 +19,7 @@ from tests.helpers import model_files
 from halftone.contract.facts import DeviceFacts, DTypeReport
 from halftone.contract.messages import Cancel, Ready, SelfTest, TestDone
 from halftone.contract.request import Numerics
+from halftone.contract.words import Precision
 from halftone.gui import theme
 from halftone.gui.i18n import set_language
 from halftone.gui.pages import device_verdict, device_view
@@ -28,6 +29,7 @@ from halftone.gui.state import AppState
 from halftone.gui.text import notice_message
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.device_widgets import BitsRow, Mark, MatrixRow, SpeedBar, TestMatrix, speed_words
+from halftone.gui.widgets.headroom_chart_words import type_name
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support propagateSizeHints")
 
@@ -92,7 +94,8 @@ def test_half_precision_works(qtbot: QtBot) -> None:
         "FP16, FP16 sums, ≈4.1\u00a0× faster: 39.4\u00a0TFLOPS",
         "BF16, ≈2.3\u00a0× faster: 22.1\u00a0TFLOPS",
     ], "one figure for each, against FP32, the one that the verdict and the settings tell too"
-    assert "it is about 2.4\u00a0× as fast as FP32 here" in page.verdict.text()
+    auto = "Halftone will use FP16, which is about 2.4\u00a0× as fast as FP32 here, or BF16 for a model that needs its range."
+    assert auto in page.verdict.text()
     assert bars[2].toolTip().startswith("UNet step: 25.0\u00a0TFLOPS\nTransformer step: ")
     assert page.speed._caption.text().startswith("UNet step, transformer step together, measured here")
     assert len(page.bits.findChildren(BitsRow)) == 5
@@ -123,6 +126,12 @@ def test_the_verdict_follows_a_precision_that_is_set(half: str, device: DeviceFa
     assert "Auto would use FP32; FP16 is set." in said
     assert not re.search("Halftone (will use|uses)", said), "nothing else is said to be used"
     assert "FP32 is set, as Auto would choose." in device_verdict.verdict(report, device, None, 0.0, "float32").text
+
+
+@pytest.mark.parametrize("chosen", ["float16", "bfloat16", "float32"])
+def test_a_set_precision_stands_beside_what_auto_takes_by_the_model(chosen: Precision) -> None:
+    said = device_verdict.verdict(kit.measured(), kit.GPU, None, 0.0, chosen).text
+    assert f"Auto would use FP16, or BF16 for a model that needs its range; {type_name(chosen)} is set." in said
 
 
 def test_without_a_device_it_waits() -> None:
@@ -250,7 +259,14 @@ def test_arrow_keys_move_in_the_matrix(qtbot: QtBot) -> None:
 def test_what_halftone_will_do_follows_the_settings(qtbot: QtBot) -> None:
     page, _ = open_page(qtbot)
     lines = device_view.promises(kit.measured(), Numerics(), ("float16", "because"))
-    assert [one.text for one in lines] == ["Compute in FP16", "Add sums up in FP32", "Use Auto attention", "Check every step"]
+    assert [one.text for one in lines] == [
+        "Compute in FP16 or BF16",
+        "Add sums up in FP32",
+        "Use Auto attention",
+        "Check every step",
+    ]
+    one_kind = kit.measured(dtypes=types("works", "slow"))
+    assert device_view.promises(one_kind, Numerics(), ("float16", ""))[0].text == "Compute in FP16"
     assert lines[1].reason == "FP16 sums failed 2 of 20 tests"
     assert lines[2].reason == "about 1.6\u00a0× faster than Math"
     assert lines[3].reason == "costs 0.3\u00a0%"

@@ -16,7 +16,7 @@ from tests.bench.families.schedulers import MORE, Run, bench_of, given_scheduler
 from tests.bench.families.table import CASES
 from tests.bench.faults import architectures, videos
 from tests.helpers import tiny
-from tests.helpers.engine_runs import Recorder, Steady
+from tests.helpers.engine_runs import Recorder, Steady, generate
 from tests.helpers.read_back import read_picture
 
 from halftone.contract.errors import HalftoneError
@@ -218,6 +218,15 @@ def test_a_size_that_the_pipeline_has_no_bins_for_is_used_as_it_is(engine: Diffu
     torch.manual_seed(0)
     report = checked(engine, saved(pixart(16), tmp_path / "m"))
     assert (report.verdict, report.made_up) == ("healthy", ("use_resolution_binning",))
+
+
+def test_positions_that_a_table_lacks_are_avoided_or_told(engine: DiffusersEngine, tmp_path: Path) -> None:
+    model = run.save(case_of("Z-Image"), tmp_path / "m")
+    picture = generate(engine, model, family="sd15", width=None, height=None, steps=1)[0].images[0]
+    assert (picture.state, picture.width) == ("clean", 256), "the largest that it has places for"
+    with pytest.raises(HalftoneError) as caught:
+        generate(engine, model, family="sd15", prompt="a red sun over the hills " * 60, steps=1)
+    assert caught.value.code == "places-too-few"
 
 
 def test_prompts_are_as_long_as_the_denoiser_has_places(engine: DiffusersEngine, tmp_path: Path) -> None:

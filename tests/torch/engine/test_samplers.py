@@ -1,5 +1,6 @@
 """The names of samplers that are told without torch against those that the engine can make."""
 
+import copy
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,10 +8,11 @@ from typing import Any, Final
 
 import diffusers
 import pytest
+import torch
 from diffusers import DPMSolverMultistepScheduler, EulerDiscreteScheduler, FlowMatchEulerDiscreteScheduler, LCMScheduler
 from diffusers.schedulers.scheduling_utils import KarrasDiffusionSchedulers
 from msgspec.structs import replace
-from tests.helpers.engine_runs import Meddler, check, generate
+from tests.helpers.engine_runs import Meddler, check, generate, pixels
 from tests.helpers.tiny import sd15
 
 from halftone.contract.errors import HalftoneError
@@ -288,3 +290,22 @@ def test_a_fault_of_the_pipeline_is_not_its_own_cause(engine: DiffusersEngine, m
     with pytest.raises(ValueError, match="a fault") as caught:
         generate(engine, models["sd15"], control=Meddler(fail))
     assert caught.value.__cause__ is not caught.value
+
+
+def test_a_copy_of_the_scheduler_steps_by_itself_in_a_flight(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    """Pipelines that make sound beside a video step a copy of their scheduler for it."""
+    places: list[tuple[int, int]] = []
+
+    def step_a_copy() -> None:
+        assert engine.loaded is not None
+        own = engine.loaded.pipe.scheduler
+        beside = copy.deepcopy(own)
+        made = beside.step(torch.zeros(1, 4, 2, 2), own.timesteps[own.step_index], torch.ones(1, 4, 2, 2), return_dict=False)
+        places.append((own.step_index, beside.step_index))
+        assert made[0].shape == (1, 4, 2, 2)
+
+    made, _ = generate(engine, models["sd15"], control=Meddler(step_a_copy), sampler="Euler")
+    plain, _ = generate(engine, models["sd15"], sampler="Euler")
+    assert places == [(1, 2)]
+    assert (pixels(made) == pixels(plain)).all()
+    assert made.images[0].state == "clean"

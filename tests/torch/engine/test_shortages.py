@@ -21,7 +21,7 @@ from tests.torch.engine.test_added_inputs import entered
 
 from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.facts import GenerateReport
-from halftone.contract.messages import Examine, Generate, Load, Repair, Train
+from halftone.contract.messages import Examine, Generate, Load, PhaseChanged, Repair, Train
 from halftone.contract.plan import inputs_in
 from halftone.contract.request import CheckInputs, Control, Lora, Numerics, PictureRequest
 from halftone.contract.training import TrainConfig
@@ -263,6 +263,17 @@ def test_what_was_computed_before_a_diagnosis_is_kept(models: dict[str, Path], t
     assert looking.raised
     assert (picture.state, picture.kept_step, picture.shortages[-1].then) == ("not-recovered", 2, "stopped")
     again, _ = generate(engine, models["sd15"], "float16", resume_latents=picture.latents)
+    assert psnr(pixels(again), pixels(whole)) >= 30
+
+
+def test_steps_are_kept_where_the_memory_stays_full_from_the_decode_on(models: dict[str, Path]) -> None:
+    engine, said = DiffusersEngine(), Recorder()
+    whole, _ = generate(engine, models["sd15"])
+    with Allocations(lambda _chain, _nth: any(event.phase == "decode" for event in said.of(PhaseChanged))):
+        failed, _ = generate(engine, models["sd15"], emit=said)
+    picture = failed.images[0]
+    assert (picture.state, picture.kept_step, picture.shortages[-1].then) == ("not-recovered", 3, "stopped")
+    again, _ = generate(engine, models["sd15"], resume_latents=picture.latents)
     assert psnr(pixels(again), pixels(whole)) >= 30
 
 

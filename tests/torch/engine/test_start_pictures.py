@@ -212,6 +212,14 @@ def test_a_picture_is_extended_and_what_was_there_is_kept(tmp_path: Path) -> Non
     assert begun[:, :12].std() > 5, "and with some noise"
 
 
+@pytest.mark.parametrize("blur", [1, 4, 9])
+def test_an_extended_picture_changes_up_to_five_times_the_blur_deep(blur: int) -> None:
+    given = canvas(Image.new("RGB", (128, 64)), None, Start(outpaint=(16, 0, 0, 0), mask_blur=blur), (None, None), 8)
+    assert given.overlay is not None
+    changed = np.flatnonzero(np.asarray(given.overlay.alpha)[32, 16:])
+    assert 3 * blur <= changed.max() + 1 <= 5 * blur
+
+
 def test_without_a_soft_edge_nothing_old_is_changed(tmp_path: Path) -> None:
     image = drawing(tmp_path / "a.png", 64, 64)
     given = canvas(image, None, Start(outpaint=(0, 64, 0, 0), mask_blur=0), (None, None), 8)

@@ -88,6 +88,19 @@ def test_the_strength_is_taken_over_where_there_is_a_picture_to_start_from(pictu
     assert (made.start.strength, made.start.resize) == (0.35, "crop")
 
 
+def test_a_picture_made_from_another_one_is_not_made_without_it(
+    picture: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = written(
+        tmp_path, "a sun\nSteps: 9, Seed: 1, Denoising strength: 0.5, Start picture: boat.png, Version: Halftone 0.1.0"
+    )
+    assert main(["generate", "--from", path]) == 2
+    assert capfd.readouterr().err.startswith(
+        "sun.png was made from the picture boat.png, and without that one Halftone would make"
+    )
+    assert asked("--from", path, "--image", picture).start.strength == 0.5
+
+
 def test_a_model_that_is_not_here_is_told(picture: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert picture
     assert asked("--from", written(tmp_path, TEXT.replace("tiny", "gone"))).model == "pocket"
@@ -173,7 +186,6 @@ def test_what_says_nothing_is_refused(
 @pytest.mark.parametrize(
     ("left", "said"),
     [
-        (("Start picture: a.png", "Mask blur: 4"), ["was made from the picture a.png. "]),
         (("Denoising strength: 0.5",), ["says “Denoising strength: 0.5”, which is not used."]),
         (("ControlNet 0: Module: none, Model: pose", "Mask: m"), ["was made with a ControlNet (", "was made with the mask m"]),
         (("<lora:ink:0.4>",), ["was made with <lora:ink:0.4>, which is not in your folders. Give its file with --lora"]),

@@ -12,7 +12,7 @@ from halftone.cli.precision import ChosenPrecision
 from halftone.cli.show import show_check, show_devices, show_pictures, show_repair
 from halftone.cli.work import is_good
 from halftone.contract.errors import ErrorFacts
-from halftone.contract.facts import CheckReport, DeviceFacts, Finding, GenerateReport, PictureFacts
+from halftone.contract.facts import CheckReport, DeviceFacts, DTypeReport, Finding, GenerateReport, PictureFacts
 from halftone.contract.request import Extras, Lora
 from halftone.health.explain import explain
 from halftone.health.report_words import size_words
@@ -158,6 +158,15 @@ def test_a_device_tells_what_others_met_on_it() -> None:
     assert isinstance(out.file, io.StringIO)
     assert "Known on this device" in out.file.getvalue()
     assert [trouble["id"] for trouble in devices_object((card,), report)["known"]] == ["gtx16-fp16"]
+
+
+def test_a_device_tells_that_auto_follows_the_model() -> None:
+    types = tuple(DTypeReport(dtype=name, state="works", reason="", speed=2.0) for name in ("float16", "bfloat16"))
+    report = replace(samples.self_test_report(), dtypes=types, auto="float16")
+    out = Console(file=io.StringIO(), width=200, highlight=False)
+    show_devices((), report, console=out)
+    assert isinstance(out.file, io.StringIO)
+    assert "Auto takes FP16, or BF16 for a model that needs its range. " in out.file.getvalue()
 
 
 def test_a_picture_that_waits_for_an_answer_is_finished_by_a_command() -> None:

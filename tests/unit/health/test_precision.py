@@ -11,6 +11,7 @@ from halftone.contract.request import ALONE, Extras, Numerics
 from halftone.contract.words import CureKind, DType, DTypeState, Precision
 from halftone.health.precision import (
     Weights,
+    auto_follows_model,
     choose_auto,
     follow_weights,
     granted_precision,
@@ -156,6 +157,8 @@ def test_auto_follows_device_and_weights(kind: Kind, weights: Weights, wide: boo
     found, reason = follow_weights(kind.report, weights)
     assert found == (kind.wide if wide else kind.plain)
     assert reason.endswith(".")
+    if wide and kind.plain == "float16":
+        assert auto_follows_model(kind.report) == (kind.wide == "bfloat16")
     if not wide or kind.plain != "float16":
         assert reason == kind.report.auto_reason, "the model changes nothing"
 

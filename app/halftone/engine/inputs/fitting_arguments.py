@@ -6,9 +6,11 @@ denoiser has places for.
 
 import inspect
 import math
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any, Final, cast
 
 from halftone.contract.facts import ModelFacts
@@ -32,16 +34,18 @@ def with_usable_size(pipe: Any, inputs: Inputs, facts: ModelFacts) -> Inputs:
     takes, or larger than its denoiser has places for.
     """
     accepted = inspect.signature(pipe.__call__).parameters
-    if inputs.width or inputs.height or inputs.image is not None or "width" not in accepted or _is_usable(pipe):
+    if inputs.width or inputs.height or inputs.image is not None or "width" not in accepted or _is_usable(pipe, facts):
         return inputs
     return replace(inputs, **_size(pipe, facts, size_multiple(pipe)))
 
 
-def _is_usable(pipe: Any) -> bool:
-    """Whether a pipeline that takes its size from its denoiser's can use that."""
+def _is_usable(pipe: Any, facts: ModelFacts) -> bool:
+    """Whether a pipeline can use the size that it takes where none is given: its denoiser's, else the one that it is made for."""
     config = _denoiser_config(pipe)
-    if "sample_size" not in config or not hasattr(pipe, "vae_scale_factor"):
+    if not hasattr(pipe, "vae_scale_factor"):
         return True
+    if "sample_size" not in config:
+        return max(facts.native_width, facts.native_height) <= _largest(pipe)
     size, scale, multiple, most = config["sample_size"], int(pipe.vae_scale_factor), size_multiple(pipe), _largest(pipe)
     sides = size if isinstance(size, list | tuple) and len(size) == 2 else (size,)
     return all(isinstance(side, int) and 0 < side * scale <= most and side * scale % multiple == 0 for side in sides)
@@ -51,6 +55,8 @@ _LARGEST: Final = 16384
 """Pixels of an edge beyond which a denoiser's size is a mistake."""
 
 
+_AXES: Final = 3
+"""Tables of a denoiser with one for each axis: of the prompt's places, of rows, of columns (Lumina 2, Z-Image)."""
 _PLACES_OF_AN_EDGE: Final[dict[str, Callable[[int], int]]] = {"AuraFlowTransformer2DModel": math.isqrt}
 """How many of a denoiser's places lie along an edge, where its configuration counts those of the whole picture."""
 
@@ -62,7 +68,16 @@ def _largest(pipe: Any) -> int:
     if isinstance(places, int) and isinstance(patch, int) and places > 0 and patch > 0:
         along = _PLACES_OF_AN_EDGE.get(type(_denoiser(pipe)).__name__, int)
         return along(places) * patch * int(getattr(pipe, "vae_scale_factor", 8))
+    tables, patches = config.get("axes_lens"), config.get("all_patch_size", (patch,))
+    if isinstance(tables, list | tuple) and len(tables) == _AXES and isinstance(patches[0], int):
+        return min(tables[1:]) * patches[0] * int(getattr(pipe, "vae_scale_factor", 8))
     return _LARGEST
+
+
+def is_beyond_tables(pipe: Any, error: IndexError) -> bool:
+    """Whether a place was looked for that the tables of the denoiser's positions do not have."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return "axes_lens" in _denoiser_config(pipe) and bool(frames) and "diffusers" in Path(frames[-1].filename).parts
 
 
 def _denoiser_config(pipe: Any) -> Mapping[str, Any]:

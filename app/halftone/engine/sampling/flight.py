@@ -7,11 +7,13 @@ before k give zeros in the shapes they gave before, without computing, its sched
 and from k on everything is real. So guidance, inpainting masks and whatever else a pipeline does between the calls stay its own.
 """
 
+import copy
 import inspect
 import time
 from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import MethodType
 from typing import Any
 
 import torch
@@ -32,6 +34,7 @@ from halftone.engine.sampling.unfinished import Loop, NotKeptError, check_fits
 from halftone.engine.weights.calls import Call
 from halftone.engine.weights.parts import role
 from halftone.engine.weights.precision import invoke
+from halftone.health.faults import forget_frames, is_out_of_memory
 from halftone.measure.late import Pacer
 from halftone.measure.randomness import undisturbed
 from halftone.measure.sentinel import Health, Sentinel
@@ -65,6 +68,29 @@ class _Pass:
             entering()
 
 
+class _Step:
+    """The step of a scheduler in flight. A deep copy of the scheduler, as some pipelines make one for the sound of a video, steps
+    by itself.
+    """
+
+    __slots__ = ("__dict__", "_on_copy", "_original", "_scheduler", "_step")
+
+    def __init__(self, scheduler: Any, original: Function, step: Function, on_copy: Callable[[], None]) -> None:
+        self._scheduler = scheduler
+        self._original = original
+        self._step = step
+        self._on_copy = on_copy
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._step(*args, **kwargs)
+
+    def __deepcopy__(self, copies: dict[int, Any]) -> Function:
+        self._on_copy()
+        if inspect.ismethod(self._original):
+            return MethodType(self._original.__func__, copies.get(id(self._scheduler), self._scheduler))
+        return copy.deepcopy(self._original, copies)
+
+
 class Flight:
     """Runs a loaded pipeline; keeps the encoded prompt over several runs (a batch, or a return after a failure). settings:
     what of the session decides about the numbers; with it the encoded prompt is kept for the next flight too.
@@ -89,6 +115,10 @@ class Flight:
         """(step, call of that step) -> what the denoiser gave, without its numbers."""
         self._blank: dict[str, Any] = {}
         self._good: list[Snapshot] = []
+        self._copied = False
+        """The pipeline steps a copy of its scheduler too, whose state nobody keeps: it can only begin anew."""
+        self._sound = -1
+        """The last step whose numbers were looked at and are sound."""
         self._calls: dict[int, list[Call]] = {}
         self._real_steps: list[float] = []
         self._last = time.perf_counter()
@@ -137,8 +167,13 @@ class Flight:
         self._good = [] if good is None else [good]
 
     def last_sound(self) -> Snapshot | None:
-        """The last state whose numbers are finite: a step may have ended before anybody looked at it. None before the first."""
-        return next((state for state in reversed(self._good) if is_in_range(state.result)), None)
+        """The last state whose numbers are finite: a step may have ended before anybody looked at it. None before the first.
+
+        A state that was looked at is not looked at again: the memory may have ended, and a look takes some.
+        """
+        if self._copied:
+            return None
+        return next((state for state in reversed(self._good) if state.step <= self._sound or _is_sound(state)), None)
 
     @property
     def watches_every_step(self) -> bool:
@@ -156,7 +191,7 @@ class Flight:
 
     def loop(self, good: Snapshot) -> Loop:
         """All that another flight needs to go on after that state. Raises NotKeptError where several loops run in turns."""
-        if len(self._schedulers) != 1:
+        if len(self._schedulers) != 1 or self._copied:
             raise NotKeptError("several schedulers")
         return Loop(good, type(self._schedulers[0]).__name__, dict(self._shapes), dict(self._blank))
 
@@ -180,6 +215,7 @@ class Flight:
         self._guiders = guiders(pipe)
         self._pass = _Pass(generator, resume, entering)
         self._good = [] if resume is None else [resume]
+        self._sound = -1 if resume is None else resume.step
         if resume is None:
             self._ends.clear()
             self._shapes.clear()
@@ -329,9 +365,12 @@ class Flight:
                     now.began = now.step
                 return result
 
-            return step
+            return _Step(scheduler, original, step, self._note_copy)
 
         return make
+
+    def _note_copy(self) -> None:
+        self._copied = True
 
     def _stepped(self, scheduler: Any, index: int, compute: Callable[[], Any]) -> Any:
         now = self._pass
@@ -395,9 +434,10 @@ class Flight:
             return
         self._told(health.step, health)
         if health.finite and not health.flat:
+            self._sound = health.step
             return
         good = next((state for state in reversed(self._good) if state.step < health.step), None)
-        good = good if self._every_step else None
+        good = good if self._every_step and not self._copied else None
         raise StepFailed(health, tuple(self._calls.get(health.step, ())), good)
 
     def _told(self, index: int, health: Health | None) -> None:
@@ -412,6 +452,17 @@ class Flight:
         pipe = self.loaded.pipe
         declared = getattr(pipe, "_num_timesteps", None)
         return int(declared) if declared else len(self._running.timesteps)
+
+
+def _is_sound(state: Snapshot) -> bool:
+    """Whether its numbers are finite; False where there is no memory to look at them."""
+    try:
+        return is_in_range(state.result)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        forget_frames(error)
+        return False
 
 
 def _shape(tensor: torch.Tensor) -> torch.Tensor:

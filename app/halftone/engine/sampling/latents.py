@@ -37,10 +37,10 @@ def keep_latents(
     folder = latents_dir()
     texts = {RECORD: msgspec.json.encode(kept).decode()}
     if isinstance(state, Loop):
-        tensors, texts[LOOP] = packed_loop(state)
+        tensors, texts[LOOP] = packed_loop(state, handed)
     else:
-        tensors = {} if state is None else {_TENSOR: state.detach().cpu().contiguous()}
-    content = save({**tensors, **handed}, texts)
+        tensors = {**handed, **({} if state is None else {_TENSOR: state.detach().cpu().contiguous()})}
+    content = save(tensors, texts)
     number = 0
     while True:
         path = folder / f"{kept.picture.seed}-{number}.safetensors"

@@ -54,9 +54,9 @@ class Loop:
     blank: dict[str, Any]
 
 
-def packed_loop(loop: Loop) -> tuple[dict[str, torch.Tensor], str]:
-    """(tensors, text) that `read_loop` makes the loop of. Raises NotKeptError."""
-    tensors: dict[str, torch.Tensor] = {}
+def packed_loop(loop: Loop, handed: Mapping[str, torch.Tensor]) -> tuple[dict[str, torch.Tensor], str]:
+    """(tensors, text) that `read_loop` makes the loop of. handed: tensors that are written beside it. Raises NotKeptError."""
+    tensors = dict(handed)
     now = loop.snapshot
     pack = partial(_packed, tensors=tensors, on_cpu=all(tensor.is_cpu for tensor in tensors_in(now.result)))
     told = {
@@ -206,9 +206,19 @@ def _packed(value: Any, tensors: dict[str, torch.Tensor], on_cpu: bool) -> Any:
 
 
 def _added(tensor: torch.Tensor, tensors: dict[str, torch.Tensor]) -> str:
+    """The name under which it is written. It is copied only where it must be: the memory may have ended."""
+    dense = tensor.contiguous()
+    beside = {name: other for name, other in tensors.items() if _storage(other) == _storage(dense)}
+    known = next((name for name, other in beside.items() if other.is_set_to(dense)), None)
+    if known is not None:
+        return known
     name = f"{LOOP}.{len(tensors)}"
-    tensors[name] = tensor.contiguous().clone()  # two names of one memory cannot be written
+    tensors[name] = dense.clone() if beside else dense  # two names of one memory cannot be written
     return name
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
 
 
 def _order(tensor: torch.Tensor) -> list[int]:

@@ -74,7 +74,7 @@ class StartPart(FoldedPart):
         tip = tr(
             "How much of it is made anew: near 0 it stays as it is, at 1 only its place is kept. {0} to {1}.", *STRENGTH_RANGE
         )
-        self.strength = SliderField(tr("Strength"), tip, STRENGTH_RANGE, STRENGTH_RANGE, 0.05)
+        self.strength = SliderField(tr("Strength"), tip, (0.05, 1), STRENGTH_RANGE, 0.05)
         self.strength.set_value(STRENGTH)
         self.resize_words = label(tr("Other shape"), "small", "secondary")
         self.resize_mode = combo(tr("Other shape"), tr("What is done where the picture has another shape than the result."))

@@ -120,7 +120,9 @@ class MaskFields(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.blur = number(MASK_BLUR_RANGE, tr("Mask blur"), tr("Pixels by which the edge of the mask is softened."))
+        self.blur = number(
+            MASK_BLUR_RANGE, tr("Mask blur"), tr("Radius in pixels of the blur that softens the edge of the mask.")
+        )
         self.content = combo(tr("Masked content"), tr("What the masked part begins with. Acts at a strength below 1."))
         words: dict[MaskedContent, str] = {
             "original": tr("The picture itself"),

@@ -9,6 +9,7 @@ from halftone.gui.pages.device_view import Verdict, on_processor, operation_name
 from halftone.gui.state import Job
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.headroom_chart_words import type_name
+from halftone.health.precision import auto_follows_model
 from halftone.health.timing import is_measurable
 
 
@@ -56,6 +57,8 @@ def _set_words(report: SelfTestReport, chosen: Precision) -> str:
     """What is used where a precision is set, "" where Auto chooses."""
     if chosen == "auto":
         return ""
+    if auto_follows_model(report):
+        return tr("Auto would use FP16, or BF16 for a model that needs its range; {0} is set.", type_name(chosen))
     if chosen == report.auto:
         return tr("{0} is set, as Auto would choose.", type_name(chosen))
     return tr("Auto would use {0}; {1} is set.", type_name(report.auto), type_name(chosen))
@@ -67,6 +70,11 @@ def _speed_words(report: SelfTestReport, chosen: Precision) -> str:
     auto = next((one for one in report.dtypes if one.dtype == report.auto), None)
     if report.auto == "float32" or auto is None or auto.speed is None:
         return tr("Halftone will use {0}.", type_name(report.auto))
+    if auto_follows_model(report):
+        return tr(
+            "Halftone will use FP16, which is about {0} as fast as FP32 here, or BF16 for a model that needs its range.",
+            figures.times(auto.speed),
+        )
     return tr("Halftone will use {0}: it is about {1} as fast as FP32 here.", type_name(report.auto), figures.times(auto.speed))
 
 

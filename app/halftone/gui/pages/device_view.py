@@ -12,6 +12,7 @@ from halftone.gui.state import AppState
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.device_widgets import Mark, MatrixRow
 from halftone.gui.widgets.headroom_chart_words import type_name
+from halftone.health.precision import auto_follows_model
 from halftone.health.timing import is_measurable, mode_ratio
 from halftone.settings.declared import declared
 
@@ -116,13 +117,7 @@ def wait_words(state: AppState) -> str:
 
 def promises(report: SelfTestReport | None, numerics: Numerics, precision: tuple[str, str]) -> tuple[Promise, ...]:
     """What Halftone will do with these settings on this device."""
-    lines = [
-        Promise(
-            tr("Compute in {0}", type_name(precision[0])),
-            _precision_reason(report, numerics, precision[0]),
-            reasons.reason(precision[1]),
-        )
-    ]
+    lines = [_precision_promise(report, numerics, precision)]
     if precision[0] != "float32":
         lines.append(_sums_promise(report, numerics))
     lines.append(_attention_promise(report, numerics))
@@ -130,8 +125,15 @@ def promises(report: SelfTestReport | None, numerics: Numerics, precision: tuple
     return tuple(lines)
 
 
+def _precision_promise(report: SelfTestReport | None, numerics: Numerics, precision: tuple[str, str]) -> Promise:
+    """With a short form of the reason; the whole sentence stands in the tooltip."""
+    tip = reasons.reason(precision[1])
+    if report is not None and numerics.precision == "auto" and auto_follows_model(report):
+        return Promise(tr("Compute in FP16 or BF16"), tr("as the model needs"), tip)
+    return Promise(tr("Compute in {0}", type_name(precision[0])), _precision_reason(report, numerics, precision[0]), tip)
+
+
 def _precision_reason(report: SelfTestReport | None, numerics: Numerics, dtype: str) -> str:
-    """A short form of the reason; the whole sentence stands in the tooltip."""
     if numerics.precision != "auto":
         return tr("as set")
     if report is None:
