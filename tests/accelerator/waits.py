@@ -80,11 +80,14 @@ def _waiter() -> str:
 
 @contextmanager
 def _layers_on_the_host() -> Generator[set[str]]:
-    """The kinds of all layers, of whichever component, that give a tensor of the host."""
+    """The kinds of layers with weights, of whichever component, that give a tensor of the host. (Those without give tables of
+    positions and times too, which some networks of diffusers make there.)
+    """
     found: set[str] = set()
 
     def look(layer: torch.nn.Module, _args: object, output: object) -> None:
-        if any(tensor.device.type == "cpu" for tensor in tensors_in(output)):
+        weighs = next(layer.parameters(recurse=False), None) is not None
+        if weighs and any(tensor.device.type == "cpu" for tensor in tensors_in(output)):
             found.add(type(layer).__name__)
 
     handle = register_module_forward_hook(look)

@@ -42,7 +42,7 @@ def save_gguf(
     writer = gguf.GGUFWriter(path, architecture)
     stand_for: dict[str, torch.Tensor] = {}
     for name, tensor in tensors.items():
-        value = tensor.detach().float().numpy()
+        value = tensor.detach().float().cpu().numpy()
         if value.ndim == 2 and name.endswith(".weight") and value.shape[1] % block == 0:
             packed = gguf.quants.quantize(value, quantised)
             writer.add_tensor(named(name), packed, raw_dtype=quantised)

@@ -338,6 +338,7 @@ def test_what_counts_as_added(stream: tuple[Stream, Any]) -> None:
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("made_on_the_device")
 def test_a_call_can_be_repeated_though_the_network_empties_its_list(models: dict[str, Path]) -> None:
     unet = load_tiny(models["sd15"]).unet
     features = [torch.randn(1, 8, 16, 16), torch.randn(1, 16, 8, 8)]

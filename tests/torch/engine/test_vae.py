@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 from tests.bench.families import flows
 from tests.bench.faults import videos
 from tests.helpers import tiny as tiny_pipelines
+from tests.helpers.device import DEVICE
 from tests.helpers.engine_runs import check, faulty_copy, generate, pixels
 from tests.helpers.memory import Full
 from tests.helpers.originals import save_original, tiny_original
@@ -65,6 +66,7 @@ def test_the_picture_is_the_one_that_diffusers_makes_with_it(
     made.register_to_config(force_upcast=False)
     pipe.register_modules(vae=made)
     generator = torch.Generator("cpu").manual_seed(5)
+    pipe.to(DEVICE)
     with quiet_libraries():
         theirs = pipe("a red sun", width=32, height=32, num_inference_steps=3, generator=generator, output_type="np").images[0]
     assert abs(pixels(report).astype(float) - theirs * 255).max() <= 1

@@ -40,7 +40,7 @@ def sana() -> SanaTransformer2DModel:
     )
     with torch.no_grad():
         network.get_submodule("caption_projection.linear_2").weight.mul_(500)  # pyright: ignore[reportCallIssue]
-    return network.to(DEVICE)
+    return network.to(DEVICE)  # pyright: ignore[reportArgumentType]
 
 
 def flow_loss(network: nn.Module, step: int, dtype: torch.dtype) -> Tensor:
@@ -187,7 +187,7 @@ def unet() -> UNet2DConditionModel:
         attention_head_dim=4,
         down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
         up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
-    ).to(DEVICE)
+    ).to(DEVICE)  # pyright: ignore[reportArgumentType]
 
 
 class Hallo:

@@ -50,12 +50,14 @@ class HostSchedule:
 
 
 def _same_place(tensor: torch.Tensor, there: torch.Tensor, host: torch.Tensor) -> torch.Tensor:
-    """The element of `host` at the place that a single element of `there` has; any other tensor as it is."""
-    shares = tensor.dim() == 0 and tensor.device == there.device and tensor.dtype == there.dtype
-    if not shares or tensor.untyped_storage().data_ptr() != there.untyped_storage().data_ptr():
+    """A timestep on the host: the element of `host` at its place in `there`; one of another schedule, as where a picture goes on
+    under the one that it was left with, is fetched. Any other tensor as it is.
+    """
+    if tensor.dim() != 0 or tensor.device != there.device or tensor.dtype != there.dtype:
         return tensor
+    shares = tensor.untyped_storage().data_ptr() == there.untyped_storage().data_ptr()
     place = tensor.storage_offset() - there.storage_offset()
-    return host[place] if there.is_contiguous() and 0 <= place < len(host) else tensor
+    return host[place] if shares and there.is_contiguous() and 0 <= place < len(host) else tensor.cpu()
 
 
 class _SentAhead(TorchFunctionMode):
