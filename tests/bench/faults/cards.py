@@ -31,6 +31,7 @@ from halftone.contract.request import CheckInputs, Numerics, PictureRequest
 from halftone.contract.words import DTYPE_NAMES, DType
 from halftone.engine.service import DiffusersEngine
 from halftone.health.device_faults import OPERATIONS, avoided_backends
+from halftone.health.precision import state_of
 from halftone.library.records import set_applied
 from halftone.measure.pictures import psnr
 
@@ -161,6 +162,8 @@ class Bench:
 def _mended(report: SelfTestReport, lie: faults.Lie, cure: str) -> str:
     if cure:
         return f"cure {cure}"
+    if state_of(report, dtype_of(lie.name)) in ("wrong", "slow"):
+        return f"Auto takes {DTYPE_NAMES[report.auto]}"
     if avoided_backends(report):
         return "another attention backend"
     return "setting off" if lie.name in SETTINGS else "goes around it"
