@@ -65,10 +65,10 @@ def captioned(config: Any, **more: Any) -> dict[str, Any]:
 
 
 FAMILIES: dict[str, tuple[Callable[[], Any], Callable[[Any], dict[str, Any]], tuple[str, ...]]] = {
-    "FLUX": (architectures.flux, flux_inputs, ("x_embedder", "single_transformer_blocks.2.attn.to_v")),
-    "SD 3": (tiny.sd3, sd3_inputs, ("transformer_blocks.1", "transformer_blocks.2.attn.to_v")),
-    "Sana": (tiny.sana, captioned, ("transformer_blocks.2.attn1.to_v", "transformer_blocks.3")),
-    "Wan": (videos.wan, captioned, ("blocks.2.attn1.to_v", "blocks.3")),
+    "FLUX": (architectures.flux, flux_inputs, ("x_embedder",)),
+    "SD 3": (tiny.sd3, sd3_inputs, ("transformer_blocks.1",)),
+    "Sana": (tiny.sana, captioned, ("transformer_blocks.3",)),
+    "Wan": (videos.wan, captioned, ("blocks.3",)),
     "PixArt": (
         architectures.pixart,
         lambda config: captioned(config, added_cond_kwargs={"resolution": None, "aspect_ratio": None}),
@@ -77,7 +77,7 @@ FAMILIES: dict[str, tuple[Callable[[], Any], Callable[[Any], dict[str, Any]], tu
     "Lumina": (
         architectures.lumina2,
         lambda config: captioned(config, encoder_attention_mask=torch.ones(1, 7, dtype=torch.bool)),
-        ("layers.2.attn.to_v", "layers.3"),
+        ("layers.2.attn.to_v",),
     ),
 }
 
