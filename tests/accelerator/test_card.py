@@ -13,9 +13,9 @@ REPOSITORY = Path(__file__).parents[2]
 
 @pytest.mark.skipif(bool(card.missing()), reason=card.missing())
 @pytest.mark.timeout(900)  # it may have to be compiled
-@pytest.mark.parametrize("file", ["promises.py", "waits.py"])
-def test_on_the_card(file: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/accelerator/{file}"]
+@pytest.mark.parametrize("files", [("promises.py",), ("waits.py", "memory.py")], ids="+".join)
+def test_on_the_card(files: tuple[str, ...], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(f"tests/accelerator/{file}" for file in files)]
     done = subprocess.run(
         command, cwd=REPOSITORY, env={**os.environ, "HALFTONE_TEST_DEVICE": "card"}, capture_output=True, text=True, check=False
     )
