@@ -234,3 +234,22 @@ def test_tied_weights_stay_tied() -> None:
     network.other.weight = network.one.weight
     network.to("card")
     assert network.one.weight is network.other.weight
+
+
+def test_without_arithmetic_the_memory_is_the_same(extension: Any) -> None:
+    """Of large tensors alone; small ones are computed."""
+
+    def peak(*, idle: bool) -> int:
+        extension.set_idle(idle)
+        layers = torch.nn.Sequential(torch.nn.Conv2d(8, 16, 3, padding=1), torch.nn.GroupNorm(2, 16), torch.nn.SiLU()).to("card")
+        images = torch.randn(1, 8, 256, 256, device="card")
+        torch.accelerator.reset_peak_memory_stats("card:0")
+        before = extension.used(0)
+        with torch.no_grad():
+            made = layers(images).flatten(2).transpose(1, 2)
+            torch.nn.functional.scaled_dot_product_attention(made[:, None], made[:, None, :64], made[:, None, :64]).abs()
+        return extension.peak(0) - before
+
+    assert peak(idle=True) == peak(idle=False) > 0
+    extension.set_idle(True)
+    assert (torch.ones(3, device="card") * 2).tolist() == [2.0, 2.0, 2.0]
