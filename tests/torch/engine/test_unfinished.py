@@ -286,7 +286,7 @@ def test_every_kind_of_value_comes_back_as_it_was(engine: DiffusersEngine, model
 
 def test_what_could_run_is_not_written() -> None:
     with pytest.raises(NotKeptError):
-        packed_loop(loop_of({"noise_sampler": lambda: 0}))
+        packed_loop(loop_of({"noise_sampler": lambda: 0}), {})
 
 
 @pytest.mark.parametrize("sampler", [None, "DDIMScheduler"])
