@@ -312,6 +312,14 @@ class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     start: Start = Start()
     empty_negative: bool = False
 
+    def seeds(self, index: int) -> tuple[int, int | None]:
+        """The seed of picture `index` (from 0) of a batch, and that of its variation. With a variation its seed counts up and the
+        other one stays, as in A1111.
+        """
+        if self.variation_strength > 0:
+            return self.seed, self.variation_seed + index
+        return self.seed + index, None
+
     @property
     def masked(self) -> bool:
         """Whether the result is laid over the start picture."""

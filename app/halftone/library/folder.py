@@ -4,6 +4,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -11,11 +12,12 @@ import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import SIZE_MULTIPLE
-from halftone.library.header import Header, TensorInfo, read_header
+from halftone.library.header import Header, TensorInfo, file_version, read_header
 from halftone.settings.regular_files import read_json_bytes
 
 INDEX: Final = "model_index.json"
 _MAX_JSON: Final = 16 * 2**20
+_SMALL_JSON: Final = 2**18
 _PYTHONS_NUMBERS: Final = (b"Infinity", b"NaN")
 """Numbers that Python's json writes and reads, and that JSON does not have."""
 _PLAIN_PARTS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
@@ -54,15 +56,23 @@ class Part(msgspec.Struct, frozen=True):
 
 
 def read_json(path: Path) -> dict[str, object]:
-    """A JSON object from an untrusted file. Raises HalftoneError model-bad-header."""
+    """A JSON object from an untrusted file; a small one is read once for each version of it. Raises HalftoneError
+    model-bad-header.
+    """
     try:
-        if path.stat().st_size > _MAX_JSON:
+        version = file_version(path)
+        if version[0] > _MAX_JSON:
             raise HalftoneError("model-bad-header", path=str(path), detail="it is larger than any such file")
-        data = read_json_bytes(path)
+        data = _known(path, version) if version[0] <= _SMALL_JSON else read_json_bytes(path)
         plain = not any(word in data for word in _PYTHONS_NUMBERS)
         return msgspec.json.decode(data, type=dict[str, object]) if plain else _python_json(data)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise HalftoneError("model-bad-header", str(error), path=str(path), detail="it is not valid JSON") from error
+
+
+@lru_cache(maxsize=128)
+def _known(path: Path, _version: tuple[int, int, int]) -> bytes:
+    return read_json_bytes(path)
 
 
 def _python_json(data: bytes) -> dict[str, object]:

@@ -11,6 +11,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final, NoReturn, cast
@@ -90,8 +91,21 @@ def file_stamp(path: str) -> str:
     return f"{facts.st_size}-{facts.st_mtime_ns}"
 
 
+def file_version(path: Path) -> tuple[int, int, int]:
+    """Changes when the file is rewritten in this session, also where another one takes its place. Raises OSError."""
+    facts = path.stat()
+    return facts.st_size, facts.st_mtime_ns, facts.st_ino
+
+
 def read_header(path: Path) -> Header:
-    """The header of a safetensors file; errors as `parse_header`, and OSError if the file cannot be read at all."""
+    """The header of a safetensors file; errors as `parse_header`, and OSError if the file cannot be read at all. It is read once
+    for each version of the file.
+    """
+    return _read(path, file_version(path))
+
+
+@lru_cache(maxsize=32)
+def _read(path: Path, _version: tuple[int, int, int]) -> Header:
     with open_regular(path) as file:
         return parse_header(file, os.fstat(file.fileno()).st_size, path)
 

@@ -1,11 +1,11 @@
-"""What each picture of a request is made with: its seeds, and its prompts with styles and draws."""
+"""The prompts that each picture of a request is made with: with styles and draws."""
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from halftone.contract.facts import PictureFacts
-from halftone.contract.request import PictureRequest, ResolvedRequest
+from halftone.contract.request import PictureRequest
 from halftone.library.loras import without_tags
 from halftone.library.styles import styled
 from halftone.library.wildcards import Book, draw, is_drawn
@@ -14,20 +14,6 @@ _NEGATIVE = "negative"
 VARIATION: Final = 0.2
 """How far the noise of a picture is turned for others like it: the same things in the same places, and details that differ."""
 VARIATIONS: Final = 4
-
-
-class Seeds(NamedTuple):
-    """variation: None where no noise is turned."""
-
-    seed: int
-    variation: int | None
-
-
-def seeds_of(request: ResolvedRequest, index: int) -> Seeds:
-    """Of picture `index` (from 0) of a batch. With a variation its seed counts up and the other one stays, as in A1111."""
-    if request.variation_strength > 0:
-        return Seeds(request.seed, request.variation_seed + index)
-    return Seeds(request.seed + index, None)
 
 
 def says_otherwise(request: PictureRequest) -> bool:

@@ -108,7 +108,7 @@ def test_a_strength_of_nothing_is_refused_in_its_own_words(
     given = str(run.picture(tmp_path / "given.png", 32))
     with pytest.raises(HalftoneError) as caught:
         check(engine, models["sdxl"], "float32", image=given, start=Start(strength=0.0))
-    assert caught.value.code == "strength-too-small"
+    assert caught.value.code == "value-out-of-range"
 
 
 def test_a_strength_alone_is_meant_for_the_made_up_picture(engine: DiffusersEngine, tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 """What happens after the sentinel spoke: name the origin, size it in float32, take the next cure that verifiably works."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -172,7 +173,9 @@ def planner_layers(module: nn.Module, readings: tuple[Reading, ...]) -> tuple[La
 
 
 class Recovery:
-    """Finds cures for failing calls of one loaded pipeline and applies them. plan: what is applied now."""
+    """Finds cures for failing calls of one loaded pipeline and applies them. plan: what is applied now; references: the ways to
+    see a component in a wide type, the cheapest that fits first.
+    """
 
     def __init__(
         self,
@@ -184,8 +187,11 @@ class Recovery:
         numerics: Numerics,
         stored: Plan | None,
         check: Callable[[], None],
+        references: Callable[[str], Sequence[Reference]],
     ) -> None:
         self.loaded = loaded
+        self._device = device
+        self._references = references
         self.plan = plan
         self._asked: DType = asked
         self._states = states
@@ -193,9 +199,15 @@ class Recovery:
         self._stored = stored
         self._check = check
         self._tried: dict[str, list[tuple[ComponentState, dict[str, str | bool]]]] = {}
-        self.exactness = Exactness(loaded, device, asked, check)
         self._causes: dict[tuple[str, str], LoraCause | None] = {}
         self._interrupted: dict[str, tuple[ComponentState, Exact]] = {}
+
+    @cached_property
+    def exactness(self) -> Exactness:
+        """What is proven of the rescalings."""
+        found = Exactness(self.loaded, self._device, self._asked, self._check)
+        found.references = self._references
+        return found
 
     def is_sound(self, call: Call) -> bool:
         """Whether a call is finite as its component is now."""
@@ -268,7 +280,7 @@ class Recovery:
         def measured(way: Reference) -> tuple[DType, Measured]:
             return way.dtype, self._measured_in(way, call, masters)
 
-        return first_that_fits(self.loaded, self.exactness.references(call.component), measured)
+        return first_that_fits(self.loaded, self._references(call.component), measured)
 
     def _measured_in(self, way: Reference, call: Call, masters: Exact) -> Measured:
         with streamed(self.loaded, call.component, way.dtype, masters):

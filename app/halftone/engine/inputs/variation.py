@@ -30,17 +30,10 @@ class Variation:
     size: tuple[int, int]
     drawn_at: tuple[int, int] | None = None
 
-    @property
-    def is_none(self) -> bool:
-        return self.strength == 0 and self.drawn_at in (None, self.size)
-
 
 @contextmanager
 def varied_noise(pipe: Any, variation: Variation) -> Generator[None]:
     """What the pipeline draws itself while the block runs is varied. Raises setting-bad-value for one that draws elsewhere."""
-    if variation.is_none:
-        yield
-        return
     modules = _modules(pipe)
     if not modules:
         allowed = "0: this model's pipeline draws its noise in another way"

@@ -4,7 +4,7 @@ import inspect
 import logging
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
@@ -49,7 +49,7 @@ from halftone.health.faults import first_line, is_out_of_memory
 from halftone.health.guard import receipt_state
 from halftone.health.ran import how_it_ran
 from halftone.library.resolution_bins import computed_size
-from halftone.library.spoken import seeds_of, spoken
+from halftone.library.spoken import spoken
 from halftone.measure.giving_back import trim_heap
 from halftone.measure.peak import PeakMemory
 from halftone.measure.sentinel import Health
@@ -112,7 +112,7 @@ class Generation:
                 nan_check=numerics.nan_check,
                 upcast_sampling=numerics.upcast_sampling,
                 hooks=self._hooks(),
-                settings=numerics,
+                settings=(numerics, self._prepared.reads),
             )
             try:
                 for index in range(self._request.batch):
@@ -141,13 +141,12 @@ class Generation:
 
     def _new_guard(self) -> Guard:
         known = self._prepared
+        room, has_bfloat16 = self._room, known.states.get("bfloat16") == "works"
         recovery = Recovery(
             self._loaded, known.device, self._plan, known.dtype, known.states, self._request.numerics, known.stored,
             self._control.check,
+            lambda name: room.references(name, bfloat16=has_bfloat16),  # without self: a circle would keep the job in memory
         )  # fmt: skip
-        room, has_bfloat16 = self._room, known.states.get("bfloat16") == "works"
-        # without self: a circle would keep all of the job in memory
-        recovery.exactness.references = lambda name: room.references(name, bfloat16=has_bfloat16)
         return Guard(
             loaded=self._loaded,
             device=known.device,
@@ -198,8 +197,8 @@ class Generation:
 
     def _begun(self, index: int) -> Picture:
         """A new picture; of kept latents with what befell its steps (what is done from now on is told anew)."""
-        seeds = seeds_of(self._resolved, index)
-        picture = Picture(seeds.seed, index + self._handover.index, seeds.variation, loras=self._drawn)
+        seed, variation_seed = self._resolved.seeds(index)
+        picture = Picture(seed, index + self._handover.index, variation_seed, loras=self._drawn)
         if self._kept is None and self._prepared.says_otherwise:
             self._speak(picture)
         kept = self._kept or self._unfinished
@@ -217,8 +216,10 @@ class Generation:
         self._guard.flight.read_anew()
         self._resolved = msgspec.structs.replace(self._resolved, prompt=prompt, negative=negative)
 
-    def _variation(self) -> Variation:
+    def _variation(self) -> Variation | None:
         now = self._resolved
+        if now.variation_strength == 0 and now.seed_size in (None, (now.width, now.height)):
+            return None
         return Variation(self._picture.variation_seed or 0, now.variation_strength, (now.width, now.height), now.seed_size)
 
     def _one(self, flight: Flight) -> bool:
@@ -273,7 +274,8 @@ class Generation:
     def _run_pipeline(self, flight: Flight, resume: Snapshot | None, entering: Callable[[], None] | None) -> Any:
         """Return what the pipeline gives. Its refusal is raised in words of its own."""
         try:
-            with varied_noise(self._loaded.pipe, self._variation()):
+            variation = self._variation()
+            with nullcontext() if variation is None else varied_noise(self._loaded.pipe, variation):
                 return flight.run({**self._arguments, "output_type": OUTPUT}, self._generator(), resume, entering)
         except (TypeError, ValueError, AssertionError, LookupError, ArithmeticError, AttributeError) as error:
             told = refusal(error, self._loaded, self._request, self._resolved.steps)
@@ -411,10 +413,12 @@ class Generation:
         facts = msgspec.structs.replace(facts, peak_memory=peak, tiled=way.tiled, offload=way.offload, ran=ran)
         if facts.frames > 1 or (seen is None and self._prepared.expected > 1):
             facts = msgspec.structs.replace(facts, fps=self._prepared.fps)
-        if self._kept is None:
-            computed = computed_size(self._loaded.facts, (facts.width, facts.height), self._resolved.options)
-            return facts if computed == (facts.width, facts.height) else msgspec.structs.replace(facts, computed=computed)
-        return decoded_later(facts, self._kept.picture, self._decoder())
+        if self._kept is not None:
+            return decoded_later(facts, self._kept.picture, self._decoder())
+        if not self._prepared.binned:
+            return facts
+        computed = computed_size(self._loaded.facts, (facts.width, facts.height), self._resolved.options)
+        return facts if computed == (facts.width, facts.height) else msgspec.structs.replace(facts, computed=computed)
 
     def _whole_plan(self) -> Plan:
         """Under which the picture was made: of kept latents the steps under one, the decode under the present one."""

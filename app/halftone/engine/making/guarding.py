@@ -24,7 +24,7 @@ from halftone.engine.curing.first_plan import remember_cure
 from halftone.engine.curing.recover import Cured, Diagnosis, Recovery, damage_finding
 from halftone.engine.finding.capture import effective
 from halftone.engine.inputs.memory import free_after, is_shortage
-from halftone.engine.loading.load import Loaded
+from halftone.engine.loading.load import Loaded, file_exponents
 from halftone.engine.loading.plans import any_component, apply_state
 from halftone.engine.making.picture import Picture, PictureStopped
 from halftone.engine.sampling.film import Film, Flatness, Part, flat_frames, flat_in, parts_of, worst
@@ -69,6 +69,8 @@ class Guard:
         """
         name = call.component
         state = self.loaded.states[name]
+        if not state.rescale and not file_exponents(self.loaded, name):
+            return
         found, reason = self._settled(call, state)
         after = found or msgspec.structs.replace(state, rescale=self.recovery.exactness.as_original(name))
         apply_state(self.loaded, name, after)  # a proof that was broken off may have left it half done

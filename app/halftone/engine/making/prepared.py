@@ -1,7 +1,7 @@
 """A request resolved once: all that is known of its pictures before anything is computed."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from halftone.engine.inputs.wanted import Inputs, of_request
 from halftone.engine.loading.load import Loaded
 from halftone.engine.making.job import Job
 from halftone.engine.sampling.handover import ALONE, Handover
+from halftone.engine.sampling.reading import reads
 from halftone.engine.sampling.samplers import check_schedule, make_scheduler, put_scheduler
 from halftone.health.device_faults import detours
 from halftone.health.kept import Kept, check_same_model, given_files, read_kept
@@ -41,7 +42,8 @@ class Prepared:
     """What a request means for the model in memory. loaded: with the pipeline of its task; plan: what the pictures begin
     under; stored: a plan that waits as a cure; numerics: the settings with those that the plan orders; kept: the
     picture that is decoded or goes on; room: the memory that the pictures need, before anything is placed;
-    given: what its files are; binned: whether the pipeline computes sizes of its own; notes: what else is told of the job.
+    given: what its files are; binned: whether the pipeline computes sizes of its own; notes: what else is told of the job;
+    reads: changes with what the prompts are read with beside the model's own.
     """
 
     loaded: Loaded
@@ -64,6 +66,7 @@ class Prepared:
     binned: bool
     notes: tuple[str, ...]
     room: Room
+    reads: Hashable
 
     @property
     def can_be_repeated(self) -> bool:
@@ -144,4 +147,5 @@ def prepare(loaded: Loaded, job: Job, handover: Handover = ALONE) -> Prepared:
         says_otherwise=says_otherwise(request),
         binned=bins(pipe, resolved.options),
         notes=told_as_it_is(loaded),
+        reads=reads(loaded),
     )

@@ -25,7 +25,7 @@ from halftone.engine.basics.tensors import as_dtype, first_floating, map_tensors
 from halftone.engine.basics.wrapping import all_replaced
 from halftone.engine.loading.load import Loaded
 from halftone.engine.sampling.hooks import Decoded, Hooks, StepFailed, decoded, is_in_range
-from halftone.engine.sampling.host_schedule import HostSchedule
+from halftone.engine.sampling.host_schedule import SHARED, HostSchedule
 from halftone.engine.sampling.misfit import parts_fit
 from halftone.engine.sampling.reading import Reading
 from halftone.engine.sampling.rehearsal import Rehearsal
@@ -127,7 +127,7 @@ class Flight:
         self._guiders: list[Any] = []
         self._running: Any = None
         """The scheduler that stepped last."""
-        self._host_schedule = HostSchedule()
+        self._host_schedule = None if loaded.device.type in SHARED else HostSchedule()
         self._ends: dict[int, Any] = {}
         self._rehearsals: dict[int, Rehearsal] = {}
         """The step at which a loop began -> its steps so far."""
@@ -389,6 +389,8 @@ class Flight:
         return result
 
     def _on_host(self, scheduler: Any, original: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._host_schedule is None:
+            return self._real_step(original, args, kwargs)
         with self._host_schedule.held(scheduler, args, kwargs) as (here, named):
             return self._real_step(original, here, named)
 

@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 from halftone.engine.basics.tensors import map_tensors
 from halftone.measure.late import may_copy_ahead
 
-_SHARED: Final = ("cpu", "mps")
+SHARED: Final = ("cpu", "mps")
 """Devices without memory of their own: nothing can be pinned for them."""
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -30,7 +30,7 @@ class HostSchedule:
     def held(self, scheduler: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generator[Arguments]:
         """Lay the scheduler's timesteps on the host for the length of a step, and those among its arguments too."""
         there = getattr(scheduler, "timesteps", None)
-        if not isinstance(there, torch.Tensor) or there.device.type in _SHARED:
+        if not isinstance(there, torch.Tensor) or there.device.type in SHARED:
             yield args, kwargs
             return
         host = self._host(scheduler, there)
@@ -80,4 +80,4 @@ class _SentAhead(TorchFunctionMode):
 
 def _apart(device: Any) -> TypeGuard[str | torch.device]:
     """Whether this names a device with memory of its own."""
-    return isinstance(device, str | torch.device) and torch.device(device).type not in _SHARED
+    return isinstance(device, str | torch.device) and torch.device(device).type not in SHARED

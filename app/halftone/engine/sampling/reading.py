@@ -22,8 +22,8 @@ _POOLED = {"add_text_embeds", "pooled_prompt_embeds"}
 
 
 class Reading:
-    """Reads the prompts of one pipeline. upcast: the sampling works in float32; settings: what of the session decides about the
-    numbers; with None nothing is kept beyond the flight.
+    """Reads the prompts of one pipeline. upcast: the sampling works in float32; settings: what decides about the numbers beside
+    the encoders' own states (`reads`); with None nothing is kept beyond the flight.
     """
 
     def __init__(self, loaded: Loaded, *, upcast: bool, settings: Hashable | None) -> None:
@@ -90,7 +90,7 @@ class Reading:
         given = tuple((type(item).__name__, item) for item in values)  # 1 is not True here
         steps = self._steps if any(isinstance(item, str) and changes(item) for item in values) else None
         made = (type(loaded.pipe).__name__, steps, self._sampling_dtype())
-        return (given, made, states, lora_key(loaded.loras), words_key(loaded.inversions), self._settings)
+        return given, made, states, self._settings
 
     def _sampling_dtype(self) -> torch.dtype:
         if self._upcast:
@@ -109,6 +109,11 @@ class Reading:
             return {}
         result = next((value for last, value in encoded if following <= last), encoded[-1][1])
         return {name: _both(result, name, now) for name, now in present.items()}
+
+
+def reads(loaded: Loaded) -> Hashable:
+    """What is used beside the model's own parts and changes what its encoders give."""
+    return lora_key(loaded.loras), words_key(loaded.inversions)
 
 
 def _both(result: tuple[Any, ...], name: str, now: torch.Tensor) -> torch.Tensor:
