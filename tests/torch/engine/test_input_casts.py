@@ -1,13 +1,19 @@
 """A layer gets its input in the dtype of its own weights, however a network chooses it."""
 
+from pathlib import Path
 from typing import Any
 
+import diffusers
 import pytest
 import torch
 from diffusers.models.normalization import AdaLayerNormSingle
+from tests.bench.families.run import save
+from tests.bench.families.table import CASES
+from tests.helpers.engine_runs import generate
 from torch import nn
 
 from halftone.engine.basics.tensors import relative_error
+from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.precision import ComponentState, exact_weights, invoke, realise
 
 WIDTH = 8
@@ -96,3 +102,15 @@ def test_functions_are_watched_only_where_types_meet() -> None:
     assert [part.watched for part in network] == [True, True]
     assert torch.equal(invoke(network, network, "float16", (stream,), {}), first)
     assert [part.watched for part in network] == [True, False]
+
+
+@pytest.mark.parametrize("family", ["Wan", "HunyuanDiT"])
+def test_a_model_stored_in_the_type_it_runs_in_gets_its_casts(tmp_path: Path, family: str) -> None:
+    """Some of its layers stay in float32, or its network makes float32 inside: no plan has to change it first."""
+    case = next(case for case in CASES if case.name == family)
+    wide = save(case, tmp_path / "wide")
+    model = tmp_path / "half"
+    diffusers.DiffusionPipeline.from_pretrained(wide).to(torch.float16).save_pretrained(model)
+    more: dict[str, Any] = {"width": case.size, "height": case.size, "num_frames": case.frames, "options": case.options}
+    report, _ = generate(DiffusersEngine(), model, "float16", steps=1, **more)
+    assert report.images[0].state == "clean"

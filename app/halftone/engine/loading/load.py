@@ -30,6 +30,7 @@ from halftone.engine.patches.embeddings import PromptCache
 from halftone.engine.patches.image_prompts import attach, read_halves, scale_adapters
 from halftone.engine.patches.inversions import Learned, add_words, told_components
 from halftone.engine.patches.lora import Adapter, changed_components, patches_of
+from halftone.engine.weights.borders import put_input_casts
 from halftone.engine.weights.fp8 import storable
 from halftone.engine.weights.mapped import UnfitFile
 from halftone.engine.weights.offload import Places, stand
@@ -214,6 +215,7 @@ def make_ready(loaded: Loaded, name: str, module: nn.Module, dtype: torch.dtype)
     module.eval().requires_grad_(False)
     stand(name, module, loaded.places)
     put_wide_kernels(module, loaded.device, dtype)
+    put_input_casts(module, settled=True)  # a plan that asks for what the files hold changes nothing, and puts none
 
 
 def _pipeline(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:
