@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from halftone.contract.words import CureKind, OnBlack, ReceiptState
+from halftone.contract.words import CureKind, OnBlack
 
 Where = Literal["encode", "step", "decode"]
 ActionKind = Literal["cure", "stop", "ask"]
@@ -43,17 +43,6 @@ def next_action(policy: OnBlack, where: Where, available: Sequence[CureKind], *,
     if policy == "ask":
         return Action(kind="ask", word="asked", reason="The setting says to ask first.")
     return Action(kind="cure", word=_WORDS[where], reason=f"The cheapest cure: {cure}.")
-
-
-def receipt_state(*, watched: bool, recovered: bool, asking: bool, sound: bool) -> ReceiptState:
-    """The receipt of a finished picture. watched: the NaN check was on; sound: the written picture is finite and not flat."""
-    if asking:
-        return "asking"
-    if not sound:
-        return "not-recovered"
-    if recovered:
-        return "recovered"
-    return "clean" if watched else "unwatched"
 
 
 def _stop(why: str, reason: str) -> Action:

@@ -122,7 +122,7 @@ def test_a_model_is_loaded_again_once_one_of_its_files_changed(model: Path, chan
     assert len(emit.of(ModelChanged)) == 1
 
 
-MOST: Final = 56
+MOST: Final = 54
 """Files of Halftone in which something runs for a picture of three steps whose request differs from the last in its seed. It
 was 109 while every request was resolved anew; where it grows, something is done again that was known.
 """

@@ -33,12 +33,13 @@ _SHAPES: Final = 64
 
 class Backend:
     """torch's own compiler, or the graph as it is from its first failure on. error: what it said, "" while all is well; name: as
-    torch names its backends.
+    torch names its backends; used: whether blocks were compiled with it.
     """
 
     def __init__(self, name: str = "inductor") -> None:
         self.name = name
         self.error = ""
+        self.used = False
 
     def __call__(self, graph: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
         plain: Callable[..., Any] = graph.forward
@@ -106,7 +107,7 @@ class Compiling:
                 continue
             for block in repeated_blocks(module):
                 block.compile(backend=self._loaded.compiler)
-            self._put = True
+            self._put = self._loaded.compiler.used = True
         return tuple(notes)
 
     def told(self, seconds: Sequence[float]) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from halftone.engine.making.delivery import Delivery
 from halftone.engine.making.guarding import Guard
 from halftone.engine.making.job import Job
 from halftone.engine.making.outcome import Finished, Stopped
-from halftone.engine.making.picture import OutOfRoom, Picture, PictureStopped, decoded_later, picture_facts
+from halftone.engine.making.picture import OutOfRoom, Picture, PictureStopped, decoded_later, picture_facts, receipt_state
 from halftone.engine.making.prepared import Prepared
 from halftone.engine.making.refusal import refusal
 from halftone.engine.sampling.film import Film, Seen
@@ -46,7 +46,6 @@ from halftone.engine.sampling.unfinished import plan_fits, read_loop
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.offload import told_packing
 from halftone.health.faults import first_line, is_out_of_memory
-from halftone.health.guard import receipt_state
 from halftone.health.ran import how_it_ran
 from halftone.library.resolution_bins import computed_size
 from halftone.library.spoken import spoken
@@ -92,7 +91,8 @@ class Generation:
         self._delivery = delivery or Delivery(request, self._loaded.facts, emit, self._unfinished, prepared.given)
         self._more_reasons: tuple[str, ...] = ()
         self._room = prepared.room.afresh(job.others_leave)
-        self._compiling = Compiling(self._loaded, wanted=request.numerics.compile)
+        wanted = request.numerics.compile
+        self._compiling = Compiling(self._loaded, wanted=wanted) if wanted or self._loaded.compiler.used else None
         self._switches = ExitStack()
 
     def run(self) -> GenerateReport:
@@ -104,7 +104,7 @@ class Generation:
         with self._switches:
             self._switches.enter_context(torch_settings(numerics, self._loaded.device))
             self._settle()
-            self._tell(*self._compiling.put())
+            self._compile()
             self._tell(*told_packing(self._loaded.modules), *self._prepared.notes)
             self._guard = self._new_guard()
             flight = self._guard.flight = Flight(
@@ -125,7 +125,7 @@ class Generation:
                 del self._guard.flight  # its hooks hold the guard: a circle would keep all of the job in memory
         if self._delivery.unsaved is not None:
             raise self._delivery.unsaved
-        self._more_reasons += self._compiling.told(flight.seconds_per_step)
+        self._more_reasons += self._compiled(flight)
         times, plan = sorted(flight.seconds_per_step), self._guard.recovery.plan
         return GenerateReport(
             images=tuple(self._delivery.pictures),
@@ -298,7 +298,7 @@ class Generation:
         if self._room.others_leave():
             return
         self._picture.shortages.append(self._room.make(self._picture.phase, self._step_in_work()))
-        self._tell(*self._compiling.put())  # the weights may come part by part now
+        self._compile()  # the weights may come part by part now
         if self._picture.shortages[-1].then == "stopped":
             self._picture.good = self._guard.flight.last_sound()
             raise OutOfRoom
@@ -384,6 +384,14 @@ class Generation:
         self._tell(f"{len(film)} frames were computed; the first one is saved.")
         return film.first()
 
+    def _compile(self) -> None:
+        if self._compiling is not None:
+            self._tell(*self._compiling.put())
+
+    def _compiled(self, flight: Flight) -> tuple[str, ...]:
+        """What came of compiling."""
+        return () if self._compiling is None else self._compiling.told(flight.seconds_per_step)
+
     def _tell(self, *reasons: str) -> None:
         """What shows only while the job runs stands in the receipt and in the report, once."""
         fresh = tuple(reason for reason in reasons if reason not in self._resolved.reasons)
@@ -396,7 +404,7 @@ class Generation:
         seen = once_more(film.seen)
         watched = self._request.numerics.nan_check != "off"
         sound = not watched or flight.stood_in or not (seen.broken or seen.flat)
-        state = receipt_state(watched=watched, recovered=bool(self._picture.events), asking=False, sound=sound)
+        state = receipt_state(self._picture, watched=watched, sound=sound)
         if self._prepared.overlay is not None:
             film = self._prepared.overlay.lay_frames(film)  # only now: what was made is judged as it was made
             seen = replace(seen, width=film.size[1], height=film.size[0])
@@ -408,7 +416,7 @@ class Generation:
     def _facts(self, state: ReceiptState, seen: Seen | None) -> PictureFacts:
         facts = picture_facts(self._picture, self._loaded, self._resolved, state, seen)
         peak = self._peak.read(weight_bytes(self._loaded))
-        ran = how_it_ran((*self._more_reasons, *self._compiling.told(self._guard.flight.seconds_per_step)))
+        ran = how_it_ran((*self._more_reasons, *self._compiled(self._guard.flight)))
         way = self._room.way
         facts = msgspec.structs.replace(facts, peak_memory=peak, tiled=way.tiled, offload=way.offload, ran=ran)
         if facts.frames > 1 or (seen is None and self._prepared.expected > 1):
