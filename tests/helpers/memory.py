@@ -19,7 +19,7 @@ ERRORS: tuple[Callable[[], Exception], ...] = (
 
 
 class Full(TorchFunctionMode):
-    """Its memory ends at the n-th conversion of a tensor or module. error: what is raised there."""
+    """Its memory ends at the n-th conversion of a tensor or module, or copy made for one. error: what is raised there."""
 
     def __init__(self, after: int, error: Exception | None = None) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Full(TorchFunctionMode):
         self.error = error or torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 MiB")
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.Tensor.to:
+        if func in (torch.Tensor.to, torch.empty_like):
             self.left -= 1
             if self.left < 0:
                 raise self.error
