@@ -163,6 +163,7 @@ def read(
 def diagnosis(path: str, _lora: str) -> dict[str, Figures]:
     """A call of the UNet that overflows in float16, diagnosed."""
     from halftone.engine.curing.recover import ASSUMED, Recovery
+    from halftone.engine.inputs.memory import Reference
     from halftone.engine.weights.calls import Call
     from halftone.measure.devices import find_device
 
@@ -179,7 +180,10 @@ def diagnosis(path: str, _lora: str) -> dict[str, Figures]:
     sample = torch.full((1, 4, 8, 8), 6e4)
     given: dict[str, Any] = {"encoder_hidden_states": torch.randn(1, 77, words), "added_cond_kwargs": added}
     call = Call("unet", "forward", (sample, torch.tensor(999)), given)
-    recovery = Recovery(loaded, find_device("cpu"), plan, "float16", ASSUMED, Numerics(), None, lambda: None)
+    references = (Reference("float32", "none"),)
+    recovery = Recovery(
+        loaded, find_device("cpu"), plan, "float16", ASSUMED, Numerics(), None, lambda: None, lambda _: references
+    )
     held: list[Any] = []
     found = {"diagnosis": measured(lambda: held.append(recovery.diagnose(call)))}
     found["whole in FP32"] = {"cpu": 0.0, "clock": 0.0, "private": 4.0 * loaded.sizes["unet"], "stays": 0.0}

@@ -9,6 +9,7 @@ from tests.helpers.engine_runs import faulty_copy, generate, pixels
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import PictureReady, StepDone
 from halftone.contract.words import OnBlack
+from halftone.engine.making.picture import receipt_state
 from halftone.engine.service import DiffusersEngine
 from halftone.measure.pictures import psnr
 from halftone.settings.places import data_dir
@@ -94,3 +95,10 @@ def test_an_option_that_the_pipeline_refuses_is_told_as_such(black: Path) -> Non
     with pytest.raises(HalftoneError) as caught:
         generate(DiffusersEngine(), black, "float32", options={"clip_skip": "many"})
     assert str(caught.value) == "--option clip_skip cannot be many. Use a whole number."
+
+
+def test_receipts() -> None:
+    assert receipt_state(watched=True, recovered=False, sound=True) == "clean"
+    assert receipt_state(watched=True, recovered=True, sound=True) == "recovered"
+    assert receipt_state(watched=True, recovered=True, sound=False) == "not-recovered"
+    assert receipt_state(watched=False, recovered=False, sound=True) == "unwatched"

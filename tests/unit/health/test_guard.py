@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from halftone.contract.words import CureKind, OnBlack
-from halftone.health.guard import Where, next_action, receipt_state
+from halftone.health.guard import Where, next_action
 
 KINDS: tuple[CureKind, ...] = ("rescale", "setting", "upcast-region", "bfloat16", "float32-component", "float32-all")
 policies = st.sampled_from(("recover", "quiet", "ask", "stop"))
@@ -56,11 +56,3 @@ def test_a_cure_that_failed_is_never_named_again(policy: OnBlack, where: Where, 
 )
 def test_a_stop_names_its_reason(policy: OnBlack, available: tuple[CureKind, ...], bad: bool, why: str) -> None:
     assert next_action(policy, "decode", available, bad_in_float32=bad).why == why
-
-
-def test_receipts() -> None:
-    assert receipt_state(watched=True, recovered=False, asking=False, sound=True) == "clean"
-    assert receipt_state(watched=True, recovered=True, asking=False, sound=True) == "recovered"
-    assert receipt_state(watched=True, recovered=True, asking=False, sound=False) == "not-recovered"
-    assert receipt_state(watched=False, recovered=False, asking=False, sound=True) == "unwatched"
-    assert receipt_state(watched=True, recovered=False, asking=True, sound=False) == "asking"

@@ -404,7 +404,7 @@ class Generation:
         seen = once_more(film.seen)
         watched = self._request.numerics.nan_check != "off"
         sound = not watched or flight.stood_in or not (seen.broken or seen.flat)
-        state = receipt_state(self._picture, watched=watched, sound=sound)
+        state = receipt_state(watched=watched, recovered=bool(self._picture.events), sound=sound)
         if self._prepared.overlay is not None:
             film = self._prepared.overlay.lay_frames(film)  # only now: what was made is judged as it was made
             seen = replace(seen, width=film.size[1], height=film.size[0])

@@ -70,11 +70,11 @@ class Picture:
     """Steps that were done once more without a change."""
 
 
-def receipt_state(picture: Picture, *, watched: bool, sound: bool) -> ReceiptState:
+def receipt_state(*, watched: bool, recovered: bool, sound: bool) -> ReceiptState:
     """The receipt of a finished picture. watched: the NaN check was on; sound: the written picture is finite and not flat."""
     if not sound:
         return "not-recovered"
-    if picture.events:
+    if recovered:
         return "recovered"
     return "clean" if watched else "unwatched"
 
