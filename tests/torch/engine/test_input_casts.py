@@ -1,5 +1,7 @@
 """A layer gets its input in the dtype of its own weights, however a network chooses it."""
 
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +79,41 @@ def test_arguments_of_other_types_are_looked_at_by_themselves() -> None:
     assert _watched(network) == []
     invoke(network, network, "float16", (stream,), {"timestep": timestep})
     assert _watched(network) == ["time.emb.timestep_embedder.linear_1"]
+
+
+class _Switched(nn.Module):
+    """Takes another way where it is asked to, or where another argument is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, one: Any, other: Any, exact: bool = False, more: Any = None) -> torch.Tensor:
+        hidden = one if other is None else other
+        return self.second(self.first(hidden).float() if exact or "wide" in (more or {}) else hidden)
+
+
+@torch.no_grad()
+def test_each_way_through_a_network_is_looked_at_by_itself() -> None:
+    network = _Switched()
+    realise(network, exact_weights(network), ComponentState(dtype="float16"))
+    given = torch.randn(2, WIDTH).half()
+    for args in ((given, None), (None, given), (given, None, True), (given, None, False, {"wide": given})):
+        assert invoke(network, network, "float16", args, {}).isfinite().all()
+
+
+def test_a_network_that_is_let_go_leaves_at_once() -> None:
+    network = _Network("stream")
+    realise(network, exact_weights(network), ComponentState(dtype="float16"))
+    with torch.no_grad():
+        invoke(network, network, "float16", (torch.randn(2, WIDTH).half(),), {"timestep": torch.ones(2)})
+    gc.disable()
+    try:
+        left = weakref.ref(network)
+        del network
+        assert left() is None
+    finally:
+        gc.enable()
 
 
 class _Attention(nn.Module):

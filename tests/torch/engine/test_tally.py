@@ -10,6 +10,7 @@ from tests.helpers.engine_runs import Recorder, Steady
 from halftone.contract.messages import Examine
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import CheckInputs, Numerics
+from halftone.engine.basics.tensors import relative_error
 from halftone.engine.checks.examine import ALIKE
 from halftone.engine.finding.tally import Tally, closest, picture_psnr
 from halftone.engine.service import DiffusersEngine
@@ -99,3 +100,14 @@ def test_a_plan_that_breaks_one_token_is_refused(engine: DiffusersEngine, models
     command = Examine(job="c", model=str(models["sd15"]), numerics=Numerics(precision="float32"), inputs=inputs, plan=plan)
     (cure,) = engine.examine(command, Recorder(), Steady()).cures
     assert (cure.plan.verified, cure.refusal is None) == (False, False)
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e25])
+def test_padding_and_huge_numbers_are_no_local_error(size: float) -> None:
+    exact = torch.ones(1, 8, 4) * size
+    exact[:, 3:] = 0.0
+    found = exact.clone()
+    found[:, 5] = 1e-9 * size
+    assert relative_error(found, exact) < 1e-6
+    found[:, 0] = 0.0
+    assert relative_error(found, exact) > 0.2

@@ -20,6 +20,8 @@ types, and of the one that comes along, reach 1.2 to 3.9 times, one 5.5, and non
 """
 _ALONG_AN_EDGE: Final = 32
 """Regions along the longer edge of a picture or of latents: what covers less of one is seen as a part of its error."""
+_NEXT_TO_NOTHING: Final = 0.01
+"""Share of the mean power of all parts below which a part is padding."""
 _CELLS: Final = 4
 """Fewest places along an edge of a region: single ones hold too few numbers to judge by."""
 
@@ -141,10 +143,12 @@ def local_error(value: Any, reference: Any) -> float:
 
 
 def _local_error(ours: torch.Tensor, theirs: torch.Tensor) -> float:
-    exact = theirs.cpu().float()
-    difference = power_of_parts(ours.cpu().float() - exact)
-    power = power_of_parts(exact)
-    error = difference / power.clamp_min(float(power.median()))
+    exact, found = theirs.cpu().float(), ours.cpu().float()
+    largest = float(exact.abs().max())
+    unit = largest if 0 < largest < float("inf") else 1.0  # squares of what float32 holds may be more than it holds
+    power = power_of_parts(exact / unit)
+    least = max(float(power.median()), _NEXT_TO_NOTHING * float(power.mean()))
+    error = power_of_parts((found - exact) / unit) / power.clamp_min(least)
     return float(error.nan_to_num(0.0, float("inf")).max()) ** 0.5  # nothing instead of nothing is no error
 
 

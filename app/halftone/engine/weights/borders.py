@@ -1,9 +1,10 @@
 """Casts at the borders of what runs in float32: of blocks, and of single layers."""
 
-from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, Final, cast
+from weakref import WeakSet
 
 import torch
 from torch import nn
@@ -221,9 +222,20 @@ def mixing(module: nn.Module, name: str, args: tuple[Any, ...], kwargs: dict[str
     """The context in which a component's function runs whose layers may differ in type."""
     casts = cast("_InputCasts | None", module.__dict__.get(_CASTS))
     if casts is not None:
-        types = tuple(tensor.dtype for tensor in tensors_in((args, list(kwargs.values()))))
-        return casts.during((name, types, *(key for key, value in kwargs.items() if value is not None)))
-    return _Widened() if module.__dict__.get(_WIDE) else nullcontext()
+        return casts.during(module, (name, _shape_of((args, kwargs))))
+    return nullcontext()
+
+
+def _shape_of(value: Any) -> Hashable:
+    """What of an argument may decide the way through a network: types, places in a nest, switches; no numbers."""
+    if isinstance(value, torch.Tensor):
+        return value.dtype
+    if isinstance(value, Mapping):
+        held = cast("Mapping[Any, Any]", value)
+        return tuple((str(key), _shape_of(item)) for key, item in held.items())
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_shape_of, cast("list[Any]", value)))
+    return value if isinstance(value, bool | str | torch.dtype | None) else type(value)
 
 
 class _InputCasts:
@@ -234,12 +246,14 @@ class _InputCasts:
     """
 
     def __init__(self, module: nn.Module, *, settled: bool) -> None:
-        self._module = module
+        # weakly: the module holds this, and what was replaced shall leave the memory at once
+        held = [one for one in module.modules() if isinstance(one, (nn.Linear, _ConvNd)) or type(one) in _NORMS]
+        self._layers = WeakSet(held)
         self._settled = settled
-        self._layers = [one for one in module.modules() if isinstance(one, (nn.Linear, _ConvNd)) or type(one) in _NORMS]
         self._known: set[Hashable] = set()
-        self._cast: set[nn.Module] = set()
-        self._mixed: set[nn.Module] = set()
+        self._ran = WeakSet[nn.Module]()
+        self._cast = WeakSet[nn.Module]()
+        self._mixed = WeakSet[nn.Module]()
         self._handles: list[RemovableHandle] = []
         self._put(self._layers)
 
@@ -253,15 +267,15 @@ class _InputCasts:
         self._handles = [layer.register_forward_pre_hook(_as_weights, with_kwargs=True) for layer in layers]
 
     @contextmanager
-    def during(self, arguments: Hashable) -> Generator[None]:
-        """arguments: the types and names of a call's arguments."""
-        wide = bool(self._module.__dict__.get(_WIDE))
-        if arguments in self._known:
-            with _Widened() if self._module in self._mixed else nullcontext():  # a network's own hooks may not run
+    def during(self, module: nn.Module, call: Hashable) -> Generator[None]:
+        """call: the function and what its arguments are."""
+        wide = bool(module.__dict__.get(_WIDE))
+        if call in self._known:
+            with _Widened() if module in self._mixed else nullcontext():  # a network's own hooks may not run
                 yield
-        elif self._settled and not any(getattr(one, "_compiled_call_impl", None) is not None for one in self._module.modules()):
-            yield from self._watched(wide=wide)
-            self._known.add(arguments)
+        elif self._settled and not any(getattr(one, "_compiled_call_impl", None) is not None for one in module.modules()):
+            yield from self._watched(module, wide=wide)
+            self._known.add(call)
         else:
             if self._known:
                 self._known.clear()
@@ -269,9 +283,8 @@ class _InputCasts:
             with _Widened() if wide else nullcontext():
                 yield
 
-    def _watched(self, *, wide: bool) -> Generator[None]:
-        running: list[nn.Module] = [self._module]
-        ran: set[nn.Module] = set()
+    def _watched(self, module: nn.Module, *, wide: bool) -> Generator[None]:
+        running: list[nn.Module] = [module]
 
         def enter(part: nn.Module, _args: Any) -> None:
             running.append(part)
@@ -280,7 +293,7 @@ class _InputCasts:
             running.pop()
 
         def cast_and_note(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
-            ran.add(layer)
+            self._ran.add(layer)
             changed = _as_weights(layer, args, kwargs)
             if changed is not None:
                 self._cast.add(layer)
@@ -288,7 +301,7 @@ class _InputCasts:
 
         self.remove()
         self._handles = [layer.register_forward_pre_hook(cast_and_note, with_kwargs=True) for layer in self._layers]
-        inner = list(self._module.modules())[1:] if wide else []
+        inner = list(module.modules())[1:] if wide else []
         self._handles += [part.register_forward_pre_hook(enter) for part in inner]
         self._handles += [part.register_forward_hook(leave, always_call=True) for part in inner]
         try:
@@ -297,9 +310,10 @@ class _InputCasts:
         except BaseException:
             self._put(self._layers)
             raise
-        self._put(layer for layer in self._layers if layer in self._cast or layer not in ran)
-        for part in self._mixed - {self._module}:
-            self._handles += _widened_in(part)
+        self._put(layer for layer in self._layers if layer in self._cast or layer not in self._ran)
+        for part in self._mixed:
+            if part is not module:
+                self._handles += _widened_in(part)
 
 
 def _widened_in(part: nn.Module) -> list[RemovableHandle]:
@@ -310,7 +324,8 @@ def _widened_in(part: nn.Module) -> list[RemovableHandle]:
         modes[-1].__enter__()
 
     def leave(_part: nn.Module, _args: Any, _output: Any) -> None:
-        modes.pop().__exit__(None, None, None)
+        if modes:  # the memory may have ended in a hook before this one's
+            modes.pop().__exit__(None, None, None)
 
     return [part.register_forward_pre_hook(enter), part.register_forward_hook(leave, always_call=True)]
 
