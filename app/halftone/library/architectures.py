@@ -1,7 +1,7 @@
 """What was found of an architecture, on disk: which of its layers can be scaled together.
 
 It is a property of a class and its configuration, not of a model's weights, so one model's check helps the next one's. Nothing in
-it is trusted: each group is proven with the weights that it is to scale.
+it is trusted: each group is proven with the weights that it is to scale, and one that is damaged is looked for again.
 """
 
 import hashlib

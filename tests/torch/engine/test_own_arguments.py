@@ -23,6 +23,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import CheckReport
 from halftone.contract.messages import Examine, Generate, StepDone
 from halftone.contract.request import CheckInputs, Numerics, OptionValue, PictureRequest, Start
+from halftone.engine.inputs.fitting_arguments import is_beyond_tables
 from halftone.engine.sampling.samplers import make_scheduler
 from halftone.engine.service import DiffusersEngine
 from halftone.library.folder import read_json
@@ -227,6 +228,16 @@ def test_positions_that_a_table_lacks_are_avoided_or_told(engine: DiffusersEngin
     with pytest.raises(HalftoneError) as caught:
         generate(engine, model, family="sd15", prompt="a red sun over the hills " * 60, steps=1)
     assert caught.value.code == "places-too-few"
+
+
+def test_only_a_denoiser_lacks_places() -> None:
+    """A scheduler that is stepped too often looks beyond its own table."""
+    pipe = architectures.lumina2()
+    pipe.scheduler.set_timesteps(1)
+    pipe.scheduler.step(latents := torch.zeros(1, 4, 2, 2), pipe.scheduler.timesteps[0], latents)[0]
+    with pytest.raises(IndexError) as caught:
+        pipe.scheduler.step(latents, pipe.scheduler.timesteps[0], latents)
+    assert not is_beyond_tables(pipe, caught.value)
 
 
 def test_prompts_are_as_long_as_the_denoiser_has_places(engine: DiffusersEngine, tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 """Groups that were found in a tiny twin are those of the network, and count only after the real weights proved them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 import torch
+from diffusers import FluxTransformer2DModel
 from tests.bench.families.remade import remade
 from tests.bench.faults import architectures, videos
 from tests.helpers import tiny
@@ -17,11 +18,13 @@ from halftone.contract.facts import CheckReport
 from halftone.contract.messages import PhaseChanged
 from halftone.engine.basics.runs import Runs
 from halftone.engine.checks.fragile import exponents_up, scale_parameters
+from halftone.engine.rescaling import learned
 from halftone.engine.rescaling.flow import Flow
 from halftone.engine.rescaling.flow_groups import group_at
 from halftone.engine.rescaling.learned import learned_groups
 from halftone.engine.rescaling.twin import Likeness, twins_of
 from halftone.engine.service import DiffusersEngine
+from halftone.health.rescale import RescaleGroup
 from halftone.library.architectures import FoundGroup, FoundGroups
 
 DEPTH = 4
@@ -165,3 +168,73 @@ def test_an_architecture_is_learned_once_and_never_trusted(engine: DiffusersEngi
     stored(own_data).write_bytes(msgspec.json.encode(part))
     wrong, _ = check(engine, fragile)
     assert suggested(wrong) != "rescale"
+
+
+# --- what is remembered -----------------------------------------------------------------------------------------------------
+
+
+def learn(sites: Sequence[str], *, fits: bool = True) -> tuple[list[RescaleGroup] | None, int]:
+    """Groups of the FLUX network, and how many runs the search began."""
+    network, run = network_of("FLUX")
+    begun: list[int] = []
+
+    def inputs_of_another(_twin: nn.Module) -> Any:
+        raise ValueError("these inputs do not fit")
+
+    found = learned_groups("transformer", network, sites, run if fits else inputs_of_another, begun.append)
+    return found, len(begun)
+
+
+def test_a_better_search_looks_again_where_an_earlier_one_found_nothing(own_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, _ = learn(["x_embedder"])
+    assert found
+    stored(own_data).write_bytes(msgspec.json.encode({"x_embedder": None}))
+    assert learn(["x_embedder"]) == ([], 0), "the same search would find nothing again"
+    monkeypatch.setattr(learned, "SEARCH", learned.SEARCH + 1)
+    assert learn(["x_embedder"])[0] == found
+
+
+@pytest.mark.parametrize("damaged", ["[0:inf]", "[a:b]", ".transformer_blocks.²", "transformer_blocks.99.attn.to_v"])
+def test_a_damaged_group_is_looked_for_again(damaged: str, own_data: Path) -> None:
+    found, _ = learn(["x_embedder"])
+    sound = stored(own_data).read_bytes()
+    remembered = msgspec.json.decode(sound, type=FoundGroups)
+    (group,) = filter(None, remembered.values())
+    name = damaged if damaged.startswith("t") else f"{group.shrink[0]}{damaged}"
+    wrong = FoundGroup(shrink=(name, *group.shrink[1:]), grow=group.grow, modules=group.modules, epsilons=group.epsilons)
+    stored(own_data).write_bytes(msgspec.json.encode(dict.fromkeys(remembered, wrong)))
+    assert learn(["x_embedder"])[0] == found
+    assert stored(own_data).read_bytes() == sound
+
+
+def test_groups_found_before_remain_where_the_twin_does_not_run(own_data: Path) -> None:
+    found, _ = learn(["x_embedder"])
+    assert found
+    other = next(name for name in ("context_embedder", "proj_out", "norm_out") if name not in found[0].modules)
+    assert learn(["x_embedder", other], fits=False)[0] == found
+    assert learn([other], fits=False)[0] is None
+
+
+def test_what_was_found_is_written_once_at_the_end(own_data: Path) -> None:
+    network, run = network_of("FLUX")
+    sites = ["proj_out", "time_text_embed", "x_embedder"]
+    folder = own_data / "data" / "architectures"
+    seen: set[int] = set()
+
+    def begins(_left: int) -> None:
+        seen.add(len(list(folder.glob("*"))))
+
+    learned_groups("transformer", network, sites, run, begins)
+    assert seen == {0}, "nothing is on disk while the search goes on"
+    assert len(msgspec.json.decode(stored(own_data).read_bytes(), type=FoundGroups)) > 1
+    before = stored(own_data).stat()
+    learn(sites)
+    assert stored(own_data).stat() == before, "nothing new was found"
+
+
+def test_a_network_built_from_defaults_has_narrow_twins() -> None:
+    with torch.device("meta"):
+        network = FluxTransformer2DModel()
+    twin: Any = next(twins_of(Likeness(network)), None)
+    assert twin is not None
+    assert twin.config["num_attention_heads"] < network.config["num_attention_heads"]

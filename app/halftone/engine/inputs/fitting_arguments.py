@@ -10,7 +10,6 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from typing import Any, Final, cast
 
 from halftone.contract.facts import ModelFacts
@@ -76,8 +75,8 @@ def _largest(pipe: Any) -> int:
 
 def is_beyond_tables(pipe: Any, error: IndexError) -> bool:
     """Whether a place was looked for that the tables of the denoiser's positions do not have."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return "axes_lens" in _denoiser_config(pipe) and bool(frames) and "diffusers" in Path(frames[-1].filename).parts
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return "axes_lens" in _denoiser_config(pipe) and frame.f_globals.get("__name__", "").startswith("diffusers.models.")
 
 
 def _denoiser_config(pipe: Any) -> Mapping[str, Any]:

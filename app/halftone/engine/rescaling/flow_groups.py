@@ -16,6 +16,8 @@ from halftone.engine.rescaling.rescale import INSIDE
 from halftone.engine.weights.packed import PackedLinear
 from halftone.health.rescale import RescaleGroup
 
+SEARCH: Final = 1
+"""Version of the search in twins. To be raised with each change that may find other groups: those remembered are found again."""
 _TRIES: Final = 4
 """Layers that are tried where one is looked for."""
 _FEW: Final = 2

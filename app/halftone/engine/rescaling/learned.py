@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -10,12 +10,12 @@ from torch import nn
 
 from halftone.engine.basics.runs import BudgetSpentError, Runs
 from halftone.engine.rescaling.flow import Flow
-from halftone.engine.rescaling.flow_groups import group_at
+from halftone.engine.rescaling.flow_groups import SEARCH, group_at
 from halftone.engine.rescaling.twin import Likeness, config_of, twins_of, with_shares
 from halftone.engine.sampling.hooks import is_finite
 from halftone.health.faults import ends_the_job
 from halftone.health.rescale import RescaleGroup
-from halftone.library.architectures import FoundGroup, recall_groups, remember_groups
+from halftone.library.architectures import FoundGroup, FoundGroups, recall_groups, remember_groups
 
 log = logging.getLogger(__name__)
 
@@ -29,29 +29,62 @@ def learned_groups(
     """Groups that scale these modules of a network, as its twin tells; they are to be proven. None: it has no twin. sites: in
     running order; run: makes a call of the network with the twin in its place; begins: as `Runs` has it.
     """
-    likeness = Likeness(network)
     architecture = _architecture(network)
-    known = dict(recall_groups(architecture))
+    known = recall_groups(architecture)
+    remembered = dict(known)
+    try:
+        return _groups(component, Likeness(network), known, sites, run, begins)
+    finally:
+        if known != remembered:
+            remember_groups(architecture, known)
+
+
+def _groups(
+    component: str,
+    likeness: Likeness,
+    known: FoundGroups,
+    sites: Sequence[str],
+    run: Callable[[nn.Module], Any],
+    begins: Callable[[int], None],
+) -> list[RescaleGroup] | None:
+    """Groups of these sites; what is looked for is added to the known ones."""
     flow: Flow | None = None
     groups: list[RescaleGroup] = []
     for site in sites:
         if any(site in group.modules for group in groups):
             continue
         place = likeness.in_twin(site)
+        if place in known and not _is_sound(component, likeness, known[place], site):
+            del known[place]
         if place not in known:
             flow = flow or _flow(likeness, run, begins)
             if flow is None:
-                return None
+                return groups or None
             try:
                 known[place] = _found(component, flow, place)
             except BudgetSpentError:
                 break  # what is not known now may be found another time
-            remember_groups(architecture, known)
-        if (found := known[place]) is None:
-            continue
-        group = likeness.carried_over(_group(component, found), site)
-        groups += [group] if site in group.modules else []
+        groups += _carried(component, likeness, known[place], site)
     return groups
+
+
+def _is_sound(component: str, likeness: Likeness, found: FoundGroup | None, site: str) -> bool:
+    """Whether what was remembered can be read: its rows are shares, and its blocks are those of the twin."""
+    try:
+        _carried(component, likeness, found, site)
+    except (ValueError, OverflowError, IndexError):
+        log.info("A group that was remembered for %s is damaged and is looked for again", site, exc_info=True)
+        return False
+    return True
+
+
+def _carried(component: str, likeness: Likeness, found: FoundGroup | None, site: str) -> list[RescaleGroup]:
+    """The group of a site in the network, where there is one."""
+    if found is None:
+        return []
+    own = RescaleGroup(component, "", found.shrink, found.grow, found.modules, found.epsilons, wide=True)
+    group = likeness.carried_over(own, site)
+    return [group] if site in group.modules else []
 
 
 def _flow(likeness: Likeness, run: Callable[[nn.Module], Any], begins: Callable[[int], None]) -> Flow | None:
@@ -76,13 +109,9 @@ def _found(component: str, flow: Flow, place: str) -> FoundGroup | None:
     return FoundGroup(shrink=whole.shrink, grow=whole.grow, modules=whole.modules, epsilons=whole.epsilons)
 
 
-def _group(component: str, found: FoundGroup) -> RescaleGroup:
-    return RescaleGroup(component, "", found.shrink, found.grow, found.modules, found.epsilons, wide=True)
-
-
 def _architecture(network: nn.Module) -> str:
-    """A class and its configuration, as a version of its library builds it."""
+    """A class and its configuration, as a version of its library builds it, and the version of the search."""
     kind = type(network)
     library = kind.__module__.partition(".")[0]
-    own: Mapping[str, Any] = {name: value for name, value in config_of(network).items() if not name.startswith("_")}
-    return "\0".join((f"{kind.__module__}.{kind.__qualname__}", version(library), json.dumps(own, sort_keys=True, default=str)))
+    config = json.dumps(config_of(network), sort_keys=True, default=str)
+    return "\0".join((f"{kind.__module__}.{kind.__qualname__}", version(library), str(SEARCH), config))

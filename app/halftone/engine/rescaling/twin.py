@@ -151,9 +151,12 @@ def twins_of(likeness: Likeness) -> Iterator[nn.Module]:
 
 
 def config_of(network: nn.Module) -> dict[str, Any]:
-    """The configuration that a network was built with."""
+    """The configuration that a network was built with, without the libraries' own notes: diffusers builds what is listed in
+    `_use_default_values` with its defaults, whatever the configuration has.
+    """
     config = cast("Any", network).config
-    return dict(config) if isinstance(config, Mapping) else cast("dict[str, Any]", config.to_dict())
+    own: Mapping[str, Any] = config if isinstance(config, Mapping) else config.to_dict()
+    return {name: value for name, value in own.items() if not name.startswith("_")}
 
 
 def _narrower(config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
