@@ -48,6 +48,7 @@ def tables() -> dict[str, str]:
     from halftone.health import report_words
     from halftone.health.headroom import PART_NAMES
     from halftone.health.troubles import SURE_WORDS, all_troubles, helps_words, origin_words
+    from halftone.health.words import COMPONENT_NAMES, CURE_NAMES
     from halftone.settings.declared import DECLARED
 
     found: dict[str, str] = {}
@@ -65,6 +66,7 @@ def tables() -> dict[str, str]:
     found |= dict.fromkeys((*report_words.CURE_TITLES.values(), *report_words.BROKEN.values()), "report")
     found |= dict.fromkeys((word for word, _ in report_words.FINDING_STATES.values()), "report")
     found |= dict.fromkeys((word for word, _ in report_words.DTYPE_STATES.values()), "report")
+    found |= dict.fromkeys((*COMPONENT_NAMES.values(), *CURE_NAMES.values()), "names")
     for trouble in all_troubles():
         said = (trouble.what, trouble.helps, helps_words(trouble).template, origin_words(trouble).template)
         found |= dict.fromkeys(filter(None, said), "troubles")

@@ -24,7 +24,7 @@ from halftone.contract.messages import (
     Upscale,
 )
 from halftone.contract.words import Phase
-from halftone.health.words import duration
+from halftone.health.words import detail_name, duration
 
 if TYPE_CHECKING:
     import rich.progress
@@ -112,20 +112,16 @@ class Progress:
         if self._bar is None:
             return
         match event:
-            case PhaseChanged() | TestDone():
-                self._bar.update(self._task, description=text, completed=event.done, total=event.total)
-            case StepDone():
-                self._bar.update(self._task, description=text, completed=event.step, total=event.steps)
+            case PhaseChanged() | TestDone() | LayersMeasured():
+                _fill(self._bar, event.done, event.total)
+            case StepDone() | TrainStep():
+                _fill(self._bar, event.step, event.steps)
             case TrainBegins():
-                self._bar.update(self._task, description=text, completed=event.first - 1, total=event.config.steps)
-            case TrainStep():
-                self._bar.update(self._task, description=text, completed=event.step, total=event.steps)
-            case LayersMeasured():
-                self._bar.update(self._task, completed=event.done, total=event.total)
-            case PlanChanged():  # the report tells what happened, once and in order
-                self._bar.update(self._task, description=text)
+                _fill(self._bar, event.first - 1, event.config.steps)
             case _:
                 pass
+        if text is not None:
+            self._bar.update(self._task, description=text)
 
     def note(self, text: str) -> None:
         """A line of its own, above the bar."""
@@ -165,13 +161,13 @@ def picture_words(number: int, count: int) -> str:
 def _words(event: AnyEvent, phases: Mapping[Phase, str], which: str) -> str | None:
     """What the job does from this event on, None where it goes on with the same. which: of its pictures."""
     match event:
-        case PhaseChanged(phase="plan", done=done, total=total) if done:
-            return f"{phases['plan']}, attempt {done} of at most {total}"
+        case PhaseChanged(phase="plan", done=done) if done:
+            return f"{phases['plan']}, attempt {done}"
         case PhaseChanged(phase="encode", done=done, total=total) if total:
             return f"{phases['encode']}, {done} of {total}"
         case PhaseChanged():
             which = which if event.phase in _OF_PICTURES else ""
-            return ", ".join(filter(None, (phases[event.phase], which, event.detail)))
+            return ", ".join(filter(None, (phases[event.phase], which, detail_name(event.detail))))
         case StepDone():
             part = f"pass {event.in_pass} of {event.passes}" if event.passes > 1 else ""
             return ", ".join(filter(None, (phases["denoise"], which, part, f"step {event.step} of {event.steps}")))
@@ -226,6 +222,14 @@ class _Lines:
     def _run(self) -> None:
         while not self._over.wait(self._every):
             say(f"{self.words}, {duration(int(time.monotonic() - self._started))} so far", err=True)
+
+
+def _fill(bar: "rich.progress.Progress", done: int, total: int | None) -> None:
+    """Show how much is done, and no share where the end is not known: `update` alone would keep the end of the phase before."""
+    for task in bar.tasks:
+        task.total = total
+        bar.update(task.id, completed=done)
+        task.finished_time = None  # the phase may be over, the job goes on
 
 
 def _bar() -> "rich.progress.Progress":

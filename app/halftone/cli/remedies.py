@@ -8,7 +8,9 @@ from halftone.cli.typed import command_line
 from halftone.contract.error_codes import ErrorCode
 from halftone.contract.errors import ErrorFacts, filled, remedy, sentence
 from halftone.contract.facts import Finding
+from halftone.contract.limits import RANDOM_SEED
 from halftone.contract.words import FindingCode
+from halftone.health.requests import SEEDS
 from halftone.settings.places import settings_file
 
 _KNOWN: Final = "under [folders] in {settings}"
@@ -28,7 +30,7 @@ _HERE: Final[dict[ErrorCode, str]] = {
     "start-no-strength": "Leave --strength out, or choose another model: --model MODEL.",
     "picture-silent": "To start from it, give it with --image FILE.",
     "picture-graph": "Give what you know of it with options of its own, or start from it: --image FILE.",
-    "picture-start-missing": "Give it with --image FILE, or write the prompt yourself to start without one.",
+    "picture-start-missing": "Give it with --image FILE, or leave out --from and write the prompt yourself.",
     "picture-model-unknown": "Give its file or folder, or another model: --model PATH.",
     "latents-strange-file": f"If you trust them, put them into {{folder}}, or add the folder of that file to models {_KNOWN}.",
     "hires-unsupported": "Leave --hires out, or make the finished picture larger:  {upscale}",
@@ -60,6 +62,8 @@ def remedy_here(error: ErrorFacts, words: Sequence[str] = ()) -> str:
     """words: of the command line, if it was refused."""
     if error.code == "output-exists" and words[:1] and words[0] in _REPLACING:
         return "Choose another name, or replace it with --overwrite."
+    if error.code == "value-out-of-range" and error.facts.get("name") in SEEDS:
+        return f"{remedy(error).removesuffix('.')}, or {RANDOM_SEED} for a random one."
     if error.code == "output-bad-type" and not Path(str(error.facts.get("path", ""))).suffix:
         return f"{remedy(error)} If it is to be a folder, create it first."
     if error.code not in _HERE:

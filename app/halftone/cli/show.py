@@ -49,7 +49,7 @@ from halftone.health.report_words import (
 )
 from halftone.health.troubles import Trouble, helps_words, known_on, known_on_device, origin_words
 from halftone.health.video_words import frame_list, video_seconds
-from halftone.health.words import bits, elapsed, number, plain_module
+from halftone.health.words import bits, elapsed, number, plain_module, share_of_change
 from halftone.library.denoisers import transformer_name
 from halftone.library.inversions import inversion_name
 from halftone.library.vaes import vae_name
@@ -182,8 +182,16 @@ def _price(cure: Cure) -> str:
     time = "time not measured" if slower is None else f"time {slower.text()}"
     memory = "memory not measured" if cure.memory_bytes is None else f"memory +{cure.memory_bytes / 1e6:.0f}\u00a0MB, computed"
     disk = f"disk +{(disk_price(cure) or 0) / 1e6:.0f}\u00a0MB"
-    picture = "picture not compared" if cure.psnr is None else f"picture {cure.psnr:.0f}\u00a0dB from FP32"
-    return " · ".join((time, memory, disk, picture))
+    return " · ".join((time, memory, disk, _picture_price(cure)))
+
+
+def _picture_price(cure: Cure) -> str:
+    """No picture is drawn for a cure whose results are close to those of FP32."""
+    if cure.psnr is not None:
+        return f"picture {cure.psnr:.0f}\u00a0dB from FP32"
+    if cure.plan.error is None:
+        return "picture not compared"
+    return f"picture not compared: the results are within {share_of_change(cure.plan.error)} of FP32"
 
 
 def _layer_table(report: CheckReport) -> Table:

@@ -7,7 +7,7 @@ from halftone.gui.text import TYPE_NAMES
 from halftone.gui.widgets import figures
 from halftone.health.explain import too_large
 from halftone.health.passes import step_words
-from halftone.health.words import capital
+from halftone.health.words import CURE_NAMES, capital
 
 
 def details(event: GuardEvent, steps: int = 0) -> tuple[tuple[str, str], ...]:
@@ -113,12 +113,4 @@ def _done(event: GuardEvent) -> str:
 
 def cure_name(kind: str) -> str:
     """The name of a cure in a line of details."""
-    return {
-        "read-again": tr("read again from the file"),
-        "rescale": tr("rescaled by powers of two"),
-        "setting": tr("with a safer setting"),
-        "upcast-region": tr("these parts in FP32"),
-        "bfloat16": tr("in BF16"),
-        "float32-component": tr("in FP32"),
-        "float32-all": tr("everything in FP32"),
-    }.get(kind, "")
+    return tr(CURE_NAMES[kind]) if kind in CURE_NAMES else ""

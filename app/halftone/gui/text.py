@@ -15,7 +15,7 @@ from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.state import AppState, Ended, Job, Notice, NoticeKind
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.banner import Act, Message
-from halftone.health.words import capital, plain_component
+from halftone.health.words import COMPONENT_NAMES, capital, plain_component
 from halftone.library.vaes import vae_name
 
 _LETTERS = 22
@@ -39,17 +39,7 @@ def error_remedy(error: ErrorFacts) -> str:
 
 def component_name(component: str) -> str:
     """The plain name of a model component."""
-    return {
-        "text_encoder": tr("text encoder"),
-        "text_encoder_2": tr("second text encoder"),
-        "text_encoder_3": tr("third text encoder"),
-        "unet": tr("denoiser"),
-        "transformer": tr("denoiser"),
-        "vae": tr("VAE decoder"),
-        "controlnet": tr("ControlNet"),
-        "image_encoder": tr("image encoder"),
-        "upscaler": tr("upscale model"),
-    }.get(component, component)
+    return tr(COMPONENT_NAMES[component]) if component in COMPONENT_NAMES else component
 
 
 def part_name(component: str) -> str:

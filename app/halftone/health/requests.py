@@ -32,15 +32,17 @@ from halftone.library.styles import styled
 from halftone.library.tasks import needs_picture
 from halftone.library.upscalers import check_upscaler, is_upscale_model
 from halftone.library.vaes import check_vae
-from halftone.library.videos import check_video, reads_prompt
+from halftone.library.videos import check_video, makes_videos, reads_prompt
 from halftone.library.wildcards import check_wildcards
 from halftone.metadata.given import check_mask, picture_size
-from halftone.metadata.picture import PICTURES, check_output, check_room_for_text
+from halftone.metadata.picture import ALLOWED, PICTURES, check_output, check_room_for_text
 from halftone.settings.picture_files import check_there
 
 _IMAGE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
 
 
+SEEDS: Final = ("Seed", "Variation seed")
+"""Names of what `SEED_RANGE` holds for."""
 FIELDS: Final[dict[str, str]] = {
     "prompt": "--prompt",
     "negative_prompt": "--negative",
@@ -100,21 +102,22 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
         _range("Frames per second", request.fps, *FPS_RANGE)
     if facts is not None:
         check_video(request, facts)
-    check_now(request)
+    check_now(request, facts)
     if request.output is not None:
         check_room_for_text(Path(request.output), prompt + negative)
 
 
-def check_now(request: PictureRequest) -> None:
+def check_now(request: PictureRequest, facts: ModelFacts | None = None) -> None:
     """Raise HalftoneError for what may be wrong with a request that worked before: its seeds, and the place where its pictures
-    go.
+    go. facts: of the model, if they are known.
     """
-    for name, seed in (("Seed", request.seed), ("Variation seed", request.variation_seed)):
+    for name, seed in zip(SEEDS, (request.seed, request.variation_seed), strict=True):
         if seed is not None:
             _range(name, seed, *SEED_RANGE)
     if request.output is not None:
         pixels = (request.width or 0) * (request.height or 0)
-        check_output(request.output, overwrite=request.overwrite, pictures=request.batch, pixels=pixels)
+        endings = PICTURES if facts is not None and makes_videos(facts) is False else ALLOWED
+        check_output(request.output, overwrite=request.overwrite, pictures=request.batch, pixels=pixels, endings=endings)
 
 
 def check_upscale(request: UpscaleRequest) -> None:

@@ -100,6 +100,11 @@ def plain_component(component: str, module: str = "") -> Words:
     return Words("{0} {1}", (Words(name), suffix)) if suffix and component not in _COMPONENTS else Words(name)
 
 
+def detail_name(detail: str) -> str:
+    """The plain name of the component or the kind of cure that a phase of a job is busy with; another detail as it is."""
+    return CURE_NAMES.get(detail) or COMPONENT_NAMES.get(detail, detail)
+
+
 def plain_module(component: str, module: str) -> str:
     """("vae", "decoder.up_blocks.2.resnets.0.conv1") -> "Picture decoder (VAE), third upsampling block, first residual layer"."""
     return module_words(component, module).text()
@@ -162,6 +167,29 @@ def _shown(value: "Words | str | int | float", translate: Translate) -> str:
 _ORDINALS: Final = (
     "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth",
 )  # fmt: skip
+
+COMPONENT_NAMES: Final[dict[str, str]] = {
+    "text_encoder": "text encoder",
+    "text_encoder_2": "second text encoder",
+    "text_encoder_3": "third text encoder",
+    "unet": "denoiser",
+    "transformer": "denoiser",
+    "vae": "VAE decoder",
+    "controlnet": "ControlNet",
+    "image_encoder": "image encoder",
+    "upscaler": "upscale model",
+}
+"""Within a line, in the window and the terminal."""
+CURE_NAMES: Final[dict[str, str]] = {
+    "read-again": "read again from the file",
+    "rescale": "rescaled by powers of two",
+    "setting": "with a safer setting",
+    "upcast-region": "these parts in FP32",
+    "bfloat16": "in BF16",
+    "float32-component": "in FP32",
+    "float32-all": "everything in FP32",
+}
+"""The same of what cured a model or a picture."""
 
 _COMPONENTS: Final[dict[str, str]] = {
     "unet": "Denoiser (UNet)",

@@ -249,8 +249,8 @@ def test_a_check_that_failed_says_why_in_chinese(code: str) -> None:
 def test_the_progress_of_a_check_is_said_in_chinese(detail: str) -> None:
     job = Job(id="a", command=EXAMINE, title="m", phase="verify", detail=detail)
     assert english(health_view.phase_words(job)) == []
-    searching = Job(id="a", command=EXAMINE, title="m", phase="plan", done=12, total=64)
-    assert "第 12 次尝试，最多 64 次" in health_view.phase_words(searching)
+    searching = Job(id="a", command=EXAMINE, title="m", phase="plan", done=12)
+    assert "第 12 次尝试" in health_view.phase_words(searching)
 
 
 def said_by(page: QWidget) -> Iterator[str]:

@@ -54,7 +54,7 @@ def _check_the_search(report: CheckReport, events: Recorder) -> None:
     told = [event for event in events.of(PhaseChanged) if event.phase == "plan"]
     assert [event.done for event in told] == list(range(len(told)))
     assert len(told) > 1, "the search tells that it goes on"
-    assert all(event.done <= (event.total or 0) for event in told[1:]), "and how long it may"
+    assert all(event.total is None for event in told), "and claims no end, as other searches may follow"
     assert report.verdict == "fixable"
     assert report.findings[0].module == "time_embedding.linear_2"
     suggested = next(cure for cure in report.cures if cure.suggested)
@@ -110,7 +110,7 @@ def _check_that_all_is_back(loaded: Loaded, masters: dict[str, torch.Tensor]) ->
 def test_a_search_leaves_the_component_as_it_was(timed: Path) -> None:
     loaded, call = _failing(timed)
     masters = {name: tensor.clone() for name, tensor in exact_weights(loaded.modules["unet"]).items()}
-    found = fewest_layers(loaded, [call], masters, ComponentState(dtype="float16"), Runs(MOST_RUNS, lambda _left: None))
+    found = fewest_layers(loaded, [call], masters, ComponentState(dtype="float16"), Runs(MOST_RUNS, lambda: None))
     assert found is not None
     _check_that_all_is_back(loaded, masters)
 
@@ -122,7 +122,7 @@ def test_a_search_that_cannot_be_made_costs_only_its_result(timed: Path, failure
     masters = {name: tensor.clone() for name, tensor in exact_weights(loaded.modules["unet"]).items()}
     runs: list[int] = []
 
-    def fail_later(_left: int) -> None:
+    def fail_later() -> None:
         runs.append(1)
         if len(runs) == 2:
             raise failure

@@ -96,7 +96,7 @@ def inputs() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def free(most: int = 64) -> Runs:
-    return Runs(most, lambda _left: None)
+    return Runs(most, lambda: None)
 
 
 def search(module: nn.Module, *sick: str) -> tuple[RescaleGroup, ...]:
@@ -185,7 +185,7 @@ def test_a_search_ends_when_it_is_told_to(network: Network) -> None:
     class StoppedError(Exception):
         pass
 
-    def stop(_left: int) -> None:
+    def stop() -> None:
         raise StoppedError
 
     flow = Flow(network, lambda: network(*inputs()), Runs(9, stop))
@@ -195,11 +195,11 @@ def test_a_search_ends_when_it_is_told_to(network: Network) -> None:
 
 def test_a_search_makes_no_more_runs_than_it_may(network: Network) -> None:
     """The simple group takes two of them, and the stream would take more than are left: what was found is offered."""
-    left: list[int] = []
-    flow = Flow(network, lambda: network(*inputs()), Runs(5, left.append))
+    runs: list[int] = []
+    flow = Flow(network, lambda: network(*inputs()), Runs(5, lambda: runs.append(1)))
     (found,) = flow_groups("transformer", flow, ["deep.1.mix.wv", "deep.1"])
     assert "deep.1.mix.wv.weight" in found.shrink
-    assert left == [5, 4, 3, 2, 1]
+    assert len(runs) == 5
     with pytest.raises(BudgetSpentError):
         flow.deviation(found, 1)
 

@@ -72,7 +72,7 @@ def _grown(network: nn.Module, **found: Any) -> tuple[tuple[str, ...] | None, fl
     realise(network, exact, ComponentState(dtype="float16", rescale=rescale))
     bare = run_call(call, network, "float16")
     assert not bool(bare.isfinite().all()), "the fault shows"
-    growth = Growth(network, exact, "float16", rescale, Runs(MOST_RUNS, found.get("begins", lambda _left: None)))
+    growth = Growth(network, exact, "float16", rescale, Runs(MOST_RUNS, found.get("begins", lambda: None)))
     fewest = growth.layers([lambda: run_call(call, network, "float16")])
     sets = [] if fewest is None else list(fewest.sets(()))
     layers = sets[min(found.get("try_", 0), len(sets) - 1)] if sets else None
@@ -137,7 +137,7 @@ def _fewest(network: nn.Module) -> Fewest:
     exact = {name: tensor.clone() for name, tensor in exact_weights(network).items()}
     call = Call("net", "forward", (torch.randn(2, 5, 4),), {"timestep": torch.tensor([700.0, 20.0])})
     realise(network, exact, ComponentState(dtype="float16"))
-    fewest = Growth(network, exact, "float16", {}, Runs(MOST_RUNS, lambda _left: None)).layers(
+    fewest = Growth(network, exact, "float16", {}, Runs(MOST_RUNS, lambda: None)).layers(
         [lambda: run_call(call, network, "float16")]
     )
     assert fewest is not None
@@ -177,7 +177,7 @@ def _pair_fewest(pair: Pair, *given: torch.Tensor) -> tuple[Fewest | None, float
     references = [run_call(call, pair, "float32") for call in calls]
     realise(pair, exact, ComponentState(dtype="float16"))
     runs = [partial(run_call, call, pair, "float16") for call in calls]
-    fewest = Growth(pair, exact, "float16", {}, Runs(MOST_RUNS, lambda _left: None)).layers(runs)
+    fewest = Growth(pair, exact, "float16", {}, Runs(MOST_RUNS, lambda: None)).layers(runs)
     state = ComponentState(dtype="float16", upcast=fewest.layers if fewest else ())
     realise(pair, exact, state)
     return fewest, max(relative_error(run_call(call, pair, "float16"), own) for call, own in zip(calls, references, strict=True))
@@ -336,7 +336,7 @@ def test_what_is_infinite_in_float32_too_has_none() -> None:
 
 
 def test_it_can_be_stopped() -> None:
-    def stop(_left: int) -> None:
+    def stop() -> None:
         raise JobCancelled
 
     network = _network()

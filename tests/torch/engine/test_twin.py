@@ -107,10 +107,10 @@ def test_a_twin_of_two_blocks_tells_what_the_whole_network_does(family: str) -> 
     network, run = network_of(family)
     twin = next(twins_of(Likeness(network)))
     assert sum(own.numel() for own in twin.parameters()) < sum(own.numel() for own in network.parameters())
-    flow = Flow(network, lambda: run(network), Runs(10_000, lambda _left: None))
+    flow = Flow(network, lambda: run(network), Runs(10_000, lambda: None))
     for site in FAMILIES[family][2]:
         whole = group_at("transformer", flow, site)
-        learned = learned_groups("transformer", network, [site], run, lambda _left: None)
+        learned = learned_groups("transformer", network, [site], run, lambda: None)
         assert learned is not None
         if whole is None:
             assert learned == []
@@ -133,7 +133,7 @@ def fragile(models: dict[str, Path], tmp_path: Path) -> Path:
         with torch.no_grad():
             return module(**given, return_dict=False)
 
-    found = learned_groups("transformer", network, ["transformer_blocks.0"], run, lambda _left: None)
+    found = learned_groups("transformer", network, ["transformer_blocks.0"], run, lambda: None)
     assert found
     scale_parameters(network, exponents_up(found[0], 18))
     pipe.save_pretrained(tmp_path / "sana")

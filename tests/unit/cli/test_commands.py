@@ -679,6 +679,11 @@ def test_bad_input_is_refused_in_one_sentence(run: Run, folder: Path, refusal: R
     assert (folder / "mine.png").read_bytes() == b"mine"
 
 
+def test_only_endings_that_a_picture_model_can_write_are_named(run: Run, folder: Path) -> None:
+    told = run("generate", "a", "--output", str(folder / "a.gif")).err
+    assert told.endswith("End the name with .png, .jpg or .webp.\n")
+
+
 def test_loras_are_given_by_file_or_named_in_the_prompt(run: Run, folder: Path) -> None:
     save(Settings(lora_folders=(str(folder),)))
     (folder / "soft grain.safetensors").write_bytes((folder / "lora.safetensors").read_bytes())

@@ -95,9 +95,9 @@ def test_a_picture_made_from_another_one_is_not_made_without_it(
         tmp_path, "a sun\nSteps: 9, Seed: 1, Denoising strength: 0.5, Start picture: boat.png, Version: Halftone 0.1.0"
     )
     assert main(["generate", "--from", path]) == 2
-    assert capfd.readouterr().err.startswith(
-        "sun.png was made from the picture boat.png, and without that one Halftone would make"
-    )
+    said = " ".join(capfd.readouterr().err.split())
+    assert said.startswith("sun.png was made from the picture boat.png, and without that one Halftone would make")
+    assert "Give it with --image FILE, or leave out --from and write the prompt yourself." in said
     assert asked("--from", path, "--image", picture).start.strength == 0.5
 
 

@@ -9,6 +9,7 @@ from tests.helpers import samples
 
 from halftone.cli.progress import Progress, TimeLeft
 from halftone.contract.messages import PhaseChanged, PictureReady, StepDone
+from halftone.contract.words import Phase
 
 PATIENCE = 30
 
@@ -60,13 +61,47 @@ def test_of_several_pictures_the_progress_says_which_one(monkeypatch: pytest.Mon
         screen.wait_for("Drawing, picture 3 of 3, ")
 
 
-@pytest.mark.parametrize(("done", "words"), [(0, "Looking for a cure,"), (12, "cure, attempt 12 of at most 64,")])
+@pytest.mark.parametrize(("done", "words"), [(0, "Looking for a cure,"), (12, "cure, attempt 12, ")])
 def test_a_search_tells_how_often_it_tried(monkeypatch: pytest.MonkeyPatch, done: int, words: str) -> None:
     screen = Screen(words)
     monkeypatch.setattr("sys.stderr", screen)
     with Progress(every=0.001) as progress:
-        progress(PhaseChanged(phase="plan", done=done, total=64))
+        progress(PhaseChanged(phase="plan", done=done))
         assert screen.said.wait(PATIENCE), screen.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("phase", "detail", "words"),
+    [("verify", "float32-component", "the cure, in FP32, "), ("target", "text_encoder_2", "precision, second text encoder, ")],
+)
+def test_parts_and_cures_have_plain_names(monkeypatch: pytest.MonkeyPatch, phase: Phase, detail: str, words: str) -> None:
+    screen = Screen(words)
+    monkeypatch.setattr("sys.stderr", screen)
+    with Progress(every=0.001) as progress:
+        progress(PhaseChanged(phase=phase, detail=detail))
+        assert screen.said.wait(PATIENCE), screen.getvalue()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("total", "shown"), [(260, True), (None, False)])
+def test_a_phase_without_an_end_shows_no_share_of_the_one_before(
+    monkeypatch: pytest.MonkeyPatch, total: int | None, shown: bool
+) -> None:
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("TERM", "xterm")
+    with Progress() as progress:
+        progress(PhaseChanged(phase="range", done=5, total=10))
+        progress(PhaseChanged(phase="plan", done=130, total=total))
+    last = screen.getvalue().rpartition("attempt 130")[2]
+    assert last
+    assert ("50%" in last) is shown
+    assert ("%" in last) is shown
 
 
 def test_the_time_is_the_jobs_own_without_the_start_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,3 +52,11 @@ def test_a_remedy_of_the_terminal_holds_the_facts() -> None:
     told = remedy_here(error)
     assert told.startswith("There are: grain, ink. Give its file, --lora FILE, or add its folder to loras under [folders] in ")
     assert told.endswith("settings.toml.")
+
+
+@pytest.mark.parametrize(
+    ("name", "ending"), [("Seed", ", or -1 for a random one."), ("Variation seed", "one."), ("Steps", "to 9.")]
+)
+def test_a_seed_may_be_random(name: str, ending: str) -> None:
+    error = ErrorFacts(code="value-out-of-range", facts={"name": name, "value": -5, "low": 0, "high": 9})
+    assert remedy_here(error).endswith(ending)

@@ -57,6 +57,21 @@ def test_a_rescaling_says_whether_it_is_exact(deviation: dict[str, float] | None
     assert said in lines(replace(report, cures=cures))
 
 
+@pytest.mark.parametrize(
+    ("psnr", "error", "said"),
+    [
+        (None, 0.0012, "picture not compared: the results are within 0.12\u00a0% of FP32"),
+        (None, None, "picture not compared"),
+        (52.4, 0.0012, "picture 52\u00a0dB from FP32"),
+    ],
+)
+def test_a_picture_that_was_not_compared_is_told_with_the_reason(psnr: float | None, error: float | None, said: str) -> None:
+    report = samples.check_report(fragile=True)
+    cures = tuple(replace(cure, psnr=psnr, plan=replace(cure.plan, error=error)) for cure in report.cures)
+    price = next(line for line in lines(replace(report, cures=cures)) if line.startswith("time "))
+    assert price.split(" · ")[-1] == said
+
+
 def test_a_cure_in_use_is_told_with_the_room_it_gives() -> None:
     report = replace(samples.check_report(fragile=True), applied=True)
     layers = tuple(replace(layer, peak_after=5000.0) for layer in report.layers)

@@ -11,11 +11,11 @@ class BudgetSpentError(Exception):
 class Runs:
     """The budget of one search.
 
-    most: runs; begins: called before each with those that are left, this one included; it raises when the job was cancelled.
+    most: runs; begins: called before each; it raises when the job was cancelled.
     patience: seconds after which no other run begins, where a picture waits.
     """
 
-    def __init__(self, most: int, begins: Callable[[int], None], patience: float = float("inf")) -> None:
+    def __init__(self, most: int, begins: Callable[[], None], patience: float = float("inf")) -> None:
         self._left = most
         self._begins = begins
         self._deadline = time.monotonic() + patience
@@ -26,7 +26,7 @@ class Runs:
 
     def begin(self) -> None:
         """Count one more run, which begins now. Raises what `begins` raises."""
-        self._begins(max(1, self._left))
+        self._begins()
         self._left -= 1
 
     def spend(self) -> None:

@@ -345,11 +345,11 @@ class Examination:
             self._emit(FindingMade(finding=finding))
         return explained
 
-    def _searching(self, left: int) -> None:
-        """Called before each run of a search for a cure, which may take many. left: that it may still take, with this one."""
+    def _searching(self) -> None:
+        """Called before each run of a search for a cure. How many follow is not known: a check may make several searches."""
         self._control.check()
         self._attempts += 1
-        self._emit(PhaseChanged(phase="plan", done=self._attempts, total=self._attempts + left - 1))
+        self._emit(PhaseChanged(phase="plan", done=self._attempts))
 
     def _priced(
         self, wide: Range, base: Plan, targets: Mapping[str, Target], findings: tuple[Finding, ...]

@@ -69,12 +69,12 @@ class Pricing:
         states: Mapping[DType, DTypeState],
         bare: Mapping[str, Bare],
         check: Callable[[], None],
-        searching: Callable[[int], None],
+        searching: Callable[[], None],
         depth: Depth,
         exactness: Exactness,
         is_last: Callable[[], bool] = lambda: False,
     ) -> None:
-        """searching: called before each run of a search with those that are left to it, in place of check; is_last: whether no
+        """searching: called before each run of a search, in place of check; is_last: whether no
         cheaper way is left, so that a cure that does not fit is refused and the others are tried.
         """
         self._is_last = is_last
@@ -191,7 +191,7 @@ class Pricing:
             if plain is not call:
                 apply_state(self._loaded, name, wide, masters)
                 reference = run_call(plain, module, wide.dtype)
-            self._searching(1)
+            self._searching()
             apply_state(self._loaded, name, msgspec.structs.replace(wide, rescale=exponents([group], [k])[name]), masters)
             return proven(run_call(plain, module, wide.dtype), reference)
         finally:

@@ -344,7 +344,7 @@ class Recovery:
         """A region as the fewest layers that this call needs, with those that an earlier one needed; then all of them whole."""
         name = diagnosis.component
         narrow = ComponentState(dtype=plan.dtypes.get(name, self._asked), rescale=plan.rescale.get(name, {}))
-        runs = Runs(MOST_RUNS, lambda _left: self._check(), _PATIENCE)
+        runs = Runs(MOST_RUNS, self._check, _PATIENCE)
         found = fewest_layers(self.loaded, [diagnosis.call], diagnosis.masters, narrow, runs)
         for layers in () if found is None else found.sets(()):
             upcast = {**plan.upcast, name: joined_regions((*self.plan.upcast.get(name, ()), *layers))}

@@ -24,7 +24,7 @@ MOST_RUNS: Final = 256
 
 
 def learned_groups(
-    component: str, network: nn.Module, sites: Sequence[str], run: Callable[[nn.Module], Any], begins: Callable[[int], None]
+    component: str, network: nn.Module, sites: Sequence[str], run: Callable[[nn.Module], Any], begins: Callable[[], None]
 ) -> list[RescaleGroup] | None:
     """Groups that scale these modules of a network, as its twin tells; they are to be proven. None: it has no twin. sites: in
     running order; run: makes a call of the network with the twin in its place; begins: as `Runs` has it.
@@ -68,6 +68,7 @@ def _groups(
     return groups
 
 
+<<<<<<< HEAD
 def _is_sound(component: str, likeness: Likeness, found: FoundGroup | None, site: str) -> bool:
     """Whether what was remembered can be read: its rows are shares, and its blocks are those of the twin."""
     try:
@@ -88,10 +89,13 @@ def _carried(component: str, likeness: Likeness, found: FoundGroup | None, site:
 
 
 def _flow(likeness: Likeness, run: Callable[[nn.Module], Any], begins: Callable[[int], None]) -> Flow | None:
+=======
+def _flow(likeness: Likeness, run: Callable[[nn.Module], Any], begins: Callable[[], None]) -> Flow | None:
+>>>>>>> term
     """Experiments with the narrowest twin that runs; None where none does."""
     for twin in twins_of(likeness):
         try:
-            begins(MOST_RUNS)
+            begins()
             if is_finite(run(twin)):
                 return Flow(twin, lambda twin=twin: run(twin), Runs(MOST_RUNS, begins))
         except Exception as error:

@@ -170,7 +170,7 @@ def phase_words(job: Job) -> str:
     phase = names.get(job.phase or "", tr("Starting"))
     detail = picture_details.cure_name(job.detail) or text.component_name(job.detail)
     if job.phase == "plan" and job.done:
-        detail = tr("attempt {0} of at most {1}", figures.group(job.done), figures.group(job.total or job.done))
+        detail = tr("attempt {0}", figures.group(job.done))
     words = [tr("{0}: {1}.", phase, detail) if detail else tr("{0}.", phase)]
     if job.layers:
         top = max(layer.peak for layer in job.layers)
