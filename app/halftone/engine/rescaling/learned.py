@@ -45,7 +45,7 @@ def _groups(
     known: FoundGroups,
     sites: Sequence[str],
     run: Callable[[nn.Module], Any],
-    begins: Callable[[int], None],
+    begins: Callable[[], None],
 ) -> list[RescaleGroup] | None:
     """Groups of these sites; what is looked for is added to the known ones."""
     flow: Flow | None = None
@@ -68,7 +68,6 @@ def _groups(
     return groups
 
 
-<<<<<<< HEAD
 def _is_sound(component: str, likeness: Likeness, found: FoundGroup | None, site: str) -> bool:
     """Whether what was remembered can be read: its rows are shares, and its blocks are those of the twin."""
     try:
@@ -88,10 +87,7 @@ def _carried(component: str, likeness: Likeness, found: FoundGroup | None, site:
     return [group] if site in group.modules else []
 
 
-def _flow(likeness: Likeness, run: Callable[[nn.Module], Any], begins: Callable[[int], None]) -> Flow | None:
-=======
 def _flow(likeness: Likeness, run: Callable[[nn.Module], Any], begins: Callable[[], None]) -> Flow | None:
->>>>>>> term
     """Experiments with the narrowest twin that runs; None where none does."""
     for twin in twins_of(likeness):
         try:
