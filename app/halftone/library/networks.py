@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any, Final, Literal, cast
@@ -28,6 +28,13 @@ _TABLES: Final = re.compile(r"(?:^|\.)(?:shared|embed_tokens|(?:token|position)_
 """Of text encoders: looked up and not multiplied, which nothing unpacks layer by layer."""
 _LISTS_INSIDE: Final = ("to_out", "net", "to_add_out")
 """Lists of layers inside of an attention and a feed-forward."""
+_LISTS: Final = re.compile(r"(?:s|s_in|s_out|layer|block|refiner|up|down|adapter|network)$")
+"""Names of lists of blocks: those of a sequence, which is one block, are singular ("img_mod", "resample", "channelwise")."""
+_SEQUENCES: Final = ("AutoencoderTiny", "PaellaVQModel")
+"""Networks whose plurals name sequences too."""
+_NESTED: Final = ("StableCascadeUNet",)
+"""Networks that hold lists of lists under these names; in others a block of such a list is a sequence."""
+_OF_LISTS: Final = ("down_blocks", "up_blocks", "down_repeat_mappers", "up_repeat_mappers")
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,35 +195,40 @@ def network(name: str, config: Mapping[str, Any], tensors: Iterable[TensorInfo],
         kind=str(kind),
         parameters=sum(sizes.values()),
         largest=max(sizes.values(), default=0),
-        block=max(_units(sizes).values(), default=0),
+        block=max(_units(sizes, str(kind)).values(), default=0),
         blocks=max(1, len({block for tensor in sizes if (block := _block(tensor))})),
         config=dict(config),
     )
 
 
-def _units(sizes: Mapping[str, int]) -> dict[str, int]:
+def _units(sizes: Mapping[str, int], kind: str = "") -> dict[str, int]:
     """Numbers of each part that is brought by itself (`engine.weights.parts.units`, from the names alone)."""
+    attentions = {name.partition(".to_q.")[0] for name in sizes if ".to_q." in name}
+    lists = () if kind in _SEQUENCES else sizes
+    apart = {part for name in lists for part in _taken_apart(name.split("."), attentions, nested=kind in _NESTED)}
     found: dict[str, int] = {}
     for name, size in sizes.items():
-        unit = _unit(name)
-        found[unit] = found.get(unit, 0) + size
+        modules = name.split(".")[:-1]
+        unit = next((path for path in _paths(modules) if path not in apart), None)
+        if unit is not None:
+            found[unit] = found.get(unit, 0) + size
     return found
 
 
-def _unit(tensor: str) -> str:
-    """The innermost part of a list that is no layer of an attention or a feed-forward: "down_blocks.1.resnets.0"; of what stands
-    in no list its module.
-    """
-    *parts, _ = tensor.split(".")
+def _taken_apart(names: Sequence[str], attentions: Container[str], *, nested: bool) -> list[str]:
+    """The modules above a tensor in which a list of blocks lies: "down_blocks", "down_blocks.1", "down_blocks.1.resnets"."""
     end = 0
-    for index, part in enumerate(parts):
-        if part in _LISTS_INSIDE:
+    for index, (path, part, below) in enumerate(zip(_paths(names), names, names[1:], strict=False)):
+        if part in _LISTS_INSIDE or path in attentions or (index and names[index - 1] == "attentions"):
             break
-        if part.isdecimal():
+        if below.isdecimal() and (_LISTS.search(part) or (nested and part.isdecimal() and names[index - 1] in _OF_LISTS)):
             end = index + 1
-            if parts[index - 1] == "attentions":
-                break
-    return ".".join(parts[:end] if end else parts)
+    return _paths(names[:end])
+
+
+def _paths(names: Sequence[str]) -> list[str]:
+    """A module and those that it lies in, the outermost first."""
+    return [".".join(names[: end + 1]) for end in range(len(names))]
 
 
 def _block(tensor: str) -> str:

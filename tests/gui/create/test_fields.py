@@ -249,7 +249,7 @@ def test_a_size_that_cannot_fit_is_asked_about_once(qtbot: QtBot) -> None:
     form, controller = stage.page.form, stage.controller
     controller.take(MemoryChanged(memory=samples.MEMORY))
     stage.idle()
-    form.size_field.set_size(4096, 4096)
+    form.size_field.set_size(2048, 2048)
     assert form.size_note.property("tone") == "warn"
     form.size_field.set_size(16384, 16384)
     told = form.size_note.text()

@@ -1,22 +1,27 @@
 """What tensors are made of: another plan or another weight of a LoRA writes those that become others, and no more."""
 
+from copy import deepcopy
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.bench.faults.parts import t5
 from tests.helpers.engine_runs import faulty_copy, generate
 from tests.helpers.loras import make_lora
+from tests.helpers.tiny import liven
 from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from halftone.contract.plan import Plan
 from halftone.contract.request import Lora, Numerics
+from halftone.contract.words import OffloadMode
 from halftone.engine.loading.load import Loaded, exact_source, load_pipeline
 from halftone.engine.loading.plans import apply_plan, base_plan, put_fp8, put_loras
 from halftone.engine.service import DiffusersEngine
-from halftone.engine.weights.precision import damaged
+from halftone.engine.weights.offload import Places, stand
+from halftone.engine.weights.precision import damaged, exact_weights, invoke, put_stream
 from halftone.engine.weights.recipe import Delta, known_of, mixed, rescaled
 from halftone.library.models import describe
 
@@ -151,3 +156,19 @@ def test_an_overflow_is_recovered_and_the_network_is_never_whole_in_float32(mode
     assert made.images[0].state == "recovered"
     assert made.plan.upcast_parameters == 0
     assert 0 < most < 0.4 * sum(one.numel() for one in unet.parameters())
+
+
+@pytest.mark.parametrize("mode", ["none", "sequential"])
+@pytest.mark.parametrize("multilingual", [False, True])
+@torch.no_grad()
+def test_a_stream_computes_what_the_whole_does_where_a_layer_is_asked_for_its_type(multilingual: bool, mode: OffloadMode) -> None:
+    """A feed-forward of T5 casts its states to the type of its last layer before that runs."""
+    torch.manual_seed(0)
+    module = t5(multilingual=multilingual).eval()
+    liven(module)
+    module.bfloat16()
+    whole = deepcopy(module).float()
+    tokens = torch.arange(12)[None]
+    stand("text_encoder", module, Places(torch.device("cpu"), apart=False, mode=mode))
+    put_stream(module, exact_weights(module), torch.float32)
+    assert torch.equal(invoke(module, module.forward, "float32", (tokens,), {})[0], whole(tokens)[0])

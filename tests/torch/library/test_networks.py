@@ -1,15 +1,24 @@
 """What of a model's networks its memory depends on, read from configurations and headers."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import diffusers
 import msgspec
 import pytest
+import torch
+from tests.bench.families.table import CASES
 from tests.helpers import samples
 from tests.helpers.headers import header_of, write_sparse
 from tests.helpers.originals import original_names, published
+from torch import nn
 
+from halftone.engine.weights.offload import blocks_of
+from halftone.engine.weights.parts import components
+from halftone.library.header import TensorInfo
 from halftone.library.models import describe
-from halftone.library.networks import known_networks, networks_of
+from halftone.library.networks import known_networks, network, networks_of
 
 
 def test_a_folder_tells_each_network() -> None:
@@ -37,3 +46,35 @@ def test_a_whole_file_tells_the_same_as_its_folder_would(tmp_path: Path, kind: s
 def test_what_cannot_be_read_tells_nothing(tmp_path: Path) -> None:
     assert known_networks(msgspec.structs.replace(samples.POCKET, path=str(tmp_path))) == ()
     assert known_networks(msgspec.structs.replace(samples.POCKET, path=str(tmp_path / "gone.safetensors"))) == ()
+
+
+def family(name: str) -> Callable[[], dict[str, nn.Module]]:
+    """Build the networks of a tiny model."""
+    return lambda: components(next(case for case in CASES if case.name == name).build())
+
+
+def published_network(kind: str, **config: Any) -> Callable[[], dict[str, nn.Module]]:
+    """Build one network of its published shape, without numbers."""
+
+    def build() -> dict[str, nn.Module]:
+        with torch.device("meta"):
+            return {kind: getattr(diffusers, kind)(**config)}
+
+    return build
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        *(family(name) for name in ("SDXL", "Sana", "Kandinsky 3", "Stable Cascade", "Z-Image", "Wan")),
+        published_network("QwenImageTransformer2DModel", num_layers=1),
+        published_network("WanAnimate2Transformer3DModel", num_layers=1),
+        published_network("AutoencoderDC"),
+        published_network("AutoencoderKLKVAEAudio"),
+    ],
+)
+def test_names_tell_the_largest_part_that_the_engine_brings(build: Callable[[], dict[str, nn.Module]]) -> None:
+    for name, module in build().items():
+        tensors = [TensorInfo(own, "F16", tuple(value.shape), 0, 0) for own, value in module.state_dict().items()]
+        brought = [sum(value.numel() for value in block[0].state_dict().values()) for block in blocks_of(module)]
+        assert network(name, {"_class_name": type(module).__name__}, tensors).block == max(brought), type(module).__name__

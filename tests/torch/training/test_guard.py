@@ -159,6 +159,16 @@ def test_weights_that_are_read_after_the_guard_was_made_are_those_that_come_back
     assert network.weight.eq(0.5).all()
 
 
+def test_bad_numbers_that_are_written_before_the_first_step_are_not_those_that_come_back() -> None:
+    network = nn.Linear(4, 1)
+    guard = TrainingGuard(network, torch.optim.AdamW(network.parameters()))
+    with torch.no_grad():
+        network.weight[0, 0] = torch.nan
+    report = guard.step(lambda: network(torch.ones(2, 4)).square().mean())
+    assert (report.applied, [one.did for one in report.caught]) == (True, ["repeated"])
+    assert network.weight.isfinite().all()
+
+
 def test_steps_that_are_lost_with_an_older_state_are_told() -> None:
     network = nn.Linear(4200, 4200, bias=False)
     guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=1e-3), keep_every=2)

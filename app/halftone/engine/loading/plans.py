@@ -204,7 +204,7 @@ def _change_state(
 
 @contextmanager
 def streamed(loaded: Loaded, name: str, dtype: DType, masters: Exact, instead: Exact | None = None) -> Generator[None]:
-    """Have a component compute with its exact weights in another type while the context is open, one layer at a time: it is never
+    """Have a component compute with its exact weights in another type while the context is open, one block at a time: it is never
     whole in that type, and its own weights stay where they are.
 
     masters: its exact weights; instead: others to compute with.

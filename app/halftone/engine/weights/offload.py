@@ -150,7 +150,7 @@ class Placed:
         self._laid = None
 
     def compute_with(self, bring: Bring | None) -> None:
-        """Use weights that are made when a layer runs, and gone when the next one does; None: its own again."""
+        """Use weights that are made when a block runs, and gone when the next one does; None: its own again."""
         self.forget()
         self._made_by = bring
 
@@ -218,9 +218,10 @@ class Placed:
         inside = {id(part) for block in blocks for part in block}
         self._whole = Piece([part for part in module.modules() if id(part) not in inside], self._made_by)
         for block in blocks:
-            layers = layers_of(block) if mode == "sequential" or self._made_by is not None else []
+            # a module may read the type of a layer's weight before that layer runs: what is made in another type comes whole
+            layers = layers_of(block) if mode == "sequential" and self._made_by is None else []
             for layer in layers:
-                self._put_hooks(1, [layer], [layer], self._made_by)
+                self._put_hooks(1, [layer], [layer])
             # put last, it acts first
             self._put_hooks(0, block, [part for part in block if part not in layers], self._made_by)
 
@@ -309,7 +310,7 @@ def settle_weights(module: nn.Module) -> None:
 
 
 def compute_with(module: nn.Module, bring: Bring | None) -> None:
-    """Have a component use weights that `bring` makes, layer by layer, beside its own, which stay; None: its own again."""
+    """Have a component use weights that `bring` makes, block by block, beside its own, which stay; None: its own again."""
     if (placed := module.__dict__.get(_PLACED)) is not None:
         placed.compute_with(bring)
 

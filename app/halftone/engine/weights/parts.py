@@ -3,6 +3,7 @@
 from typing import Any, Literal, cast
 
 from torch import nn
+from torch.nn.utils.parametrize import ParametrizationList
 
 from halftone.engine.weights.packed import PackedLinear, packed_layers
 
@@ -63,6 +64,6 @@ def units(module: nn.Module, prefix: str = "") -> list[tuple[str, nn.Module]]:
 def _holds_blocks(module: nn.Module, name: str, inside: str = "") -> bool:
     if name in ("to_out", "net", "to_add_out") or inside == "attentions" or hasattr(module, "to_q"):
         return False
-    if isinstance(module, nn.ModuleList):
+    if isinstance(module, nn.ModuleList) and not isinstance(module, ParametrizationList):
         return True
     return any(_holds_blocks(child, child_name, name) for child_name, child in module.named_children())

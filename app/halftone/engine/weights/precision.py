@@ -89,7 +89,7 @@ def realise(
 
 
 def put_stream(module: nn.Module, exact: Exact, dtype: torch.dtype) -> None:
-    """Have a component compute with its exact weights in dtype, each made when its layer runs. What lies in it stays, save what
+    """Have a component compute with its exact weights in dtype, each made when its block runs. What lies in it stays, save what
     packed layers are told; `compute_with` and `realise` end it.
     """
     keep = kept_float32(module, dtype)

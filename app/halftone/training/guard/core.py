@@ -177,7 +177,7 @@ class TrainingGuard:
         self._step = self._good.steps + 1
         self._batch += 1
         self._follow()
-        if self._batch == 1:
+        if self._batch == 1 and not self._good.spoiled():
             self._good.declare()  # weights may have been read after the guard was made
         for noticed in self._between.look(self._good, put_back=self._on_bad == "cure"):
             self._file(noticed, items)
