@@ -78,13 +78,13 @@ class _SentAhead(TorchFunctionMode):
 
 def _sent(args: tuple[Any, ...], named: dict[str, Any]) -> torch.Tensor:
     """`Tensor.to`: from the host ahead of the device; waited for, whatever its caller asks, where copies are wrong otherwise."""
-    here, to = args[0].device, named.get("device", named.get("other", args[1] if len(args) > 1 else None))
+    tensor, rest = args[0], list[Any](args[1:])
+    here, to = tensor.device, named.get("device", named.get("other", rest[0] if rest else None))
     device = to.device if isinstance(to, torch.Tensor) else to
     leaves = here.type == "cpu" and _apart(device)
     place = device if leaves else here
     if not _apart(place) or ((ahead := may_copy_ahead(place)) and not leaves):
         return torch.Tensor.to(*args, **named)
-    tensor, rest = args[0], list(args[1:])
     index = 1 if isinstance(to, torch.Tensor | torch.dtype) else 2
     if len(rest) > index:  # given by its place
         rest[index] = ahead
