@@ -125,7 +125,7 @@ def _tf32(tensor: Tensor) -> Tensor:
 
 
 def _tf32_products(name: str, arguments: Arguments, numbers: list[float]) -> Tensor | None:
-    if torch.backends.cuda.matmul.fp32_precision == "ieee":
+    if not torch.backends.cuda.matmul.allow_tf32:
         return None
     return _always_tf32(name, arguments, numbers)
 
@@ -135,7 +135,7 @@ def _always_tf32(name: str, arguments: Arguments, numbers: list[float]) -> Tenso
 
 
 def _tf32_convolutions(_name: str, arguments: Arguments, numbers: list[float]) -> Tensor | None:
-    if torch.backends.cudnn.conv.fp32_precision == "ieee":  # pyright: ignore[reportAttributeAccessIssue] - torch's own has it
+    if not torch.backends.cudnn.allow_tf32:
         return None
     return _convolved(_tf32(arguments[0]), _tf32(arguments[1]), arguments[2], numbers)
 

@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def as_new(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Each test finds the switches of the card as they are at first."""
+    """Each test finds the switches of the card as they are at first, and so does what a module makes before its tests."""
     if card.missing():
         yield
         return
@@ -39,6 +39,7 @@ def as_new(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if _launched() > before:
         _RAN_THERE.add(request.node.nodeid)
+    extension.reset()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

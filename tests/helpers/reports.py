@@ -9,6 +9,7 @@ from halftone.contract.facts import (
     DTypeReport,
     LayerPeak,
     ModelFacts,
+    OperationResult,
     SelfTestReport,
 )
 from halftone.contract.plan import Plan
@@ -63,3 +64,15 @@ def self_test_report(**changes: Any) -> SelfTestReport:
         "seconds": 4.0,
     }
     return SelfTestReport(**(known | changes))
+
+
+def with_faulty_flash(device: DeviceFacts) -> SelfTestReport:
+    """The self-test of a device where flash attention is wrong and the math backend right."""
+    tests = tuple(
+        OperationResult(
+            mode="float32", operation="attention-backend", size=f"{name}, 64 tokens", outcome=outcome, expected=1.0, got=1.0,
+            error=0.0, tolerance=0.1, seconds=0.1,
+        )
+        for name, outcome in (("flash", "wrong"), ("math", "right"))
+    )  # fmt: skip
+    return self_test_report(device=device, tests=tests)

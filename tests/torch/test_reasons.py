@@ -1,19 +1,27 @@
 """What the engine gives as reasons is known to the window, which can say it in its language."""
 
+import re
 from pathlib import Path
 
 import pytest
 import torch
 from tests.helpers.tiny import save_tiny
 
+from halftone.contract.facts import Finding
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.engine.basics.torch_settings import without_effect
 from halftone.engine.inputs.resolve import resolve
 from halftone.engine.inputs.wanted import of_request
 from halftone.engine.loading.load import Loaded, load_pipeline
 from halftone.engine.loading.plans import base_plan
+from halftone.gui.i18n import table
 from halftone.gui.reasons import recognised
+from halftone.health.device_faults import OPERATIONS
+from halftone.health.explain import finding_words
 from halftone.library.models import describe
+from halftone.measure.cases import cases_for
+from halftone.measure.modes import MODES
+from halftone.measure.selftest import check_casting
 
 ALWAYS = Numerics(vae_float32="always", upcast_cross_attention="always")
 
@@ -50,3 +58,14 @@ def test_settings_without_effect_are_recognised(device: str) -> None:
     reasons = without_effect(switches, torch.device(device))
     assert len(reasons) >= 4
     assert all(map(recognised, reasons))
+
+
+def test_the_size_that_a_device_failed_at_is_said_in_chinese() -> None:
+    chinese = table("zh_CN")
+    sizes = {(case.operation, case.size) for kind in ("cpu", "cuda") for case in cases_for(kind) if case.operation in OPERATIONS}
+    casting = check_casting(MODES[0], "cpu")
+    for operation, size in (*sizes, (casting.operation, casting.size)):
+        facts: dict[str, str | int | float | bool] = {"operation": operation, "size": size}
+        finding = Finding(code="device-fault", component="", module="", dtype="float16", peak=None, limit=None, facts=facts)
+        said = finding_words(finding)[0].text(lambda words: chinese.get(words, words))
+        assert set(re.findall(r"\b[a-z]{3,}\b", said)) <= {"exp", "erf", "sin"}

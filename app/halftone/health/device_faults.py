@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from halftone.contract.facts import OperationResult, SelfTestReport
-from halftone.contract.words import AttentionBackend
+from halftone.contract.words import DTYPE_NAMES, AttentionBackend
 
 _NAMES: Final[tuple[AttentionBackend, ...]] = ("flash", "efficient", "cudnn", "math")
+ON_CPU: Final[tuple[AttentionBackend, ...]] = ("flash", "math")
 OPERATIONS: Final = {
     "matmul": "Matrix product",
     "convolution": "Convolution",
@@ -31,12 +32,34 @@ def backend_of(test: OperationResult) -> AttentionBackend:
 
 def faulty_backends(tests: Sequence[OperationResult]) -> frozenset[AttentionBackend]:
     """Backends of attention that were wrong in any of these tests."""
-    return frozenset(backend_of(one) for one in tests if one.operation == "attention-backend" and one.outcome in _FAULTS)
+    return _backends_with(_FAULTS, tests)
 
 
-def sound_of(faulty: frozenset[AttentionBackend]) -> tuple[AttentionBackend, ...]:
-    """Backends that attention must choose from; empty: torch's own choice. Where all are faulty none is better."""
-    return tuple(name for name in _NAMES if name not in faulty) if 0 < len(faulty) < len(_NAMES) else ()
+def _backends_with(outcomes: frozenset[str], tests: Sequence[OperationResult]) -> frozenset[AttentionBackend]:
+    """Backends that had such an outcome in a type itself; modes that share a type (TF32, FP16 sums) do not count."""
+    own = (one for one in tests if one.operation == "attention-backend" and one.mode in DTYPE_NAMES)
+    return frozenset(backend_of(one) for one in own if one.outcome in outcomes)
+
+
+def sound_of(
+    faulty: frozenset[AttentionBackend], right: frozenset[AttentionBackend] = frozenset(_NAMES)
+) -> tuple[AttentionBackend, ...]:
+    """Backends that attention must choose from; empty: torch's own choice. Where all are faulty none is better.
+
+    right: those that passed a test. Math stands last in any case: only it takes every shape.
+    """
+    fused: list[AttentionBackend] = [name for name in _NAMES if name != "math" and name in right - faulty]
+    return (*fused, "math") if faulty and (fused or "math" not in faulty) else ()
+
+
+def sound_backends(tests: Sequence[OperationResult]) -> tuple[AttentionBackend, ...]:
+    """Backends that attention must choose from after these tests; empty: torch's own choice."""
+    return sound_of(faulty_backends(tests), _backends_with(frozenset({"right"}), tests))
+
+
+def is_absent(backend: AttentionBackend, kind: str) -> bool:
+    """Whether this kind of device has no such backend of attention."""
+    return kind == "cpu" and backend not in ("auto", *ON_CPU)
 
 
 def avoided_backends(report: SelfTestReport | None) -> frozenset[AttentionBackend]:
@@ -53,7 +76,8 @@ def detours(report: SelfTestReport | None, wanted: AttentionBackend) -> tuple[st
     """A sentence for each fault of the device that Halftone goes around. wanted: the setting of the attention backend."""
     faulty = avoided_backends(report)
     found: list[str] = []
-    if faulty and wanted == "auto":
+    open_choice = report is not None and (wanted == "auto" or is_absent(wanted, report.device.backend))
+    if report is not None and open_choice and sound_backends(report.tests):
         names = ", ".join(name for name in _NAMES if name in faulty)
         found.append(f"Attention runs on other backends than {names}, which the self-test found faulty on this device.")
     elif wanted in faulty:

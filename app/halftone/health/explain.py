@@ -44,7 +44,7 @@ def finding_words(finding: Finding) -> tuple[Words, Words]:
     known = all(source) if finding.code == "weights-nonfinite" else measured
     message = _offset_words(finding, where) if "shows" in finding.facts else Words(with_numbers if known else without, values)
     if finding.code == "device-fault" and (operation := OPERATIONS.get(str(finding.facts.get("operation")))):
-        message = Words(_FAILED_AT, (DTYPE_NAMES[finding.dtype], Words(operation), str(finding.facts["size"])))
+        message = Words(_FAILED_AT, (DTYPE_NAMES[finding.dtype], Words(operation), Words(str(finding.facts["size"]))))
     if "lora" in finding.facts:
         return damaged_words(finding) if finding.code == "weights-nonfinite" else finding_cause(finding, message)
     return message, Words(remedy, values)

@@ -7,6 +7,7 @@ from typing import Final
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from halftone.contract.words import AttentionBackend
+from halftone.health.device_faults import ON_CPU
 
 BACKENDS: Final[dict[AttentionBackend, SDPBackend]] = {
     "flash": SDPBackend.FLASH_ATTENTION,
@@ -14,7 +15,6 @@ BACKENDS: Final[dict[AttentionBackend, SDPBackend]] = {
     "cudnn": SDPBackend.CUDNN_ATTENTION,
     "math": SDPBackend.MATH,
 }
-ON_CPU: Final[tuple[AttentionBackend, ...]] = ("flash", "math")
 
 
 def backends_of(kind: str) -> tuple[AttentionBackend, ...]:

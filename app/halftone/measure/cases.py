@@ -51,7 +51,7 @@ def tolerance(case: Case, mode: Mode) -> float:
 
     A few units of the last place of the format; float32 sums of thousands of terms lose some more, sums kept in float16 many.
     """
-    if mode.half_sums and case.operation in {"matmul", "convolution", "attention"}:
+    if mode.half_sums and case.operation in {"matmul", "convolution", "attention", "attention-backend"}:
         return 0.1
     return max(case.factor * mode.epsilon, 1e-4)
 

@@ -24,9 +24,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from halftone.contract.facts import DeviceFacts, SettingEffect
 from halftone.contract.words import AttentionBackend, DType
+from halftone.health.device_faults import is_absent
 from halftone.health.faults import raise_if_lost
 from halftone.health.timing import Ratio, paired_ratio
-from halftone.measure.backends import BACKENDS, ON_CPU
+from halftone.measure.backends import BACKENDS
 from halftone.measure.compiler import missing_compiler
 from halftone.measure.denoiser import SMALL, Sizes, sizes_for, step_of
 from halftone.measure.modes import MODES, WITHOUT_SWITCHES, in_mode, in_turns, seconds_of, switched
@@ -226,7 +227,7 @@ def _backends(bench: Bench) -> list[SettingEffect]:
     error = _error(_result(usual), exact)
     effects: list[SettingEffect] = []
     for name, backend in BACKENDS.items():
-        if bench.device.backend == "cpu" and name not in ON_CPU:
+        if is_absent(name, bench.device.backend):
             effects.append(_note("attention_backend", name, "Not available on a processor."))
             continue
         piece = _within(usual, lambda backend=backend: sdpa_kernel(backend))

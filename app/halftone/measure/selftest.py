@@ -36,7 +36,7 @@ from halftone.contract.facts import (
     SpeedResult,
 )
 from halftone.contract.words import DType
-from halftone.health.device_faults import backend_of, faulty_backends, sound_of
+from halftone.health.device_faults import faulty_backends, sound_backends
 from halftone.health.faults import is_out_of_memory, raise_if_lost
 from halftone.health.precision import choose_auto
 from halftone.health.timing import is_measurable, mode_ratio
@@ -82,12 +82,11 @@ def run_self_test(device: DeviceFacts, on_test: OnTest, check: Check) -> SelfTes
     for result in run_tests(modes, cases, device.id, check):
         tests.append(result)
         on_test(result, len(tests), total)
-    faulty = faulty_backends(tests)
-    with attention_on(sound_of(faulty)):
+    with attention_on(sound_backends(tests)):
         speeds = _speeds(modes, tests, device.id, check)
         dtypes = tuple(judge_dtype(dtype, tests, speeds) for dtype in ("float16", "bfloat16", "float32"))
         auto, reason = choose_auto(dtypes)
-        effects = measure_effects(device, auto, [d.dtype for d in dtypes if d.state != "missing"], check, faulty)
+        effects = measure_effects(device, auto, [d.dtype for d in dtypes if d.state != "missing"], check, faulty_backends(tests))
     return SelfTestReport(
         device=device,
         dtypes=dtypes,
@@ -217,8 +216,8 @@ def judge_dtype(dtype: DType, tests: Sequence[OperationResult], speeds: Sequence
 def run_tests(modes: Sequence[Mode], cases: Sequence[Case], device: str, check: Check) -> Iterable[OperationResult]:
     """Every test with a known answer, one by one; attention on the backends that were right before it."""
     guarded = Guarded(device)
+    done: list[OperationResult] = []
     for mode in modes:
-        done: list[OperationResult] = []
         for case in cases:
             check()
             done.append(run_case(_on_sound_backends(case, done), mode, device))
@@ -230,11 +229,7 @@ def run_tests(modes: Sequence[Mode], cases: Sequence[Case], device: str, check: 
 
 def _on_sound_backends(case: Case, done: Sequence[OperationResult]) -> Case:
     """Attention as Halftone runs it: not on a backend that was wrong, where there is another one."""
-    faulty = faulty_backends(done)
-    if case.operation != "attention" or not faulty:
-        return case
-    able = [backend_of(one) for one in done if one.operation == "attention-backend" and one.outcome == "right"]
-    return replace(case, backends=tuple(dict.fromkeys(name for name in able if name not in faulty)))
+    return replace(case, backends=sound_backends(done)) if case.operation == "attention" else case
 
 
 Habit = Callable[[Mode, str, Guarded], OperationResult]

@@ -2,8 +2,10 @@
 
 import traceback
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
+
+import torch
 
 from halftone.contract.engine import Emit, TrainControl
 from halftone.contract.errors import HalftoneError, JobCancelled
@@ -11,6 +13,7 @@ from halftone.contract.messages import Generate, ModelChanged, Train
 from halftone.contract.request import PictureRequest
 from halftone.contract.training import TrainReport
 from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.basics.torch_settings import attention_for
 from halftone.engine.service import DiffusersEngine
 from halftone.health.faults import first_line, forget_frames, is_out_of_memory
 from halftone.health.training_room import training_room
@@ -33,8 +36,9 @@ class TrainingEngine(DiffusersEngine):
         if command.resume is None:
             check_size(command.config, model)
         opened = open_run(command, model)
-        with opened.alone(), quiet_libraries(), _memory_told():
+        with opened.alone(), quiet_libraries(), _memory_told(), ExitStack() as around:
             with opened.kept_if_begun():
+                around.enter_context(self._around_faults(opened.config.device))
                 prepared = self._prepared(opened, emit, control)
                 _check(control)
                 opened = opened.noted(prepared.wider)
@@ -49,6 +53,12 @@ class TrainingEngine(DiffusersEngine):
             with opened.kept_if_saved():
                 return training.run(None if room is None else room.peak)
 
+    def _around_faults(self, name: str) -> AbstractContextManager[object]:
+        """Attention on the backends that the self-test found sound on this device; the copies heed it too."""
+        device = find_device(name)
+        self._tested(device)
+        return attention_for("auto", torch.device(device.id))
+
     def _prepared(self, opened: Opened, emit: Emit, control: TrainControl) -> Prepared:
         config = opened.config
         model, _ = model_for(config)
@@ -61,7 +71,7 @@ class TrainingEngine(DiffusersEngine):
             opened.pictures,
             opened.folder / CACHE,
             device,
-            self._self_tests.of(device),
+            self._tested(device),
             emit,
             lambda: _check(control),
             None if opened.state is None else opened.state.note.dtype,

@@ -1,6 +1,6 @@
 """Every numerics setting acts: the switch stands inside the run and is put back, the module sees the dtype."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -8,12 +8,15 @@ import msgspec
 import pytest
 import torch
 from tests.helpers.engine_runs import generate
+from tests.helpers.reports import with_faulty_flash
 from torch.nn.attention import SDPBackend
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from halftone.contract.facts import SelfTestReport
 from halftone.contract.request import Numerics
-from halftone.engine.basics.torch_settings import attention_backends, torch_settings, without_effect
+from halftone.engine.basics.torch_settings import attention_backends, heed, torch_settings, without_effect
 from halftone.engine.service import DiffusersEngine
+from halftone.measure.devices import find_device
 
 CPU = torch.device("cpu")
 SWITCHES = ("fp16_reduction", "bf16_reduction", "fp16_accumulation", "math_attention_reduction", "tf32")
@@ -50,6 +53,30 @@ def test_switches_are_put_back_after_a_failure() -> None:
     with pytest.raises(RuntimeError, match="within"), torch_settings(Numerics(fp16_reduction=not before), CPU):
         raise RuntimeError("within")
     assert before == MATMUL.allow_fp16_reduced_precision_reduction
+
+
+@pytest.fixture
+def faulty_flash() -> Iterator[SelfTestReport]:
+    """A processor whose flash attention the self-test found wrong."""
+    yield with_faulty_flash(find_device("cpu"))
+    heed("cpu", None)
+
+
+def test_a_faulty_backend_is_gone_around_where_the_chosen_one_does_not_exist(faulty_flash: SelfTestReport) -> None:
+    heed("cpu", faulty_flash)
+    assert attention_backends("auto", CPU) == attention_backends("efficient", CPU) == [SDPBackend.MATH]
+    assert without_effect(Numerics(attention_backend="efficient"), CPU)
+    assert attention_backends("flash", CPU) == [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH], "as set"
+
+
+def test_shapes_that_no_fused_backend_takes_are_computed_where_one_is_faulty(faulty_flash: SelfTestReport) -> None:
+    """Math stands behind the fused ones, though it is wrong itself."""
+    swapped = {"flash": "right", "math": "wrong"}
+    tests = [msgspec.structs.replace(one, outcome=swapped[one.size.partition(",")[0]]) for one in faulty_flash.tests]
+    heed("cpu", msgspec.structs.replace(faulty_flash, tests=tuple(tests)))
+    query, value = torch.ones(1, 4, 8), torch.ones(1, 4, 6)
+    with torch_settings(Numerics(), CPU):
+        assert torch.nn.functional.scaled_dot_product_attention(query, query, value).shape == (1, 4, 6)
 
 
 def test_attention_backend_is_taken_where_it_exists_and_named_where_not() -> None:

@@ -304,6 +304,7 @@ def test_tolerances_grow_with_the_format() -> None:
     case = next(c for c in cases_for("cpu") if c.operation == "matmul")
     sizes = [tolerance(case, MODE[name]) for name in ("float32", "tf32", "float16", "bfloat16", "float16-sums")]
     assert sizes == [1e-4, 2.0**-8, 2.0**-8, 2.0**-5, 0.1]
+    assert {tolerance(c, MODE["float16-sums"]) for c in cases_for("cpu") if c.operation.startswith("attention")} == {0.1}
 
 
 def test_switches_are_put_back_and_missing_ones_left_out() -> None:

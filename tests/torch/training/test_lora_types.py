@@ -5,19 +5,22 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import torch
 from tests.helpers.engine_runs import Recorder, Steady
+from tests.helpers.reports import with_faulty_flash
 from tests.helpers.trainings import Directed, Killed, tiny_training, train
 
 from halftone.cli.train_words import event_line
-from halftone.contract.messages import AnyEvent, Examine, TrainBegins, TrainSaved
+from halftone.contract.messages import AnyEvent, Examine, TrainBegins, TrainSaved, TrainStep
 from halftone.contract.plan import Plan
 from halftone.contract.request import CheckInputs, Numerics
 from halftone.contract.training import TrainConfig, WiderType
+from halftone.engine.basics.torch_settings import heed
 from halftone.engine.checks.fragile import make_fragile
 from halftone.engine.service import DiffusersEngine
 from halftone.library.learned import remember
 from halftone.library.models import describe
-from halftone.library.records import set_applied
+from halftone.library.records import save_selftest, set_applied
 from halftone.measure.devices import find_device
 from halftone.settings.places import resources
 
@@ -82,3 +85,16 @@ def test_of_the_type_that_was_asked_for_nothing_is_said(wanted: TrainConfig, tmp
     assert (begins.dtype, begins.wider) == ("float16", None)
     assert "instead of" not in event_line(begins)
     assert json.loads((tmp_path / "out" / "lora" / "run.json").read_bytes())["wider"] is None
+
+
+def test_a_training_goes_around_a_faulty_backend_of_attention(tmp_path: Path) -> None:
+    device = find_device("auto")
+    save_selftest(with_faulty_flash(device))
+    flash: list[bool] = []
+    look = Directed(lambda event: flash.append(torch.backends.cuda.flash_sdp_enabled()) if isinstance(event, TrainStep) else None)
+    try:
+        train(tiny_training(tmp_path, output=str(tmp_path / "out"), steps=1, device=device.id), look)
+    finally:
+        heed(device.id, None)
+    assert flash == [False]
+    assert torch.backends.cuda.flash_sdp_enabled(), "put back"

@@ -5,7 +5,7 @@ import pytest
 
 from halftone.contract.facts import DeviceFacts, Finding, OperationResult, SelfTestReport
 from halftone.contract.words import AttentionBackend
-from halftone.health.device_faults import avoided_backends, copies_are_faulty, detours, sound_of
+from halftone.health.device_faults import avoided_backends, copies_are_faulty, detours, faulty_backends, sound_backends
 from halftone.health.explain import explain
 
 RIGHT: Final = OperationResult(
@@ -36,26 +36,37 @@ def reported(*tests: tuple[str, str, str]) -> SelfTestReport:
 FLASH: Final = ("attention-backend", "flash, 64 tokens", "nonfinite")
 
 
+def on(*names: str, outcome: str = "right") -> tuple[tuple[str, str, str], ...]:
+    return tuple(("attention-backend", f"{name}, 64 tokens", outcome) for name in names)
+
+
 @pytest.mark.parametrize(
     ("tests", "faulty", "sound"),
     [
         ((), NONE, ()),
-        ((("attention-backend", "flash, 64 tokens", "right"), ("attention-backend", "cudnn, 64 tokens", "missing")), NONE, ()),
-        ((FLASH, ("attention-backend", "flash, large scores", "right")), {"flash"}, ("efficient", "cudnn", "math")),
-        ((FLASH, ("attention-backend", "math, 8 192 keys", "wrong")), {"flash", "math"}, ("efficient", "cudnn")),
+        ((*on("flash"), *on("cudnn", outcome="missing")), NONE, ()),
+        ((FLASH, ("attention-backend", "flash, large scores", "right")), {"flash"}, ("math",)),
+        ((FLASH, *on("efficient", "cudnn", "math")), {"flash"}, ("efficient", "cudnn", "math")),
+        ((FLASH, *on("math"), *on("efficient", "cudnn", outcome="missing")), {"flash"}, ("math",)),
+        ((*on("flash", outcome="wrong"), *on("math", outcome="wrong"), *on("cudnn")), {"flash", "math"}, ("cudnn", "math")),
         ((("attention", "flash, as if", "wrong"),), NONE, ()),
-        (
-            tuple(("attention-backend", f"{name}, 64 tokens", "zeros") for name in ("flash", "efficient", "cudnn", "math")),
-            {"flash", "efficient", "cudnn", "math"},
-            (),
-        ),
+        (on("flash", "efficient", "cudnn", "math", outcome="zeros"), {"flash", "efficient", "cudnn", "math"}, ()),
+        ((FLASH, *on("math", outcome="wrong"), *on("cudnn", outcome="missing")), {"flash", "math"}, ()),
     ],
 )
 def test_backends_that_were_wrong_are_avoided(
     tests: tuple[tuple[str, str, str], ...], faulty: set[str], sound: tuple[str, ...]
 ) -> None:
-    assert avoided_backends(reported(*tests)) == faulty
-    assert sound_of(avoided_backends(reported(*tests))) == sound
+    report = reported(*tests)
+    assert avoided_backends(report) == faulty
+    assert sound_backends(report.tests) == sound
+    assert bool(detours(report, "auto")) is bool(sound), "with no sound backend torch chooses, and nothing is said"
+
+
+@pytest.mark.parametrize(("mode", "counts"), [("float32", True), ("bfloat16", True), ("tf32", False), ("float16-sums", False)])
+def test_backends_are_judged_in_types_alone(mode: str, counts: bool) -> None:
+    tests = [msgspec.structs.replace(one, mode=mode) for one in reported(FLASH, *on("math")).tests]
+    assert bool(faulty_backends(tests)) is bool(sound_backends(tests)) is counts
 
 
 @pytest.mark.parametrize(("outcome", "faulty"), [("right", False), ("missing", False), ("wrong", True)])
@@ -65,13 +76,16 @@ def test_copies_that_were_wrong_are_known(outcome: str, faulty: bool) -> None:
 
 
 def test_each_way_around_a_fault_is_told() -> None:
-    report = reported(FLASH, ("copies", "4 096 numbers", "wrong"))
+    report = reported(FLASH, *on("math"), ("copies", "4 096 numbers", "wrong"))
     other, copies = detours(report, "auto")
     assert other == "Attention runs on other backends than flash, which the self-test found faulty on this device."
     assert copies == "Copies to and from this device are waited for: the self-test found them wrong otherwise."
     as_set = "Attention runs on flash, as set, though the self-test found it faulty on this device."
     assert detours(report, "flash") == (as_set, copies)
     assert detours(report, "math") == (copies,)
+    assert detours(report, "efficient") == (copies,)
+    processor = msgspec.structs.replace(report, device=DeviceFacts(id="cpu", backend="cpu", name="Processor"))
+    assert detours(processor, "efficient") == (other, copies), "which has no such backend"
     assert detours(None, "auto") == detours(reported(), "flash") == ()
 
 

@@ -1,7 +1,7 @@
 """The numerics settings that are switches of torch: set in one place around every run and put back after it."""
 
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, Final, cast
 
 import torch
@@ -11,8 +11,8 @@ from halftone.contract.facts import SelfTestReport
 from halftone.contract.request import Numerics
 from halftone.contract.words import AttentionBackend
 from halftone.engine.basics.quiet import quiet_libraries
-from halftone.health.device_faults import avoided_backends, copies_are_faulty, sound_of
-from halftone.measure.backends import BACKENDS, ON_CPU
+from halftone.health.device_faults import copies_are_faulty, is_absent, sound_backends
+from halftone.measure.backends import BACKENDS
 from halftone.measure.late import await_copies
 
 _PROCESSOR: Final = cast("Any", torch.backends).mkldnn
@@ -31,19 +31,23 @@ _SOUND: Final[dict[torch.device, tuple[AttentionBackend, ...]]] = {}
 def heed(device: str, tested: SelfTestReport | None) -> None:
     """Go around what the self-test found faulty, in every run on this device from now on. device: as torch spells it."""
     place = torch.device(device)
-    _SOUND[place] = sound_of(avoided_backends(tested))
+    _SOUND[place] = sound_backends(tested.tests) if tested else ()
     await_copies(place, wanted=copies_are_faulty(tested))
 
 
 def attention_backends(wanted: AttentionBackend, device: torch.device) -> list[SDPBackend]:
     """Backends to try in this order; empty: torch's own choice. Math stands behind each, for shapes the chosen one does not
-    take. Nothing chosen: those that the self-test found sound, where others are not.
+    take. Nothing chosen, or none that the device has: those that the self-test found sound, where others are not.
     """
-    if wanted == "auto" and (sound := _SOUND.get(device)):
-        return [BACKENDS[name] for name in sound]
-    if wanted == "auto" or (device.type == "cpu" and wanted not in ON_CPU):
-        return []
+    if wanted == "auto" or is_absent(wanted, device.type):
+        return [BACKENDS[name] for name in _SOUND.get(device, ())]
     return [BACKENDS[wanted]] if wanted == "math" else [BACKENDS[wanted], SDPBackend.MATH]
+
+
+def attention_for(wanted: AttentionBackend, device: torch.device) -> AbstractContextManager[object]:
+    """Attention on those backends while the block runs."""
+    backends = attention_backends(wanted, device)
+    return sdpa_kernel(backends, set_priority=True) if backends else nullcontext()
 
 
 def without_effect(numerics: Numerics, device: torch.device) -> tuple[str, ...]:
@@ -57,7 +61,7 @@ def without_effect(numerics: Numerics, device: torch.device) -> tuple[str, ...]:
         ]
     if numerics.offload not in ("auto", "none") and device.type == "cpu":
         notes.append(f"Offload has no effect on {device.type}: the weights are in its memory already.")
-    if numerics.attention_backend != "auto" and not attention_backends(numerics.attention_backend, device):
+    if is_absent(numerics.attention_backend, device.type):
         notes.append(
             f"Attention backend {numerics.attention_backend} does not exist on {device.type}: torch's own choice is used."
         )
@@ -93,8 +97,7 @@ def torch_settings(numerics: Numerics, device: torch.device) -> Generator[None]:
         with ExitStack() as stack:
             stack.enter_context(torch.no_grad())
             stack.enter_context(quiet_libraries())
-            if backends := attention_backends(numerics.attention_backend, device):
-                stack.enter_context(sdpa_kernel(backends, set_priority=True))
+            stack.enter_context(attention_for(numerics.attention_backend, device))
             yield
     finally:
         for owner, name, value in before:

@@ -69,13 +69,28 @@ class _SentAhead(TorchFunctionMode):
             host = func(*args, **{**named, "device": "cpu"})
             ahead = may_copy_ahead(named["device"])
             return (host.pin_memory() if ahead else host).to(named["device"], non_blocking=ahead)
-        if func is torch.Tensor.to and args[0].device.type == "cpu":
-            device = named.get("device", args[1] if len(args) > 1 else None)
-            if _apart(device) and may_copy_ahead(device):
-                return func(args[0].pin_memory(), *args[1:], **{**named, "non_blocking": True})
+        if func is torch.Tensor.to:
+            return _sent(args, named)
         if func is torch.linalg.solve and _apart(args[0].device):
             return torch.linalg.solve_ex(*args, **named).result  # to look for a singular matrix would be a wait
         return func(*args, **named)
+
+
+def _sent(args: tuple[Any, ...], named: dict[str, Any]) -> torch.Tensor:
+    """`Tensor.to`: from the host ahead of the device; waited for, whatever its caller asks, where copies are wrong otherwise."""
+    tensor, rest = args[0], list[Any](args[1:])
+    here, to = tensor.device, named.get("device", named.get("other", rest[0] if rest else None))
+    device = to.device if isinstance(to, torch.Tensor) else to
+    leaves = here.type == "cpu" and _apart(device)
+    place = device if leaves else here
+    if not _apart(place) or ((ahead := may_copy_ahead(place)) and not leaves):
+        return torch.Tensor.to(*args, **named)
+    index = 1 if isinstance(to, torch.Tensor | torch.dtype) else 2
+    if len(rest) > index:  # given by its place
+        rest[index] = ahead
+    else:
+        named = {**named, "non_blocking": ahead}
+    return torch.Tensor.to(tensor.pin_memory() if ahead else tensor, *rest, **named)
 
 
 def _apart(device: Any) -> TypeGuard[str | torch.device]:
