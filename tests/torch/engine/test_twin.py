@@ -176,12 +176,12 @@ def test_an_architecture_is_learned_once_and_never_trusted(engine: DiffusersEngi
 def learn(sites: Sequence[str], *, fits: bool = True) -> tuple[list[RescaleGroup] | None, int]:
     """Groups of the FLUX network, and how many runs the search began."""
     network, run = network_of("FLUX")
-    begun: list[int] = []
+    begun: list[None] = []
 
     def inputs_of_another(_twin: nn.Module) -> Any:
         raise ValueError("these inputs do not fit")
 
-    found = learned_groups("transformer", network, sites, run if fits else inputs_of_another, begun.append)
+    found = learned_groups("transformer", network, sites, run if fits else inputs_of_another, lambda: begun.append(None))
     return found, len(begun)
 
 
@@ -221,7 +221,7 @@ def test_what_was_found_is_written_once_at_the_end(own_data: Path) -> None:
     folder = own_data / "data" / "architectures"
     seen: set[int] = set()
 
-    def begins(_left: int) -> None:
+    def begins() -> None:
         seen.add(len(list(folder.glob("*"))))
 
     learned_groups("transformer", network, sites, run, begins)
