@@ -172,7 +172,7 @@ def device() -> DevicePage:
 def device_first_run() -> DevicePage:
     page = device()
     page.set_first_run(True)
-    page.tests.matrix.select(3, 5)
+    page.tests.matrix.select(3, 9)
     return page
 
 
@@ -188,7 +188,7 @@ def device_measuring() -> DevicePage:
 
 
 def device_faulty() -> DevicePage:
-    bad = [("float16", "matmul"), ("float16", "attention")]
+    bad = [("float16", "matmul"), ("float16", "attention"), ("float16", "attention-backend"), ("float16", "copies")]
     tests = kit.known_answers(bad)
     failing = next(one for one in tests if one.outcome == "wrong")
     dtypes = list(kit.measured().dtypes)
@@ -271,6 +271,7 @@ def variants(name: str) -> Iterator[tuple[str, theme.ThemeName, tuple[int, int],
         "health-unpriced",
         "health-offset",
         "health-in-fp32",
+        "device-faulty",
         "device-first-run",
         "settings-numerics",
         "health-cured",

@@ -31,6 +31,7 @@ from halftone.contract.facts import (
 from halftone.contract.plan import Cure
 from halftone.contract.request import ALONE, Extras
 from halftone.contract.words import DTYPE_NAMES, CureKind, ReceiptState
+from halftone.health.device_faults import detours
 from halftone.health.explain import copy_limits, further_words
 from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cured, least_room
 from halftone.health.memory_words import shortage_note
@@ -316,6 +317,8 @@ def show_devices(devices: Iterable[DeviceFacts], report: SelfTestReport, *, cons
     wrong = [test for test in report.tests if test.outcome not in {"right", "missing"}]
     when = report.measured_at[:16].replace("T", " ")
     _put(out, f"{len(report.tests)} tests, {len(wrong)} wrong, measured {when}", 2, "dim")
+    for way in detours(report, "auto"):
+        _put(out, way, 2, "yellow")
     others = [f"{device.name} ({device.id})" for device in devices if device.id != facts.id]
     if others:
         _put(out, f"Also here: {', '.join(others)}; --device chooses", 2, "dim")

@@ -11,7 +11,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QFontMetricsF
 from PySide6.QtTest import QSignalSpy, QTest
-from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLabel, QRadioButton
+from PySide6.QtWidgets import QAbstractButton, QApplication, QFileDialog, QLabel, QRadioButton
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
 from tests.helpers import model_files
@@ -19,7 +19,7 @@ from tests.helpers import model_files
 from halftone.contract.facts import DeviceFacts, DTypeReport
 from halftone.contract.messages import Cancel, Ready, SelfTest, TestDone
 from halftone.contract.request import Numerics
-from halftone.contract.words import Precision
+from halftone.contract.words import AttentionBackend, Precision
 from halftone.gui import theme
 from halftone.gui.i18n import set_language
 from halftone.gui.pages import device_verdict, device_view
@@ -30,6 +30,7 @@ from halftone.gui.text import notice_message
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.device_widgets import BitsRow, Mark, MatrixRow, SpeedBar, TestMatrix, speed_words
 from halftone.gui.widgets.headroom_chart_words import type_name
+from halftone.measure.cases import cases_for
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support propagateSizeHints")
 
@@ -53,20 +54,39 @@ def types(half: str, brain: str, **more: object) -> tuple[DTypeReport, ...]:
     )
 
 
-REAL = ("matmul", "convolution", "attention", "group-norm", "layer-norm", "softmax", "functions", "long-sums", "near-limit")
-"""What the self-test measures, with tiny-values and casting."""
+def test_the_sample_holds_every_operation_that_is_measured() -> None:
+    measured = {one.operation for one in cases_for("cuda")}
+    assert {*measured, "casting", "random-numbers", "copies", "memory"} == set(kit.OPERATIONS)
+
+
+@pytest.mark.parametrize("language", ["en", "zh_CN"])
+def test_nothing_is_wider_than_a_small_window(qtbot: QtBot, language: Literal["en", "zh_CN"]) -> None:
+    set_language(language)
+    bad = [("float16", "attention-backend"), ("float16", "copies"), ("float16", "memory")]
+    longest = {"size": "3 × 3, 1 × 128 × 512 × 512", "outcome": "zeros", "expected": -1.2345e-5, "got": -1.2345e-5}
+    wide = msgspec.structs.replace(kit.known_answers()[0], operation="convolution", mode="float16", **longest)
+    page, _ = open_page(qtbot, tests=(*kit.known_answers(bad), wide))
+    page.resize(1024, 570)
+    inner, view = page._scroll.widget(), page._scroll.viewport()
+    qtbot.waitUntil(lambda: inner.width() == view.width())
+    for column in range(len(kit.OPERATIONS)):
+        page.tests.matrix.select(2, column)
+        QApplication.processEvents()
+        assert inner.minimumSizeHint().width() <= view.width(), kit.OPERATIONS[column]
+    set_language("en")
 
 
 @pytest.mark.parametrize("language", ["en", "zh_CN"])
 @pytest.mark.parametrize("width", [637, 720, 1040])
 def test_no_head_of_the_matrix_is_cut(qtbot: QtBot, language: Literal["en", "zh_CN"], width: int) -> None:
     set_language(language)
-    operations = (*REAL, "tiny-values", "casting")
-    rows = [MatrixRow("float16", "FP16", tuple(Mark("right", "") for _ in operations), "20 of 20")]
+    rows = [MatrixRow("float16", "FP16", tuple(Mark("right", "") for _ in kit.OPERATIONS), "20 of 20")]
     made = TestMatrix()
     qtbot.addWidget(made)
     made.set_tests(
-        [device_view.operation_name(one) for one in operations], rows, [device_view.short_name(one) for one in operations]
+        [device_view.operation_name(one) for one in kit.OPERATIONS],
+        rows,
+        [device_view.short_name(one) for one in kit.OPERATIONS],
     )
     made.resize(width, made.height())
     made.show()
@@ -84,7 +104,7 @@ def test_no_head_of_the_matrix_is_cut(qtbot: QtBot, language: Literal["en", "zh_
 def test_half_precision_works(qtbot: QtBot) -> None:
     page, _ = open_page(qtbot)
     assert page.verdict.title() == "Half precision works on this GPU"
-    assert "FP16 and BF16 gave correct answers in all 40 tests" in page.verdict.text()
+    assert "FP16 and BF16 gave correct answers in all 62 tests" in page.verdict.text()
     assert page.verdict.property("card") == "ok"
     bars = page.speed.findChildren(SpeedBar)
     assert [one.accessibleName() for one in bars] == [
@@ -97,9 +117,9 @@ def test_half_precision_works(qtbot: QtBot) -> None:
     auto = "Halftone will use FP16, which is about 2.4\u00a0× as fast as FP32 here, or BF16 for a model that needs its range."
     assert auto in page.verdict.text()
     assert bars[2].toolTip().startswith("UNet step: 25.0\u00a0TFLOPS\nTransformer step: ")
-    assert page.speed._caption.text().startswith("UNet step, transformer step together, measured here")
+    assert page.speed._caption.text().startswith("A UNet step and a transformer step together, measured here")
     assert len(page.bits.findChildren(BitsRow)) == 5
-    assert page.tests._summary.text() == "98 of 100 passed. The 2 that failed use a setting that is off."
+    assert page.tests._summary.text() == "153 of 155 passed. The 2 that failed use a setting that is off."
 
 
 @pytest.mark.parametrize(
@@ -232,14 +252,23 @@ def test_a_mark_shows_the_numbers_behind_it(qtbot: QtBot) -> None:
     page, _ = open_page(qtbot)
     matrix = page.tests.matrix
     spy = QSignalSpy(matrix.selected)
-    at = matrix.cell_centre(3, 5)
+    at = matrix.cell_centre(3, 9)
     QTest.mouseClick(matrix, Qt.MouseButton.LeftButton, pos=QPoint(round(at.x()), round(at.y())))
-    assert spy.at(0) == [3, 5]
+    assert spy.at(0) == [3, 9]
     assert page.tests.detail.isVisible()
     assert page.tests._detail_title.text() == "FP16, FP16 sums · Long sums"
     words = {made.text() for made in page.tests.detail.findChildren(QLabel)}
     assert {"4096 x 1024 x 1024", "992", "0.002", "Wrong answer"} <= words
     assert "wrong in 1 of 2 tests" in matrix.accessibleDescription()
+
+
+def test_backends_of_attention_stand_beside_it_and_show_their_cases(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    names = device_view.matrix(kit.known_answers()).columns
+    assert names[names.index("Attention") + 1] == "Attention backends"
+    page.tests.matrix.select(2, names.index("Attention backends"))
+    words = {made.text() for made in page.tests.detail.findChildren(QLabel)}
+    assert {"Case", "flash, large scores"} <= words
 
 
 def test_arrow_keys_move_in_the_matrix(qtbot: QtBot) -> None:
@@ -267,7 +296,7 @@ def test_what_halftone_will_do_follows_the_settings(qtbot: QtBot) -> None:
     ]
     one_kind = kit.measured(dtypes=types("works", "slow"))
     assert device_view.promises(one_kind, Numerics(), ("float16", ""))[0].text == "Compute in FP16"
-    assert lines[1].reason == "FP16 sums failed 2 of 20 tests"
+    assert lines[1].reason == "FP16 sums failed 2 of 31 tests"
     assert lines[2].reason == "about 1.6\u00a0× faster than Math"
     assert lines[3].reason == "costs 0.3\u00a0%"
     changed = Numerics(fp16_accumulation=True, attention_backend="math", nan_check="off", precision="float16")
@@ -275,10 +304,46 @@ def test_what_halftone_will_do_follows_the_settings(qtbot: QtBot) -> None:
     assert [one.text for one in lines[1:]] == ["Add sums up in FP16", "Use Math attention", "Not check for bad numbers"]
     sound = kit.measured(tests=kit.known_answers(()))
     assert device_view.promises(sound, Numerics(), ("float16", ""))[1].reason == "as set", "no reason against FP16 sums"
-    assert device_view.promises(sound, changed, ("float16", ""))[1].reason == "FP16 sums passed 20 tests"
+    assert device_view.promises(sound, changed, ("float16", ""))[1].reason == "FP16 sums passed 31 tests"
     spy = QSignalSpy(page._controller.page_requested)
     page.promises.change.emit()
     assert spy.at(0) == ["numerics"]
+
+
+@pytest.mark.parametrize(
+    ("faulty", "backend", "told"),
+    [
+        (("flash",), "auto", [("Use attention without Flash", "Flash gave wrong numbers here")]),
+        (("flash", "cudnn"), "auto", [("Use attention without Flash, cuDNN", "Flash, cuDNN gave wrong numbers here")]),
+        (("flash",), "flash", [("Use Flash attention", "Flash gave wrong numbers here")]),
+        (("flash",), "math", [("Use Math attention", "")]),
+        (
+            ("flash", "efficient", "cudnn", "math"),
+            "auto",
+            [("Use Auto attention", "Flash, Efficient, cuDNN, Math gave wrong numbers here")],
+        ),
+        ((), "math", [("Use Math attention", "")]),
+    ],
+)
+def test_faulty_backends_are_told(faulty: tuple[str, ...], backend: AttentionBackend, told: list[tuple[str, str]]) -> None:
+    test = next(one for one in kit.known_answers() if one.operation == "attention-backend")
+    tests = tuple(msgspec.structs.replace(test, size=f"{name}, 64 tokens", outcome="wrong") for name in faulty)
+    report = kit.measured(tests=(*kit.known_answers(()), *tests))
+    lines = device_view.promises(report, Numerics(attention_backend=backend), ("float16", ""))
+    assert [(one.text, one.reason) for one in lines if "ttention" in one.text] == told
+
+
+def test_faulty_copies_are_told_in_both_languages() -> None:
+    report = kit.measured(tests=kit.known_answers((("float16", "copies"), ("float16", "attention-backend"))))
+    lines = device_view.promises(report, Numerics(), ("float16", ""))
+    assert [(one.text, one.reason) for one in lines if "cop" in one.text] == [
+        ("Wait for every copy", "other copies gave wrong numbers here")
+    ]
+    set_language("zh_CN")
+    said = {one.text: one.reason for one in device_view.promises(report, Numerics(), ("float16", ""))}
+    set_language("en")
+    assert said["使用 Flash 以外的注意力"] == "Flash 在此设备上结果错误"
+    assert said["等待每次数据复制完成"] == "不等待的复制在此设备上结果错误"
 
 
 @pytest.mark.parametrize("width", [1440, 1024])
@@ -340,7 +405,7 @@ def test_export_writes_every_number(qtbot: QtBot, tmp_path: Path) -> None:
     dialog.close()
     qtbot.waitUntil(lambda: [notice.kind for notice in page._controller.state.notices] == ["saved"])
     assert "device.json" in notice_message(page._controller.state.notices[0]).spoken
-    assert len(json.loads((tmp_path / "device.json").read_text())["tests"]) == 100
+    assert len(json.loads((tmp_path / "device.json").read_text())["tests"]) == 155
     page.export(str(tmp_path / "none" / "device.json"))
     qtbot.waitUntil(lambda: page._controller.state.notices[-1].kind == "not-written")
 

@@ -14,6 +14,7 @@ from halftone.cli.work import is_good
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, DeviceFacts, DTypeReport, Finding, GenerateReport, PictureFacts
 from halftone.contract.request import Extras, Lora
+from halftone.health.device_faults import detours
 from halftone.health.explain import explain
 from halftone.health.report_words import size_words
 
@@ -173,6 +174,18 @@ def test_a_device_tells_what_others_met_on_it() -> None:
     assert isinstance(out.file, io.StringIO)
     assert "Known on this device" in out.file.getvalue()
     assert [trouble["id"] for trouble in devices_object((card,), report)["known"]] == ["gtx16-fp16"]
+
+
+def test_a_device_tells_each_way_around_its_faults() -> None:
+    sample = samples.self_test_report()
+    test = replace(sample.tests[0], mode="float16", outcome="wrong")
+    bad = (replace(test, operation="attention-backend", size="flash, 64 tokens"), replace(test, operation="copies"))
+    out = Console(file=io.StringIO(), width=200, highlight=False)
+    show_devices((), replace(sample, tests=bad), console=out)
+    assert isinstance(out.file, io.StringIO)
+    ways = [line.strip() for line in out.file.getvalue().splitlines() if "self-test found" in line]
+    assert ways == list(detours(replace(sample, tests=bad), "auto"))
+    assert len(ways) == 2
 
 
 def test_a_device_tells_that_auto_follows_the_model() -> None:

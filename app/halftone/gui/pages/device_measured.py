@@ -86,7 +86,7 @@ class TestsCard(QFrame):
         self._legend = label(tr("Select a mark to see the numbers behind it."), "caption", "secondary")
         self._detail_title = label("", "small-strong")
         self._grid = QGridLayout()
-        self._grid.setHorizontalSpacing(20)
+        self._grid.setHorizontalSpacing(16)
         self._grid.setVerticalSpacing(4)
         self.detail = QFrame()
         self.detail.setProperty("surface", "plain")
@@ -134,27 +134,28 @@ class TestsCard(QFrame):
             return
         first = results[0]
         self._detail_title.setText(f"{device_view.mode_name(first.mode)} · {device_view.operation_name(first.operation)}")
-        heads = (tr("Input size"), tr("Expected"), tr("Result"), tr("Error"), tr("Allowed error"), tr("Time"), "")
+        heads = (tr("Case"), tr("Expected"), tr("Result"), tr("Error"), tr("Allowed error"), tr("Time"), "")
         for place_of, words in enumerate(heads):
             self._grid.addWidget(label(words, "caption", "secondary"), 0, place_of)
-        self._grid.setColumnStretch(len(heads), 1)
+        for stretched in (0, len(heads)):
+            self._grid.setColumnStretch(stretched, 1)
         for index, one in enumerate(results, start=1):
             self._add_result(index, one)
 
     def _add_result(self, line: int, one: OperationResult) -> None:
+        self._grid.addWidget(label(one.size, "small", wrap=True, numbers=True), line, 0)
         cells = (
-            one.size,
             number_words(one.expected),
             number_words(one.got),
             number_words(one.error),
             number_words(one.tolerance),
             milliseconds(one.seconds) if one.outcome != "missing" else "–",
         )
-        for place, words in enumerate(cells):
+        for place, words in enumerate(cells, start=1):
             self._grid.addWidget(label(words, "small", numbers=True), line, place)
-        state = label(device_view.outcome_words(one.outcome), "small-strong")
+        state = label(device_view.outcome_words(one.outcome), "small-strong", wrap=True)
         set_tone(state, {"right": "ok", "missing": "muted"}.get(one.outcome, "warn"))
-        self._grid.addWidget(state, line, len(cells))
+        self._grid.addWidget(state, line, len(cells) + 1)
 
 
 class _LegendMark(QWidget):

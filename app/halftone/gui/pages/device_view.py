@@ -12,11 +12,30 @@ from halftone.gui.state import AppState
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.device_widgets import Mark, MatrixRow
 from halftone.gui.widgets.headroom_chart_words import type_name
+from halftone.health.device_faults import avoided_backends, copies_are_faulty, sound_of
 from halftone.health.precision import auto_follows_model
 from halftone.health.timing import is_measurable, mode_ratio
 from halftone.settings.declared import declared
 
 MODES = ("float32", "tf32", "float16", "float16-sums", "bfloat16")
+OPERATIONS = (
+    "matmul",
+    "convolution",
+    "attention",
+    "attention-backend",
+    "softmax",
+    "group-norm",
+    "layer-norm",
+    "upsampling",
+    "functions",
+    "long-sums",
+    "near-limit",
+    "tiny-values",
+    "casting",
+    "random-numbers",
+    "copies",
+    "memory",
+)
 BITS_LOST = 2.0
 BITS_PLENTY = 16.0
 """A sum may lose less than two bits and still count as right; one that keeps 16 keeps more than any 16-bit type has."""
@@ -55,28 +74,21 @@ def mode_name(mode: str) -> str:
 def operation_name(operation: str) -> str:
     """The plain name of a test; an unknown one is shown as it is."""
     names = {
-        "gemm": tr("Matrix product"),
         "matmul": tr("Matrix product"),
-        "matrix-product": tr("Matrix product"),
-        "conv2d": tr("Convolution"),
         "convolution": tr("Convolution"),
         "attention": tr("Attention"),
         "attention-backend": tr("Attention backends"),
         "softmax": tr("Softmax"),
         "group-norm": tr("Group norm"),
         "layer-norm": tr("Layer norm"),
-        "long-sum": tr("Long sums"),
         "long-sums": tr("Long sums"),
         "upsampling": tr("Upsampling"),
         "random-numbers": tr("Random numbers"),
         "copies": tr("Copies"),
         "memory": tr("Memory kept"),
         "functions": tr("exp, erf, sin"),
-        "elementwise": tr("exp, erf, sin"),
         "near-limit": tr("Near the limit"),
-        "tiny": tr("Tiny values"),
         "tiny-values": tr("Tiny values"),
-        "cast": tr("Casting"),
         "casting": tr("Casting"),
         "unet-step": tr("UNet step"),
         "transformer-step": tr("Transformer step"),
@@ -87,13 +99,10 @@ def operation_name(operation: str) -> str:
 def short_name(operation: str) -> str:
     """The name of a test where there is little room."""
     names = {
-        "gemm": tr("Product"),
         "matmul": tr("Product"),
-        "matrix-product": tr("Product"),
-        "conv2d": tr("Conv."),
         "convolution": tr("Conv."),
         "attention": tr("Attn."),
-        "attention-backend": tr("Backends"),
+        "attention-backend": tr("Attn. backends"),
         "random-numbers": tr("Random"),
         "memory": tr("Memory"),
     }
@@ -121,6 +130,8 @@ def promises(report: SelfTestReport | None, numerics: Numerics, precision: tuple
     if precision[0] != "float32":
         lines.append(_sums_promise(report, numerics))
     lines.append(_attention_promise(report, numerics))
+    if copies_are_faulty(report):
+        lines.append(Promise(tr("Wait for every copy"), tr("other copies gave wrong numbers here")))
     lines.append(_check_promise(report, numerics))
     return tuple(lines)
 
@@ -153,9 +164,15 @@ def _sums_promise(report: SelfTestReport | None, numerics: Numerics) -> Promise:
 
 
 def _attention_promise(report: SelfTestReport | None, numerics: Numerics) -> Promise:
-    backend = numerics.attention_backend
-    name = next(one.label for one in declared("attention_backend").choices if one.value == backend)
-    text = tr("Use Auto attention") if backend == "auto" else tr("Use {0} attention", name)
+    backend, faulty = numerics.attention_backend, avoided_backends(report)
+    names = {one.value: one.label for one in declared("attention_backend").choices}
+    wrong = listed(*(name for value, name in names.items() if value in faulty and backend in ("auto", value)))
+    if backend != "auto":
+        text = tr("Use {0} attention", names[backend])
+    else:
+        text = tr("Use attention without {0}", wrong) if sound_of(faulty) else tr("Use Auto attention")
+    if wrong:
+        return Promise(text, tr("{0} gave wrong numbers here", wrong))
     math_effect = effect_of(report, "attention_backend", "math", numerics)
     reason = ""
     ratio, spread = (None, None) if math_effect is None else (math_effect.time_ratio, math_effect.time_spread)
@@ -176,6 +193,10 @@ def _check_promise(report: SelfTestReport | None, numerics: Numerics) -> Promise
         ratio = (own.time_ratio if own is not None and own.time_ratio else 1.0) / off.time_ratio
         reason = tr("costs {0}", figures.change(ratio).lstrip("+"))
     return Promise(words[numerics.nan_check], reason)
+
+
+def _as_shown(operation: str) -> int:
+    return OPERATIONS.index(operation) if operation in OPERATIONS else len(OPERATIONS)
 
 
 def _by_mode(mode: str) -> int:
@@ -206,10 +227,11 @@ def _mode_speed(report: SelfTestReport, mode: str) -> ModeSpeed:
 
 
 def speed_title(report: SelfTestReport) -> str:
-    """What the bars stand for."""
-    first, *others = dict.fromkeys(operation_name(one.operation) for one in report.speeds)
-    names = listed(first, *(name.lower() for name in others))
-    return tr("{0} together, measured here.", names)
+    """The steps that the bars stand for; one of them where the other could not be timed."""
+    step, *others = dict.fromkeys(one.operation for one in report.speeds)
+    if others:
+        return tr("A UNet step and a transformer step together, measured here.")
+    return tr("{0}, measured here.", operation_name(step))
 
 
 def bits(report: SelfTestReport) -> list[BitsResult]:
@@ -238,7 +260,7 @@ class Matrix:
 
 def matrix(tests: Sequence[OperationResult]) -> Matrix:
     """Modes down, operations across, one mark for all sizes of an operation."""
-    operations = list(dict.fromkeys(one.operation for one in tests))
+    operations = sorted(dict.fromkeys(one.operation for one in tests), key=_as_shown)
     modes = sorted(dict.fromkeys(one.mode for one in tests), key=_by_mode)
     rows: list[MatrixRow] = []
     cells: dict[tuple[int, int], tuple[OperationResult, ...]] = {}

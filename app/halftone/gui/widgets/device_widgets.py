@@ -217,7 +217,7 @@ class TestMatrix(QWidget):
         return QSize(880, self.height())
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(104 + 70 + 40 * max(1, len(self._columns)), self.HEAD + self.LINE)
+        return QSize(104 + 70 + 24 * max(1, len(self._columns)), self.HEAD + self.LINE)
 
     def _mark(self, row: int, column: int) -> Mark | None:
         if 0 <= row < len(self._rows) and 0 <= column < len(self._rows[row].marks):
