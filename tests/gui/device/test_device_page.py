@@ -68,6 +68,7 @@ def test_nothing_is_wider_than_a_small_window(qtbot: QtBot, language: Literal["e
     page, _ = open_page(qtbot, tests=(*kit.known_answers(bad), wide))
     page.resize(1024, 570)
     inner, view = page._scroll.widget(), page._scroll.viewport()
+    assert inner is not None
     qtbot.waitUntil(lambda: inner.width() == view.width())
     for column in range(len(kit.OPERATIONS)):
         page.tests.matrix.select(2, column)
@@ -343,7 +344,7 @@ def test_faulty_copies_are_told_in_both_languages() -> None:
     said = {one.text: one.reason for one in device_view.promises(report, Numerics(), ("float16", ""))}
     set_language("en")
     assert said["使用 Flash 以外的注意力"] == "Flash 在此设备上结果错误"
-    assert said["等待每次数据复制完成"] == "不等待的复制在此设备上结果错误"
+    assert said["等待每次数据复制完成"] == "不等待的复制在此出错"
 
 
 @pytest.mark.parametrize("width", [1440, 1024])
