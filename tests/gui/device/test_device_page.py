@@ -11,7 +11,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QFontMetricsF
 from PySide6.QtTest import QSignalSpy, QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QFileDialog, QLabel, QRadioButton
+from PySide6.QtWidgets import QAbstractButton, QApplication, QFileDialog, QLabel, QRadioButton, QWidget
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
 from tests.helpers import model_files
@@ -33,6 +33,9 @@ from halftone.gui.widgets.headroom_chart_words import type_name
 from halftone.measure.cases import cases_for
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support propagateSizeHints")
+
+
+FAULT = msgspec.structs.replace(kit.known_answers()[0], operation="attention-backend", outcome="wrong")
 
 
 def open_page(qtbot: QtBot, *, measured: bool = True, **more: object) -> tuple[DevicePage, kit.NotingLink]:
@@ -67,7 +70,8 @@ def test_nothing_is_wider_than_a_small_window(qtbot: QtBot, language: Literal["e
     wide = msgspec.structs.replace(kit.known_answers()[0], operation="convolution", mode="float16", **longest)
     page, _ = open_page(qtbot, tests=(*kit.known_answers(bad), wide))
     page.resize(1024, 570)
-    inner, view = page._scroll.widget(), page._scroll.viewport()
+    inner, view = page._scroll.findChild(QWidget, "scrolled"), page._scroll.viewport()
+    assert inner is not None
     qtbot.waitUntil(lambda: inner.width() == view.width())
     for column in range(len(kit.OPERATIONS)):
         page.tests.matrix.select(2, column)
@@ -326,8 +330,7 @@ def test_what_halftone_will_do_follows_the_settings(qtbot: QtBot) -> None:
     ],
 )
 def test_faulty_backends_are_told(faulty: tuple[str, ...], backend: AttentionBackend, told: list[tuple[str, str]]) -> None:
-    test = next(one for one in kit.known_answers() if one.operation == "attention-backend")
-    tests = tuple(msgspec.structs.replace(test, size=f"{name}, 64 tokens", outcome="wrong") for name in faulty)
+    tests = tuple(msgspec.structs.replace(FAULT, size=f"{name}, 64 tokens") for name in faulty)
     report = kit.measured(tests=(*kit.known_answers(()), *tests))
     lines = device_view.promises(report, Numerics(attention_backend=backend), ("float16", ""))
     assert [(one.text, one.reason) for one in lines if "ttention" in one.text] == told
@@ -343,21 +346,26 @@ def test_faulty_copies_are_told_in_both_languages() -> None:
     said = {one.text: one.reason for one in device_view.promises(report, Numerics(), ("float16", ""))}
     set_language("en")
     assert said["使用 Flash 以外的注意力"] == "Flash 在此设备上结果错误"
-    assert said["等待每次数据复制完成"] == "不等待的复制在此设备上结果错误"
+    assert said["等待每次数据复制完成"] == "不等待的复制在此出错"
 
 
+@pytest.mark.parametrize("faults", [(), ("flash",), ("flash", "efficient", "cudnn")])
 @pytest.mark.parametrize("width", [1440, 1024])
-def test_no_reason_is_cut_off(qtbot: QtBot, width: int) -> None:
-    page, _ = open_page(qtbot)
+def test_no_promise_and_no_reason_is_cut_off(qtbot: QtBot, width: int, faults: tuple[str, ...]) -> None:
+    wrong = tuple(msgspec.structs.replace(FAULT, size=f"{name}, 64 tokens") for name in faults)
+    tests = (*kit.known_answers(), *wrong, *(msgspec.structs.replace(FAULT, operation="copies") for _ in faults))
+    page, _ = open_page(qtbot, tests=tests)
     page.resize(width, 570)
-    promises = device_view.promises(kit.measured(), page._controller.settings.numerics, page._controller.precision)
-    reasons = {one.reason for one in promises if one.reason}
+    promises = device_view.promises(
+        kit.measured(tests=tests), page._controller.settings.numerics, page._controller.device_precision
+    )
+    words = {said for one in promises for said in (one.text, one.reason) if said}
 
     def shown() -> list[QLabel]:
-        return [one for one in page.promises.findChildren(QLabel) if one.isVisible() and one.text() in reasons]
+        return [one for one in page.promises.findChildren(QLabel) if one.isVisible() and one.text() in words]
 
-    assert len(reasons) == 4
-    qtbot.waitUntil(lambda: len(shown()) == 4)
+    assert len(words) == 2 * len(promises) == (10 if faults else 8)
+    qtbot.waitUntil(lambda: len(shown()) == len(words))
     for one in shown():
         room = one.heightForWidth(one.width()) if one.wordWrap() else one.sizeHint().height()
         assert one.height() >= room
