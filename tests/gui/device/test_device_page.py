@@ -35,6 +35,9 @@ from halftone.measure.cases import cases_for
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support propagateSizeHints")
 
 
+FAULT = msgspec.structs.replace(kit.known_answers()[0], operation="attention-backend", outcome="wrong")
+
+
 def open_page(qtbot: QtBot, *, measured: bool = True, **more: object) -> tuple[DevicePage, kit.NotingLink]:
     controller, link = kit.desk(self_test=kit.measured(**more) if measured else None)  # pyright: ignore[reportArgumentType]
     page = DevicePage(controller)
@@ -327,8 +330,7 @@ def test_what_halftone_will_do_follows_the_settings(qtbot: QtBot) -> None:
     ],
 )
 def test_faulty_backends_are_told(faulty: tuple[str, ...], backend: AttentionBackend, told: list[tuple[str, str]]) -> None:
-    test = next(one for one in kit.known_answers() if one.operation == "attention-backend")
-    tests = tuple(msgspec.structs.replace(test, size=f"{name}, 64 tokens", outcome="wrong") for name in faulty)
+    tests = tuple(msgspec.structs.replace(FAULT, size=f"{name}, 64 tokens") for name in faulty)
     report = kit.measured(tests=(*kit.known_answers(()), *tests))
     lines = device_view.promises(report, Numerics(attention_backend=backend), ("float16", ""))
     assert [(one.text, one.reason) for one in lines if "ttention" in one.text] == told
@@ -347,18 +349,23 @@ def test_faulty_copies_are_told_in_both_languages() -> None:
     assert said["等待每次数据复制完成"] == "不等待的复制在此出错"
 
 
+@pytest.mark.parametrize("faults", [(), ("flash",), ("flash", "efficient", "cudnn")])
 @pytest.mark.parametrize("width", [1440, 1024])
-def test_no_reason_is_cut_off(qtbot: QtBot, width: int) -> None:
-    page, _ = open_page(qtbot)
+def test_no_promise_and_no_reason_is_cut_off(qtbot: QtBot, width: int, faults: tuple[str, ...]) -> None:
+    wrong = tuple(msgspec.structs.replace(FAULT, size=f"{name}, 64 tokens") for name in faults)
+    tests = (*kit.known_answers(), *wrong, *(msgspec.structs.replace(FAULT, operation="copies") for _ in faults))
+    page, _ = open_page(qtbot, tests=tests)
     page.resize(width, 570)
-    promises = device_view.promises(kit.measured(), page._controller.settings.numerics, page._controller.precision)
-    reasons = {one.reason for one in promises if one.reason}
+    promises = device_view.promises(
+        kit.measured(tests=tests), page._controller.settings.numerics, page._controller.device_precision
+    )
+    words = {said for one in promises for said in (one.text, one.reason) if said}
 
     def shown() -> list[QLabel]:
-        return [one for one in page.promises.findChildren(QLabel) if one.isVisible() and one.text() in reasons]
+        return [one for one in page.promises.findChildren(QLabel) if one.isVisible() and one.text() in words]
 
-    assert len(reasons) == 4
-    qtbot.waitUntil(lambda: len(shown()) == 4)
+    assert len(words) == 2 * len(promises) == (10 if faults else 8)
+    qtbot.waitUntil(lambda: len(shown()) == len(words))
     for one in shown():
         room = one.heightForWidth(one.width()) if one.wordWrap() else one.sizeHint().height()
         assert one.height() >= room

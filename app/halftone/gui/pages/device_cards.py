@@ -1,5 +1,7 @@
 """Cards of the Device page: verdict, the device itself, what Halftone will do."""
 
+from typing import Final
+
 from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QProgressBar, QVBoxLayout, QWidget
@@ -241,8 +243,11 @@ class DeviceCard(QFrame):
             self._rows.addWidget(right, index, 1)
 
 
+_ONE_LINE: Final = 300
+
+
 class PromiseCard(QFrame):
-    """What Halftone will do, each with its measured reason."""
+    """What Halftone will do, each with its measured reason, which stands below where one line is too short for both."""
 
     change = Signal()
 
@@ -257,7 +262,7 @@ class PromiseCard(QFrame):
         self._narrow = False
 
     def set_narrow(self, narrow: bool) -> None:
-        """Each reason below what it is the reason of, for a narrow page."""
+        """Put every reason below what it is the reason of, for a narrow page."""
         if narrow != self._narrow:
             self._narrow = narrow
             promises, self._shown = self._shown, None
@@ -269,16 +274,18 @@ class PromiseCard(QFrame):
         self._shown = promises
         clear(self._rows)
         for one in promises:
-            text = label(one.text, "body")
+            text, reason = label(one.text, "body"), label(one.reason, "small", "secondary")
             text.setToolTip(one.tip)
-            if self._narrow:
-                words = column(text, *(label(reason, "small", "secondary", wrap=True) for reason in (one.reason,) if reason))
+            if self._narrow or text.sizeHint().width() + reason.sizeHint().width() > _ONE_LINE:
+                text.setWordWrap(True)
+                reason.setWordWrap(True)
+                words = column(text, *([reason] if one.reason else []))
                 check = IconLabel("check", "ok", 16)
                 line = row(check, words, spacing=8)
                 line.setAlignment(check, Qt.AlignmentFlag.AlignTop)
                 line.setStretch(1, 1)
             else:
-                line = row(IconLabel("check", "ok", 16), text, -1, label(one.reason, "small", "secondary"), spacing=8)
+                line = row(IconLabel("check", "ok", 16), text, -1, reason, spacing=8)
             self._rows.addLayout(line)
 
 
