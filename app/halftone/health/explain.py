@@ -45,11 +45,15 @@ def finding_words(finding: Finding) -> tuple[Words, Words]:
     message = _offset_words(finding, where) if "shows" in finding.facts else Words(with_numbers if known else without, values)
     if finding.code == "device-fault" and (operation := OPERATIONS.get(str(finding.facts.get("operation")))):
         message = Words(_FAILED_AT, (DTYPE_NAMES[finding.dtype], Words(operation), Words(str(finding.facts["size"]))))
+    if finding.code == "memory-damage" and "once" in finding.facts:
+        return Words(_CAME_ONCE, values), Words(_CAME_ONCE_REMEDY)
     if "lora" in finding.facts:
         return damaged_words(finding) if finding.code == "weights-nonfinite" else finding_cause(finding, message)
     return message, Words(remedy, values)
 
 
+_CAME_ONCE: Final = "{0}: a wrong result came once, and not again when the same was computed again. It is not the model's."
+_CAME_ONCE_REMEDY: Final = "If it happens again, look at overclocking, heat and memory."
 _FAILED_AT: Final = "This device computes wrongly in {0}. It failed at: {1}, {2}."
 
 
@@ -217,7 +221,7 @@ _FINDINGS: Final[dict[FindingCode, tuple[str, str, str]]] = {
     "memory-damage": (
         "{0}: numbers in memory differ from the file.",
         "{0}: numbers in memory differ from the file.",
-        "Load the model again. If it happens again, look at overclocking and memory.",
+        "Halftone read them again. If it happens again, look at overclocking, heat and memory.",
     ),
 }
 
