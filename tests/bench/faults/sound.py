@@ -83,12 +83,9 @@ def pairs(fields: Mapping[str, Sequence[Value]] = NUMERICS, seed: int = 0) -> li
 
 
 def covering() -> list[Values]:
-    """The first of those sets that together hold every value."""
-    rows = pairs()
-    wanted = {(field, value) for field, values in NUMERICS.items() for value in values}
-    return rows[
-        : next(count for count in range(1, len(rows) + 1) if wanted == {pair for row in rows[:count] for pair in row.items()})
-    ]
+    """As few sets of values as hold every value."""
+    most = max(map(len, NUMERICS.values()))
+    return [{field: values[row % len(values)] for field, values in NUMERICS.items()} for row in range(most)]
 
 
 def _pairs_in(chosen: Values) -> set[frozenset[tuple[str, Value]]]:
