@@ -31,8 +31,8 @@ _LANES: Final = 4
 
 @dataclass(frozen=True)
 class Lie:
-    """A fault by name. kernels: kernel -> what it does; slow: type -> how many times as long as in FP32 a step takes in it, of use to
-    those who know what it takes here.
+    """A fault by name. kernels: kernel -> what it does; slow: type -> how many times as long as in FP32 a step takes in it, where
+    it is known what it takes on the sound card.
     """
 
     name: str

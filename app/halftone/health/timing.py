@@ -63,8 +63,8 @@ def mode_ratio(speeds: Sequence[SpeedResult], mode: str, usual: str) -> Ratio | 
 
 
 def judged_ratio(speeds: Sequence[SpeedResult], mode: str, usual: str) -> Ratio | None:
-    """What a mode is judged by: seconds as usual over its own, of all networks that were timed. One that takes clearly longer (`FELT`)
-    counts alone: who runs such a network gains nothing by what the others save.
+    """What a mode is judged by: seconds as usual over its own, of all networks that were timed. One that takes clearly longer
+    (`FELT`) counts alone: who runs such a network gains nothing by what the others save.
     """
     whole = mode_ratio(speeds, usual, mode)
     if whole is None or whole.value <= 1.0:

@@ -26,6 +26,7 @@ from halftone.engine.finding.capture import Range, draw, effective, is_refusal, 
 from halftone.engine.finding.departure import departure_finding
 from halftone.engine.finding.findings import (
     DENSE,
+    clipped_findings,
     damage_findings,
     device_findings,
     finite_or_none,
@@ -348,6 +349,7 @@ class Examination:
         readings = {name: {reading.module: reading for reading in found} for name, found in wide.readings.items()}
         device = device_findings(self._tested, self._dtype)
         found = [*device, *self._doubts.found, *weight_findings(scans, base.dtypes, readings)]
+        found += clipped_findings(scans, base.dtypes, self._loaded.modules)
         named = {finding.component for finding in found if finding.facts.get("read")}
         origins: dict[str, str] = {}
         for name, target in targets.items():
