@@ -105,9 +105,11 @@ void launch(c10::DeviceIndex index) {
 }
 
 pybind11::object* on_wait = nullptr;  // called with the index and the reason of each wait
+int64_t left_to_do = 0;  // launches of the stream that computes which the last wait was not for
 
-void count_wait(c10::DeviceIndex index, const std::string& what) {
+void count_wait(c10::DeviceIndex index, const std::string& what, int64_t left = 0) {
   if (inside) return;
+  left_to_do = left;
   {
     std::lock_guard<std::recursive_mutex> lock(guard);
     ++card_of(index).waits[what];
@@ -299,7 +301,7 @@ at::Generator& default_generator(c10::DeviceIndex index) {
 
 struct Event {
   int64_t due = -1;  // the count of launches that it waits for; -1: never recorded
-  int64_t computed = 0;
+  int64_t computed = 0;  // launches of the stream that computes, at that time
   c10::StreamId stream = 0;
   c10::DeviceIndex device = 0;
   std::chrono::steady_clock::time_point at;
@@ -345,7 +347,7 @@ struct CardGuard final : c10::impl::DeviceGuardImplInterface {
     mine->device = stream.device_index();
     mine->due = cards[mine->device].launched;
     mine->stream = stream.id();
-    mine->computed = stream.id() == 0 ? cards[mine->device].computed : 0;
+    mine->computed = cards[mine->device].computed;
     mine->at = std::chrono::steady_clock::now();
   }
   void block(void* event, const c10::Stream& stream) const override {
@@ -353,7 +355,7 @@ struct CardGuard final : c10::impl::DeviceGuardImplInterface {
     std::lock_guard<std::recursive_mutex> lock(guard);
     auto* mine = static_cast<Event*>(event);
     auto& awaited = cards[mine->device].awaited[stream.id()];
-    awaited = std::max(awaited, mine->computed);
+    if (mine->stream == 0) awaited = std::max(awaited, mine->computed);
     for (auto& one : cards[mine->device].late)
       if (one.stream == mine->stream && one.due <= mine->due) one.begin();
   }
@@ -377,7 +379,7 @@ struct CardGuard final : c10::impl::DeviceGuardImplInterface {
   void synchronizeEvent(void* event) const override {
     if (!event) return;
     auto* mine = static_cast<Event*>(event);
-    if (mine->due > cards[mine->device].done) count_wait(mine->device, "event");
+    if (mine->due > cards[mine->device].done) count_wait(mine->device, "event", cards[mine->device].computed - mine->computed);
     std::lock_guard<std::recursive_mutex> lock(guard);
     finish_until(cards[mine->device], mine->due);
   }
@@ -913,6 +915,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     finish_until(card, card.launched);
     return card.disorder;
   });
+  m.def("left_to_do", [] { return left_to_do; });
   m.def("fallen_back", [](int device) { return card_of(device).fallen_back; });
   m.def("forget_counts", [](int device) {
     card_of(device).waits.clear();
