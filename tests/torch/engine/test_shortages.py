@@ -328,12 +328,28 @@ def test_what_does_not_run_leaves_the_device_first(models: dict[str, Path]) -> N
     assert all(seen[1].values()), "text encoder and VAE are at home before the denoiser runs again"
 
 
-def test_weights_in_eight_bits_are_unpacked_once_however_often_it_is_tried(models: dict[str, Path]) -> None:
+def unpacking() -> Allocations:
+    """The memory ends once while weights that were stored in eight bits are unpacked."""
+    return Allocations(lambda chain, nth: passes(chain, "settle", "computed") and nth == 9)
+
+
+def test_weights_in_eight_bits_that_are_not_unpacked_stay_as_they_are(models: dict[str, Path]) -> None:
     engine = DiffusersEngine()
     whole, _ = generate(engine, models["sd15"], "bfloat16", fp8_storage=True)
-    unpacking = Allocations(lambda chain, nth: passes(chain, "settle", "computed") and nth == 9)
-    with unpacking, pytest.raises(HalftoneError, match="does not fit"):
-        generate(engine, models["sd15"], "float16")
-    assert unpacking.raised == 1
+    with unpacking() as looking, pytest.raises(HalftoneError, match="does not fit"):
+        generate(engine, models["sd15"], "float16", offload="none")
+    assert looking.raised == 1
     again, _ = generate(engine, models["sd15"], "bfloat16", fp8_storage=True)
     assert (pixels(again) == pixels(whole)).all()
+
+
+def test_weights_in_eight_bits_are_unpacked_once_however_often_it_is_tried(models: dict[str, Path]) -> None:
+    whole, _ = generate(DiffusersEngine(), models["sd15"], "float16")
+    engine = DiffusersEngine()
+    generate(engine, models["sd15"], "bfloat16", fp8_storage=True)
+    loaded = apart(engine)
+    with unpacking() as looking:
+        made, _ = generate(engine, models["sd15"], "float16", offload="auto")
+    assert looking.raised
+    assert loaded.places.mode != "none", "tried again, with more of it left out"
+    assert (pixels(made) == pixels(whole)).all()
