@@ -13,6 +13,7 @@ import pytest
 import torch
 from tests.helpers.apart import apart
 from tests.helpers.controls import loud_net, make_net, picture, save_net
+from tests.helpers.device import DEVICE
 from tests.helpers.engine_runs import Meddler, Recorder, Steady, check, faulty_copy, generate, pixels
 from tests.helpers.loras import make_lora
 from tests.helpers.memory import Allocations, Chain, passes, running
@@ -89,7 +90,7 @@ def normal(scenes: dict[str, Scene]) -> Callable[[str], Undisturbed]:
         ("recover", ("_failing_call", "is_in_range")),
         ("recover", ("diagnose", "exact_source")),
         ("recover", ("diagnose", "_measured_in", "run_call")),
-        ("recover", ("cure", "_attempt", "mixed")),
+        ("recover", ("cure", "_attempt", "_write", "make")),
         ("recover", ("cure", "_attempt", "run_call")),
         ("recover", ("look_again", "to_pixels")),
         ("apply", ("put_loras",)),
@@ -269,7 +270,7 @@ def test_what_was_computed_before_a_diagnosis_is_kept(models: dict[str, Path], t
 def test_steps_are_kept_where_the_memory_stays_full_from_the_decode_on(models: dict[str, Path]) -> None:
     engine, said = DiffusersEngine(), Recorder()
     whole, _ = generate(engine, models["sd15"])
-    with Allocations(lambda _chain, _nth: any(event.phase == "decode" for event in said.of(PhaseChanged))):
+    with Allocations(lambda _chain, _nth: any(event.phase == "decode" for event in said.of(PhaseChanged)), on=DEVICE):
         failed, _ = generate(engine, models["sd15"], emit=said)
     picture = failed.images[0]
     assert (picture.state, picture.kept_step, picture.shortages[-1].then) == ("not-recovered", 3, "stopped")
