@@ -49,8 +49,8 @@ Chain = tuple[Site, ...]
 class Allocations(TorchDispatchMode):
     """Sees every operation that asks torch for memory. seen: by what of Halftone was running, how many there were.
 
-    fails: whether the memory ends at an allocation: given what of Halftone runs, and how many were made from there before; on: the
-    device whose memory is meant, that of the host too where it is None.
+    fails: whether the memory ends at an allocation: given what of Halftone runs, and how many were made from there before. on:
+    the device whose memory it is; that of the host as well where it is None.
     """
 
     def __init__(self, fails: Callable[[Chain, int], bool] = lambda _chain, _nth: False, on: torch.device | None = None) -> None:
