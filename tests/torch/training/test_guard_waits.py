@@ -123,6 +123,22 @@ def test_a_sound_step_waits_once(
     assert reads(settings, kind, dtype, masters) == 1
 
 
+@pytest.mark.parametrize(("moment", "cause"), [(False, "weights-changed"), (True, "state-outside")])
+@pytest.mark.usefixtures("distant")
+def test_sound_numbers_that_other_code_wrote_past_the_counters_are_told_with_the_next_step(moment: bool, cause: str) -> None:
+    network = network_of()
+    optimizer = ADAMW(network.parameters(), lr=1e-3)
+    guard, loss = TrainingGuard(network, optimizer, forecast="off"), loss_of(network)
+    for _ in range(2):
+        assert guard.step(loss).caught == ()
+    weight = network.get_parameter("3.weight")
+    (optimizer.state[weight]["exp_avg"] if moment else weight).data.mul_(0.5)
+    report = guard.step(loss)
+    assert [(one.cause, one.name, one.did) for one in report.caught] == [(cause, "3.weight", "warned")]
+    assert report.applied
+    assert guard.step(loss).caught == ()
+
+
 @pytest.mark.usefixtures("distant")
 def test_a_scaled_step_waits_once() -> None:
     network = network_of()
