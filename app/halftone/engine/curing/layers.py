@@ -325,7 +325,7 @@ class Growth:
             if exact.is_floating_point():
                 scaled = [(slice(None), -k)] if k and own.endswith(".bias") else []
                 forget(self._module, (own,))
-                value = rescaled(exact, (*self._changes.get(own, ()), *scaled))
+                value = rescaled(exact.float(), (*self._changes.get(own, ()), *scaled))
                 parameter.data = value.to(torch.float32 if k is None else self._dtype)
 
 
