@@ -141,6 +141,8 @@ class Pricing:
             call = self._call_of(name, site)
             if call is None or (name in self._twinned and self._depth == "quick"):
                 return None  # what its twin does not tell takes many runs of the network itself
+            if name in self._loaded.streams:
+                return None  # an experiment writes over weights that have to be there
             if id(call) not in flows:
                 wide = ComponentState(dtype=self._wide.dtype)
                 apply_state(self._loaded, name, wide, self._masters[name])
