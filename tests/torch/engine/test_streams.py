@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -28,8 +29,8 @@ STATES = (
 
 def pocket_call(loaded: Loaded) -> Call:
     torch.manual_seed(0)
-    unet = loaded.modules["unet"]
-    words = torch.randn(1, 7, unet.config.cross_attention_dim)  # pyright: ignore[reportAttributeAccessIssue]
+    unet: Any = loaded.modules["unet"]
+    words = torch.randn(1, 7, unet.config.cross_attention_dim)
     return Call("unet", "forward", (torch.randn(1, 4, 8, 8), torch.tensor(500.0), words), {"return_dict": False})
 
 

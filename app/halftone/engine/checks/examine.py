@@ -46,6 +46,7 @@ from halftone.engine.inputs.wanted import Inputs
 from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import apply_plan, base_plan, exact_now, streaming, with_counts
 from halftone.engine.patches.lora import lora_damage
+from halftone.engine.rescaling.groups import scanned_peaks
 from halftone.engine.sampling.frames import from_decoder, to_pixels
 from halftone.engine.sampling.hooks import Hooks, is_finite, is_in_range
 from halftone.engine.weights.calls import CLOSE, Call, run_call
@@ -144,7 +145,7 @@ class Examination:
                     wide = self.wide = self._room.run(lambda: self._range(masters), self._in_bfloat16)
                     targets = self._room.run(lambda: self._targets(wide, base))
                     findings = self._room.run(lambda: self._findings(scans, wide, targets, base))
-                pricing, plan, cures = self._room.run(lambda: self._priced(wide, base, targets, findings))
+                pricing, plan, cures = self._room.run(lambda: self._priced(scans, wide, base, targets, findings))
             finally:
                 self._put_back(base)
         layers = once_more(lambda: self._layers(wide, pricing, plan))
@@ -360,13 +361,15 @@ class Examination:
         self._emit(PhaseChanged(phase="plan", done=self._attempts))
 
     def _priced(
-        self, wide: Range, base: Plan, targets: Mapping[str, Target], findings: tuple[Finding, ...]
+        self, scans: tuple[TensorScan, ...], wide: Range, base: Plan, targets: Mapping[str, Target], findings: tuple[Finding, ...]
     ) -> tuple[Pricing, Plan, tuple[Cure, ...]]:
         apply_plan(self._loaded, base, self._masters)
+        own_files = (scan for scan in scans if scan.component not in self._loaded.sources)
         bare = {name: Bare(target.seconds, target.runs, target.errors) for name, target in targets.items()}
         pricing = Pricing(
             self._loaded, self._masters, wide, base, self._dtype, self._numerics, self._states, bare, self._control.check,
             self._searching, self._command.depth, self._exactness, lambda: self._room.is_last,
+            scanned_peaks(own_files, self._masters),
         )  # fmt: skip
         return pricing, *self._cures(pricing, findings)
 

@@ -86,8 +86,8 @@ def realise(
 
 
 def put_stream(module: nn.Module, exact: Exact, state: ComponentState) -> None:
-    """Have a component compute as a state wants it, each weight made of the exact ones when its block runs. What lies in it stays,
-    save what packed layers are told; `compute_with` and `realise` end it.
+    """Have a component compute as a state wants it, each weight made of the exact ones when its block runs. What lies in it
+    stays, save what packed layers are told; `compute_with` and `realise` end it.
     """
     recipes = dict(_recipes(module, exact, _changes(state), state))
     packed = [name for name in recipes if packed_at(module, name) is not None]
