@@ -15,7 +15,7 @@ from halftone.engine.weights.borders import clear_borders, mixing, put_borders, 
 from halftone.engine.weights.epsilons import scale_epsilons
 from halftone.engine.weights.offload import compute_with, onload, runs_on
 from halftone.engine.weights.packed import PackedLinear, packed_layers
-from halftone.engine.weights.recipe import Exact, Recipe, known_of, rescaled
+from halftone.engine.weights.recipe import Exact, Made, Recipe, known_of, rescaled
 from halftone.engine.weights.wide_kernels import put_wide_kernels
 
 _INPUTS: Final = "_halftone_scaled_inputs"
@@ -93,10 +93,10 @@ def put_stream(module: nn.Module, exact: Exact, state: ComponentState) -> None:
     packed = [name for name in recipes if packed_at(module, name) is not None]
     names = {id(tensor_at(module, name)): name for name in recipes if name not in packed}
 
-    def bring(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    def bring(tensor: torch.Tensor, device: torch.device) -> Made:
         name = names.get(id(tensor))
         if name is None:
-            return tensor.data.to(device)
+            return Made(tensor.data)
         return exact.make(name, recipes[name].changes, recipes[name].dtype, device)
 
     module.__dict__[_INPUTS] = inputs_in(state.rescale)
@@ -150,7 +150,7 @@ def _follow(module: nn.Module, name: str, recipe: Recipe, exact: Exact) -> None:
 
 @torch.no_grad()
 def _write(tensor: torch.Tensor, exact: Exact, name: str, recipe: Recipe) -> None:
-    tensor.data = exact.make(name, recipe.changes, recipe.dtype, tensor.device)
+    tensor.data = exact.make(name, recipe.changes, recipe.dtype, tensor.device).on(tensor.device)
 
 
 def damaged(module: nn.Module, masters: Mapping[str, torch.Tensor], state: ComponentState) -> list[str]:
