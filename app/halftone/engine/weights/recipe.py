@@ -98,6 +98,10 @@ class Exact(Mapping[str, torch.Tensor]):
         patch = self._patch_of(name)
         return self.base, name in self.eight, None if patch is None else patch.key
 
+    def is_stored(self, name: str) -> bool:
+        """Whether the exact weight is what was read, unpacked and unchanged."""
+        return name in self.plain and name not in self.eight and self._patch_of(name) is None
+
     def layer(self, name: str) -> PackedLinear:
         """A packed layer."""
         layer, patch = self.layers[name], self.patches.get(name)
