@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -46,8 +46,9 @@ from halftone.engine.inputs.memory import Reference, free_after, is_too_large, o
 from halftone.engine.inputs.prompts import pictures_to_check, prompts_to_read
 from halftone.engine.inputs.wanted import Inputs
 from halftone.engine.loading.load import Loaded
-from halftone.engine.loading.plans import apply_plan, base_plan, exact_now, with_counts
+from halftone.engine.loading.plans import apply_plan, base_plan, exact_now, streaming, with_counts
 from halftone.engine.patches.lora import lora_damage
+from halftone.engine.rescaling.groups import scanned_peaks
 from halftone.engine.sampling.frames import from_decoder, to_pixels
 from halftone.engine.sampling.hooks import Hooks, is_finite, is_in_range
 from halftone.engine.weights.calls import CLOSE, Call, run_call
@@ -93,7 +94,9 @@ class Target:
 
 
 class Examination:
-    """One check job on a loaded pipeline. The pipeline is left in the asked precision, without cures."""
+    """One check job on a loaded pipeline. The pipeline is left in the asked precision, without cures; what is computed block by
+    block as it was.
+    """
 
     def __init__(
         self, loaded: Loaded, device: DeviceFacts, tested: SelfTestReport | None, command: Examine, emit: Emit, control: Control
@@ -123,6 +126,11 @@ class Examination:
         self._masters = {name: exact_now(loaded, name) for name in loaded.modules}
         self._doubts = Doubts(loaded, self._masters)
 
+    @property
+    def in_blocks(self) -> Set[str]:
+        """Components that are too large to be brought whole into other types."""
+        return self._room.in_blocks
+
     def run(self) -> CheckReport:
         """The whole check. Raises HalftoneError, JobCancelled."""
         started = time.perf_counter()
@@ -134,14 +142,15 @@ class Examination:
         damage = damage_findings(scans, base.dtypes, loaded.modules) + lora_damage(loaded.adapters, self._dtype)
         if damage:
             return self._damaged(damage, base, started)
-        try:
-            with torch_settings(self._numerics, loaded.device):
-                wide = self.wide = self._room.run(lambda: self._range(masters), self._in_bfloat16)
-                targets = self._room.run(lambda: self._targets(wide, base))
-                findings = self._room.run(lambda: self._findings(scans, wide, targets, base))
-            pricing, plan, cures = self._room.run(lambda: self._priced(wide, base, targets, findings))
-        finally:
-            self._put_back(base)
+        with streaming(loaded, {name: masters[name] for name in self.in_blocks}):
+            try:
+                with torch_settings(self._numerics, loaded.device):
+                    wide = self.wide = self._room.run(lambda: self._range(masters), self._in_bfloat16)
+                    targets = self._room.run(lambda: self._targets(wide, base))
+                    findings = self._room.run(lambda: self._findings(scans, wide, targets, base))
+                pricing, plan, cures = self._room.run(lambda: self._priced(scans, wide, base, targets, findings))
+            finally:
+                self._put_back(base)
         layers = once_more(lambda: self._layers(wide, pricing, plan))
         return self._report(findings, plan, cures, layers, targets, base, started)
 
@@ -382,13 +391,15 @@ class Examination:
         self._emit(PhaseChanged(phase="plan", done=self._attempts))
 
     def _priced(
-        self, wide: Range, base: Plan, targets: Mapping[str, Target], findings: tuple[Finding, ...]
+        self, scans: tuple[TensorScan, ...], wide: Range, base: Plan, targets: Mapping[str, Target], findings: tuple[Finding, ...]
     ) -> tuple[Pricing, Plan, tuple[Cure, ...]]:
         apply_plan(self._loaded, base, self._masters)
+        own_files = (scan for scan in scans if scan.component not in self._loaded.sources)
         bare = {name: Bare(target.seconds, target.runs, target.errors) for name, target in targets.items()}
         pricing = Pricing(
             self._loaded, self._masters, wide, base, self._dtype, self._numerics, self._states, bare, self._control.check,
             self._searching, self._command.depth, self._exactness, lambda: self._room.is_last,
+            scanned_peaks(own_files, self._masters),
         )  # fmt: skip
         return pricing, *self._cures(pricing, findings)
 

@@ -325,7 +325,7 @@ class Growth:
             if exact.is_floating_point():
                 scaled = [(slice(None), -k)] if k and own.endswith(".bias") else []
                 forget(self._module, (own,))
-                value = rescaled(exact, (*self._changes.get(own, ()), *scaled))
+                value = rescaled(exact.float(), (*self._changes.get(own, ()), *scaled))
                 parameter.data = value.to(torch.float32 if k is None else self._dtype)
 
 
@@ -340,8 +340,8 @@ def fewest_layers(
     is needed, or the search itself failed. narrow: the state without a region, in which the component is left. Raises what
     `runs` raises.
     """
-    if not calls or narrow.dtype == "float32":
-        return None
+    if not calls or narrow.dtype == "float32" or calls[0].component in loaded.streams:
+        return None  # layers are tried in weights that have to be there
     name = calls[0].component
     module = loaded.modules[name]
     apply_state(loaded, name, narrow, masters)
