@@ -301,7 +301,7 @@ def test_what_halftone_will_do_follows_the_settings(qtbot: QtBot) -> None:
     one_kind = kit.measured(dtypes=types("works", "slow"))
     assert device_view.promises(one_kind, Numerics(), ("float16", ""))[0].text == "Compute in FP16"
     assert lines[1].reason == "FP16 sums failed 2 of 31 tests"
-    assert lines[2].reason == "about 1.6\u00a0× as fast than Math"
+    assert lines[2].reason == "about 1.6\u00a0× as fast as Math"
     assert lines[3].reason == "costs 0.3\u00a0%"
     changed = Numerics(fp16_accumulation=True, attention_backend="math", nan_check="off", precision="float16")
     lines = device_view.promises(kit.measured(), changed, ("float16", ""))
