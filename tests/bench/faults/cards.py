@@ -108,18 +108,19 @@ class Bench:
     def row(self, lie: faults.Lie) -> Row:
         dtype = dtype_of(lie.name)
         changed: Any = SETTINGS.get(lie.name, {})
-        with faults.lying(lie, PACE):
+        pace = PACE | self._paces(lie)
+        with faults.lying(lie, pace):
             bare = self._closeness(self._fresh(), Numerics(precision=dtype, nan_check="off", **changed))
-        with faults.lying(lie, PACE):
+        with faults.lying(lie, pace):
             engine = self._fresh()
             report = engine.self_test(SelfTest(job="s", device=DEVICE), silent, Going())
-        with faults.lying(lie, PACE):
+        with faults.lying(lie, pace):
             automatic = self._closeness(engine, Numerics())
-        with faults.lying(lie, PACE):
+        with faults.lying(lie, pace):
             checked = self._check(engine, dtype)
             if checked.plan.verified:
                 set_applied(checked, True)
-        with faults.lying(lie, PACE):
+        with faults.lying(lie, pace):
             cured = self._closeness(engine, Numerics(precision=dtype))
         words = [finding.message for finding in checked.findings if finding.code != "tight"]
         ways = [reason for reason in checked.plan.reasons if "self-test" in reason and "as set" not in reason]
@@ -128,6 +129,11 @@ class Bench:
             lie.name, findings(report, self.sound), self._auto(report), " ".join(words or ways) or "–",
             _mended(report, lie, cure), bare, automatic, cured,
         )  # fmt: skip
+
+    def _paces(self, lie: faults.Lie) -> dict[torch.dtype, float]:
+        """What makes a type as slow as the fault says, by what it takes on the sound card."""
+        speeds = {getattr(torch, one.dtype): one.speed or 1.0 for one in self.sound.dtypes}
+        return {dtype: times * speeds[dtype] * PACE.get(dtype, 1.0) for dtype, times in lie.slow.items()}
 
     def _auto(self, report: SelfTestReport) -> str:
         avoided = ", ".join(sorted(avoided_backends(report)))

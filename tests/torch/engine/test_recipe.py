@@ -21,7 +21,7 @@ from halftone.engine.loading.load import Loaded, exact_source, load_pipeline
 from halftone.engine.loading.plans import apply_plan, base_plan, put_fp8, put_loras
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.offload import Places, stand
-from halftone.engine.weights.precision import damaged, exact_weights, invoke, put_stream
+from halftone.engine.weights.precision import ComponentState, damaged, exact_weights, invoke, put_stream
 from halftone.engine.weights.recipe import Product, Whole, known_of, mixed, rescaled
 from halftone.library.models import describe
 
@@ -188,5 +188,5 @@ def test_a_stream_computes_what_the_whole_does_where_a_layer_is_asked_for_its_ty
     whole = deepcopy(module).float()
     tokens = torch.arange(12)[None]
     stand("text_encoder", module, Places(torch.device("cpu"), apart=False, mode=mode))
-    put_stream(module, exact_weights(module), torch.float32)
+    put_stream(module, exact_weights(module), ComponentState(dtype="float32"))
     assert torch.equal(invoke(module, module.forward, "float32", (tokens,), {})[0], whole(tokens)[0])

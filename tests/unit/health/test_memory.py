@@ -19,6 +19,7 @@ from halftone.health.memory import (
     choose,
     fit,
     from_first_fit,
+    in_blocks,
     largest_size,
     need,
     predict,
@@ -214,6 +215,19 @@ def test_a_decoder_without_tiles_is_never_asked_for_them() -> None:
 @pytest.mark.parametrize(("peak", "told"), [(89, "fits"), (95, "tight"), (100, "tight"), (101, "no")])
 def test_near_the_end_of_the_memory_is_tight(peak: int, told: str) -> None:
     assert fit(peak, 100) == told
+
+
+@pytest.mark.parametrize(
+    ("parameters", "free", "blocks"),
+    [
+        (860_000_000, 14 * 2**30, False),
+        (2_570_000_000, 14 * 2**30, True),
+        (2_570_000_000, 60 * 2**30, False),
+        (12 * 10**9, 80 * 2**30, True),
+    ],
+)
+def test_a_network_of_much_of_the_memory_is_checked_in_blocks(parameters: int, free: int, blocks: bool) -> None:
+    assert in_blocks(parameters, free) is blocks
 
 
 def test_what_was_measured_goes_before_what_is_computed() -> None:

@@ -340,8 +340,8 @@ def fewest_layers(
     is needed, or the search itself failed. narrow: the state without a region, in which the component is left. Raises what
     `runs` raises.
     """
-    if not calls or narrow.dtype == "float32":
-        return None
+    if not calls or narrow.dtype == "float32" or calls[0].component in loaded.streams:
+        return None  # layers are tried in weights that have to be there
     name = calls[0].component
     module = loaded.modules[name]
     apply_state(loaded, name, narrow, masters)

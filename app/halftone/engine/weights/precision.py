@@ -15,7 +15,7 @@ from halftone.engine.weights.borders import clear_borders, mixing, put_borders, 
 from halftone.engine.weights.epsilons import scale_epsilons
 from halftone.engine.weights.offload import compute_with, onload, runs_on
 from halftone.engine.weights.packed import PackedLinear, packed_layers
-from halftone.engine.weights.recipe import Exact, Recipe, known_of, rescaled
+from halftone.engine.weights.recipe import Exact, Made, Recipe, known_of, rescaled
 from halftone.engine.weights.wide_kernels import put_wide_kernels
 
 _INPUTS: Final = "_halftone_scaled_inputs"
@@ -72,7 +72,6 @@ def realise(
     """
     exact = masters if isinstance(masters, Exact) else Exact(masters)
     changes = _changes(state)
-    dtype = DTYPES[state.dtype]
     alike = before is not None and (before.dtype, before.upcast) == (state.dtype, state.upcast)
     module.__dict__[_INPUTS] = inputs_in(state.rescale)
     if not alike:
@@ -82,35 +81,40 @@ def realise(
         _follow(module, name, recipe, exact)
     if alike:
         return
-    put_wide_kernels(module, runs_on(module), dtype)
-    if state.upcast and dtype != torch.float32:
-        put_borders(module, state.upcast, dtype)
+    _put_types(module, state)
     put_input_casts(module, settled=True)
 
 
-def put_stream(module: nn.Module, exact: Exact, dtype: torch.dtype) -> None:
-    """Have a component compute with its exact weights in dtype, each made when its block runs. What lies in it stays, save what
-    packed layers are told; `compute_with` and `realise` end it.
+def put_stream(module: nn.Module, exact: Exact, state: ComponentState) -> None:
+    """Have a component compute as a state wants it, each weight made of the exact ones when its block runs. What lies in it
+    stays, save what packed layers are told; `compute_with` and `realise` end it.
     """
-    keep = kept_float32(module, dtype)
-    names = {id(tensor): name for name, tensor in module.named_parameters()}
-    names |= {id(tensor_at(module, name)): name for name in stored_buffers(module) if name in exact.plain}
+    recipes = dict(_recipes(module, exact, _changes(state), state))
+    packed = [name for name in recipes if packed_at(module, name) is not None]
+    names = {id(tensor_at(module, name)): name for name in recipes if name not in packed}
 
-    def bring(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    def bring(tensor: torch.Tensor, device: torch.device) -> Made:
         name = names.get(id(tensor))
         if name is None:
-            return tensor.data.to(device)
-        return exact.make(name, (), torch.float32 if keep(name) else dtype, device)
+            return Made(tensor.data)
+        return exact.make(name, recipes[name].changes, recipes[name].dtype, device)
 
+    module.__dict__[_INPUTS] = inputs_in(state.rescale)
     clear_borders(module)
-    scale_epsilons(module, {})
-    module.__dict__[_INPUTS] = {}
-    for name in packed_layers(module):
-        weight = f"{name}.weight"
-        _follow(module, weight, Recipe(exact.origin(weight), (), torch.float32 if keep(name) else dtype), exact)
-    put_wide_kernels(module, runs_on(module), dtype)
+    scale_epsilons(module, state.rescale)
+    for name in packed:
+        _follow(module, name, recipes[name], exact)
+    _put_types(module, state)
     put_input_casts(module)
     compute_with(module, bring)
+
+
+def _put_types(module: nn.Module, state: ComponentState) -> None:
+    """Kernels for the type of a state, and casts at the borders of its regions."""
+    dtype = DTYPES[state.dtype]
+    put_wide_kernels(module, runs_on(module), dtype)
+    if state.upcast and dtype != torch.float32:
+        put_borders(module, state.upcast, dtype)
 
 
 def _recipes(
@@ -146,7 +150,7 @@ def _follow(module: nn.Module, name: str, recipe: Recipe, exact: Exact) -> None:
 
 @torch.no_grad()
 def _write(tensor: torch.Tensor, exact: Exact, name: str, recipe: Recipe) -> None:
-    tensor.data = exact.make(name, recipe.changes, recipe.dtype, tensor.device)
+    tensor.data = exact.make(name, recipe.changes, recipe.dtype, tensor.device).on(tensor.device)
 
 
 def damaged(module: nn.Module, masters: Mapping[str, torch.Tensor], state: ComponentState) -> list[str]:

@@ -5,7 +5,7 @@ add, times powers of two, in some type. Each component remembers which of this i
 weight of a LoRA writes those tensors alone that become others, and no second set of weights lies in memory meanwhile.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol
@@ -51,6 +51,17 @@ class Patch(Protocol):
         ...
 
 
+class Made(NamedTuple):
+    """A tensor on its way to a device: what is sent there, and what then becomes of it."""
+
+    source: torch.Tensor
+    finish: Callable[[torch.Tensor], torch.Tensor] = lambda there: there
+
+    def on(self, device: torch.device) -> torch.Tensor:
+        """The tensor there, sent at once."""
+        return self.finish(self.source.to(device))
+
+
 @dataclass(frozen=True)
 class Recipe:
     """Names what a tensor is made of. origin: its exact weight, as `Exact.origin` gives it; changes: (rows, k), times 2**k."""
@@ -87,6 +98,10 @@ class Exact(Mapping[str, torch.Tensor]):
         patch = self._patch_of(name)
         return self.base, name in self.eight, None if patch is None else patch.key
 
+    def is_stored(self, name: str) -> bool:
+        """Whether the exact weight is what was read, unpacked and unchanged."""
+        return name in self.plain and name not in self.eight and self._patch_of(name) is None
+
     def layer(self, name: str) -> PackedLinear:
         """A packed layer."""
         layer, patch = self.layers[name], self.patches.get(name)
@@ -109,18 +124,18 @@ class Exact(Mapping[str, torch.Tensor]):
             return mixed(self._read(name), deltas, (), torch.float32)
         return self._merged(self._place(name))[own]
 
-    def make(self, name: str, changes: Sequence[tuple[slice, int]], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    def make(self, name: str, changes: Sequence[tuple[slice, int]], dtype: torch.dtype, device: torch.device) -> Made:
         """What a recipe tells of a tensor that is not packed, on a device; integers stay as they are."""
         deltas = self._deltas(name)
         if deltas:
-            return mixed(self._read(name), deltas, changes, dtype).to(device)
+            return Made(mixed(self._read(name), deltas, changes, dtype))
         exact = self[name]
         if not exact.is_floating_point():
-            return exact.to(device)
+            return Made(exact)
         if device.type == "cpu":
-            return mixed(exact, (), changes, dtype)
+            return Made(mixed(exact, (), changes, dtype))
         wide = torch.float32 if changes else exact.dtype
-        return rescaled(exact.to(device, wide), changes).to(dtype)
+        return Made(exact, lambda there: rescaled(there.to(wide), changes).to(dtype))
 
     def _deltas(self, name: str) -> "Sequence[Delta] | None":
         patch = self._patch_of(name) if name.endswith(".weight") else None
