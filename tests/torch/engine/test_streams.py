@@ -11,11 +11,15 @@ from tests.helpers.engine_runs import Recorder, Steady, faulty_copy
 from halftone.contract.facts import CheckReport
 from halftone.contract.messages import Examine
 from halftone.contract.request import CheckInputs, Numerics
+from halftone.engine.basics.runs import Runs
 from halftone.engine.checks.examine import Examination
+from halftone.engine.curing.layers import MOST_RUNS, fewest_layers
 from halftone.engine.loading.load import Loaded, load_pipeline
 from halftone.engine.loading.plans import HALF_DONE, apply_state, exact_now, streaming
+from halftone.engine.sampling.hooks import is_finite
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.precision import ComponentState
+from halftone.engine.weights.recipe import Exact
 from halftone.library.models import describe
 from halftone.measure.devices import find_device
 
@@ -97,3 +101,20 @@ def test_a_check_in_blocks_ends_as_a_whole_one_does(component: str, group: str, 
     assert report.plan.rescale == whole.plan.rescale
     assert [(one.kind, one.suggested) for one in report.cures] == [(one.kind, one.suggested) for one in whole.cures]
     assert all(parameter.dtype == torch.float32 for parameter in loaded.modules[component].parameters())
+
+
+def test_the_fewest_layers_are_found_in_blocks_too(loaded: Loaded) -> None:
+    unet, call, masters = loaded.modules["unet"], pocket_call(loaded), dict(exact_now(loaded, "unet"))
+    for name in ("conv_in", "mid_block.resnets.0.conv2"):
+        masters |= {own: masters[own] * 2.0**17 for own in (f"{name}.weight", f"{name}.bias")}
+    narrow = ComponentState(dtype="float16")
+    exact = Exact(masters)
+    found = [fewest_layers(loaded, [call], exact, narrow, Runs(MOST_RUNS, lambda: None))]
+    at = where(loaded)
+    with streaming(loaded, {"unet": exact}):
+        found.append(fewest_layers(loaded, [call], exact, narrow, Runs(MOST_RUNS, lambda: None)))
+        assert where(loaded) == at
+    assert found[0] is not None
+    assert found[0] == found[1]
+    apply_state(loaded, "unet", ComponentState(dtype="float16", upcast=found[0].layers), exact)
+    assert is_finite(run_call(call, unet, "float16"))
