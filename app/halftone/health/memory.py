@@ -4,11 +4,23 @@ from collections.abc import Callable, Iterable, Sequence
 from math import floor, sqrt
 from typing import Final, Literal, NamedTuple
 
+from halftone.contract.facts import ModelFacts
 from halftone.contract.request import PictureRequest
 from halftone.contract.words import DType, Offload, OffloadMode, VaeTiling
-from halftone.health.activations import Size, controlling, decoding, denoising, latent_scale, waiting
+from halftone.health.activations import (
+    Size,
+    controlling,
+    decoding,
+    denoising,
+    encoding,
+    latent_scale,
+    read_tokens,
+    reading,
+    waiting,
+)
 from halftone.library.drawn_loras import names_loras
 from halftone.library.networks import Network
+from halftone.library.resolution_bins import computed_size, joined_size
 
 Fit = Literal["fits", "tight", "no"]
 
@@ -34,21 +46,25 @@ _UNPACKING: Final = 4
 
 class Job(NamedTuple):
     """A picture. tile: edge in pixels of the parts that the decoder makes, 0 for the whole at once; text: tokens of the prompt,
-    None where its network tells.
+    None where its network tells; joined: a given picture whose tokens run beside those of the one that is made.
     """
 
     size: Size
     guided: bool = True
     tile: int = 0
     text: int | None = None
+    joined: Size | None = None
 
 
 class Need(NamedTuple):
-    """Bytes. weights: (network, its weights); the others: beside the weights while they compute."""
+    """Bytes. weights: (network, its weights); the others: beside the weights while they compute; encode: the prompt. A picture
+    that is given is encoded by the decoder's other half, and counted with it.
+    """
 
     weights: tuple[tuple[Network, int], ...]
     denoise: int
     decode: int
+    encode: int = 0
 
     @property
     def resident(self) -> int:
@@ -57,7 +73,7 @@ class Need(NamedTuple):
     @property
     def activations(self) -> int:
         """At the worst moment."""
-        return max(self.denoise, self.decode)
+        return max(self.encode, self.denoise, self.decode)
 
     @property
     def peak(self) -> int:
@@ -83,21 +99,35 @@ def need(
     """
     decoder = next((one for one in networks if one.work == "decode"), None)
     on_cpu = backend == "cpu"
-    denoise = decode = beside = 0
+    encode = denoise = decode = beside = 0
     eight = {one.name for one in networks if packed and one.work == "denoise" and not one.own_file}
     for one in networks:
         item = ITEM_BYTES[dtype_of(one)]
         copied = one.largest if on_cpu or one.packed or one.name in eight else 0
         if one.work == "denoise":
-            alive = denoising(one, decoder, job.size, guided=job.guided, text=job.text)
+            alive = denoising(one, decoder, job.size, guided=job.guided, text=job.text, joined=job.joined)
             denoise = max(denoise, item * (alive + copied) + (_UNPACKING * one.largest if one.packed else 0))
         elif one.work == "control":
             beside += item * controlling(one, decoder, job.size, guided=job.guided)
         elif one.work == "decode":
-            decode = max(decode, round(item * (_decoded(one, job) * (_ON_A_CPU if on_cpu else 1.0) + copied)))
+            alive = max(_decoded(one, job), _encoded(one, job))
+            decode = max(decode, round(item * (alive * (_ON_A_CPU if on_cpu else 1.0) + copied)))
+        else:
+            encode = max(encode, item * (reading(one, read_tokens(networks, job.text)) + copied))
     weights = tuple((one, _weights(one, 1 if one.name in eight else ITEM_BYTES[dtype_of(one)])) for one in networks)
     process = (_BESIDE_ON_A_CPU if on_cpu else 0) + ITEM_BYTES["float32"] * waiting(decoder, job.size, guided=job.guided)
-    return Need(weights, process + denoise + beside, process + decode)
+    return Need(weights, process + denoise + beside, process + decode, encode)
+
+
+def computed(model: ModelFacts, request: PictureRequest, size: Size) -> Size:
+    """What is computed where this is asked for."""
+    return Size(*computed_size(model, (size.width, size.height), request.options), size.frames)
+
+
+def job_of(model: ModelFacts, request: PictureRequest, size: Size, *, guided: bool, tile: int = 0) -> Job:
+    """A request as it counts. size: that is computed."""
+    joined = None if request.image is None else joined_size(model, (size.width, size.height), request.options)
+    return Job(size, guided, tile, prompt_tokens(request), None if joined is None else Size(*joined))
 
 
 def prompt_tokens(request: PictureRequest) -> int | None:
@@ -115,7 +145,7 @@ def kept_in_eight(request: PictureRequest) -> bool:
 
 def _weights(network: Network, item: int) -> int:
     """Bytes. item: of a number that is not packed."""
-    return network.packed_bytes + item * (network.parameters - network.packed)
+    return network.packed_bytes + item * (network.parameters - network.packed) + ITEM_BYTES["float32"] * network.tables
 
 
 def _decoded(decoder: Network, job: Job) -> int:
@@ -127,13 +157,23 @@ def _decoded(decoder: Network, job: Job) -> int:
     return decoding(decoder, part) + 9 * size.pixels * size.frames
 
 
+def _encoded(decoder: Network, job: Job) -> int:
+    """Of a given picture that is brought to a size of its own: others are encoded in less than what decodes them."""
+    if job.joined is None:
+        return 0
+    size = job.joined
+    if not job.tile or max(size.width, size.height) <= job.tile:
+        return encoding(decoder, size)
+    return encoding(decoder, Size(min(size.width, job.tile), min(size.height, job.tile))) + 9 * size.pixels
+
+
 def bytes_in(plain: Need, tiled: Need, way: Way) -> int:
     """Bytes on the device at once in a way. plain, tiled: of the same picture, decoded at once and in tiles."""
     now = tiled if way.tiled else plain
     if way.offload == "none":
         return now.peak
-    beside = {"denoise": now.denoise, "control": now.denoise, "decode": now.decode}
-    return max((_held(one, size, way.offload) + beside.get(one.work, 0) for one, size in now.weights), default=now.activations)
+    beside = {"encode": now.encode, "denoise": now.denoise, "control": now.denoise, "decode": now.decode}
+    return max((_held(one, size, way.offload) + beside[one.work] for one, size in now.weights), default=now.activations)
 
 
 def _held(network: Network, size: int, offload: OffloadMode) -> int:

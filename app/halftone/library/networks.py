@@ -43,7 +43,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     parameters: numbers of its weights; largest: of its largest layer; block: of the largest part that is brought to the device by
     itself where a network goes there block by block; blocks: how many blocks its weights lie in. own_file: it
     took the place of the model's own, and its weights stay as its file has them: of `packed` of the numbers, which are unpacked
-    layer by layer to compute, in `packed_bytes`.
+    layer by layer to compute, in `packed_bytes`. tables: numbers in float32 that it makes itself when it is built.
     """
 
     name: str
@@ -57,6 +57,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     own_file: bool = False
     packed: int = 0
     packed_bytes: int = 0
+    tables: int = 0
 
     def number(self, *names: str, default: int = 0) -> int:
         """The first of these entries that is a number, or the first of a row of numbers."""
@@ -198,7 +199,17 @@ def network(name: str, config: Mapping[str, Any], tensors: Iterable[TensorInfo],
         block=max(_units(sizes, str(kind)).values(), default=0),
         blocks=max(1, len({block for tensor in sizes if (block := _block(tensor))})),
         config=dict(config),
+        tables=_table(config, sizes),
     )
+
+
+def _table(config: Mapping[str, Any], sizes: Mapping[str, int]) -> int:
+    """Numbers of the table of places that a patch embedding makes where its file holds none: of a transformer of squares."""
+    edge, patch = config.get("sample_size"), config.get("patch_size", 1)
+    width = sizes.get("pos_embed.proj.bias", 0)
+    if "pos_embed.pos_embed" in sizes or not isinstance(edge, int) or not isinstance(patch, int) or patch < 1:
+        return 0
+    return (edge // patch) ** 2 * width
 
 
 def _units(sizes: Mapping[str, int], kind: str = "") -> dict[str, int]:

@@ -26,7 +26,7 @@ from typing import Final
 
 import numpy as np
 from tests.accelerator import card
-from tests.bench.families.broad import edge, save_broad
+from tests.bench.families.broad import WORDS, edge, save_broad
 from tests.bench.families.run import mask, picture
 from tests.bench.families.table import CASES, Case
 from tests.helpers.engine_runs import Recorder, Steady, pixels
@@ -103,7 +103,7 @@ class Rig:
             num_frames=self.case.frames,
             image=None if task == "text" else str(picture(self.folder / "given.png", size)),
             mask=str(mask(self.folder / "mask.png", size)) if task == "mask" else None,
-            options=self.case.options,
+            options=self.case.options | (WORDS if self.case.family == "Sana" else {}),
             numerics=numerics,
         )
 
