@@ -47,6 +47,8 @@ constexpr auto kKey = c10::DispatchKey::PrivateUse1;
 struct Late {
   int64_t due;  // the count of launches at which the work is done
   std::function<void()> work;
+  c10::StreamId stream = 0;
+  std::function<void()> begin = [] {};  // what another stream that waits for it finds
 };
 
 struct Card {
@@ -54,6 +56,9 @@ struct Card {
   size_t used = 0;
   size_t peak = 0;
   int64_t launched = 0;
+  int64_t computed = 0;  // of these, by the stream that computes
+  int64_t disorder = 0;  // memory that was used before its time or after it
+  std::map<c10::StreamId, int64_t> awaited;  // how much of what was computed a stream waits for
   int64_t done = 0;  // launches up to here have finished
   int64_t allocations = 0;
   int64_t failing_from = -1;  // the allocation from which on the memory ends; -1: none
@@ -95,13 +100,16 @@ void launch(c10::DeviceIndex index) {
   std::lock_guard<std::recursive_mutex> lock(guard);
   auto& card = card_of(index);
   ++card.launched;
+  if (current_stream[index < 0 ? current : index] == 0) ++card.computed;
   finish_until(card, card.launched - lag);
 }
 
 pybind11::object* on_wait = nullptr;  // called with the index and the reason of each wait
+int64_t left_to_do = 0;  // launches of the stream that computes which the last wait was not for
 
-void count_wait(c10::DeviceIndex index, const std::string& what) {
+void count_wait(c10::DeviceIndex index, const std::string& what, int64_t left = 0) {
   if (inside) return;
+  left_to_do = left;
   {
     std::lock_guard<std::recursive_mutex> lock(guard);
     ++card_of(index).waits[what];
@@ -158,6 +166,7 @@ struct Paced {
 struct Block {
   size_t size;
   c10::DeviceIndex device;
+  int64_t born;  // the count of what was computed: before that the memory may have been something else's
 };
 std::unordered_map<void*, Block> blocks;
 
@@ -185,7 +194,7 @@ struct CardAllocator final : c10::DeviceAllocator {
         card.limit, " bytes of which ", card.limit - std::min(card.used, card.limit), " bytes are free.");
     void* pointer = nullptr;
     TORCH_CHECK(posix_memalign(&pointer, 64, size) == 0, "The machine has no memory for the card in software.");
-    blocks[pointer] = {size, current};
+    blocks[pointer] = {size, current, card.computed};
     card.used += size;
     card.peak = std::max(card.peak, card.used);
     return {pointer, pointer, &release, device};
@@ -219,6 +228,7 @@ struct CardAllocator final : c10::DeviceAllocator {
 CardAllocator allocator;
 
 std::map<const char*, size_t> pinned;
+size_t pinned_limit = kUnlimited;
 
 void release_pinned(void* pointer) {
   std::lock_guard<std::recursive_mutex> lock(guard);
@@ -231,7 +241,9 @@ struct PinnedAllocator final : c10::Allocator {
     std::lock_guard<std::recursive_mutex> lock(guard);
     if (bytes == 0) return {nullptr, nullptr, &c10::detail::deleteNothing, c10::Device(c10::DeviceType::CPU)};
     void* pointer = nullptr;
-    TORCH_CHECK(posix_memalign(&pointer, 64, bytes) == 0, "The machine has no memory to pin.");
+    size_t held = bytes;
+    for (const auto& one : pinned) held += one.second;
+    TORCH_CHECK(held <= pinned_limit && posix_memalign(&pointer, 64, bytes) == 0, "The machine has no memory to pin.");
     pinned[static_cast<const char*>(pointer)] = bytes;
     return {pointer, pointer, &release_pinned, c10::Device(c10::DeviceType::CPU)};
   }
@@ -289,6 +301,8 @@ at::Generator& default_generator(c10::DeviceIndex index) {
 
 struct Event {
   int64_t due = -1;  // the count of launches that it waits for; -1: never recorded
+  int64_t computed = 0;  // launches of the stream that computes, at that time
+  c10::StreamId stream = 0;
   c10::DeviceIndex device = 0;
   std::chrono::steady_clock::time_point at;
 };
@@ -332,9 +346,19 @@ struct CardGuard final : c10::impl::DeviceGuardImplInterface {
     auto* mine = static_cast<Event*>(*event);
     mine->device = stream.device_index();
     mine->due = cards[mine->device].launched;
+    mine->stream = stream.id();
+    mine->computed = cards[mine->device].computed;
     mine->at = std::chrono::steady_clock::now();
   }
-  void block(void*, const c10::Stream&) const override {}
+  void block(void* event, const c10::Stream& stream) const override {
+    if (!event) return;
+    std::lock_guard<std::recursive_mutex> lock(guard);
+    auto* mine = static_cast<Event*>(event);
+    auto& awaited = cards[mine->device].awaited[stream.id()];
+    if (mine->stream == 0) awaited = std::max(awaited, mine->computed);
+    for (auto& one : cards[mine->device].late)
+      if (one.stream == mine->stream && one.due <= mine->due) one.begin();
+  }
   bool queryEvent(void* event) const override {
     if (!event) return true;
     std::lock_guard<std::recursive_mutex> lock(guard);
@@ -355,7 +379,7 @@ struct CardGuard final : c10::impl::DeviceGuardImplInterface {
   void synchronizeEvent(void* event) const override {
     if (!event) return;
     auto* mine = static_cast<Event*>(event);
-    if (mine->due > cards[mine->device].done) count_wait(mine->device, "event");
+    if (mine->due > cards[mine->device].done) count_wait(mine->device, "event", cards[mine->device].computed - mine->computed);
     std::lock_guard<std::recursive_mutex> lock(guard);
     finish_until(cards[mine->device], mine->due);
   }
@@ -414,6 +438,51 @@ at::Tensor as_host(const at::Tensor& tensor) {
   return made;
 }
 
+// From pinned memory, which nobody may write before it was read. On a stream of its own the copy is late: what computes has to wait
+// for its event, and it for what was computed with the same memory before.
+void send(const at::Tensor& self, const at::Tensor& to, c10::DeviceIndex index) {
+  struct Crossing {
+    at::Tensor from, seen;
+    c10::weak_intrusive_ptr<c10::StorageImpl> alive;
+    std::function<void(const at::Tensor&)> arrive;
+  };
+  std::lock_guard<std::recursive_mutex> lock(guard);
+  auto& card = card_of(index);
+  const auto stream = current_stream[index];
+  auto storage = to.storage().getWeakStorageImpl();
+  const auto sizes = to.sizes().vec(), strides = to.strides().vec();
+  const auto offset = to.storage_offset();
+  const auto options = to.options();
+  auto crossing = std::make_shared<Crossing>(Crossing{self, {}, storage, {}});
+  auto begin = [crossing, sizes, strides, offset, options, index] {
+    if (crossing->seen.defined()) return;
+    crossing->seen = crossing->from.clone();
+    auto held = crossing->alive.lock();
+    if (!held) {
+      ++card_of(index).disorder;  // its memory may be something else's now
+      return;
+    }
+    Inside now;
+    auto there = at::empty({0}, options);
+    there.set_(c10::Storage(std::move(held)), offset, sizes, strides);
+    as_host(there).copy_(crossing->seen);
+    meddle("copy from pinned memory", {crossing->from}, {as_host(there)});
+  };
+  auto end = [crossing, begin, index] {
+    begin();
+    const auto now = crossing->from.contiguous(), then = crossing->seen.contiguous();
+    if (std::memcmp(now.data_ptr(), then.data_ptr(), now.nbytes()) != 0) ++card_of(index).disorder;
+  };
+  if (stream == 0) {
+    begin();
+  } else {
+    auto found = blocks.find(to.storage().mutable_data());
+    if (found != blocks.end() && found->second.born > card.awaited[stream]) ++card.disorder;
+    if (to.is_non_overlapping_and_dense()) std::memset(to.mutable_data_ptr(), 0xFF, to.nbytes());
+  }
+  card.late.push_back({card.launched, end, stream, begin});
+}
+
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& to, bool non_blocking) {
   const bool from_card = self.device().type() == kType, to_card = to.device().type() == kType;
   const auto index = from_card ? self.device().index() : to.device().index();
@@ -432,9 +501,13 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& to, bool non_bloc
   } else if (!from_card && to_card && !inside && !(non_blocking && is_pinned(self.storage().data()))) {
     count_wait(index, "copy from pageable memory");
   }
-  if (!(idle && to_card && to.is_floating_point() && to.numel() >= kLarge)) as_host(to).copy_(as_host(self));
+  const bool left = idle && to_card && to.is_floating_point() && to.numel() >= kLarge;
+  if (!left && !from_card && !inside && non_blocking && is_pinned(self.storage().data())) {
+    send(self, to, index);
+    return to;
+  }
+  if (!left) as_host(to).copy_(as_host(self));
   if (from_card && to_card) meddle("copy", {as_host(self)}, {as_host(to)});
-  if (!from_card && non_blocking && is_pinned(self.storage().data())) meddle("copy from pinned memory", {self}, {as_host(to)});
   return to;
 }
 
@@ -820,6 +893,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   at::RegisterPrivateUse1HooksInterface(&hooks);
   c10::SetAllocator(kType, &allocator);
   m.def("set_limit", [](int device, size_t bytes) { card_of(device).limit = bytes; });
+  m.def("set_pinned_limit", [](size_t bytes) { pinned_limit = bytes; });
+  m.def("pinned", [] {
+    size_t held = 0;
+    for (const auto& one : pinned) held += one.second;
+    return held;
+  });
   m.def("fail_allocations", [](int device, int64_t from, int64_t count) {
     card_of(device).failing_from = from < 0 ? -1 : card_of(device).allocations + from;
     card_of(device).failing_count = count;
@@ -831,6 +910,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("peak", [](int device) { return card_of(device).peak; });
   m.def("launched", [](int device) { return card_of(device).launched; });
   m.def("waits", [](int device) { return card_of(device).waits; });
+  m.def("disorder", [](int device) {
+    auto& card = card_of(device);
+    finish_until(card, card.launched);
+    return card.disorder;
+  });
+  m.def("left_to_do", [] { return left_to_do; });
   m.def("fallen_back", [](int device) { return card_of(device).fallen_back; });
   m.def("forget_counts", [](int device) {
     card_of(device).waits.clear();
@@ -856,6 +941,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     std::lock_guard<std::recursive_mutex> lock(guard);
     lag = kLag;
     idle = false;
+    pinned_limit = kUnlimited;
     CardGuard().setDevice({kType, 0});
     for (auto& card : cards) {
       finish_until(card, card.launched);
@@ -863,6 +949,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       card.failing_from = -1;
       card.waits.clear();
       card.fallen_back.clear();
+      card.disorder = 0;
     }
   });
   m.def("current_device", [] { return static_cast<int>(current); });

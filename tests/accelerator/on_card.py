@@ -39,7 +39,10 @@ def as_new(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if _launched() > before:
         _RAN_THERE.add(request.node.nodeid)
+    disorder = sum(extension.disorder(index) for index in range(card.DEVICES))
     extension.reset()
+    if disorder:
+        pytest.fail(f"{disorder} copies met memory that was something else's before or after them", pytrace=False)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

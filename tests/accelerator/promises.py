@@ -115,6 +115,43 @@ def test_a_copy_to_pinned_memory_is_late(extension: Any) -> None:
     assert extension.waits(0) == {"event": 1}
 
 
+def crossing(extension: Any, *, early: bool = False, late: bool = False, unseen: bool = False) -> tuple[list[float], int]:
+    """What is computed with a copy on a stream of its own, and how often memory was out of order."""
+    host, computing = torch.ones(2).pin_memory(), torch.accelerator.current_stream("card:0")
+    side = torch.Stream(device="card:0")
+    torch.zeros(2, device="card").add_(1)
+    there = torch.empty(2, device="card")
+    if not early:
+        side.wait_event(computing.record_event())
+    with side:
+        there.copy_(host, non_blocking=True)
+        arrived = side.record_event()
+    if not unseen:
+        computing.wait_event(arrived)
+    made = there * 2
+    if not late:
+        arrived.synchronize()
+    host.fill_(3)
+    result = made.tolist(), extension.disorder(0)
+    extension.reset()
+    return result
+
+
+def test_copies_on_a_stream_of_their_own_have_to_be_ordered(extension: Any) -> None:
+    assert crossing(extension) == ([2.0, 2.0], 0)
+    assert crossing(extension, early=True) == ([2.0, 2.0], 1)
+    assert crossing(extension, late=True) == ([2.0, 2.0], 1)
+    assert crossing(extension, unseen=True)[0] != [2.0, 2.0]
+
+
+def test_memory_to_pin_can_end(extension: Any) -> None:
+    extension.set_pinned_limit(extension.pinned() + 100)
+    held = torch.empty(100, dtype=torch.uint8, pin_memory=True)
+    with pytest.raises(RuntimeError, match="to pin"):
+        torch.empty(1, pin_memory=True)
+    assert held.is_pinned()
+
+
 def test_an_event_of_another_device_does_not_tell_when_it_is_there() -> None:
     host = torch.zeros(1, pin_memory=True)
     host.copy_(torch.ones(1, device="card:1"), non_blocking=True)

@@ -26,7 +26,9 @@ CHOSEN = (
 @pytest.mark.skipif(bool(card.missing()), reason=card.missing())
 @pytest.mark.timeout(900)  # it may have to be compiled
 @pytest.mark.parametrize(
-    "files", [("promises.py", "lies.py"), ("waits.py", "memory.py"), ("borders.py", *CHOSEN)], ids=lambda files: files[0]
+    "files",
+    [("promises.py", "lies.py"), ("waits.py", "memory.py"), ("borders.py", "offloaded.py", *CHOSEN)],
+    ids=lambda files: files[0],
 )
 def test_on_the_card(files: tuple[str, ...]) -> None:
     here = [file if "/" in file else f"tests/accelerator/{file}" for file in files]

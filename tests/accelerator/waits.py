@@ -32,6 +32,7 @@ from halftone.measure.sentinel import Sentinel
 
 STEPS: Final = 4
 OWN: Final = "measure/late.py"
+STAGING: Final = "weights/staging.py"
 LIBRARIES: Final[dict[str, frozenset[str]]] = {
     "HunyuanDiT": frozenset({"pipeline_hunyuandit.py"}),
     "HunyuanImage": frozenset({"transformer_hunyuanimage.py"}),
@@ -51,6 +52,8 @@ class Watching(Steady):
     def __init__(self) -> None:
         super().__init__()
         self.steps: list[list[str]] = []
+        self.left: list[int] = []
+        """What the device had still to compute after each wait for a buffer within the loop."""
 
     def keep(self) -> bool:
         self.steps.append([])
@@ -59,6 +62,8 @@ class Watching(Steady):
     def note(self, _device: int, _reason: str) -> None:
         if self.steps:
             self.steps[-1].append(_waiter())
+            if self.steps[-1][-1] == STAGING:
+                self.left.append(card.install().left_to_do())
 
     @property
     def waiters(self) -> set[str]:
@@ -147,6 +152,25 @@ def test_no_step_of_any_sampler_of_flows_waits(sd3: Path, watching: Watching, sa
         {"schedulers/scheduling_flow_match_heun_discrete.py"} if sampler == "Heun" else set[str]()
     )  # its sigma with numbers
     assert watching.waiters <= {OWN, *compared}
+
+
+@pytest.mark.parametrize(("mode", "full"), [("model", 0), ("group", 7), ("sequential", 12)])
+def test_a_step_with_offloaded_weights_waits_for_an_empty_buffer_alone(
+    sd15: Path, watching: Watching, mode: str, full: int
+) -> None:
+    """Of a device that does nothing before it is waited for, which then has more to compute: it never stands still."""
+    generate(DiffusersEngine(), sd15, "float16", steps=STEPS, offload=mode, control=watching)
+    assert watching.waiters == {STAGING if full else OWN}
+    assert {step.count(STAGING) for step in watching.steps[1:-1]} == {full}
+    assert all(left > 0 for left in watching.left)
+
+
+@pytest.mark.parametrize("mode", ["model", "group", "sequential"])
+def test_no_step_waits_for_weights_that_are_offloaded(sd15: Path, watching: Watching, mode: str) -> None:
+    """Of a device that is a few layers behind."""
+    card.install().set_lag(3)
+    generate(DiffusersEngine(), sd15, "float16", steps=STEPS, offload=mode, control=watching)
+    assert watching.waiters == set()
 
 
 def test_no_step_of_a_cured_model_waits(sd15: Path, tmp_path: Path, watching: Watching) -> None:

@@ -11,7 +11,7 @@ from halftone.engine.loading.load import Loaded
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.offload import own_tensors, put_offload
 
-_MOVES = {"aten::_to_copy", "aten::detach", "aten::alias"}
+_MOVES = {"aten::_to_copy", "aten::detach", "aten::alias", "aten::empty_like", "aten::as_strided", "aten::copy_"}
 """What onloads reads weights at home, and gives them other names."""
 
 

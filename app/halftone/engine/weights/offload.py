@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Any, Final, cast
 
 import torch
@@ -24,6 +25,10 @@ from halftone.engine.basics.tensors import hold
 from halftone.engine.weights.fp8 import EIGHT, computed, storable, stored_exactly
 from halftone.engine.weights.packed import PackedLinear
 from halftone.engine.weights.parts import role, units
+from halftone.engine.weights.recipe import Made
+from halftone.engine.weights.staging import Staging, staging
+from halftone.health.faults import is_out_of_memory
+from halftone.measure.habits import SHARED
 
 _PLACED: Final = "_halftone_placed"
 _ACCELERATE: Final = "_hf_hook"
@@ -31,6 +36,10 @@ _ACCELERATE: Final = "_hf_hook"
 _DIFFUSERS: Final = "_diffusers_hook"
 _LAYERWISE: Final = "layerwise_casting"
 _HOME: Final = torch.device("cpu")
+_PACKED: Final = 2
+"""How deep a layer lies that is packed: in a block, and in a layer that comes by itself."""
+_TURN: Final = 2**26
+"""Bytes that are sent at once of a component that comes whole."""
 _LAYERS: Final = (
     nn.Linear,
     nn.Conv1d,
@@ -46,12 +55,8 @@ _LAYERS: Final = (
 """Of torch itself and our own, which are called, wherever they stand. Others are onloaded with their block."""
 
 
-Bring = Callable[[torch.Tensor, torch.device], torch.Tensor]
+Bring = Callable[[torch.Tensor, torch.device], Made]
 """Makes what a parameter or buffer is used as, on a device."""
-
-
-def _copied(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    return tensor.data.to(device, copy=True)
 
 
 class Piece:
@@ -60,16 +65,38 @@ class Piece:
     """
 
     def __init__(self, modules: Iterable[nn.Module], bring: Bring | None = None) -> None:
-        self._bring = bring or _copied
+        self.next: Piece | None = None
+        """Which ran after it, as far as is known."""
+        self._bring = bring
         self._modules = [weakref.ref(module) for module in modules]
         self._away: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
+        self._sent: dict[int, Made] = {}
+        """By which tensor it is of: what is on the device, or on its way there."""
+        self._arrival: tuple[Staging, torch.Event] | None = None
 
-    def onload(self, device: torch.device) -> None:
-        """Copies take the place of what is at home; if the device has no room for all of them, of none."""
+    @property
+    def nbytes(self) -> int:
+        return sum(tensor.nbytes for tensor in self._tensors())
+
+    def send(self, staging: Staging) -> None:
+        """Begin to copy what lies on the host; `onload` or `drop` comes next, also where the memory ended."""
         try:
             for tensor in self._tensors():
+                source, finish = self._made(tensor, staging.device)
+                if source.device == _HOME:  # not with another piece that has a share in it
+                    self._sent[id(tensor)] = Made(staging.send(source), finish)
+        finally:
+            self._arrival = staging, staging.end()
+
+    def onload(self, device: torch.device, staging: Staging | None = None) -> None:
+        """Copies take the place of what is at home; if the device has no room for all of them, of none."""
+        try:
+            if staging is not None and self._arrival is None:
+                self.send(staging)
+            self._arrive()
+            for tensor in self._tensors():
                 home = tensor.data
-                there = self._bring(tensor, device)
+                there = self._there(tensor, device)
                 hold(tensor, there)
                 self._away.append((tensor, home, there))
         except BaseException:
@@ -78,10 +105,32 @@ class Piece:
 
     def offload(self) -> None:
         """What was at home is there again; what was written to the device meanwhile goes home."""
+        self.drop()
         while self._away:
             tensor, home, there = self._away.pop()
             untouched = tensor.dtype == there.dtype and tensor.data_ptr() == there.data_ptr()
             hold(tensor, home if untouched else tensor.data.to(_HOME))
+
+    def drop(self) -> None:
+        """Let go of what was sent and is not used."""
+        self._arrive()
+        self._sent.clear()
+
+    def _arrive(self) -> None:
+        if self._arrival is not None:
+            staging, event = self._arrival
+            staging.await_on_device(event)
+            self._arrival = None
+
+    def _there(self, tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+        if (sent := self._sent.pop(id(tensor), None)) is not None:
+            return sent.finish(sent.source)
+        if self._bring is None:
+            return tensor.data.to(device, copy=True)
+        return self._made(tensor, device).on(device)
+
+    def _made(self, tensor: torch.Tensor, device: torch.device) -> Made:
+        return Made(tensor.data) if self._bring is None else self._bring(tensor, device)
 
     def _tensors(self) -> list[torch.Tensor]:
         modules = [module for reference in self._modules if (module := reference()) is not None]
@@ -105,6 +154,20 @@ class Places:
     packed: bool = False
     """Whether denoisers keep their weights in eight bits while they do not compute with them."""
     present: "list[Placed]" = field(default_factory=list)
+    _staging: tuple[int, Staging | None] = (0, None)
+
+    def staging(self, size: int) -> Staging | None:
+        """The buffers through which blocks of so many bytes come; None where the device takes them as they lie."""
+        if self.device.type in SHARED:
+            return None
+        if size > self._staging[0]:
+            self._staging = 0, None  # first, so that both are never there at once
+            self._staging = size, staging(self.device, size)
+        return self._staging[1]
+
+    def unstage(self) -> None:
+        """Let go of the buffers."""
+        self._staging = 0, None
 
 
 class Placed:
@@ -127,6 +190,13 @@ class Placed:
         """What is onloaded for as long as the component is present: all that is in no piece."""
         self._pieces: list[tuple[int, Piece]] = []
         """What is onloaded now beside that: a block, and a layer in it, with how deep they lie."""
+        self._ahead: dict[int, Piece] = {}
+        """What is on its way to the device, by how deep it lies, while what runs before it computes."""
+        self._last: dict[int, Piece] = {}
+        self._alone = False
+        """Whether the device had no room for a second one."""
+        self._staged = 0
+        """Bytes of the largest piece that comes and goes."""
         self._handles: list[RemovableHandle] = []
 
     @property
@@ -157,17 +227,20 @@ class Placed:
     def onload(self) -> None:
         """Have the component where it can run: whole on the device, or ready to come there in pieces. Others go home."""
         self.place()
+        self._last.clear()  # a call begins: what runs last in it is followed by nothing
         present = self._places.present
         if self._whole is None or self in present:
             return
         for other in [other for other in present if not self._runs_with(other)]:
             other.offload()
-        self._whole.onload(self.execution_device)
+        self._whole.onload(self.execution_device, self._places.staging(self._staged))
         present.append(self)
 
     def offload(self) -> None:
         """All weights at home; of a component that is not offloaded: where they are."""
         self._leave(0)
+        while self._ahead:
+            self._ahead.popitem()[1].drop()
         if self._whole is not None:
             self._whole.offload()
         if self in self._places.present:
@@ -217,13 +290,18 @@ class Placed:
         blocks = [] if mode == "model" and self._made_by is None else blocks_of(module)
         inside = {id(part) for block in blocks for part in block}
         self._whole = Piece([part for part in module.modules() if id(part) not in inside], self._made_by)
+        pieces: list[Piece] = []
+        layered: list[Piece] = []
         for block in blocks:
             # a module may read the type of a layer's weight before that layer runs: what is made in another type comes whole
             layers = layers_of(block) if mode == "sequential" and self._made_by is None else []
-            for layer in layers:
-                self._put_hooks(1, [layer], [layer])
+            layered += [self._put_hooks(1, [layer], [layer]) for layer in layers]
             # put last, it acts first
-            self._put_hooks(0, block, [part for part in block if part not in layers], self._made_by)
+            pieces.append(self._put_hooks(0, block, [part for part in block if part not in layers], self._made_by))
+        for one, other in (*pairwise(pieces), *pairwise(layered)):
+            one.next = other
+        self._alone = False
+        self._staged = max((piece.nbytes for piece in (*pieces, *layered)), default=min(_TURN, self._whole.nbytes))
 
     def _pack(self, module: nn.Module) -> None:
         self.wide = 0
@@ -235,14 +313,14 @@ class Placed:
                 continue
             dtype, (weight.data, k) = weight.dtype, found
             self.packed.append((layer, k, dtype))
-            self._put_hooks(2, [layer], [layer], partial(_unpacked, k, dtype))
+            self._put_hooks(_PACKED, [layer], [layer], partial(_unpacked, k, dtype))
             registry = HookRegistry(layer)  # where diffusers looks for the type that a layer computes in
             registry.hooks[_LAYERWISE] = LayerwiseCastingHook(EIGHT, dtype, non_blocking=False)
             layer.__dict__[_DIFFUSERS] = registry
 
     def _put_hooks(
         self, depth: int, callers: Iterable[nn.Module], parts: Iterable[nn.Module], bring: Bring | None = None
-    ) -> None:
+    ) -> Piece:
         """Whichever of the callers runs first brings the parts. They stay until others of that depth come, so that hooks that
         look at a module after it ran find it there.
         """
@@ -252,20 +330,43 @@ class Placed:
             if any(present is piece for _, present in self._pieces):
                 return
             self._leave(depth)
-            piece.onload(self.execution_device)
+            ahead = self._ahead.pop(depth, None)
+            if ahead is not None and ahead is not piece:
+                ahead.drop()
+            staging = None if depth == _PACKED else self._places.staging(self._staged)
+            piece.onload(self.execution_device, staging)
             self._pieces.append((depth, piece))
+            if staging is not None:
+                self._send_next(depth, piece, staging)
 
         holding = (part for part in callers if any(True for _ in own_tensors(part)))
         self._handles += [part.register_forward_pre_hook(enter, prepend=True) for part in holding]
+        return piece
+
+    def _send_next(self, depth: int, piece: Piece, staging: Staging) -> None:
+        """Have what runs after a piece come while that computes, if the device has room for both."""
+        if (last := self._last.get(depth)) is not None:
+            last.next = piece
+        self._last[depth] = piece
+        if self._alone or piece.next is None or piece.next is piece:
+            return
+        self._ahead[depth] = piece.next
+        try:
+            piece.next.send(staging)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            self._ahead.pop(depth).drop()
+            self._alone = True
 
     def _leave(self, depth: int) -> None:
         while self._pieces and self._pieces[-1][0] >= depth:
             self._pieces.pop()[1].offload()
 
 
-def _unpacked(k: int, dtype: torch.dtype, tensor: torch.Tensor, _device: torch.device) -> torch.Tensor:
+def _unpacked(k: int, dtype: torch.dtype, tensor: torch.Tensor, _device: torch.device) -> Made:
     """Of a layer the weight alone is packed."""
-    return computed(tensor.data, k, dtype) if tensor.dtype == EIGHT else tensor.data
+    return Made(tensor.data, lambda there: computed(there, k, dtype)) if tensor.dtype == EIGHT else Made(tensor.data)
 
 
 def blocks_of(module: nn.Module) -> list[list[nn.Module]]:
@@ -348,6 +449,8 @@ def put_offload(places: Places, wanted: Offload, *, packed: bool = False) -> Non
     for placed in list(places.present):
         placed.offload()
     places.mode = chosen(places, wanted)
+    if places.mode == "none":
+        places.unstage()
 
 
 def leave_device(places: Places, modules: Iterable[nn.Module]) -> None:

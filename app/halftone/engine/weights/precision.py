@@ -15,7 +15,7 @@ from halftone.engine.weights.borders import clear_borders, mixing, put_borders, 
 from halftone.engine.weights.epsilons import scale_epsilons
 from halftone.engine.weights.offload import compute_with, onload, runs_on
 from halftone.engine.weights.packed import PackedLinear, packed_layers
-from halftone.engine.weights.recipe import Exact, Recipe, known_of, rescaled
+from halftone.engine.weights.recipe import Exact, Made, Recipe, known_of, rescaled
 from halftone.engine.weights.wide_kernels import put_wide_kernels
 
 _INPUTS: Final = "_halftone_scaled_inputs"
@@ -96,10 +96,10 @@ def put_stream(module: nn.Module, exact: Exact, dtype: torch.dtype) -> None:
     names = {id(tensor): name for name, tensor in module.named_parameters()}
     names |= {id(tensor_at(module, name)): name for name in stored_buffers(module) if name in exact.plain}
 
-    def bring(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    def bring(tensor: torch.Tensor, device: torch.device) -> Made:
         name = names.get(id(tensor))
         if name is None:
-            return tensor.data.to(device)
+            return Made(tensor.data)
         return exact.make(name, (), torch.float32 if keep(name) else dtype, device)
 
     clear_borders(module)
@@ -146,7 +146,7 @@ def _follow(module: nn.Module, name: str, recipe: Recipe, exact: Exact) -> None:
 
 @torch.no_grad()
 def _write(tensor: torch.Tensor, exact: Exact, name: str, recipe: Recipe) -> None:
-    tensor.data = exact.make(name, recipe.changes, recipe.dtype, tensor.device)
+    tensor.data = exact.make(name, recipe.changes, recipe.dtype, tensor.device).on(tensor.device)
 
 
 def damaged(module: nn.Module, masters: Mapping[str, torch.Tensor], state: ComponentState) -> list[str]:

@@ -5,7 +5,7 @@ add, times powers of two, in some type. Each component remembers which of this i
 weight of a LoRA writes those tensors alone that become others, and no second set of weights lies in memory meanwhile.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol
@@ -49,6 +49,17 @@ class Patch(Protocol):
     def added_to(self, layer: PackedLinear) -> PackedLinear:
         """A layer like this one whose weight stays packed, with the changes beside it."""
         ...
+
+
+class Made(NamedTuple):
+    """A tensor on its way to a device: what is sent there, and what then becomes of it."""
+
+    source: torch.Tensor
+    finish: Callable[[torch.Tensor], torch.Tensor] = lambda there: there
+
+    def on(self, device: torch.device) -> torch.Tensor:
+        """The tensor there, sent at once."""
+        return self.finish(self.source.to(device))
 
 
 @dataclass(frozen=True)
@@ -109,15 +120,17 @@ class Exact(Mapping[str, torch.Tensor]):
             return mixed(self._read(name), deltas, (), torch.float32)
         return self._merged(self._place(name))[own]
 
-    def make(self, name: str, changes: Sequence[tuple[slice, int]], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    def make(self, name: str, changes: Sequence[tuple[slice, int]], dtype: torch.dtype, device: torch.device) -> Made:
         """What a recipe tells of a tensor that is not packed, on a device; integers stay as they are."""
         deltas = self._deltas(name)
         if deltas:
-            return mixed(self._read(name), deltas, changes, dtype).to(device)
+            return Made(mixed(self._read(name), deltas, changes, dtype))
         exact = self[name]
         if not exact.is_floating_point():
-            return exact.to(device)
-        return mixed(exact, (), changes, dtype) if device.type == "cpu" else rescaled(exact.to(device), changes).to(dtype)
+            return Made(exact)
+        if device.type == "cpu":
+            return Made(mixed(exact, (), changes, dtype))
+        return Made(exact, lambda there: rescaled(there, changes).to(dtype))
 
     def _deltas(self, name: str) -> "Sequence[Delta] | None":
         patch = self._patch_of(name) if name.endswith(".weight") else None
