@@ -72,6 +72,10 @@ _READ: Final = {
 """Tokens of the prompt that a text encoder reads where they do not run beside the picture's."""
 _CLIP: Final = {"SD3Transformer2DModel": 77}
 """Tokens of the prompt besides, of a second kind of text encoder."""
+_REFINED: Final = {"HunyuanImageTransformer2DModel": 1000}
+"""Tokens of the prompt that a transformer refines first, with a mask of all their pairs for each head."""
+_MASKS: Final = 1.5
+"""A byte and a number for each pair: the mask as it is told, and as attention takes it."""
 _WAITING: Final = 15
 """Copies of the latents in float32 that a pipeline, its sampler and the watch hold between two calls: of a guided pair."""
 _WAITING_ALONE: Final = 9
@@ -136,14 +140,15 @@ def denoising(
     if network.kind == "Kandinsky3UNet":
         return ceil(latents * batch * _kandinsky3(network))
     if network.kind.startswith("UNet") and network.numbers("block_out_channels"):
-        return ceil(latents * batch * _unet(network))
+        return ceil(latents * batch * max(way_up(network)))
     if network.kind == _CASCADE:
-        return ceil(_cascade_latents(network, latents, size) * batch * 17.4 * network.number("block_out_channels"))
+        return _cascade(network, latents, size, batch)
     words = _TEXT.get(network.kind, 0) if text is None or network.kind not in _TEXT else text
     if joined is not None and network.kind.startswith("QwenImage"):
         words += joined.pixels // _SEEN**2
     tokens = latents // _patch(network) ** 2 + words + _CLIP.get(network.kind, 0)
-    return ceil(tokens * batch * _width(network) * _WIDTHS.get(network.kind, _OTHER_WIDTHS))
+    refined = _REFINED.get(network.kind, 0) ** 2 * (1 + _MASKS * network.number("num_attention_heads"))
+    return ceil(max(tokens * batch * _width(network) * _WIDTHS.get(network.kind, _OTHER_WIDTHS), refined))
 
 
 def read_tokens(networks: Iterable[Network], text: int | None) -> int:
@@ -228,13 +233,13 @@ def latent_frames(decoder: Network | None, frames: int) -> int:
     return (frames - 1) // max(1, ratio) + 1
 
 
-def _unet(network: Network) -> float:
-    """Numbers per latent pixel, at the widest place on the way up: what the way down left, the block's input, and a unit."""
+def way_up(network: Network) -> tuple[float, ...]:
+    """Numbers per latent pixel at each level of a UNet on the way up: what the way down left, the block's input, and a unit."""
     channels = network.numbers("block_out_channels")
     skips, layers = _skips(network, channels), network.number("layers_per_block", default=1) + 1
     attends = network.words("up_block_types")
     last = len(channels) - 1
-    worst = 0.0
+    found: list[float] = []
     for index in range(len(channels)):
         level = last - index
         given, width = channels[min(level + 1, last)], channels[level]
@@ -247,8 +252,8 @@ def _unet(network: Network) -> float:
             units.append((_TRANSFORMER + more) * width / 4**level)
         if level:
             units.append(width * 9 / 4**level)  # made larger: as it was, the copy of four times the size, and its convolution
-        worst = max(worst, held + max(units))
-    return worst
+        found.append(held + max(units))
+    return tuple(found)
 
 
 def _skips(network: Network, channels: tuple[int, ...]) -> list[tuple[int, int]]:
@@ -317,13 +322,13 @@ def _kandinsky3(network: Network) -> float:
     return worst
 
 
-def _cascade_latents(network: Network, latents: int, size: Size) -> float:
-    """Places that a stage computes: of the second all latents, two by two; of the first, which makes what the second is told, a
-    cell for 42.67 pixels along an edge.
+def _cascade(network: Network, latents: int, size: Size, batch: int) -> int:
+    """Of the second stage, which is not guided: all latents, some of them to a place. The first, which sees pictures, makes what
+    the second is told: a cell for 42.67 pixels along an edge.
     """
-    if network.number("effnet_in_channels"):
-        return latents / max(1, network.number("patch_size", default=1)) ** 2
-    return size.pixels / _PRIOR_CELL**2
+    first = bool(network.number("clip_image_in_channels"))
+    places = batch * size.pixels / _PRIOR_CELL**2 if first else latents / max(1, network.number("patch_size", default=1)) ** 2
+    return ceil(places * 17.4 * network.number("block_out_channels"))
 
 
 def _patch(network: Network) -> int:

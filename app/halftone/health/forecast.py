@@ -24,6 +24,7 @@ from halftone.health.memory import (
     need,
     predict,
     tile_edge,
+    tiles,
 )
 from halftone.health.passes import last_size
 from halftone.library.networks import Network, files_in
@@ -61,7 +62,7 @@ def forecast(
     if not any(one.work == "denoise" for one in networks):
         return None
     size = _size(picture.request, picture.model)
-    ways = _ways(picture)
+    ways = _ways(networks, picture)
     free = None if memory is None else max(0, memory.total - memory.others)
     plain, tiled = _needs(networks, picture, picture.request, size)
     way = choose(ways, plain, tiled, free)
@@ -74,9 +75,9 @@ def forecast(
     return Forecast(told.peak, told.pictures, way, free, fits, largest)
 
 
-def _ways(picture: Next) -> tuple[Way, ...]:
+def _ways(networks: Sequence[Network], picture: Next) -> tuple[Way, ...]:
     numerics = picture.request.numerics
-    return allowed(numerics.vae_tiling, numerics.offload, on_cpu=picture.backend == "cpu", can_tile=True)
+    return allowed(numerics.vae_tiling, numerics.offload, on_cpu=picture.backend == "cpu", can_tile=tiles(networks))
 
 
 def _size(request: PictureRequest, model: ModelFacts) -> Size:

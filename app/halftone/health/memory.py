@@ -17,6 +17,7 @@ from halftone.health.activations import (
     read_tokens,
     reading,
     waiting,
+    way_up,
 )
 from halftone.library.drawn_loras import names_loras
 from halftone.library.networks import Network
@@ -40,6 +41,8 @@ they copy one layer at a time.
 """
 _BESIDE_ON_A_CPU: Final = 10_000_000
 """Bytes that a picture takes there whatever its size: kernels made for its shapes, and their work space (Pocket at 128 x 128)."""
+_AT_ONCE: Final = ("AutoencoderKLTemporalDecoder", "PaellaVQModel", "VQModel")
+"""Decoders that make no tiles."""
 _UNPACKING: Final = 4
 """Bytes for each number of the layer that is being unpacked: float32, beside the type that it is computed in."""
 
@@ -58,13 +61,15 @@ class Job(NamedTuple):
 
 class Need(NamedTuple):
     """Bytes. weights: (network, its weights); the others: beside the weights while they compute; encode: the prompt. A picture
-    that is given is encoded by the decoder's other half, and counted with it.
+    that is given is encoded by the decoder's other half, and counted with it. levels: of `denoise` on each level of a UNet's
+    way up: while its largest blocks are there, it does not compute the most.
     """
 
     weights: tuple[tuple[Network, int], ...]
     denoise: int
     decode: int
     encode: int = 0
+    levels: tuple[int, ...] = ()
 
     @property
     def resident(self) -> int:
@@ -100,6 +105,7 @@ def need(
     decoder = next((one for one in networks if one.work == "decode"), None)
     on_cpu = backend == "cpu"
     encode = denoise = decode = beside = 0
+    shares: tuple[float, ...] = ()
     eight = {one.name for one in networks if packed and one.work == "denoise" and not one.own_file}
     for one in networks:
         item = ITEM_BYTES[dtype_of(one)]
@@ -107,6 +113,7 @@ def need(
         if one.work == "denoise":
             alive = denoising(one, decoder, job.size, guided=job.guided, text=job.text, joined=job.joined)
             denoise = max(denoise, item * (alive + copied) + (_UNPACKING * one.largest if one.packed else 0))
+            shares = way_up(one) if one.stages and one.kind.startswith("UNet") else ()
         elif one.work == "control":
             beside += item * controlling(one, decoder, job.size, guided=job.guided)
         elif one.work == "decode":
@@ -116,7 +123,9 @@ def need(
             encode = max(encode, item * (reading(one, read_tokens(networks, job.text)) + copied))
     weights = tuple((one, _weights(one, 1 if one.name in eight else ITEM_BYTES[dtype_of(one)])) for one in networks)
     process = (_BESIDE_ON_A_CPU if on_cpu else 0) + ITEM_BYTES["float32"] * waiting(decoder, job.size, guided=job.guided)
-    return Need(weights, process + denoise + beside, process + decode, encode)
+    most = max(shares, default=1.0)
+    levels = tuple(process + beside + round(denoise * share / most) for share in shares)
+    return Need(weights, process + denoise + beside, process + decode, encode, levels)
 
 
 def computed(model: ModelFacts, request: PictureRequest, size: Size) -> Size:
@@ -173,16 +182,22 @@ def bytes_in(plain: Need, tiled: Need, way: Way) -> int:
     if way.offload == "none":
         return now.peak
     beside = {"encode": now.encode, "denoise": now.denoise, "control": now.denoise, "decode": now.decode}
-    return max((_held(one, size, way.offload) + beside[one.work] for one, size in now.weights), default=now.activations)
+    return max(
+        (_in_parts(one, size, way.offload, beside[one.work], now.levels) for one, size in now.weights), default=now.activations
+    )
 
 
-def _held(network: Network, size: int, offload: OffloadMode) -> int:
-    """Bytes of a network's weights that are on the device at once."""
+def _in_parts(network: Network, size: int, offload: OffloadMode, beside: int, levels: Sequence[int]) -> int:
+    """Bytes of a network that comes to the device by itself: what is there of its weights, and what it computes meanwhile."""
     if offload == "model" or not network.parameters:
-        return size
-    if offload == "group":
-        return size * network.block // network.parameters
-    return size * network.largest // network.parameters
+        return size + beside
+
+    def held(blocks: int, layers: int) -> int:
+        return size * (blocks if offload == "group" else layers) // network.parameters
+
+    if network.work == "denoise" and len(levels) == len(network.stages) > 0:
+        return max(held(*stage) + level for stage, level in zip(network.stages, levels, strict=True))
+    return held(network.two_blocks, network.two_layers) + beside
 
 
 WAYS: Final = (
@@ -203,6 +218,11 @@ def allowed(tiling: VaeTiling, offload: Offload, *, on_cpu: bool, can_tile: bool
     tiles = {"auto": (False, True), "always": (True,), "never": (False,)}[tiling if can_tile else "never"]
     kinds = ("none",) if on_cpu else ("none", "model", "group", "sequential") if offload == "auto" else (offload,)
     return tuple(way for way in WAYS if way.tiled in tiles and way.offload in kinds)
+
+
+def tiles(networks: Iterable[Network]) -> bool:
+    """Whether what decodes can do so in tiles."""
+    return any(one.work == "decode" and one.kind not in _AT_ONCE for one in networks)
 
 
 def choose(ways: Sequence[Way], plain: Need, tiled: Need, free: int | None) -> Way:
