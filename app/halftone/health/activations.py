@@ -269,7 +269,7 @@ def _skips(network: Network, channels: tuple[int, ...]) -> list[tuple[int, int]]
 def _decoder(network: Network) -> float:
     """Numbers per pixel, at the widest of its levels: a unit that changes the width, or one that does not behind it."""
     if network.kind == "AutoencoderDC":
-        return _DC * network.number(*_FULL_SIZE, default=128)
+        return _dc(network)
     if network.kind == _PAELLA:
         return _paella(network)
     channels = network.numbers(*_FULL_SIZE)
@@ -284,6 +284,20 @@ def _decoder(network: Network) -> float:
         max(first * given, given + later * own) / 4**level for level, (own, given) in enumerate(zip(channels, above, strict=True))
     )
     return max(levels)
+
+
+def _dc(network: Network) -> float:
+    """Its widest level. Linear attention is computed in float32, of the states and of each scale that they are seen at: what was
+    made of them before (3) and in float32 (6), queries and keys (4), values and their sums with a row more (4), the quotient (2).
+    """
+    channels, kinds = network.numbers(*_FULL_SIZE), network.words("decoder_block_types")
+    scales, row = network.config.get("decoder_qkv_multiscales"), 1 / network.number("attention_head_dim", default=32)
+    worst = _DC * (channels[0] if channels else 128)
+    for level, width in enumerate(channels):
+        if level < len(kinds) and kinds[level].startswith("EfficientViT"):
+            seen = 1 + (len(scales[level]) if isinstance(scales, list) else 1)
+            worst = max(worst, width * (3 + seen * (19 + 4 * row)) / 4**level)
+    return worst
 
 
 def _ltx(network: Network, channels: tuple[int, ...]) -> float:
