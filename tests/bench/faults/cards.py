@@ -113,13 +113,14 @@ class Subject:
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     options: Mapping[str, OptionValue] = field(default_factory=dict[str, OptionValue])
     drawn_there: bool = False
+    steps: int = 6
 
 
 class Bench:
     """One model, drawn on the sound card once. sound: the self-test of that card, where it was made before."""
 
-    def __init__(self, folder: Path, subject: Subject, steps: int, sound: SelfTestReport | None = None) -> None:
-        self._folder, self._subject, self._steps = folder, subject, steps
+    def __init__(self, folder: Path, subject: Subject, sound: SelfTestReport | None = None) -> None:
+        self._folder, self._subject = folder, subject
         self.sound = sound or self._fresh().self_test(SelfTest(job="s", device=DEVICE), silent, Going())
         self._reference = self._picture(self._fresh(), self._numerics("float32"))
         self._plain_reference = self._plain() if subject.drawn_there else None
@@ -166,7 +167,7 @@ class Bench:
         pipe.scheduler = EulerAncestralDiscreteScheduler.from_config(pipe.scheduler.config)
         pipe.set_progress_bar_config(disable=True)
         size, generator = self._subject.size, torch.Generator(DEVICE).manual_seed(3)
-        drawn = pipe.to(DEVICE)(PROMPT, num_inference_steps=self._steps, width=size, height=size, generator=generator)
+        drawn = pipe.to(DEVICE)(PROMPT, num_inference_steps=self._subject.steps, width=size, height=size, generator=generator)
         return np.asarray(drawn.images[0])
 
     def _auto(self, report: SelfTestReport) -> str:
@@ -181,7 +182,7 @@ class Bench:
     def _picture(self, engine: DiffusersEngine, numerics: Numerics) -> NDArray[np.uint8]:
         output = Path(tempfile.mkdtemp(dir=self._folder)) / "picture.png"
         request = PictureRequest(
-            prompt=PROMPT, model=self._subject.model, device=DEVICE, seed=3, steps=self._steps, width=self._subject.size,
+            prompt=PROMPT, model=self._subject.model, device=DEVICE, seed=3, steps=self._subject.steps, width=self._subject.size,
             height=self._subject.size, sampler=None if self._subject.options else "Euler a", output=str(output),
             numerics=numerics, options=dict(self._subject.options),
         )  # fmt: skip
@@ -196,7 +197,7 @@ class Bench:
 
     def _check(self, engine: DiffusersEngine, dtype: DType) -> CheckReport:
         size, options = self._subject.size, dict(self._subject.options)
-        inputs = CheckInputs(prompt=PROMPT, width=size, height=size, steps=self._steps, seed=3, options=options)
+        inputs = CheckInputs(prompt=PROMPT, width=size, height=size, steps=self._subject.steps, seed=3, options=options)
         command = Examine(job="c", model=self._subject.model, device=DEVICE, numerics=self._numerics(dtype), inputs=inputs)
         return engine.examine(command, silent, Going())
 
@@ -232,12 +233,12 @@ def main(words: Sequence[str] | None = None) -> int:
     card.install()
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="halftone-cards-") as folder, faults.lying(faults.SOUND, PACE):
-        bench = Bench(Path(folder), Subject(chosen.model), chosen.steps)
+        bench = Bench(Path(folder), Subject(chosen.model, steps=chosen.steps))
         sound = findings(bench.sound, bench.sound)
         sys.stderr.write(f"sound card: {sound or 'nothing found'}; Auto: {bench.sound.auto_reason}\n")
         for lie in faults.LIES:
             if any(word in lie.name for word in chosen.only):
-                own = bench if not chosen.hard else Bench(Path(folder), spoiled_by(lie, Path(folder)), chosen.steps, bench.sound)
+                own = bench if not chosen.hard else Bench(Path(folder), spoiled_by(lie, Path(folder)), bench.sound)
                 rows.append(own.row(lie))
                 sys.stderr.write(f"{table(rows[-1:]).splitlines()[-1]}\n")
     print(table(rows))
@@ -248,7 +249,7 @@ def spoiled_by(lie: faults.Lie, folder: Path) -> Subject:
     """A model in which the fault matters."""
     hard = HARD[lie.name]
     model = save_hard(lie.name, Path(tempfile.mkdtemp(dir=folder)) / hard.family)
-    return Subject(str(model), hard.size, hard.settings, OPTIONS[hard.family], drawn_there="noise" in lie.name)
+    return Subject(str(model), hard.size, hard.settings, OPTIONS[hard.family], drawn_there="noise" in lie.name, steps=hard.steps)
 
 
 if __name__ == "__main__":
