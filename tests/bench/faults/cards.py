@@ -105,7 +105,7 @@ def _by_setting(report: SelfTestReport) -> list[str]:
 @dataclass(frozen=True)
 class Subject:
     """What is drawn. settings: of its pictures, beside their precision; options: that its pipeline needs; drawn_there: bare, its
-    noise is drawn on the card.
+    noise is drawn on the card; auto: what is taken for Auto, where the model is sound in one type alone.
     """
 
     model: str
@@ -114,6 +114,7 @@ class Subject:
     options: Mapping[str, OptionValue] = field(default_factory=dict[str, OptionValue])
     drawn_there: bool = False
     steps: int = 6
+    auto: Precision = "auto"
 
 
 class Bench:
@@ -138,7 +139,7 @@ class Bench:
             engine = self._fresh()
             report = engine.self_test(SelfTest(job="s", device=DEVICE), silent, Going())
         with faults.lying(lie, pace):
-            automatic = self._closeness(engine, self._numerics("auto"))
+            automatic = self._closeness(engine, self._numerics(self._subject.auto))
         with faults.lying(lie, pace):
             checked = self._check(engine, dtype)
             if checked.plan.verified:
@@ -253,7 +254,8 @@ def spoiled_by(lie: faults.Lie, folder: Path) -> Subject:
     """A model in which the fault matters."""
     hard = HARD[lie.name]
     model = save_hard(lie.name, Path(tempfile.mkdtemp(dir=folder)) / hard.family)
-    return Subject(str(model), hard.size, hard.settings, OPTIONS[hard.family], drawn_there="noise" in lie.name, steps=hard.steps)
+    wide: Precision = "float32" if "TF32" in lie.name else "auto"  # what 11 bits spoil, FP16 spoils too
+    return Subject(str(model), hard.size, hard.settings, OPTIONS[hard.family], "noise" in lie.name, hard.steps, wide)
 
 
 if __name__ == "__main__":
