@@ -66,10 +66,13 @@ class Need(NamedTuple):
 
 
 class Way(NamedTuple):
-    """How a picture is made: what is offloaded, and whether it is decoded in tiles."""
+    """How a picture is made: what is offloaded, and whether it is decoded in tiles. ahead: whether what runs next of a network
+    that comes in pieces is brought while the piece before it computes.
+    """
 
     offload: OffloadMode = "none"
     tiled: bool = False
+    ahead: bool = True
 
 
 PLAIN: Final = Way()
@@ -133,16 +136,16 @@ def bytes_in(plain: Need, tiled: Need, way: Way) -> int:
     if way.offload == "none":
         return now.peak
     beside = {"denoise": now.denoise, "control": now.denoise, "decode": now.decode}
-    return max((_held(one, size, way.offload) + beside.get(one.work, 0) for one, size in now.weights), default=now.activations)
+    return max((_held(one, size, way) + beside.get(one.work, 0) for one, size in now.weights), default=now.activations)
 
 
-def _held(network: Network, size: int, offload: OffloadMode) -> int:
+def _held(network: Network, size: int, way: Way) -> int:
     """Bytes of a network's weights that are on the device at once."""
-    if offload == "model" or not network.parameters:
+    if way.offload == "model" or not network.parameters:
         return size
-    if offload == "group":
-        return size * network.block // network.parameters
-    return size * network.largest // network.parameters
+    if way.offload == "group":
+        return size * network.two_blocks // network.parameters
+    return size * (network.two_layers if way.ahead else network.largest) // network.parameters
 
 
 WAYS: Final = (
@@ -154,6 +157,8 @@ WAYS: Final = (
     Way("group", tiled=True),
     Way("sequential"),
     Way("sequential", tiled=True),
+    Way("sequential", ahead=False),
+    Way("sequential", tiled=True, ahead=False),
 )
 """The cheapest first: tiles cost a little of the picture's last moment, each offload more of the time of every step."""
 

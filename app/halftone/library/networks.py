@@ -40,10 +40,10 @@ _OF_LISTS: Final = ("down_blocks", "up_blocks", "down_repeat_mappers", "up_repea
 class Network(msgspec.Struct, frozen=True, kw_only=True):
     """One network of a model. kind: its class in diffusers or transformers; config: as its files have it.
 
-    parameters: numbers of its weights; largest: of its largest layer; block: of the largest part that is brought to the device by
-    itself where a network goes there block by block; blocks: how many blocks its weights lie in. own_file: it
-    took the place of the model's own, and its weights stay as its file has them: of `packed` of the numbers, which are unpacked
-    layer by layer to compute, in `packed_bytes`.
+    parameters: numbers of its weights; largest: of its largest layer; two_layers: of the two largest; two_blocks: of the two
+    largest parts where a network goes to the device part by part, the next one while one computes; blocks: how many blocks its
+    weights lie in. own_file: it took the place of the model's own, and its weights stay as its file has them: of `packed` of the
+    numbers, which are unpacked layer by layer to compute, in `packed_bytes`.
     """
 
     name: str
@@ -51,7 +51,8 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     parameters: int
     largest: int = 0
-    block: int = 0
+    two_layers: int = 0
+    two_blocks: int = 0
     blocks: int = 1
     config: dict[str, Any] = {}
     own_file: bool = False
@@ -195,10 +196,15 @@ def network(name: str, config: Mapping[str, Any], tensors: Iterable[TensorInfo],
         kind=str(kind),
         parameters=sum(sizes.values()),
         largest=max(sizes.values(), default=0),
-        block=max(_units(sizes, str(kind)).values(), default=0),
+        two_layers=_two_largest(sizes.values()),
+        two_blocks=_two_largest(_units(sizes, str(kind)).values()),
         blocks=max(1, len({block for tensor in sizes if (block := _block(tensor))})),
         config=dict(config),
     )
+
+
+def _two_largest(sizes: Iterable[int]) -> int:
+    return sum(sorted(sizes)[-2:])
 
 
 def _units(sizes: Mapping[str, int], kind: str = "") -> dict[str, int]:
