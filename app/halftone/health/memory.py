@@ -143,9 +143,9 @@ def _held(network: Network, size: int, way: Way) -> int:
     """Bytes of a network's weights that are on the device at once."""
     if way.offload == "model" or not network.parameters:
         return size
-    if way.offload == "group":
-        return size * network.two_blocks // network.parameters
-    return size * (network.two_layers if way.ahead else network.largest) // network.parameters
+    two, one = (network.two_blocks, network.two_blocks // 2) if way.offload == "group" else (network.two_layers, network.largest)
+    # a decoder is at its widest where its weights are the smallest: its largest two would be too many
+    return size * (one if network.work == "decode" or not way.ahead else two) // network.parameters
 
 
 WAYS: Final = (
