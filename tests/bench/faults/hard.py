@@ -116,6 +116,7 @@ def _even(pipe: Any) -> None:
     _large_values(pipe)
     for block in _blocks(pipe):
         block.attn1.to_q.weight.zero_()
+        block.attn1.to_out[0].weight[:, _heads(block.attn1)] *= 6.0
 
 
 def _large_sums(pipe: Any) -> None:
@@ -145,8 +146,8 @@ def _louder(pipe: Any) -> None:
 def _tiny_numbers(pipe: Any) -> None:
     """Values of attention lie below the smallest normal number of FP16, and are made large behind it."""
     for block in _blocks(pipe):
-        block.attn1.to_v.weight *= 2.0**-16
-        block.attn1.to_out[0].weight *= 2.0**20
+        block.attn1.to_v.weight *= 2.0**-15
+        block.attn1.to_out[0].weight *= 2.0**18
 
 
 def _offset(size: float) -> Plant:
