@@ -145,9 +145,9 @@ def _louder(pipe: Any) -> None:
 
 def _tiny_numbers(pipe: Any) -> None:
     """Values of attention lie below the smallest normal number of FP16, and are made large behind it."""
-    for block in _blocks(pipe):
-        block.attn1.to_v.weight *= 2.0**-15
-        block.attn1.to_out[0].weight *= 2.0**18
+    for attention in (one for block in _blocks(pipe) for one in (block.attn1, block.attn2)):
+        attention.to_v.weight *= 2.0**-15
+        attention.to_out[0].weight *= 2.0**18
 
 
 def _offset(size: float) -> Plant:
