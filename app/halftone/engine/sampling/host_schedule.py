@@ -5,7 +5,7 @@ has still to do. So does the copy of their noise, which the processor draws, and
 given the same timesteps on the host, and what it copies to the device goes there behind what is queued.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, Final, TypeGuard
 
@@ -17,6 +17,7 @@ from halftone.measure.late import may_copy_ahead
 
 SHARED: Final = ("cpu", "mps")
 """Devices without memory of their own: nothing can be pinned for them."""
+_LOOKING: Final = ("Wan", "HunyuanDiT")
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
@@ -30,7 +31,7 @@ class HostSchedule:
     def held(self, scheduler: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generator[Arguments]:
         """Lay the scheduler's timesteps on the host for the length of a step, and those among its arguments too."""
         there = getattr(scheduler, "timesteps", None)
-        if not isinstance(there, torch.Tensor) or there.device.type in SHARED:
+        if not isinstance(there, torch.Tensor):
             yield args, kwargs
             return
         host = self._host(scheduler, there)
@@ -47,6 +48,21 @@ class HostSchedule:
         if known is None or known[0] is not there:
             known = self._known[id(scheduler)] = there, there.cpu()
         return known[1]
+
+
+def looks_at_times(pipe: Any) -> bool:
+    """Whether the loop of a pipeline looks at the number of each timestep: which denoiser it is for, or a list of it."""
+    return type(pipe).__name__.startswith(_LOOKING)
+
+
+def on_host(scheduler: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+    """`set_timesteps` of a scheduler whose timesteps are then laid on the host."""
+
+    def set_timesteps(*args: Any, **kwargs: Any) -> None:
+        original(*args, **kwargs)
+        scheduler.timesteps = scheduler.timesteps.cpu()
+
+    return set_timesteps
 
 
 def _same_place(tensor: torch.Tensor, there: torch.Tensor, host: torch.Tensor) -> torch.Tensor:
