@@ -19,6 +19,7 @@ from halftone.health.memory import (
     choose,
     fit,
     from_first_fit,
+    in_blocks,
     largest_size,
     need,
     predict,
@@ -46,7 +47,15 @@ def network(work: Any, kind: str, parameters: int, config: dict[str, Any], **mor
 
 
 VAE = network(
-    "decode", "AutoencoderKL", 80_000_000, KL, largest=2_400_000, two_layers=4_800_000, two_blocks=16_000_000, blocks=10
+    "decode",
+    "AutoencoderKL",
+    80_000_000,
+    KL,
+    largest=2_400_000,
+    block=8_000_000,
+    two_layers=4_800_000,
+    two_blocks=16_000_000,
+    blocks=10,
 )
 UNET = network(
     "denoise",
@@ -54,12 +63,21 @@ UNET = network(
     860_000_000,
     SD1,
     largest=29_000_000,
+    block=40_000_000,
     two_layers=44_000_000,
     two_blocks=75_000_000,
     blocks=20,
 )
 TEXT = network(
-    "encode", "CLIPTextModel", 120_000_000, {}, largest=38_000_000, two_layers=40_000_000, two_blocks=45_000_000, blocks=12
+    "encode",
+    "CLIPTextModel",
+    120_000_000,
+    {},
+    largest=38_000_000,
+    block=38_000_000,
+    two_layers=40_000_000,
+    two_blocks=45_000_000,
+    blocks=12,
 )
 MODEL = (TEXT, UNET, VAE)
 
@@ -228,6 +246,19 @@ def test_a_decoder_without_tiles_is_never_asked_for_them() -> None:
 @pytest.mark.parametrize(("peak", "told"), [(89, "fits"), (95, "tight"), (100, "tight"), (101, "no")])
 def test_near_the_end_of_the_memory_is_tight(peak: int, told: str) -> None:
     assert fit(peak, 100) == told
+
+
+@pytest.mark.parametrize(
+    ("parameters", "free", "blocks"),
+    [
+        (860_000_000, 14 * 2**30, False),
+        (2_570_000_000, 14 * 2**30, True),
+        (2_570_000_000, 60 * 2**30, False),
+        (12 * 10**9, 80 * 2**30, True),
+    ],
+)
+def test_a_network_of_much_of_the_memory_is_checked_in_blocks(parameters: int, free: int, blocks: bool) -> None:
+    assert in_blocks(parameters, free) is blocks
 
 
 def test_what_was_measured_goes_before_what_is_computed() -> None:

@@ -29,9 +29,11 @@ class HostSchedule:
 
     @contextmanager
     def held(self, scheduler: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generator[Arguments]:
-        """Lay the scheduler's timesteps on the host for the length of a step, and those among its arguments too."""
+        """Lay the scheduler's timesteps on the host for the length of a step, and those among its arguments too. One that is
+        given a timestep for each picture computes with these on the device: it keeps them there.
+        """
         there = getattr(scheduler, "timesteps", None)
-        if not isinstance(there, torch.Tensor):
+        if not isinstance(there, torch.Tensor) or _for_each(kwargs.get("timestep")):
             yield args, kwargs
             return
         host = self._host(scheduler, there)
@@ -63,6 +65,10 @@ def on_host(scheduler: Any, original: Callable[..., Any]) -> Callable[..., Any]:
         scheduler.timesteps = scheduler.timesteps.cpu()
 
     return set_timesteps
+
+
+def _for_each(timestep: object) -> bool:
+    return isinstance(timestep, torch.Tensor) and timestep.dim() > 0
 
 
 def _same_place(tensor: torch.Tensor, there: torch.Tensor, host: torch.Tensor) -> torch.Tensor:
