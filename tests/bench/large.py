@@ -12,6 +12,7 @@ before, that of files among it.
 """
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -52,37 +53,46 @@ FAMILIES: Final = {"sdxl": ("sdxl", "unet"), "sd35": ("sd3", "transformer")}
 """The tiny model's family, and its denoiser."""
 PARTS: Final = ("jobs", "bare", "check", "sick", "recover")
 
+_MAPPED: Final = Path("/proc/self/smaps_rollup")
+_SELDOM: Final = 100
+"""To count mapped pages takes long: looks at the private ones for each at those of files."""
+
 Figures = dict[str, float]
 
 
 class Resident:
-    """The most that is resident while the context is open beyond what was before, in bytes: private, and with files."""
+    """The most that is resident while the context is open beyond what was before, in bytes: private, and with files, each page of
+    which counts once however often it is mapped.
+    """
 
     def __enter__(self) -> "Resident":
-        self._before, self.private, self.all = self._now(), 0, 0
+        self._before, self.private, self.all = (resident()["RssAnon"], _with_files()), 0, 0
         self._over = threading.Event()
         self._watcher = threading.Thread(target=self._watch)
         self._watcher.start()
         return self
 
-    @staticmethod
-    def _now() -> tuple[int, int]:
-        found = resident()
-        return found["RssAnon"], found["RssAnon"] + found["RssFile"]
-
-    def _look(self) -> None:
-        private, every = self._now()
-        self.private = max(self.private, private - self._before[0])
-        self.all = max(self.all, every - self._before[1])
-
     def _watch(self) -> None:
-        while not self._over.wait(0.005):
-            self._look()
+        for count in itertools.count():
+            self._look(files=count % _SELDOM == 0)
+            if self._over.wait(0.01):
+                break
+
+    def _look(self, *, files: bool = True) -> None:
+        self.private = max(self.private, resident()["RssAnon"] - self._before[0])
+        if files:
+            self.all = max(self.all, _with_files() - self._before[1])
 
     def __exit__(self, *_error: object) -> None:
         self._over.set()
         self._watcher.join()
         self._look()
+
+
+def _with_files() -> int:
+    """Resident bytes; pages that other processes hold too in part."""
+    lines = (line.split() for line in _MAPPED.read_text().splitlines())
+    return next(int(words[1]) for words in lines if words[0] == "Pss:") * 1024
 
 
 def measured(work: Callable[[], object]) -> Figures:

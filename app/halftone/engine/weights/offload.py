@@ -29,6 +29,7 @@ from halftone.engine.weights.recipe import Made
 from halftone.engine.weights.staging import Staging, staging
 from halftone.health.faults import is_out_of_memory
 from halftone.measure.habits import SHARED
+from halftone.measure.late import may_copy_ahead
 
 _PLACED: Final = "_halftone_placed"
 _ACCELERATE: Final = "_hf_hook"
@@ -160,7 +161,7 @@ class Places:
 
     def staging(self, size: int) -> Staging | None:
         """The buffers through which blocks of so many bytes come; None where the device takes them as they lie."""
-        if self.device.type in SHARED:
+        if self.device.type in SHARED or not may_copy_ahead(self.device):
             return None
         if size > self._staging[0]:
             self._staging = 0, None  # first, so that both are never there at once
