@@ -9,25 +9,25 @@ from halftone.contract.words import DType
 from halftone.health.activations import Size
 from halftone.health.memory import (
     Fit,
-    Job,
     Measured,
     Need,
     Way,
     allowed,
     bytes_in,
     choose,
+    computed,
     decoder_scale,
     fit,
+    job_of,
     kept_in_eight,
     largest_size,
     need,
     predict,
-    prompt_tokens,
     tile_edge,
+    tiles,
 )
 from halftone.health.passes import last_size
 from halftone.library.networks import Network, files_in
-from halftone.library.resolution_bins import computed_size
 
 Made = tuple[PictureFacts, PictureRequest]
 
@@ -62,7 +62,7 @@ def forecast(
     if not any(one.work == "denoise" for one in networks):
         return None
     size = _size(picture.request, picture.model)
-    ways = _ways(picture)
+    ways = _ways(networks, picture)
     free = None if memory is None else max(0, memory.total - memory.others)
     plain, tiled = _needs(networks, picture, picture.request, size)
     way = choose(ways, plain, tiled, free)
@@ -75,9 +75,9 @@ def forecast(
     return Forecast(told.peak, told.pictures, way, free, fits, largest)
 
 
-def _ways(picture: Next) -> tuple[Way, ...]:
+def _ways(networks: Sequence[Network], picture: Next) -> tuple[Way, ...]:
     numerics = picture.request.numerics
-    return allowed(numerics.vae_tiling, numerics.offload, on_cpu=picture.backend == "cpu", can_tile=True)
+    return allowed(numerics.vae_tiling, numerics.offload, on_cpu=picture.backend == "cpu", can_tile=tiles(networks))
 
 
 def _size(request: PictureRequest, model: ModelFacts) -> Size:
@@ -87,7 +87,7 @@ def _size(request: PictureRequest, model: ModelFacts) -> Size:
 
 def _needs(networks: Sequence[Network], picture: Next, request: PictureRequest, size: Size) -> tuple[Need, Need]:
     """Decoded at once, and in tiles. size: that was asked for."""
-    size = Size(*computed_size(picture.model, (size.width, size.height), request.options), size.frames)
+    size = computed(picture.model, request, size)
     edges = 0, tile_edge(size, decoder_scale(networks))
     plain, tiled = (_need(networks, picture, request, size, edge) for edge in edges)
     return plain, tiled
@@ -105,7 +105,7 @@ def _need(networks: Sequence[Network], picture: Next, request: PictureRequest, s
     def dtype_of(network: Network) -> DType:
         return "float32" if wide and network.work == "decode" else picture.dtype
 
-    job = Job(size, guided=guidance > 1, tile=tile, text=prompt_tokens(request))
+    job = job_of(picture.model, request, size, guided=guidance > 1, tile=tile)
     return need(networks, job, dtype_of, picture.backend, packed=kept_in_eight(request))
 
 

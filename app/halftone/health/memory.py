@@ -4,11 +4,24 @@ from collections.abc import Callable, Iterable, Sequence
 from math import floor, sqrt
 from typing import Final, Literal, NamedTuple
 
+from halftone.contract.facts import ModelFacts
 from halftone.contract.request import PictureRequest
 from halftone.contract.words import DType, Offload, OffloadMode, VaeTiling
-from halftone.health.activations import Size, controlling, decoding, denoising, latent_scale, waiting
+from halftone.health.activations import (
+    Size,
+    controlling,
+    decoding,
+    denoising,
+    encoding,
+    latent_scale,
+    read_tokens,
+    reading,
+    waiting,
+    way_up,
+)
 from halftone.library.drawn_loras import names_loras
 from halftone.library.networks import Network
+from halftone.library.resolution_bins import computed_size, joined_size
 
 Fit = Literal["fits", "tight", "no"]
 
@@ -30,27 +43,35 @@ they copy one layer at a time.
 """
 _BESIDE_ON_A_CPU: Final = 10_000_000
 """Bytes that a picture takes there whatever its size: kernels made for its shapes, and their work space (Pocket at 128 x 128)."""
+_AT_ONCE: Final = ("AutoencoderKLTemporalDecoder", "PaellaVQModel", "VQModel")
+"""Decoders that make no tiles."""
 _UNPACKING: Final = 4
 """Bytes for each number of the layer that is being unpacked: float32, beside the type that it is computed in."""
 
 
 class Job(NamedTuple):
     """A picture. tile: edge in pixels of the parts that the decoder makes, 0 for the whole at once; text: tokens of the prompt,
-    None where its network tells.
+    None where its network tells; joined: a given picture whose tokens run beside those of the one that is made.
     """
 
     size: Size
     guided: bool = True
     tile: int = 0
     text: int | None = None
+    joined: Size | None = None
 
 
 class Need(NamedTuple):
-    """Bytes. weights: (network, its weights); the others: beside the weights while they compute."""
+    """Bytes. weights: (network, its weights); the others: beside the weights while they compute; encode: the prompt. A picture
+    that is given is encoded by the decoder's other half, and counted with it. levels: of `denoise` on each level of a UNet's
+    way up: while its largest blocks are there, it does not compute the most.
+    """
 
     weights: tuple[tuple[Network, int], ...]
     denoise: int
     decode: int
+    encode: int = 0
+    levels: tuple[int, ...] = ()
 
     @property
     def resident(self) -> int:
@@ -59,7 +80,7 @@ class Need(NamedTuple):
     @property
     def activations(self) -> int:
         """At the worst moment."""
-        return max(self.denoise, self.decode)
+        return max(self.encode, self.denoise, self.decode)
 
     @property
     def peak(self) -> int:
@@ -85,21 +106,39 @@ def need(
     """
     decoder = next((one for one in networks if one.work == "decode"), None)
     on_cpu = backend == "cpu"
-    denoise = decode = beside = 0
+    encode = denoise = decode = beside = 0
+    shares: tuple[float, ...] = ()
     eight = {one.name for one in networks if packed and one.work == "denoise" and not one.own_file}
     for one in networks:
         item = ITEM_BYTES[dtype_of(one)]
         copied = one.largest if on_cpu or one.packed or one.name in eight else 0
         if one.work == "denoise":
-            alive = denoising(one, decoder, job.size, guided=job.guided, text=job.text)
+            alive = denoising(one, decoder, job.size, guided=job.guided, text=job.text, joined=job.joined)
             denoise = max(denoise, item * (alive + copied) + (_UNPACKING * one.largest if one.packed else 0))
+            shares = way_up(one) if one.stages and one.kind.startswith("UNet") else ()
         elif one.work == "control":
             beside += item * controlling(one, decoder, job.size, guided=job.guided)
         elif one.work == "decode":
-            decode = max(decode, round(item * (_decoded(one, job) * (_ON_A_CPU if on_cpu else 1.0) + copied)))
+            alive = max(_decoded(one, job), _encoded(one, job))
+            decode = max(decode, round(item * (alive * (_ON_A_CPU if on_cpu else 1.0) + copied)))
+        else:
+            encode = max(encode, item * (reading(one, read_tokens(networks, job.text)) + copied))
     weights = tuple((one, _weights(one, 1 if one.name in eight else ITEM_BYTES[dtype_of(one)])) for one in networks)
     process = (_BESIDE_ON_A_CPU if on_cpu else 0) + ITEM_BYTES["float32"] * waiting(decoder, job.size, guided=job.guided)
-    return Need(weights, process + denoise + beside, process + decode)
+    most = max(shares, default=1.0)
+    levels = tuple(process + beside + round(denoise * share / most) for share in shares)
+    return Need(weights, process + denoise + beside, process + decode, encode, levels)
+
+
+def computed(model: ModelFacts, request: PictureRequest, size: Size) -> Size:
+    """What is computed where this is asked for."""
+    return Size(*computed_size(model, (size.width, size.height), request.options), size.frames)
+
+
+def job_of(model: ModelFacts, request: PictureRequest, size: Size, *, guided: bool, tile: int = 0) -> Job:
+    """A request as it counts. size: that is computed."""
+    joined = None if request.image is None else joined_size(model, (size.width, size.height), request.options)
+    return Job(size, guided, tile, prompt_tokens(request), None if joined is None else Size(*joined))
 
 
 def prompt_tokens(request: PictureRequest) -> int | None:
@@ -117,7 +156,7 @@ def kept_in_eight(request: PictureRequest) -> bool:
 
 def _weights(network: Network, item: int) -> int:
     """Bytes. item: of a number that is not packed."""
-    return network.packed_bytes + item * (network.parameters - network.packed)
+    return network.packed_bytes + item * (network.parameters - network.packed) + ITEM_BYTES["float32"] * network.tables
 
 
 def _decoded(decoder: Network, job: Job) -> int:
@@ -129,22 +168,38 @@ def _decoded(decoder: Network, job: Job) -> int:
     return decoding(decoder, part) + 9 * size.pixels * size.frames
 
 
+def _encoded(decoder: Network, job: Job) -> int:
+    """Of a given picture that is brought to a size of its own: others are encoded in less than what decodes them."""
+    if job.joined is None:
+        return 0
+    size = job.joined
+    if not job.tile or max(size.width, size.height) <= job.tile:
+        return encoding(decoder, size)
+    return encoding(decoder, Size(min(size.width, job.tile), min(size.height, job.tile))) + 9 * size.pixels
+
+
 def bytes_in(plain: Need, tiled: Need, way: Way) -> int:
     """Bytes on the device at once in a way. plain, tiled: of the same picture, decoded at once and in tiles."""
     now = tiled if way.tiled else plain
     if way.offload == "none":
         return now.peak
-    beside = {"denoise": now.denoise, "control": now.denoise, "decode": now.decode}
-    return max((_held(one, size, way.offload) + beside.get(one.work, 0) for one, size in now.weights), default=now.activations)
+    beside = {"encode": now.encode, "denoise": now.denoise, "control": now.denoise, "decode": now.decode}
+    return max(
+        (_in_parts(one, size, way.offload, beside[one.work], now.levels) for one, size in now.weights), default=now.activations
+    )
 
 
-def _held(network: Network, size: int, offload: OffloadMode) -> int:
-    """Bytes of a network's weights that are on the device at once."""
+def _in_parts(network: Network, size: int, offload: OffloadMode, beside: int, levels: Sequence[int]) -> int:
+    """Bytes of a network that comes to the device by itself: what is there of its weights, and what it computes meanwhile."""
     if offload == "model" or not network.parameters:
-        return size
-    if offload == "group":
-        return size * network.block // network.parameters
-    return size * network.largest // network.parameters
+        return size + beside
+
+    def held(blocks: int, layers: int) -> int:
+        return size * (blocks if offload == "group" else layers) // network.parameters
+
+    if network.work == "denoise" and len(levels) == len(network.stages) > 0:
+        return max(held(*stage) + level for stage, level in zip(network.stages, levels, strict=True))
+    return held(network.two_blocks, network.two_layers) + beside
 
 
 WAYS: Final = (
@@ -165,6 +220,11 @@ def allowed(tiling: VaeTiling, offload: Offload, *, on_cpu: bool, can_tile: bool
     tiles = {"auto": (False, True), "always": (True,), "never": (False,)}[tiling if can_tile else "never"]
     kinds = ("none",) if on_cpu else ("none", "model", "group", "sequential") if offload == "auto" else (offload,)
     return tuple(way for way in WAYS if way.tiled in tiles and way.offload in kinds)
+
+
+def tiles(networks: Iterable[Network]) -> bool:
+    """Whether what decodes can do so in tiles."""
+    return any(one.work == "decode" and one.kind not in _AT_ONCE for one in networks)
 
 
 def choose(ways: Sequence[Way], plain: Need, tiled: Need, free: int | None) -> Way:

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import pairwise
 from math import prod
 from pathlib import Path
 from typing import Any, Final, Literal, cast
@@ -40,10 +41,12 @@ _OF_LISTS: Final = ("down_blocks", "up_blocks", "down_repeat_mappers", "up_repea
 class Network(msgspec.Struct, frozen=True, kw_only=True):
     """One network of a model. kind: its class in diffusers or transformers; config: as its files have it.
 
-    parameters: numbers of its weights; largest: of its largest layer; block: of the largest part that is brought to the device by
-    itself where a network goes there block by block; blocks: how many blocks its weights lie in. own_file: it
+    parameters: numbers of its weights; largest: of its largest tensor; block: of the largest part that is brought to the device
+    by itself where a network goes there block by block; two_blocks, two_layers: of the largest two that follow each other: the
+    next one is on its way while one computes; stages: these two of each level on a UNet's way up; blocks: how many blocks its
+    weights lie in. own_file: it
     took the place of the model's own, and its weights stay as its file has them: of `packed` of the numbers, which are unpacked
-    layer by layer to compute, in `packed_bytes`.
+    layer by layer to compute, in `packed_bytes`. tables: numbers in float32 that it makes itself when it is built.
     """
 
     name: str
@@ -52,11 +55,15 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     parameters: int
     largest: int = 0
     block: int = 0
+    two_blocks: int = 0
+    two_layers: int = 0
+    stages: tuple[tuple[int, int], ...] = ()
     blocks: int = 1
     config: dict[str, Any] = {}
     own_file: bool = False
     packed: int = 0
     packed_bytes: int = 0
+    tables: int = 0
 
     def number(self, *names: str, default: int = 0) -> int:
         """The first of these entries that is a number, or the first of a row of numbers."""
@@ -189,16 +196,30 @@ def network(name: str, config: Mapping[str, Any], tensors: Iterable[TensorInfo],
     sizes = {tensor.name: prod(tensor.shape) for tensor in tensors}
     architectures = config.get("architectures")
     kind = config.get("_class_name") or (cast("list[Any]", architectures)[0] if isinstance(architectures, list) else "")
+    units, layers = _units(sizes, str(kind)), _layers(sizes)
     return Network(
         name=name,
         work=work or _work(name),
         kind=str(kind),
         parameters=sum(sizes.values()),
         largest=max(sizes.values(), default=0),
-        block=max(_units(sizes, str(kind)).values(), default=0),
+        block=max(units.values(), default=0),
+        two_blocks=_two(units),
+        two_layers=_two(layers),
+        stages=tuple(zip(_on_the_way_up(units), _on_the_way_up(layers), strict=False)),
         blocks=max(1, len({block for tensor in sizes if (block := _block(tensor))})),
         config=dict(config),
+        tables=_table(config, sizes),
     )
+
+
+def _table(config: Mapping[str, Any], sizes: Mapping[str, int]) -> int:
+    """Numbers of the table of places that a patch embedding makes where its file holds none: of a transformer of squares."""
+    edge, patch = config.get("sample_size"), config.get("patch_size", 1)
+    width = sizes.get("pos_embed.proj.bias", 0)
+    if "pos_embed.pos_embed" in sizes or not isinstance(edge, int) or not isinstance(patch, int) or patch < 1:
+        return 0
+    return (edge // patch) ** 2 * width
 
 
 def _units(sizes: Mapping[str, int], kind: str = "") -> dict[str, int]:
@@ -213,6 +234,47 @@ def _units(sizes: Mapping[str, int], kind: str = "") -> dict[str, int]:
         if unit is not None:
             found[unit] = found.get(unit, 0) + size
     return found
+
+
+def _layers(sizes: Mapping[str, int]) -> dict[str, int]:
+    """Numbers of each layer."""
+    found: dict[str, int] = {}
+    for name, size in sizes.items():
+        layer = name.rpartition(".")[0]
+        found[layer] = found.get(layer, 0) + size
+    return found
+
+
+def _two(parts: Mapping[str, int]) -> int:
+    """Numbers of the largest two that follow each other."""
+    ordered = [parts[name] for name in sorted(parts, key=_turn)]
+    return max((one + other for one, other in pairwise(ordered)), default=sum(ordered))
+
+
+def _on_the_way_up(parts: Mapping[str, int]) -> tuple[int, ...]:
+    """The same of each of a UNet's levels."""
+    levels: dict[int, dict[str, int]] = {}
+    for name, size in parts.items():
+        if name.startswith("up_blocks.") and (level := name.split(".")[1]).isdecimal():
+            levels.setdefault(int(level), {})[name] = size
+    return tuple(_two(levels[level]) for level in sorted(levels))
+
+
+def _turn(name: str) -> tuple[tuple[bool, int, bool, str], ...]:
+    """When a part runs among others: lists in the order of their indices; in a block of a UNet a unit, its attention, the next
+    unit, and what changes the size.
+    """
+    found: list[tuple[bool, int, bool, str]] = []
+    words = ""
+    for part in name.split("."):
+        if not part.isdecimal():
+            words = f"{words}.{part}"
+            continue
+        found.append((words.endswith("samplers"), int(part), not words.endswith("resnets"), words))
+        words = ""
+    if found:
+        found[0] = (False, 0, False, f"{found[0][3]}.{found[0][1]:06}")
+    return (*found, (False, -1, False, words)) if words else tuple(found)
 
 
 def _taken_apart(names: Sequence[str], attentions: Container[str], *, nested: bool) -> list[str]:

@@ -16,6 +16,10 @@ BINNING: Final = "use_resolution_binning"
 _LATENT: Final = {"PixArt": 8, "Sana": 32}
 """Pixels of a latent cell, by how the pipeline's name begins."""
 _HUNYUAN: Final = "HunyuanDiT"
+_KONTEXT: Final = "FluxKontext"
+_EDITS: Final = "QwenImageEdit"
+_FLUX2: Final = "Flux2"
+_MEGAPIXEL: Final = 1024 * 1024
 _EDGES: Final = (256, 512, 1024, 2048, 4096)
 _SIXTEENTHS: Final[dict[float, tuple[int, int]]] = {
     0.25: (8, 32), 0.28: (8, 29), 0.32: (9, 28), 0.33: (9, 27), 0.35: (9, 26), 0.4: (10, 25), 0.42: (10, 24), 0.48: (11, 23),
@@ -54,6 +58,9 @@ def bin_edge(pipeline: str, sample: object) -> int:
 def computed_size(model: ModelFacts, size: tuple[int, int], options: Mapping[str, OptionValue]) -> tuple[int, int]:
     """(width, height) in pixels that is computed where `size` is asked for."""
     width, height = size
+    if model.pipeline.startswith(_KONTEXT) and min(size) >= 1:
+        area = options.get("max_area", _MEGAPIXEL)
+        return _of_area(area if type(area) is int else _MEGAPIXEL, width / height, 16)
     if not model.bin_edge or options.get(BINNING, True) is False or min(size) < 1:
         return size
     if model.pipeline.startswith(_HUNYUAN):
@@ -61,6 +68,27 @@ def computed_size(model: ModelFacts, size: tuple[int, int], options: Mapping[str
     table = _SIXTEENTHS | (_LARGE if model.bin_edge >= _LARGE_EDGE else {})
     high, wide = table[min(sorted(table), key=lambda ratio: abs(ratio - height / width))]
     return wide * model.bin_edge // 16, high * model.bin_edge // 16
+
+
+def joined_size(model: ModelFacts, size: tuple[int, int], options: Mapping[str, OptionValue]) -> tuple[int, int] | None:
+    """(width, height) that a given picture is brought to where its tokens run beside those of the picture that is made, if they
+    do; of a picture of that one's shape.
+    """
+    width, height = size
+    if model.pipeline.startswith(_EDITS) or (model.pipeline.startswith(_KONTEXT) and options.get("_auto_resize", True)):
+        return _of_area(_MEGAPIXEL, width / height, 32)
+    if model.pipeline.startswith(_KONTEXT):
+        return size
+    if model.pipeline.startswith(_FLUX2):
+        return size if width * height <= _MEGAPIXEL else _of_area(_MEGAPIXEL, width / height, 16)
+    return None
+
+
+def _of_area(area: int, ratio: float, multiple: int) -> tuple[int, int]:
+    """(width, height) of so many pixels and this shape, whose edges are multiples."""
+    edges = (area * ratio) ** 0.5, (area / ratio) ** 0.5
+    width, height = (max(1, round(edge) // multiple) * multiple for edge in edges)
+    return width, height
 
 
 def _nearest_shape(width: int, height: int) -> tuple[int, int]:

@@ -10,6 +10,8 @@ from tests.bench.families.table import Case
 from tests.bench.faults.parts import deep_vae
 from tests.helpers import tiny
 
+from halftone.contract.request import OptionValue
+
 _HEADS: Final = 16
 """As many heads."""
 _WIDEST: Final = 128
@@ -54,6 +56,14 @@ _CHANNELS: Final = ("block_out_channels", "decoder_block_out_channels", "encoder
 
 _DEEP: Final = ("Lumina 2",)
 """Pipelines that take eight pixels to a latent cell for granted."""
+_LEVELS: Final[dict[str, Any]] = {
+    "block_out_channels": (32, 32, 32, 32),
+    "down_block_types": (*("DownEncoderBlock2D",) * 3, "AttnDownEncoderBlock2D"),
+    "up_block_types": ("AttnUpDecoderBlock2D", *("UpDecoderBlock2D",) * 3),
+}
+"""The same of a decoder of vectors."""
+WORDS: Final[dict[str, OptionValue]] = {"complex_human_instruction": []}
+"""Options by which as many tokens are read as of a prompt: the tokenizers here make one of each letter of an instruction."""
 
 
 def edge(case: Case) -> int:
@@ -68,6 +78,8 @@ def broad(case: Case) -> Callable[[], Any]:
         pipe = case.build()
         if case.name in _DEEP:
             pipe.register_modules(vae=remade(deep_vae(), shift_factor=pipe.vae.config.shift_factor))
+        if case.name == "Kandinsky 3":
+            pipe.register_modules(movq=remade(pipe.movq, **_LEVELS))
         for name, part in pipe.components.items():
             if isinstance(part, torch.nn.Module) and hasattr(part, "register_to_config") and (own := changes(part)):
                 pipe.register_modules(**{name: remade(part, **own)})

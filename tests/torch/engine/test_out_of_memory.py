@@ -89,6 +89,15 @@ def test_a_decode_that_does_not_fit_is_done_in_tiles(engine: DiffusersEngine, mo
     assert not only(whole.images).tiled
 
 
+def test_a_pipeline_that_catches_it_does_not_go_on_without_a_picture(models: dict[str, Path]) -> None:
+    """Sana's warns, and fails for another reason then."""
+    engine = DiffusersEngine()
+    generate(engine, models["sana"])
+    with full(part(engine, "vae.decoder"), FULL[0], lambda _: True):
+        report, _ = generate(engine, models["sana"], vae_tiling="never", offload="none")
+    assert [shortage.then for shortage in only(report.images).shortages] == ["stopped"]
+
+
 def test_the_rest_of_the_batch_is_decoded_in_tiles_from_the_start(engine: DiffusersEngine, models: dict[str, Path]) -> None:
     with full(part(engine, "vae.decoder"), FULL[0], large) as asked:
         report, _ = generate(engine, models["sd15"], batch=2)

@@ -23,25 +23,24 @@ from halftone.engine.weights.parts import role
 from halftone.health.activations import Size
 from halftone.health.faults import first_line, forget_frames, is_out_of_memory
 from halftone.health.memory import (
-    Job,
     Need,
     Way,
     allowed,
     bytes_in,
     choose,
+    computed,
     decoder_scale,
     fit,
     from_first_fit,
+    job_of,
     kept_in_eight,
     largest_size,
     need,
-    prompt_tokens,
     tile_edge,
 )
 from halftone.health.passes import last_size
 from halftone.health.precision import granted_to
 from halftone.library.networks import Network, known_networks
-from halftone.library.resolution_bins import computed_size
 from halftone.measure.devices import memory
 from halftone.measure.giving_back import give_back
 from halftone.settings.disk import size_text
@@ -86,7 +85,7 @@ class Room:
             on_cpu=not self.loaded.places.apart,
             can_tile=can_tile(self._decoder()),
         )
-        self.tile = tile_edge(self._computed(self.size), decoder_scale(self.networks))
+        self.tile = tile_edge(computed(self.loaded.facts, self.request, self.size), decoder_scale(self.networks))
         self.plain, self.tiled = self._need(self.size, 0), self._need(self.size, self.tile)
 
     def afresh(self, others_leave: Callable[[], bool]) -> "Room":
@@ -206,15 +205,11 @@ class Room:
         smaller = found is not None and found.pixels < self.size.pixels
         return (found.width, found.height) if found is not None and smaller else None
 
-    def _computed(self, size: Size) -> Size:
-        """What is computed where this is asked for."""
-        edges = computed_size(self.loaded.facts, (size.width, size.height), self.request.options)
-        return Size(*edges, size.frames)
-
     def _need(self, size: Size, tile: int) -> Need:
+        model = self.loaded.facts
         return need(
             self.networks,
-            Job(self._computed(size), guided=self.guided, tile=tile, text=prompt_tokens(self.request)),
+            job_of(model, self.request, computed(model, self.request, size), guided=self.guided, tile=tile),
             self._dtype,
             self.device.backend,
             packed=kept_in_eight(self.request),
@@ -275,9 +270,9 @@ def fit_together(
 
 def _need_of(facts: ModelFacts, request: PictureRequest, dtype: DType, backend: str) -> Need:
     asked = last_size(request.hires, request.width or facts.native_width, request.height or facts.native_height)
-    size = Size(*computed_size(facts, asked, request.options))
+    job = job_of(facts, request, computed(facts, request, Size(*asked)), guided=True)
     networks = known_networks(facts, request.extras)
-    return need(networks, Job(size), lambda _: dtype, backend, packed=kept_in_eight(request))
+    return need(networks, job, lambda _: dtype, backend, packed=kept_in_eight(request))
 
 
 def can_tile(decoder: nn.Module | None) -> bool:

@@ -281,7 +281,8 @@ class Flight:
                 if self.hooks.before_call is not None:
                     self.hooks.before_call(call)
                 started = time.perf_counter()
-                result = invoke(self.loaded.modules[name], original, self.loaded.states[name].dtype, args, kwargs, back)
+                with _shortage_told():
+                    result = invoke(self.loaded.modules[name], original, self.loaded.states[name].dtype, args, kwargs, back)
                 if self._watching and self.hooks.on_bad_call is not None and not is_in_range(result):
                     result = self.hooks.on_bad_call(call, result)
                 if phase == "encode":
@@ -454,6 +455,15 @@ class Flight:
         pipe = self.loaded.pipe
         declared = getattr(pipe, "_num_timesteps", None)
         return int(declared) if declared else len(self._running.timesteps)
+
+
+@contextmanager
+def _shortage_told() -> Generator[None]:
+    """Keep from pipelines that the memory ended by an error of a type that they catch: Sana's go on without a picture."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise RuntimeError(str(error)) from error
 
 
 def _is_sound(state: Snapshot) -> bool:

@@ -28,9 +28,11 @@ class HostSchedule:
 
     @contextmanager
     def held(self, scheduler: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generator[Arguments]:
-        """Lay the scheduler's timesteps on the host for the length of a step, and those among its arguments too."""
+        """Lay the scheduler's timesteps on the host for the length of a step, and those among its arguments too. One that is
+        given a timestep for each picture computes with these on the device: it keeps them there.
+        """
         there = getattr(scheduler, "timesteps", None)
-        if not isinstance(there, torch.Tensor) or there.device.type in SHARED:
+        if not isinstance(there, torch.Tensor) or there.device.type in SHARED or _for_each(kwargs.get("timestep")):
             yield args, kwargs
             return
         host = self._host(scheduler, there)
@@ -47,6 +49,10 @@ class HostSchedule:
         if known is None or known[0] is not there:
             known = self._known[id(scheduler)] = there, there.cpu()
         return known[1]
+
+
+def _for_each(timestep: object) -> bool:
+    return isinstance(timestep, torch.Tensor) and timestep.dim() > 0
 
 
 def _same_place(tensor: torch.Tensor, there: torch.Tensor, host: torch.Tensor) -> torch.Tensor:

@@ -161,7 +161,8 @@ def damaged(module: nn.Module, masters: Mapping[str, torch.Tensor], state: Compo
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
         if name not in masters or name not in stored:
             continue
-        expected = rescaled(masters[name].to(tensor.device), changes.get(name, ())).to(tensor.dtype)
+        own, exact = changes.get(name, ()), masters[name].to(tensor.device)
+        expected = rescaled(exact.float() if own else exact, own).to(tensor.dtype)
         if not _same_bits(tensor.data, expected):
             found.append(f"{name.removesuffix(_PACKED)}.weight" if name.endswith(_PACKED) else name)
     return found
