@@ -59,7 +59,7 @@ class CheckRoom:
 
     def settle(self, dtype: DType, place: Callable[[], object], free: int | None = None) -> None:
         """Choose what is offloaded while the model runs in dtype, and place it so. free: bytes on the device; None: as it is."""
-        stored = {name: NAMES[self._loaded.exact_dtype(name)] for name in self.in_blocks}
+        stored = {name: NAMES[self._loaded.stored[name]] for name in self.in_blocks}
         self._room = replace(self._room, dtypes={**dict.fromkeys(self._loaded.modules, dtype), **stored})
         begun_again = bool(self._room.tried)
         room = free_bytes(self._loaded) if free is None else free
