@@ -17,6 +17,7 @@ from halftone.contract.words import OffloadMode
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.offload import Places, compute_with, offload, onload, stand
 from halftone.engine.weights.recipe import Made
+from halftone.measure.late import await_copies
 
 EDGE = 256
 LAYER = 4 * (EDGE * EDGE + EDGE)
@@ -93,6 +94,19 @@ def test_without_memory_to_pin_copies_are_waited_for(extension: Any, network: Bl
     assert peak(extension, network) == pytest.approx(1, abs=0.1)
     assert torch.equal(run(network), expected)
     assert extension.waits(0)["copy from pageable memory"] > 5
+
+
+def test_where_copies_are_wrong_unless_they_are_waited_for_they_are(extension: Any, network: Blocks) -> None:
+    expected = network(torch.ones(1, EDGE))
+    stand("unet", network, Places(DEVICE, apart=True, mode="group"))
+    run(network)
+    offload(network)
+    await_copies(DEVICE, wanted=True)
+    try:
+        assert peak(extension, network) == pytest.approx(1, abs=0.1)
+        assert torch.equal(run(network), expected)
+    finally:
+        await_copies(DEVICE, wanted=False)
 
 
 @pytest.mark.parametrize("mode", ["none", *MODES])

@@ -89,10 +89,13 @@ class Need(NamedTuple):
 
 
 class Way(NamedTuple):
-    """How a picture is made: what is offloaded, and whether it is decoded in tiles."""
+    """How a picture is made: what is offloaded, and whether it is decoded in tiles. ahead: whether what runs next of a network
+    that comes in pieces is brought while the piece before it computes.
+    """
 
     offload: OffloadMode = "none"
     tiled: bool = False
+    ahead: bool = True
 
 
 PLAIN: Final = Way()
@@ -184,19 +187,19 @@ def bytes_in(plain: Need, tiled: Need, way: Way) -> int:
     if way.offload == "none":
         return now.peak
     beside = {"encode": now.encode, "denoise": now.denoise, "control": now.denoise, "decode": now.decode}
-    return max(
-        (_in_parts(one, size, way.offload, beside[one.work], now.levels) for one, size in now.weights), default=now.activations
-    )
+    return max((_in_parts(one, size, way, beside[one.work], now.levels) for one, size in now.weights), default=now.activations)
 
 
-def _in_parts(network: Network, size: int, offload: OffloadMode, beside: int, levels: Sequence[int]) -> int:
+def _in_parts(network: Network, size: int, way: Way, beside: int, levels: Sequence[int]) -> int:
     """Bytes of a network that comes to the device by itself: what is there of its weights, and what it computes meanwhile."""
-    if offload == "model" or not network.parameters:
+    if way.offload == "model" or not network.parameters:
         return size + beside
 
     def held(blocks: int, layers: int) -> int:
-        return size * (blocks if offload == "group" else layers) // network.parameters
+        return size * (blocks if way.offload == "group" else layers) // network.parameters
 
+    if not way.ahead or network.work == "decode":  # a decoder is at its widest where its weights are the smallest
+        return held(network.block, network.largest) + beside
     if network.work == "denoise" and len(levels) == len(network.stages) > 0:
         return max(held(*stage) + level for stage, level in zip(network.stages, levels, strict=True))
     return held(network.two_blocks, network.two_layers) + beside
@@ -211,6 +214,8 @@ WAYS: Final = (
     Way("group", tiled=True),
     Way("sequential"),
     Way("sequential", tiled=True),
+    Way("sequential", ahead=False),
+    Way("sequential", tiled=True, ahead=False),
 )
 """The cheapest first: tiles cost a little of the picture's last moment, each offload more of the time of every step."""
 

@@ -44,9 +44,9 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     parameters: numbers of its weights; largest: of its largest tensor; block: of the largest part that is brought to the device
     by itself where a network goes there block by block; two_blocks, two_layers: of the largest two that follow each other: the
     next one is on its way while one computes; stages: these two of each level on a UNet's way up; blocks: how many blocks its
-    weights lie in. own_file: it
-    took the place of the model's own, and its weights stay as its file has them: of `packed` of the numbers, which are unpacked
-    layer by layer to compute, in `packed_bytes`. tables: numbers in float32 that it makes itself when it is built.
+    weights lie in. own_file: it took the place of the model's own, and its weights stay as its file has them: of `packed` of the
+    numbers, which are unpacked layer by layer to compute, in `packed_bytes`. tables: numbers in float32 that it makes
+    itself when it is built.
     """
 
     name: str

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import MethodType
 from typing import Any
 
@@ -25,7 +26,8 @@ from halftone.engine.basics.tensors import as_dtype, first_floating, map_tensors
 from halftone.engine.basics.wrapping import all_replaced
 from halftone.engine.loading.load import Loaded
 from halftone.engine.sampling.hooks import Decoded, Hooks, StepFailed, decoded, is_in_range
-from halftone.engine.sampling.host_schedule import SHARED, HostSchedule
+from halftone.engine.sampling.host_schedule import SHARED, HostSchedule, looks_at_times, on_host
+from halftone.engine.sampling.host_tables import sent_ahead, tables_sent
 from halftone.engine.sampling.misfit import parts_fit
 from halftone.engine.sampling.reading import Reading
 from halftone.engine.sampling.rehearsal import Rehearsal
@@ -128,6 +130,7 @@ class Flight:
         self._running: Any = None
         """The scheduler that stepped last."""
         self._host_schedule = None if loaded.device.type in SHARED else HostSchedule()
+        self._times_on_host = self._host_schedule is not None and looks_at_times(loaded.pipe)
         self._ends: dict[int, Any] = {}
         self._rehearsals: dict[int, Rehearsal] = {}
         """The step at which a loop began -> its steps so far."""
@@ -228,7 +231,8 @@ class Flight:
         self._last = time.perf_counter()
         accepts = inspect.signature(pipe.__call__).parameters
         given = {**inputs, "generator": generator} if "generator" in accepts and generator is not None else inputs
-        with parts_fit(self.loaded), all_replaced(self._wrappers()), self._seeded(generator):
+        ahead = tables_sent(self.loaded.modules.values(), self.loaded.device)
+        with parts_fit(self.loaded), ahead, all_replaced(self._wrappers()), self._seeded(generator):
             result = pipe(**self._reading.begin(given))
             self._heed(self._sentinel.settle())  # nothing may have been decoded since the last step
             return result
@@ -256,6 +260,8 @@ class Flight:
                 if callable(getattr(module, "encode", None)):
                     changes.append((module, "encode", self._guarded(name, "encode", "encode")))
         changes += [(scheduler, "step", self._stepper(scheduler)) for scheduler in self._schedulers]
+        if self._times_on_host:
+            changes += [(scheduler, "set_timesteps", partial(on_host, scheduler)) for scheduler in self._schedulers]
         if callable(getattr(pipe, "encode_prompt", None)):
             changes.append((pipe, "encode_prompt", self._reading.remembered))
         return changes
@@ -308,6 +314,8 @@ class Flight:
     def _denoiser(self, name: str) -> Callable[[Function], Function]:
         def make(original: Function) -> Function:
             def forward(*args: Any, **kwargs: Any) -> Any:
+                if self._times_on_host:
+                    args, kwargs = map_tensors((args, kwargs), partial(sent_ahead, device=self.loaded.device))
                 now = self._pass
                 place, now.calls = (now.step, now.calls), now.calls + 1
                 if now.keeping or now.step < now.first_real:

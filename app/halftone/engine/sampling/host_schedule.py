@@ -5,7 +5,7 @@ has still to do. So does the copy of their noise, which the processor draws, and
 given the same timesteps on the host, and what it copies to the device goes there behind what is queued.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, Final, TypeGuard
 
@@ -17,6 +17,7 @@ from halftone.measure.late import may_copy_ahead
 
 SHARED: Final = ("cpu", "mps")
 """Devices without memory of their own: nothing can be pinned for them."""
+_LOOKING: Final = ("Wan", "HunyuanDiT")
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
@@ -32,7 +33,7 @@ class HostSchedule:
         given a timestep for each picture computes with these on the device: it keeps them there.
         """
         there = getattr(scheduler, "timesteps", None)
-        if not isinstance(there, torch.Tensor) or there.device.type in SHARED or _for_each(kwargs.get("timestep")):
+        if not isinstance(there, torch.Tensor) or _for_each(kwargs.get("timestep")):
             yield args, kwargs
             return
         host = self._host(scheduler, there)
@@ -49,6 +50,21 @@ class HostSchedule:
         if known is None or known[0] is not there:
             known = self._known[id(scheduler)] = there, there.cpu()
         return known[1]
+
+
+def looks_at_times(pipe: Any) -> bool:
+    """Whether the loop of a pipeline looks at the number of each timestep: which denoiser it is for, or a list of it."""
+    return type(pipe).__name__.startswith(_LOOKING)
+
+
+def on_host(scheduler: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+    """`set_timesteps` of a scheduler whose timesteps are then laid on the host."""
+
+    def set_timesteps(*args: Any, **kwargs: Any) -> None:
+        original(*args, **kwargs)
+        scheduler.timesteps = scheduler.timesteps.cpu()
+
+    return set_timesteps
 
 
 def _for_each(timestep: object) -> bool:

@@ -29,6 +29,7 @@ from halftone.engine.weights.recipe import Made
 from halftone.engine.weights.staging import Staging, staging
 from halftone.health.faults import is_out_of_memory
 from halftone.measure.habits import SHARED
+from halftone.measure.late import may_copy_ahead
 
 _PLACED: Final = "_halftone_placed"
 _ACCELERATE: Final = "_hf_hook"
@@ -154,11 +155,13 @@ class Places:
     packed: bool = False
     """Whether denoisers keep their weights in eight bits while they do not compute with them."""
     present: "list[Placed]" = field(default_factory=list)
+    ahead: bool = True
+    """Whether what runs next comes while what runs now computes."""
     _staging: tuple[int, Staging | None] = (0, None)
 
     def staging(self, size: int) -> Staging | None:
         """The buffers through which blocks of so many bytes come; None where the device takes them as they lie."""
-        if self.device.type in SHARED:
+        if self.device.type in SHARED or not may_copy_ahead(self.device):
             return None
         if size > self._staging[0]:
             self._staging = 0, None  # first, so that both are never there at once
@@ -348,7 +351,7 @@ class Placed:
         if (last := self._last.get(depth)) is not None:
             last.next = piece
         self._last[depth] = piece
-        if self._alone or piece.next is None or piece.next is piece:
+        if self._alone or not self._places.ahead or piece.next is None or piece.next is piece:
             return
         self._ahead[depth] = piece.next
         try:

@@ -12,7 +12,6 @@ from typing import Final
 import torch
 
 from halftone.health.faults import first_line
-from halftone.measure.late import may_copy_ahead
 
 log = logging.getLogger(__name__)
 
@@ -75,9 +74,7 @@ class Staging:
 
 
 def staging(device: torch.device, size: int) -> Staging | None:
-    """Buffers for blocks of so many bytes; None where copies to the device have to be waited for."""
-    if not may_copy_ahead(device):
-        return None
+    """Buffers for blocks of so many bytes; None where the device has no streams, or there is no memory that can be pinned."""
     try:
         return Staging(device, max(_APART, min(size, _MOST)))
     except (RuntimeError, MemoryError) as error:
