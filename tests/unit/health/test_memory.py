@@ -37,6 +37,7 @@ SDXL: dict[str, Any] = {
     "up_block_types": ["CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"],
 }
 KL: dict[str, Any] = {"block_out_channels": [128, 256, 512, 512]}
+HUNYUAN: dict[str, Any] = {"block_out_channels": [128, 256, 512, 512, 1024, 1024], "spatial_compression_ratio": 32}
 SD3: dict[str, Any] = {"patch_size": 2, "num_attention_heads": 24, "attention_head_dim": 64}
 FLUX: dict[str, Any] = {"patch_size": 1, "num_attention_heads": 24, "attention_head_dim": 128}
 
@@ -45,9 +46,10 @@ def network(work: Any, kind: str, parameters: int, config: dict[str, Any], **mor
     return Network(name=work, work=work, kind=kind, parameters=parameters, config=config, **more)
 
 
-VAE = network("decode", "AutoencoderKL", 80_000_000, KL, largest=2_400_000, block=8_000_000, blocks=10)
-UNET = network("denoise", "UNet2DConditionModel", 860_000_000, SD1, largest=29_000_000, block=40_000_000, blocks=20)
-TEXT = network("encode", "CLIPTextModel", 120_000_000, {}, largest=38_000_000, block=38_000_000, blocks=12)
+VAE = network("decode", "AutoencoderKL", 80_000_000, KL, largest=2_400_000, two_blocks=9_000_000, two_layers=4_800_000)
+STAGES = ((40_000_000, 30_000_000), (30_000_000, 20_000_000), (20_000_000, 9_000_000), (8_000_000, 3_000_000))
+UNET = network("denoise", "UNet2DConditionModel", 860_000_000, SD1, largest=29_000_000, stages=STAGES)
+TEXT = network("encode", "CLIPTextModel", 120_000_000, {}, largest=38_000_000, two_blocks=38_000_000, two_layers=38_000_000)
 MODEL = (TEXT, UNET, VAE)
 
 
@@ -103,6 +105,7 @@ def test_a_transformer_needs_what_a_tally_of_its_tensors_counted(
         ("AutoencoderKLWan", {"base_dim": 96}, 1733.0),
         ("AutoencoderKL", {"block_out_channels": [128, 128, 128, 128]}, 640.06),
         ("VQModel", {"block_out_channels": [128, 256, 256, 512], "norm_type": "spatial"}, 1284.06),
+        ("AutoencoderKLHunyuanImage", HUNYUAN, 448.05),
     ],
 )
 def test_a_decoder_needs_what_a_tally_of_its_tensors_counted(kind: str, config: dict[str, Any], counted: float) -> None:
@@ -115,6 +118,7 @@ def test_a_decoder_needs_what_a_tally_of_its_tensors_counted(kind: str, config: 
     [
         ("AutoencoderKLWan", {"base_dim": 96, "scale_factor_temporal": 4}, 5, 4872.0),
         ("AutoencoderKLWan", {"base_dim": 96, "scale_factor_temporal": 4}, 33, 5161.75),
+        ("AutoencoderKLLTXVideo", {"block_out_channels": [128, 256, 512, 512], "patch_size": 4}, 25, 25 * 50.42),
         ("AutoencoderKLCogVideoX", {"block_out_channels": [128, 256, 256, 512], "temporal_compression_ratio": 4}, 9, 17187.25),
         ("AutoencoderKLCogVideoX", {"block_out_channels": [128, 256, 256, 512], "temporal_compression_ratio": 4}, 33, 22892.25),
     ],
@@ -178,7 +182,24 @@ def test_each_way_holds_less_than_the_one_before_it() -> None:
     assert in_tiles == sorted(in_tiles, reverse=True)
     model = bytes_in(plain, tiled, Way("model", tiled=True))
     assert model == 2 * 860_000_000 + tiled.denoise
-    assert bytes_in(plain, tiled, Way("group", tiled=True)) == 2 * 40_000_000 + tiled.denoise, "the largest block"
+    assert tiled.levels[0] < tiled.levels[-1] == tiled.denoise
+    assert bytes_in(plain, tiled, Way("group", tiled=True)) == 2 * 8_000_000 + tiled.denoise, "the last blocks compute the most"
+
+
+def test_a_transformer_holds_two_of_its_blocks_wherever_it_computes() -> None:
+    flux = network("denoise", "FluxTransformer2DModel", 10**9, FLUX, two_blocks=10**8, two_layers=10**7)
+    told = need((flux,), Job(Size(1024, 1024)), half, "cuda")
+    assert bytes_in(told, told, Way("group")) == 2 * 10**8 + told.denoise
+    assert bytes_in(told, told, Way("sequential")) == 2 * 10**7 + told.denoise
+
+
+def test_a_picture_that_is_edited_counts_with_the_one_that_is_made() -> None:
+    """A megapixel is encoded, and its tokens run beside those of a smaller picture."""
+    qwen = network("denoise", "QwenImageTransformer2DModel", 1, {**FLUX, "patch_size": 2})
+    decoder = network("decode", "AutoencoderKLQwenImage", 1, {"base_dim": 96})
+    alone, edited = (need((qwen, decoder), Job(Size(256, 256), joined=given), half, "cuda") for given in (None, Size(1024, 1024)))
+    assert edited.denoise > 4 * alone.denoise
+    assert edited.decode > 9 * 2 * 96 * 1024**2 > 4 * alone.decode
 
 
 G = 10**9
