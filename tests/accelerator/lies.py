@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 from tests.accelerator import faults
+from tests.bench.faults import sound as settings
 from tests.helpers.engine_runs import check, generate, pixels
 from tests.helpers.tiny import save_tiny
 
@@ -80,6 +81,13 @@ def test_the_sound_card_has_no_fault(sound: tuple[OperationResult, ...]) -> None
     assert bad(sound) == set()
     assert auto(sound) == "float16"
     assert [mode.name for mode in modes_for(find_device(CARD))] == ["float32", "float16", "bfloat16"]
+
+
+def test_the_sound_card_has_no_fault_whatever_is_set(model: Path, tmp_path: Path) -> None:
+    """A few sets that hold every value of every setting; any two values together: `python -m tests.bench.faults.sound`."""
+    ours = settings.Sound(tmp_path, str(model), size=32, steps=2)
+    alarms = {settings.said(chosen): ours.alarms(chosen) for chosen in settings.covering()}
+    assert not any(alarms.values()), alarms
 
 
 @pytest.mark.parametrize("name", FOUND)

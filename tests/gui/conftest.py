@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+_PATIENCE_MS = 5000
+
 
 @pytest.fixture(autouse=True)
 def garbage_goes_here(request: pytest.FixtureRequest, what_stays_is_not_searched: None) -> Iterator[None]:
@@ -17,9 +19,21 @@ def garbage_goes_here(request: pytest.FixtureRequest, what_stays_is_not_searched
     gc.collect()
     gc.disable()
     yield
+    _end_background_work()
     _end_closed_windows()
     gc.enable()
     gc.collect()
+
+
+def _end_background_work() -> None:
+    """What a window writes goes to the folder of its own test, not of the one that runs when the thread comes to it."""
+    from PySide6.QtCore import QObject, QThreadPool
+
+    from halftone.gui.background import Background
+
+    owner = QObject()
+    Background(owner).finish_in_order()
+    QThreadPool.globalInstance().waitForDone(_PATIENCE_MS)
 
 
 def _end_closed_windows() -> None:

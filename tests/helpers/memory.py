@@ -49,12 +49,14 @@ Chain = tuple[Site, ...]
 class Allocations(TorchDispatchMode):
     """Sees every operation that asks torch for memory. seen: by what of Halftone was running, how many there were.
 
-    fails: whether the memory ends at an allocation: given what of Halftone runs, and how many were made from there before.
+    fails: whether the memory ends at an allocation: given what of Halftone runs, and how many were made from there before. on:
+    the device whose memory it is; that of the host as well where it is None.
     """
 
-    def __init__(self, fails: Callable[[Chain, int], bool] = lambda _chain, _nth: False) -> None:
+    def __init__(self, fails: Callable[[Chain, int], bool] = lambda _chain, _nth: False, on: torch.device | None = None) -> None:
         super().__init__()
         self._fails = fails
+        self._on = on
         self.raised = 0
         self.seen: Counter[Chain] = Counter()
 
@@ -66,7 +68,7 @@ class Allocations(TorchDispatchMode):
         result = func(*args, **kwargs)
         if any(returned.alias_info is None for returned in func._schema.returns):
             made = [tensor for tensor in tree_leaves(result) if isinstance(tensor, torch.Tensor) and not tensor.is_meta]
-            if any(tensor.nbytes for tensor in made):
+            if any(tensor.nbytes and self._on in (None, tensor.device) for tensor in made):
                 self._ask()
         return result
 

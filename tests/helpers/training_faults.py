@@ -307,7 +307,7 @@ def _setting(name: str, value: float) -> Callable[[Training], Callable[[], None]
 
 
 def _write(change: Callable[[Tensor], object]) -> Callable[[Training], None]:
-    """Past the counters of versions. On an accelerator no number is looked at between steps: the next one finds what is bad."""
+    """Past the counters of versions. On an accelerator no number is read between steps: the next one finds it."""
 
     def put(training: Training) -> None:
         with torch.no_grad():
@@ -416,7 +416,6 @@ FAULTS: Final[tuple[Fault, ...]] = (
         _write(lambda w: w.zero_()),
         ("weights-changed",),
         _inside,
-        lambda _training: not waits(DEVICE),
         harmless=True,
     ),
     Fault(

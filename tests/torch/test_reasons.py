@@ -20,8 +20,9 @@ from halftone.health.device_faults import OPERATIONS
 from halftone.health.explain import finding_words
 from halftone.library.models import describe
 from halftone.measure.cases import cases_for
+from halftone.measure.habits import Guarded
 from halftone.measure.modes import MODES
-from halftone.measure.selftest import check_casting
+from halftone.measure.selftest import check_casting, habits_of
 
 ALWAYS = Numerics(vae_float32="always", upcast_cross_attention="always")
 
@@ -58,6 +59,14 @@ def test_settings_without_effect_are_recognised(device: str) -> None:
     reasons = without_effect(switches, torch.device(device))
     assert len(reasons) >= 4
     assert all(map(recognised, reasons))
+
+
+def test_every_case_of_the_self_test_is_said_in_chinese() -> None:
+    chinese = table("zh_CN")
+    habits = [habit(MODES[0], "cpu", Guarded("cpu")) for habit in habits_of("cuda")]
+    sizes = {case.size for kind in ("cpu", "cuda") for case in cases_for(kind)} | {one.size for one in habits}
+    said = " ".join(chinese.get(size, size) for size in sizes)
+    assert set(re.findall(r"\b[a-z]{3,}\b", said)) <= {"exp"}
 
 
 def test_the_size_that_a_device_failed_at_is_said_in_chinese() -> None:

@@ -17,6 +17,12 @@ class ChosenPrecision(NamedTuple):
         wished = self.reason.startswith(f"{DTYPE_NAMES[self.dtype]}, as set")
         return "" if self.dtype != "float32" or wished else "To check FP16: --precision float16"
 
+    def brief(self) -> str:
+        """The sentence that stands below each picture: what the self-test measured is the same for all of them."""
+        if not self.measured or "passed every test" not in self.reason:
+            return self.line()
+        return f"Precision: {DTYPE_NAMES[self.dtype]}, measured on this device. Why: halftone devices"
+
     def line(self) -> str:
         """The sentence for people; empty for a plain wish, which needs no echo."""
         name = DTYPE_NAMES[self.dtype]

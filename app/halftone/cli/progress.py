@@ -3,7 +3,7 @@
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -186,16 +186,17 @@ def _words(event: AnyEvent, phases: Mapping[Phase, str], which: str) -> str | No
 class TimeLeft:
     """The time that the steps of a training still need, from what those so far took with all that stood between them."""
 
-    def __init__(self, done: int) -> None:
+    def __init__(self, done: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._done = done
-        self._began = time.monotonic()
+        self._clock = clock
+        self._began = clock()
 
     def after(self, step: int, steps: int) -> str:
         """ "" before it can be known, and at the end."""
         made = step - self._done
         if made < _SAMPLES or step >= steps:
             return ""
-        return duration((time.monotonic() - self._began) / made * (steps - step))
+        return duration((self._clock() - self._began) / made * (steps - step))
 
 
 class _Lines:

@@ -31,7 +31,7 @@ from halftone.contract.facts import (
 from halftone.contract.plan import Cure
 from halftone.contract.request import ALONE, Extras
 from halftone.contract.words import DTYPE_NAMES, CureKind, ReceiptState
-from halftone.health.device_faults import detours
+from halftone.health.device_faults import HABITS, OPERATIONS, detours
 from halftone.health.explain import copy_limits, further_words
 from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cured, least_room
 from halftone.health.memory_words import shortage_note
@@ -50,7 +50,7 @@ from halftone.health.report_words import (
 )
 from halftone.health.troubles import Trouble, helps_words, known_on, known_on_device, origin_words
 from halftone.health.video_words import frame_list, video_seconds
-from halftone.health.words import bits, elapsed, number, plain_module, share_of_change
+from halftone.health.words import bits, duration, elapsed, number, plain_module, share_of_change
 from halftone.library.denoisers import transformer_name
 from halftone.library.inversions import inversion_name
 from halftone.library.vaes import vae_name
@@ -246,7 +246,7 @@ def show_pictures(
     if not report.images:
         _put(out, "✗ No picture was made.", 0, "bold red")
         _show_events(out, report.events, "red")
-    _put(out, precision.line(), 2, "dim")
+    _put(out, precision.brief(), 2, "dim")
     for reason in how_it_ran(report.plan.reasons):
         _put(out, reason, 2, "dim")
     events = [event for picture in report.images for event in picture.events]
@@ -309,6 +309,7 @@ def show_devices(devices: Iterable[DeviceFacts], report: SelfTestReport, *, cons
     out.print()
     for dtype in report.dtypes:
         out.print(Padding(_dtype_line(dtype), (0, 0, 0, 2)))
+    _put(out, f"Tested: {_tested(report)}.", 2, "dim")
     if any(_is_faster(dtype) for dtype in report.dtypes):
         _put(out, "Times of a UNet step and a transformer step together, run in turns.", 2, "dim")
     out.print()
@@ -316,20 +317,26 @@ def show_devices(devices: Iterable[DeviceFacts], report: SelfTestReport, *, cons
     _put(out, f"Auto takes {DTYPE_NAMES[report.auto]}{or_wide}. {report.auto_reason}", 2)
     wrong = [test for test in report.tests if test.outcome not in {"right", "missing"}]
     when = report.measured_at[:16].replace("T", " ")
-    _put(out, f"{len(report.tests)} tests, {len(wrong)} wrong, measured {when}", 2, "dim")
+    _put(out, f"{len(report.tests)} tests, {len(wrong)} wrong, measured {when} in {duration(report.seconds)}.", 2, "dim")
     for way in detours(report, "auto"):
         _put(out, way, 2, "yellow")
     others = [f"{device.name} ({device.id})" for device in devices if device.id != facts.id]
     if others:
-        _put(out, f"Also here: {', '.join(others)}; --device chooses", 2, "dim")
+        _put(out, f"Also here: {', '.join(others)}. --device chooses.", 2, "dim")
     _show_known(out, known_on_device(facts), "device")
 
 
 def _dtype_line(report: DTypeReport) -> Text:
     state, tone = DTYPE_STATES[report.state]
     glyph, style = _GLYPHS[tone]
-    speed = f"  about {report.speed:.1f} × as fast as FP32" if _is_faster(report) else ""
-    return Text.assemble((f"{glyph} {DTYPE_NAMES[report.dtype]}  {state}", style), speed, (f"  {report.reason}", "dim"))
+    speed = f", about {report.speed:.1f} × as fast as FP32" if _is_faster(report) else ""
+    return Text.assemble((f"{glyph} {DTYPE_NAMES[report.dtype]} {state}", style), f"{speed}.", (f" {report.reason}", "dim"))
+
+
+def _tested(report: SelfTestReport) -> str:
+    """matrix product, convolution, ...: every operation that was tested."""
+    names = dict.fromkeys(HABITS.get(one.operation) or OPERATIONS.get(one.operation, one.operation) for one in report.tests)
+    return ", ".join(name[0].lower() + name[1:] for name in names)
 
 
 def _is_faster(report: DTypeReport) -> bool:

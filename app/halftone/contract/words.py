@@ -20,6 +20,7 @@ DTypeState = Literal["works", "wrong", "slow", "missing"]
 FindingCode = Literal[
     "weights-nonfinite",
     "weights-overflow",
+    "weights-clipped",
     "activation-overflow",
     "attention-overflow",
     "accumulation-overflow",

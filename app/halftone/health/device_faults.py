@@ -22,6 +22,14 @@ OPERATIONS: Final = {
     "casting": "Casting",
 }
 """Tests that judge a type, by their plain names."""
+HABITS: Final = {
+    "near-limit": "Near the limit",
+    "tiny-values": "Tiny values",
+    "random-numbers": "Random numbers",
+    "copies": "Copies",
+    "memory": "Memory kept",
+}
+"""The other tests."""
 _FAULTS: Final = frozenset({"wrong", "nonfinite", "zeros"})
 
 

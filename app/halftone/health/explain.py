@@ -39,17 +39,22 @@ def finding_words(finding: Finding) -> tuple[Words, Words]:
     where = module_words(finding.component, finding.module)
     with_numbers, without, remedy = _FINDINGS[finding.code]
     source = (str(finding.facts.get("file", "")), str(finding.facts.get("tensor", "")))
-    values = (where, DTYPE_NAMES[finding.dtype], _peak(finding), _limit(finding), _room(finding), *source)
+    count = number(float(finding.facts.get("count", 0)))
+    values = (where, DTYPE_NAMES[finding.dtype], _peak(finding), _limit(finding), _room(finding), *source, count)
     measured = finding.peak is not None and finding.limit is not None
-    known = all(source) if finding.code == "weights-nonfinite" else measured
+    known = all(source) if finding.code in ("weights-nonfinite", "weights-clipped") else measured
     message = _offset_words(finding, where) if "shows" in finding.facts else Words(with_numbers if known else without, values)
     if finding.code == "device-fault" and (operation := OPERATIONS.get(str(finding.facts.get("operation")))):
         message = Words(_FAILED_AT, (DTYPE_NAMES[finding.dtype], Words(operation), Words(str(finding.facts["size"]))))
+    if finding.code == "memory-damage" and "once" in finding.facts:
+        return Words(_CAME_ONCE, values), Words(_CAME_ONCE_REMEDY)
     if "lora" in finding.facts:
         return damaged_words(finding) if finding.code == "weights-nonfinite" else finding_cause(finding, message)
     return message, Words(remedy, values)
 
 
+_CAME_ONCE: Final = "{0}: a wrong result came once, and not again when the same was computed again. It is not the model's."
+_CAME_ONCE_REMEDY: Final = "If it happens again, look at overclocking, heat and memory."
 _FAILED_AT: Final = "This device computes wrongly in {0}. It failed at: {1}, {2}."
 
 
@@ -152,12 +157,18 @@ _FURTHER_TIGHT: Final = (
     "{0} further layers are tight, with peaks of up to {1}.",
 )
 
-# {0} where, {1} type, {2} peak, {3} limit, {4} room, {5} file, {6} tensor: with numbers, without, remedy
+# {0} where, {1} type, {2} peak, {3} limit, {4} room, {5} file, {6} tensor, {7} how many: with numbers, without, remedy
 _FINDINGS: Final[dict[FindingCode, tuple[str, str, str]]] = {
     "weights-nonfinite": (
         "{0}: the file {5} holds numbers that are not numbers, in its tensor {6}.",
         "{0}: the file holds numbers that are not numbers.",
         "No setting can cure that. Download the file again.",
+    ),
+    "weights-clipped": (
+        "{0}: numbers in the tensor {6} of the file {5} stand at exactly the largest value of FP16 (count: {7}). They were "
+        "larger and were cut off when the file was converted.",
+        "{0}: numbers in the file stand at exactly the largest value of FP16: they were cut off when it was converted.",
+        "Every precision computes with what is left of them. Look for this model in BF16 or FP32.",
     ),
     "weights-overflow": (
         "{0}: a stored value of {2} is above the {1} limit of {3}.",
@@ -217,7 +228,7 @@ _FINDINGS: Final[dict[FindingCode, tuple[str, str, str]]] = {
     "memory-damage": (
         "{0}: numbers in memory differ from the file.",
         "{0}: numbers in memory differ from the file.",
-        "Load the model again. If it happens again, look at overclocking and memory.",
+        "Halftone read them again. If it happens again, look at overclocking, heat and memory.",
     ),
 }
 

@@ -15,8 +15,8 @@ from halftone.library.records import staleness
 Broken = Literal["file", "lora", "float32", "no-cure", "no-cure-known"]
 BadgeState = Literal["healthy", "tight", "overflows", "cured", "unchecked", "broken"]
 
-_HARMLESS: Final[frozenset[FindingCode]] = frozenset({"tight"})
-NOT_BY_PLAN: Final[frozenset[FindingCode]] = frozenset({"weights-nonfinite", "memory-damage"})
+_HARMLESS: Final[frozenset[FindingCode]] = frozenset({"tight", "memory-damage", "weights-clipped"})
+NOT_BY_PLAN: Final[frozenset[FindingCode]] = frozenset({"weights-nonfinite", "weights-clipped", "memory-damage"})
 """What is wrong with the numbers themselves: no way to compute with them helps."""
 BEYOND: Final[frozenset[FindingCode]] = frozenset(
     {"nonfinite-output", "activation-overflow", "weights-overflow", "attention-overflow", "accumulation-overflow"}
@@ -116,7 +116,8 @@ def judge(findings: Sequence[Finding], plan: Plan, base: Plan | None = None) -> 
 
     plan: the one that the check suggests; base: what the settings order without any cure (None: nothing). broken: no cure can
     help (numbers that are bad in the file and are read, or in FP32 too), or none passed. fixable: anything else that must be
-    cured. tight: only layers with little room. A finding about numbers that nothing reads (facts "read": false) changes nothing.
+    cured. tight: only layers with little room. A finding about numbers that nothing reads (facts "read": false) changes nothing,
+    nor does what went bad in memory (the check read it again) or was cut off in the file (every precision computes with it).
     """
     serious = [f for f in findings if f.code not in _HARMLESS and not _unread(f)]
     if any(_incurable(f) for f in serious) or (serious and not plan.verified):

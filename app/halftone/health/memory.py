@@ -20,7 +20,7 @@ from halftone.health.activations import (
     way_up,
 )
 from halftone.library.drawn_loras import names_loras
-from halftone.library.networks import Network
+from halftone.library.networks import Network, Parts
 from halftone.library.resolution_bins import computed_size, joined_size
 
 Fit = Literal["fits", "tight", "no"]
@@ -35,6 +35,8 @@ weights while they became BF16, 1.01 times for FP32, and nothing where they run 
 """
 TIGHT: Final = 0.9
 """Of the free memory: what needs more of it may fail, since what else happens on the device is not known."""
+_MUCH: Final = 0.25
+"""Of the free memory, which is a processor's and every other program's too."""
 _ON_A_CPU: Final = 1.25
 """Convolutions on a CPU copy what they are given into an order of their own (a decoder measured: 1.24 and 1.27). Of their weights
 they copy one layer at a time.
@@ -87,10 +89,13 @@ class Need(NamedTuple):
 
 
 class Way(NamedTuple):
-    """How a picture is made: what is offloaded, and whether it is decoded in tiles."""
+    """How a picture is made: what is offloaded, and whether it is decoded in tiles. ahead: whether what runs next of a network
+    that comes in pieces is brought while the piece before it computes.
+    """
 
     offload: OffloadMode = "none"
     tiled: bool = False
+    ahead: bool = True
 
 
 PLAIN: Final = Way()
@@ -182,22 +187,24 @@ def bytes_in(plain: Need, tiled: Need, way: Way) -> int:
     if way.offload == "none":
         return now.peak
     beside = {"encode": now.encode, "denoise": now.denoise, "control": now.denoise, "decode": now.decode}
-    return max(
-        (_in_parts(one, size, way.offload, beside[one.work], now.levels) for one, size in now.weights), default=now.activations
-    )
+    return max((_in_parts(one, size, way, beside[one.work], now.levels) for one, size in now.weights), default=now.activations)
 
 
-def _in_parts(network: Network, size: int, offload: OffloadMode, beside: int, levels: Sequence[int]) -> int:
-    """Bytes of a network that comes to the device by itself: what is there of its weights, and what it computes meanwhile."""
-    if offload == "model" or not network.parameters:
+def _in_parts(network: Network, size: int, way: Way, beside: int, levels: Sequence[int]) -> int:
+    """Bytes of a network that comes to the device by itself: what is there of its weights, and what it computes meanwhile. A
+    decoder is at its widest where its weights are the smallest.
+    """
+    if way.offload == "model" or not network.parameters:
         return size + beside
+    ahead = way.ahead and network.work != "decode"
 
-    def held(blocks: int, layers: int) -> int:
-        return size * (blocks if offload == "group" else layers) // network.parameters
+    def held(parts: Parts) -> int:
+        blocks, layers = (parts.two_blocks, parts.two_layers) if ahead else (parts.block, parts.largest)
+        return size * (blocks if way.offload == "group" else layers) // network.parameters
 
     if network.work == "denoise" and len(levels) == len(network.stages) > 0:
-        return max(held(*stage) + level for stage, level in zip(network.stages, levels, strict=True))
-    return held(network.two_blocks, network.two_layers) + beside
+        return max(held(stage) + level for stage, level in zip(network.stages, levels, strict=True))
+    return held(Parts(network.two_blocks, network.two_layers, network.block, network.largest)) + beside
 
 
 WAYS: Final = (
@@ -209,6 +216,8 @@ WAYS: Final = (
     Way("group", tiled=True),
     Way("sequential"),
     Way("sequential", tiled=True),
+    Way("sequential", ahead=False),
+    Way("sequential", tiled=True, ahead=False),
 )
 """The cheapest first: tiles cost a little of the picture's last moment, each offload more of the time of every step."""
 
@@ -243,6 +252,13 @@ def from_first_fit(
         if bytes_in(plain, decoded_in_tiles, Way(mode, tiled)) <= free:
             return tuple(modes[index:])
     return tuple(modes[1:][-1:])
+
+
+def in_blocks(parameters: int, free: int) -> bool:
+    """Whether a check computes a network block by block: whole in float32 it would take much of the free bytes, and what a check
+    brings it into is not what it will run in.
+    """
+    return ITEM_BYTES["float32"] * parameters > _MUCH * free
 
 
 def fit(peak: int, free: int) -> Fit:

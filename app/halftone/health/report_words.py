@@ -15,6 +15,7 @@ Tone = Literal["ok", "warn", "danger", "unknown"]
 FINDING_STATES: Final[dict[FindingCode, tuple[str, Tone]]] = {
     "weights-nonfinite": ("Damaged", "danger"),
     "weights-overflow": ("Overflows", "danger"),
+    "weights-clipped": ("Cut off", "warn"),
     "activation-overflow": ("Overflows", "danger"),
     "attention-overflow": ("Overflows", "danger"),
     "accumulation-overflow": ("Overflows", "danger"),

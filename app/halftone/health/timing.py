@@ -13,6 +13,8 @@ UNREST: Final = 0.2
 shared cores). A single pair of runs shows nothing smaller."""
 
 
+FELT: Final = 1.5
+"""How many times as long one network must take for a type to count as slow, though another makes up for it."""
 _MANY: Final = 5
 """Pairs of runs from which on the two that differ most are left out: a short load of something else falls on one of them."""
 
@@ -58,3 +60,15 @@ def mode_ratio(speeds: Sequence[SpeedResult], mode: str, usual: str) -> Ratio | 
     both = [one.operation for one in speeds if one.mode == mode and (usual, one.operation) in runs]
     before, after = ([sum(one) for one in zip(*(runs[side, name] for name in both), strict=False)] for side in (usual, mode))
     return paired_ratio(before, after)
+
+
+def judged_ratio(speeds: Sequence[SpeedResult], mode: str, usual: str) -> Ratio | None:
+    """What a mode is judged by: seconds as usual over its own, of all networks that were timed. One that takes clearly longer
+    (`FELT`) counts alone: who runs such a network gains nothing by what the others save.
+    """
+    whole = mode_ratio(speeds, usual, mode)
+    if whole is None or whole.value <= 1.0:
+        return whole
+    names = dict.fromkeys(one.operation for one in speeds)
+    single = [mode_ratio([one for one in speeds if one.operation == name], usual, mode) for name in names]
+    return min((one for one in single if one is not None and one.value * FELT < 1.0 and one.is_measurable), default=whole)

@@ -45,7 +45,8 @@ _LOT: Final = 2
 class TensorScan(msgspec.Struct, frozen=True, kw_only=True):
     """One tensor of floating-point numbers. dtype: as stored ("F16").
 
-    nonfinite: how many are NaN or infinite; peak: largest absolute value of the finite ones.
+    nonfinite: how many are NaN or infinite; peak: largest absolute value of the finite ones; clipped: how many stand at exactly
+    the limit of float16, where it is the peak.
     """
 
     component: str
@@ -55,16 +56,21 @@ class TensorScan(msgspec.Struct, frozen=True, kw_only=True):
     shape: tuple[int, ...]
     nonfinite: int
     peak: float
+    clipped: int = 0
 
 
 class _Format(msgspec.Struct, frozen=True):
-    """A stored format: its bits as unsigned and signed integers, exponent bias, mantissa bits, first pattern not finite."""
+    """A stored format: its bits as unsigned and signed integers, exponent bias, mantissa bits, first pattern not finite.
+
+    half: the pattern of float16's limit, which numbers have that were cut off there; 0: they have none.
+    """
 
     bits: type[np.unsignedinteger[Any]]
     signed: type[np.signedinteger[Any]]
     bias: int
     mantissa: int
     nonfinite: int
+    half: int = 0
 
     @property
     def magnitude(self) -> int:
@@ -73,8 +79,8 @@ class _Format(msgspec.Struct, frozen=True):
 
 _FORMATS: Final[dict[str, _Format]] = {
     "F64": _Format(np.uint64, np.int64, 1023, 52, 0x7FF0_0000_0000_0000),
-    "F32": _Format(np.uint32, np.int32, 127, 23, 0x7F80_0000),
-    "F16": _Format(np.uint16, np.int16, 15, 10, 0x7C00),
+    "F32": _Format(np.uint32, np.int32, 127, 23, 0x7F80_0000, half=0x477F_E000),
+    "F16": _Format(np.uint16, np.int16, 15, 10, 0x7C00, half=0x7BFF),
     "BF16": _Format(np.uint16, np.int16, 127, 7, 0x7F80),
     "F8_E5M2": _Format(np.uint8, np.int8, 15, 2, 0x7C),
     "F8_E4M3": _Format(np.uint8, np.int8, 7, 3, 0x7F),
@@ -91,10 +97,13 @@ class _Part(NamedTuple):
 
 
 class _Tally(NamedTuple):
-    """Of some numbers of one tensor. peak: bits of the largest finite magnitude; of packed numbers that magnitude itself."""
+    """Of some numbers of one tensor. peak: bits of the largest finite magnitude; of packed numbers that magnitude itself;
+    clipped: how many have the limit of float16.
+    """
 
     nonfinite: int = 0
     peak: float = 0
+    clipped: int = 0
 
 
 def scan_weights(
@@ -219,7 +228,7 @@ def _mapped(path: Path, start: int, end: int) -> mmap.mmap:
 def _tally(values: NDArray[np.unsignedinteger[Any]], kind: _Format) -> _Tally:
     """values: bits, at least one."""
     step = CHUNK // values.itemsize
-    nonfinite = peak = 0
+    nonfinite = peak = clipped = 0
     for start in range(0, values.size, step):
         chunk = values[start : start + step]
         highest = max(int(chunk.view(kind.signed).max()) & kind.magnitude, int(chunk.max()) & kind.magnitude)
@@ -228,12 +237,15 @@ def _tally(values: NDArray[np.unsignedinteger[Any]], kind: _Format) -> _Tally:
             finite = magnitudes[magnitudes < kind.bits(kind.nonfinite)]
             nonfinite += chunk.size - finite.size
             highest = int(finite.max(initial=0))
+        if highest == kind.half:
+            clipped += int(np.count_nonzero((chunk & kind.bits(kind.magnitude)) == kind.bits(kind.half)))
         peak = max(peak, highest)
-    return _Tally(nonfinite, peak)
+    return _Tally(nonfinite, peak, clipped)
 
 
 def _told(source: _Source, info: TensorInfo, tallies: Sequence[_Tally]) -> TensorScan:
     """tallies: of the tensor's parts; of an empty one there are none, and it has peak 0 and nothing else."""
+    peak, kind = max((tally.peak for tally in tallies), default=0), _FORMATS.get(info.dtype)
     return TensorScan(
         component=source.component,
         file=str(source.path),
@@ -241,7 +253,8 @@ def _told(source: _Source, info: TensorInfo, tallies: Sequence[_Tally]) -> Tenso
         dtype=info.dtype,
         shape=info.shape,
         nonfinite=sum(tally.nonfinite for tally in tallies),
-        peak=_peak(max((tally.peak for tally in tallies), default=0), info.dtype),
+        peak=_peak(peak, info.dtype),
+        clipped=sum(tally.clipped for tally in tallies) if kind is not None and peak == kind.half else 0,
     )
 
 

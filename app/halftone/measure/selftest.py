@@ -4,7 +4,8 @@ How a format is judged (`judge_dtype`):
 
 * `missing`: the device or this torch cannot run it at all.
 * `wrong`: a core operation gave NaN, infinity, zeros or values beyond its tolerance. The first such test is named.
-* `slow`: right, but the steps of a denoiser take no less time than in float32, or less by no more than the runs differ by.
+* `slow`: right, but the steps of a denoiser take no less time than in float32, or less by no more than the runs differ by; or
+  those of one kind of network take 1.5 times as long, though the others save more.
 * `works`: right and faster than float32. float32 itself works when it is right.
 
 Tests near the limit and with tiny values are notes: a function that fails at 60 000, or a unit that flushes subnormal numbers,
@@ -39,7 +40,7 @@ from halftone.contract.words import DType
 from halftone.health.device_faults import faulty_backends, sound_backends
 from halftone.health.faults import is_out_of_memory, raise_if_lost
 from halftone.health.precision import choose_auto
-from halftone.health.timing import is_measurable, mode_ratio
+from halftone.health.timing import is_measurable, judged_ratio
 from halftone.measure.backends import attention_on
 from halftone.measure.cases import Case, cases_for, tolerance
 from halftone.measure.denoiser import STEPS, Sizes, operations, sizes_for, step_of
@@ -196,7 +197,7 @@ def judge_dtype(dtype: DType, tests: Sequence[OperationResult], speeds: Sequence
     own = [t for t in tests if t.mode == dtype]
     core = [t for t in own if t.operation not in _NOTES]
     notes = [t for t in own if t.operation in _NOTES and t.outcome not in {"right", "missing"}]
-    found = mode_ratio(speeds, "float32", dtype)
+    found = judged_ratio(speeds, dtype, "float32")
     speed, spread = (None, None) if found is None else found
     failing = next((t for t in core if t.outcome in {"wrong", "nonfinite", "zeros"}), None)
     if failing is not None:

@@ -1,9 +1,10 @@
 """Cards that lie: for each fault of a real card what the self-test finds, what Auto does, what the check says, and the picture.
 
-    PYTHONPATH=app:. OMP_NUM_THREADS=1 python -m tests.bench.faults.cards [--only WORD ...] [--steps N]
+    PYTHONPATH=app:. OMP_NUM_THREADS=1 python -m tests.bench.faults.cards [--only WORD ...] [--steps N] [--hard]
 
-Every row is a card in software with one fault. Pictures are the bundled model's; dB are against the picture of the sound card in
-FP32: "bare" without any of Halftone's measures, "Auto" after the self-test, "cure" in the faulty type with the check's cure.
+Every row is a card in software with one fault. Pictures are the bundled model's, with --hard those of a tiny model that the fault
+must spoil; dB are against the picture of the sound card in FP32: "bare" without any of Halftone's measures, "Auto" after the
+self-test, "cure" in the faulty type with the check's cure.
 """
 
 import argparse
@@ -11,24 +12,27 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from diffusers import DiffusionPipeline, EulerAncestralDiscreteScheduler
 from numpy.typing import NDArray
 from PIL import Image
 from tests.accelerator import card, faults
+from tests.bench.faults.hard import HARD, save_hard
+from tests.helpers.engine_runs import OPTIONS
 from tests.helpers.silence import Going, silent
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import CheckReport, SelfTestReport
 from halftone.contract.messages import Examine, Generate, SelfTest
-from halftone.contract.request import CheckInputs, Numerics, PictureRequest
-from halftone.contract.words import DTYPE_NAMES, DType
+from halftone.contract.request import CheckInputs, Numerics, OptionValue, PictureRequest
+from halftone.contract.words import DTYPE_NAMES, DType, Precision
 from halftone.engine.service import DiffusersEngine
 from halftone.health.device_faults import OPERATIONS, avoided_backends
 from halftone.health.precision import state_of
@@ -36,6 +40,7 @@ from halftone.library.records import set_applied
 from halftone.measure.pictures import psnr
 
 DEVICE = "card:0"
+PROMPT = "a red sun over green hills"
 SIZE = 128
 SAME = 30.0
 PACE = {torch.float32: 6.0, torch.bfloat16: 3.5}
@@ -97,30 +102,48 @@ def _by_setting(report: SelfTestReport) -> list[str]:
     return found + [f"FP16 reduction makes products {one.error_ratio:.0f} × worse" for one in worse]
 
 
-class Bench:
-    """One model, drawn on the sound card once."""
+@dataclass(frozen=True)
+class Subject:
+    """What is drawn. settings: of its pictures, beside their precision; options: that its pipeline needs; drawn_there: bare, its
+    noise is drawn on the card.
+    """
 
-    def __init__(self, folder: Path, model: str, steps: int) -> None:
-        self._folder, self._model, self._steps = folder, model, steps
-        self.sound = self._fresh().self_test(SelfTest(job="s", device=DEVICE), silent, Going())
-        self._reference = self._picture(self._fresh(), Numerics(precision="float32"))
+    model: str
+    size: int = SIZE
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    options: Mapping[str, OptionValue] = field(default_factory=dict[str, OptionValue])
+    drawn_there: bool = False
+
+
+class Bench:
+    """One model, drawn on the sound card once. sound: the self-test of that card, where it was made before."""
+
+    def __init__(self, folder: Path, subject: Subject, steps: int, sound: SelfTestReport | None = None) -> None:
+        self._folder, self._subject, self._steps = folder, subject, steps
+        self.sound = sound or self._fresh().self_test(SelfTest(job="s", device=DEVICE), silent, Going())
+        self._reference = self._picture(self._fresh(), self._numerics("float32"))
+        self._plain_reference = self._plain() if subject.drawn_there else None
 
     def row(self, lie: faults.Lie) -> Row:
         dtype = dtype_of(lie.name)
         changed: Any = SETTINGS.get(lie.name, {})
-        with faults.lying(lie, PACE):
-            bare = self._closeness(self._fresh(), Numerics(precision=dtype, nan_check="off", **changed))
-        with faults.lying(lie, PACE):
+        pace = PACE | self._paces(lie)
+        with faults.lying(lie, pace):
+            if self._plain_reference is None:
+                bare = self._closeness(self._fresh(), self._numerics(dtype, nan_check="off", **changed))
+            else:
+                bare = psnr(self._plain_reference, self._plain())
+        with faults.lying(lie, pace):
             engine = self._fresh()
             report = engine.self_test(SelfTest(job="s", device=DEVICE), silent, Going())
-        with faults.lying(lie, PACE):
-            automatic = self._closeness(engine, Numerics())
-        with faults.lying(lie, PACE):
+        with faults.lying(lie, pace):
+            automatic = self._closeness(engine, self._numerics("auto"))
+        with faults.lying(lie, pace):
             checked = self._check(engine, dtype)
             if checked.plan.verified:
                 set_applied(checked, True)
-        with faults.lying(lie, PACE):
-            cured = self._closeness(engine, Numerics(precision=dtype))
+        with faults.lying(lie, pace):
+            cured = self._closeness(engine, self._numerics(dtype))
         words = [finding.message for finding in checked.findings if finding.code != "tight"]
         ways = [reason for reason in checked.plan.reasons if "self-test" in reason and "as set" not in reason]
         cure = next((one.kind for one in checked.cures if one.suggested), "")
@@ -128,6 +151,23 @@ class Bench:
             lie.name, findings(report, self.sound), self._auto(report), " ".join(words or ways) or "–",
             _mended(report, lie, cure), bare, automatic, cured,
         )  # fmt: skip
+
+    def _paces(self, lie: faults.Lie) -> dict[torch.dtype, float]:
+        """What makes a type as slow as the fault says, by what it takes on the sound card."""
+        speeds = {getattr(torch, one.dtype): one.speed or 1.0 for one in self.sound.dtypes}
+        return {dtype: times * speeds[dtype] * PACE.get(dtype, 1.0) for dtype, times in lie.slow.items()}
+
+    def _numerics(self, precision: Precision, **changed: Any) -> Numerics:
+        return Numerics(precision=precision, **{**self._subject.settings, **changed})
+
+    def _plain(self) -> NDArray[np.uint8]:
+        """A picture of diffusers itself whose noise the card draws."""
+        pipe: Any = DiffusionPipeline.from_pretrained(self._subject.model, local_files_only=True)
+        pipe.scheduler = EulerAncestralDiscreteScheduler.from_config(pipe.scheduler.config)
+        pipe.set_progress_bar_config(disable=True)
+        size, generator = self._subject.size, torch.Generator(DEVICE).manual_seed(3)
+        drawn = pipe.to(DEVICE)(PROMPT, num_inference_steps=self._steps, width=size, height=size, generator=generator)
+        return np.asarray(drawn.images[0])
 
     def _auto(self, report: SelfTestReport) -> str:
         avoided = ", ".join(sorted(avoided_backends(report)))
@@ -141,8 +181,9 @@ class Bench:
     def _picture(self, engine: DiffusersEngine, numerics: Numerics) -> NDArray[np.uint8]:
         output = Path(tempfile.mkdtemp(dir=self._folder)) / "picture.png"
         request = PictureRequest(
-            prompt="a red sun over green hills", model=self._model, device=DEVICE, seed=3, steps=self._steps, width=SIZE,
-            height=SIZE, sampler="Euler a", output=str(output), numerics=numerics,
+            prompt=PROMPT, model=self._subject.model, device=DEVICE, seed=3, steps=self._steps, width=self._subject.size,
+            height=self._subject.size, sampler=None if self._subject.options else "Euler a", output=str(output),
+            numerics=numerics, options=dict(self._subject.options),
         )  # fmt: skip
         report = engine.generate(Generate(job="g", request=request), silent, Going())
         return np.asarray(Image.open(report.images[0].path))
@@ -154,8 +195,9 @@ class Bench:
         return 0.0
 
     def _check(self, engine: DiffusersEngine, dtype: DType) -> CheckReport:
-        inputs = CheckInputs(prompt="a red sun over green hills", width=SIZE, height=SIZE, steps=self._steps, seed=3)
-        command = Examine(job="c", model=self._model, device=DEVICE, numerics=Numerics(precision=dtype), inputs=inputs)
+        size, options = self._subject.size, dict(self._subject.options)
+        inputs = CheckInputs(prompt=PROMPT, width=size, height=size, steps=self._steps, seed=3, options=options)
+        command = Examine(job="c", model=self._subject.model, device=DEVICE, numerics=self._numerics(dtype), inputs=inputs)
         return engine.examine(command, silent, Going())
 
 
@@ -183,21 +225,30 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", default=[""], metavar="WORD")
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--model", default="pocket")
+    parser.add_argument("--hard", action="store_true")
     chosen = parser.parse_args(words)
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     card.install()
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="halftone-cards-") as folder, faults.lying(faults.SOUND, PACE):
-        bench = Bench(Path(folder), chosen.model, chosen.steps)
+        bench = Bench(Path(folder), Subject(chosen.model), chosen.steps)
         sound = findings(bench.sound, bench.sound)
         sys.stderr.write(f"sound card: {sound or 'nothing found'}; Auto: {bench.sound.auto_reason}\n")
         for lie in faults.LIES:
             if any(word in lie.name for word in chosen.only):
-                rows.append(bench.row(lie))
+                own = bench if not chosen.hard else Bench(Path(folder), spoiled_by(lie, Path(folder)), chosen.steps, bench.sound)
+                rows.append(own.row(lie))
                 sys.stderr.write(f"{table(rows[-1:]).splitlines()[-1]}\n")
     print(table(rows))
-    return 0 if not sound and all(row.met for row in rows) else 1
+    return 0 if not sound and all(row.met and (row.bare < SAME or not chosen.hard) for row in rows) else 1
+
+
+def spoiled_by(lie: faults.Lie, folder: Path) -> Subject:
+    """A model in which the fault matters."""
+    hard = HARD[lie.name]
+    model = save_hard(lie.name, Path(tempfile.mkdtemp(dir=folder)) / hard.family)
+    return Subject(str(model), hard.size, hard.settings, OPTIONS[hard.family], drawn_there="noise" in lie.name)
 
 
 if __name__ == "__main__":

@@ -114,9 +114,9 @@ def test_half_precision_works(qtbot: QtBot) -> None:
     assert [one.accessibleName() for one in bars] == [
         "FP32, The reference: 9.6\u00a0TFLOPS",
         "TF32, ≈20\u00a0% faster: 11.5\u00a0TFLOPS",
-        "FP16, ≈2.4\u00a0× faster: 23.0\u00a0TFLOPS",
-        "FP16, FP16 sums, ≈4.1\u00a0× faster: 39.4\u00a0TFLOPS",
-        "BF16, ≈2.3\u00a0× faster: 22.1\u00a0TFLOPS",
+        "FP16, ≈2.4\u00a0× as fast: 23.0\u00a0TFLOPS",
+        "FP16, FP16 sums, ≈4.1\u00a0× as fast: 39.4\u00a0TFLOPS",
+        "BF16, ≈2.3\u00a0× as fast: 22.1\u00a0TFLOPS",
     ], "one figure for each, against FP32, the one that the verdict and the settings tell too"
     auto = "Halftone will use FP16, which is about 2.4\u00a0× as fast as FP32 here, or BF16 for a model that needs its range."
     assert auto in page.verdict.text()
@@ -129,7 +129,7 @@ def test_half_precision_works(qtbot: QtBot) -> None:
 @pytest.mark.parametrize(
     ("half", "brain", "auto", "title", "text"),
     [
-        ("wrong", "missing", "float32", "FP16 is faulty on this GPU", "everything still works, about 2.4\u00a0× slower"),
+        ("wrong", "missing", "float32", "FP16 is faulty on this GPU", "still works. Pictures take about 2.4\u00a0× as long."),
         ("wrong", "works", "bfloat16", "FP16 is faulty on this GPU", "Halftone uses BF16 and everything still works."),
         ("works", "slow", "float16", "Half precision works on this GPU", "BF16 is slow here. Halftone uses FP16."),
         ("slow", "slow", "float32", "Half precision is right here, but not faster", "Halftone will use FP32."),
@@ -301,7 +301,7 @@ def test_what_halftone_will_do_follows_the_settings(qtbot: QtBot) -> None:
     one_kind = kit.measured(dtypes=types("works", "slow"))
     assert device_view.promises(one_kind, Numerics(), ("float16", ""))[0].text == "Compute in FP16"
     assert lines[1].reason == "FP16 sums failed 2 of 31 tests"
-    assert lines[2].reason == "about 1.6\u00a0× faster than Math"
+    assert lines[2].reason == "about 1.6\u00a0× as fast as Math"
     assert lines[3].reason == "costs 0.3\u00a0%"
     changed = Numerics(fp16_accumulation=True, attention_backend="math", nan_check="off", precision="float16")
     lines = device_view.promises(kit.measured(), changed, ("float16", ""))

@@ -88,13 +88,13 @@ def test_effects_are_those_of_the_self_test(qtbot: QtBot) -> None:
     told = {field: one.effect.effect for field, one in page.numerics.rows.items() if one.effect is not None}
     assert all(effect is not None for effect in told.values())
     words = {field: effect.time_words or effect.note for field, effect in told.items() if effect is not None}
-    assert words["precision"] == "≈2.4\u00a0× faster"
+    assert words["precision"] == "≈2.4\u00a0× as fast"
     assert words["vae_float32"] == "Always: 61\u00a0% slower"
     assert words["fp16_reduction"] == "No change"
     assert words["bf16_reduction"] == "Changes nothing on this device."
-    assert words["fp16_accumulation"] == "≈1.7\u00a0× faster", "FP16 sums 4.1 times against FP16 2.4 times, as on the Device page"
+    assert words["fp16_accumulation"] == "≈1.7\u00a0× as fast", "FP16 sums 4.1 times against FP16 2.4, as on the Device page"
     assert words["tf32"] == "≈20\u00a0% faster"
-    assert words["attention_backend"] == "1.6\u00a0× faster"
+    assert words["attention_backend"] == "1.6\u00a0× as fast"
     assert words["nan_check"] == "0.3\u00a0% slower"
     accumulation = told["fp16_accumulation"]
     assert accumulation is not None
@@ -124,10 +124,10 @@ def in_each_precision() -> SelfTestReport:
             "float32",
             ("Everything runs in FP32 here.", "2.0\u00a0% slower", "FP16: 11\u00a0% faster", "25\u00a0% faster"),
         ),
-        ("float16", ("Always: 50\u00a0% slower", "2.0\u00a0× slower", "11\u00a0% faster", "FP32: 25\u00a0% faster")),
+        ("float16", ("Always: 50\u00a0% slower", "2.0\u00a0× as long", "11\u00a0% faster", "FP32: 25\u00a0% faster")),
         (
             "bfloat16",
-            ("Always: 20\u00a0% slower", "4.0\u00a0× slower", "FP16: 11\u00a0% faster", "FP32: 25\u00a0% faster"),
+            ("Always: 20\u00a0% slower", "4.0\u00a0× as long", "FP16: 11\u00a0% faster", "FP32: 25\u00a0% faster"),
         ),
     ],
 )
@@ -166,9 +166,9 @@ def test_nothing_is_guessed_before_the_self_test(qtbot: QtBot) -> None:
 def test_words_of_times_and_errors() -> None:
     assert settings_effects.time_words(1.0) == "No change"
     assert settings_effects.time_words(0.79) == "27\u00a0% faster"
-    assert settings_effects.time_words(0.4) == "2.5\u00a0× faster"
+    assert settings_effects.time_words(0.4) == "2.5\u00a0× as fast"
     assert settings_effects.time_words(1.5) == "50\u00a0% slower", "it is slower, and a plus alone may be read as faster"
-    assert settings_effects.time_words(2.34) == "2.3\u00a0× slower"
+    assert settings_effects.time_words(2.34) == "2.3\u00a0× as long"
     assert settings_effects.time_words(1.034) == "3.4\u00a0% slower"
     assert settings_effects.time_words(1.234, 0.05) == "≈23\u00a0% slower"
     assert settings_effects.time_words(1.234, 0.3) == "≈0\u00a0%", "the runs differ by more among themselves"

@@ -1,5 +1,6 @@
 """The Train page: from its empty state over a running training, what is stopped in it and the answers to that, to its end."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -8,7 +9,7 @@ import msgspec
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QGuiApplication
-from PySide6.QtWidgets import QComboBox, QFrame, QLabel, QMenu, QMessageBox, QPushButton, QWidget
+from PySide6.QtWidgets import QComboBox, QFileDialog, QFrame, QLabel, QMenu, QMessageBox, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
 from tests.helpers import samples
@@ -610,12 +611,15 @@ def test_what_could_not_be_saved_is_told_until_it_was(desk: Desk) -> None:
     assert not any("could not be saved" in words for words in desk.words(desk.page))
 
 
-def test_another_folder_is_given_while_it_runs(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_folder_is_given_while_it_runs(desk: Desk) -> None:
     desk.begin()
     full = ErrorFacts(code="disk-full", facts={"need": "1 MB", "free": "0 MB", "folder": "/loras"})
     desk.tell(step(1), TrainUnsaved(step=1, error=full))
-    monkeypatch.setattr("halftone.gui.pages.train.ask_folder", lambda _owner, _title, chosen: chosen("/elsewhere"))
     desk.button("Choose folder…").click()
+    dialog = desk.page.findChild(QFileDialog)
+    assert dialog is not None
+    dialog.fileSelected.emit("/elsewhere")
+    dialog.close()
     (sent,) = desk.sent(Decide)
     assert (cast("Decide", sent).choice, cast("Decide", sent).folder) == ("save-in", "/elsewhere")
     desk.tell(TrainSaved(step=1, path="/elsewhere/run/1", folder="/elsewhere/run"))
@@ -703,9 +707,12 @@ def test_settings_that_a_model_learns_well_with_are_taken_where_none_were_chosen
     assert shown() == (3e-3, 4)
 
 
-def test_an_optimiser_that_is_not_installed_is_not_offered(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_optimiser_that_is_not_installed_is_not_offered(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "bitsandbytes.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
     for there in (True, False):
-        monkeypatch.setattr("halftone.gui.pages.train_form.has_package", lambda _name, there=there: there)
+        if not there:
+            monkeypatch.setitem(sys.modules, "bitsandbytes", None)  # a package that cannot be found
         form = TrainForm(lambda: "/out")
         qtbot.addWidget(form)
         box = cast("QComboBox", form.row("optimizer").editor)

@@ -10,7 +10,9 @@ from tests.bench.families.table import CASES
 from tests.helpers.clipping import LIMIT, Clipping
 from tests.helpers.engine_runs import check, faulty_copy, generate, load_tiny, pixels
 
+from halftone.engine.finding.findings import clipped_findings
 from halftone.engine.service import DiffusersEngine
+from halftone.library.scan import TensorScan
 
 
 @pytest.mark.parametrize(
@@ -89,3 +91,44 @@ def test_a_block_that_clips_on_purpose_counts_only_where_the_result_is_wrong(
     named = [finding for finding in report.findings if finding.component == "transformer" and finding.code != "tight"]
     assert [finding.code for finding in named] == ([] if code is None else [code])
     assert all(finding.module == "single_transformer_blocks.0" for finding in named)
+
+
+def _edited(source: Path, target: Path, change: Any) -> Path:
+    """A copy of a tiny model whose parts were changed."""
+    pipe = load_tiny(source)
+    with torch.no_grad():
+        change(pipe)
+    pipe.save_pretrained(target)
+    return target
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+def test_weights_that_were_cut_off_in_the_file_are_told(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path, precision: Any
+) -> None:
+    def cut(pipe: Any) -> None:
+        pipe.unet.conv_norm_out.weight[1] = -65504.0
+
+    report, _ = check(engine, _edited(models["sd15"], tmp_path / "cut", cut), precision, family="sd15")
+    told = next(finding for finding in report.findings if finding.code == "weights-clipped")
+    assert (told.component, told.module) == ("unet", "conv_norm_out")
+    assert told.facts == {
+        "file": "diffusion_pytorch_model.safetensors",
+        "tensor": "conv_norm_out.weight",
+        "count": 1,
+        "read": True,
+    }
+    assert "(count: 1)" in told.message
+
+
+def test_constants_at_the_limit_are_no_weights_that_were_cut_off() -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Embedding(2, 2))
+
+    def scanned(tensor: str, clipped: int) -> TensorScan:
+        return TensorScan(
+            component="unet", file="m", tensor=tensor, dtype="F16", shape=(2, 2), nonfinite=0, peak=LIMIT, clipped=clipped
+        )
+
+    scans = [scanned("0.weight", 4), scanned("0.mask", 1), scanned("1.weight", 1), scanned("0.weight", 0)]
+    assert clipped_findings(scans, {}, {"unet": module}) == []
+    assert len(clipped_findings([scanned("0.weight", 2)], {}, {"unet": module})) == 1

@@ -283,7 +283,7 @@ def test_a_text_encoder_without_output_layers_is_changed_whole(
     file = make_lora(models[family], tmp_path / "q.safetensors", text=("q_proj", "v_proj", "fc1"), kohya=True)
     report, _ = generate(engine, models[family], family=family, loras=(Lora(path=str(file), weight=0.5),))
     assert not any("left out" in reason for reason in report.plan.reasons)
-    tensors = load_file(file, device=str(DEVICE))
+    tensors = {name: value.to(DEVICE) for name, value in load_file(file).items()}
     prefix = next(name for name in tensors if "layers_1_self_attn_q_proj" in name).partition(".")[0]
     added = 0.5 * tensors[f"{prefix}.lora_up.weight"] @ tensors[f"{prefix}.lora_down.weight"] * tensors[f"{prefix}.alpha"] / RANK
     plain = dict(load_tiny(models[family]).text_encoder.named_parameters())

@@ -21,8 +21,8 @@ from halftone.engine.loading.load import Loaded, exact_source, load_pipeline
 from halftone.engine.loading.plans import apply_plan, base_plan, put_fp8, put_loras
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.offload import Places, stand
-from halftone.engine.weights.precision import damaged, exact_weights, invoke, put_stream
-from halftone.engine.weights.recipe import Delta, known_of, mixed, rescaled
+from halftone.engine.weights.precision import ComponentState, damaged, exact_weights, invoke, put_stream
+from halftone.engine.weights.recipe import Product, Whole, known_of, mixed, rescaled
 from halftone.library.models import describe
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
@@ -34,19 +34,37 @@ CHANGES: tuple[tuple[tuple[slice, int], ...], ...] = (
 
 
 @pytest.mark.parametrize(("given", "wanted"), list(product(FLOATS, FLOATS)), ids=str)
-def test_pieces_give_the_same_bits_as_the_whole(given: torch.dtype, wanted: torch.dtype) -> None:
+def test_rows_give_the_same_bits_as_the_whole(given: torch.dtype, wanted: torch.dtype) -> None:
     torch.manual_seed(0)
     exact = torch.randn(700, 500).to(given)
-    deltas = (Delta(torch.randn(700, 500), 0.3, torch.float16), Delta(torch.randn(500 * 700), 1.0))
-    merged = exact.float()
-    for delta in deltas:
-        merged = merged + (delta.whole.reshape(700, 500) * delta.factor).to(delta.dtype)
+    whole = Whole(torch.randn(700, 500), 0.3)
+    merged = exact.float() + whole.numbers * whole.factor
     for changes in CHANGES:
-        assert torch.equal(mixed(exact, (), changes, wanted), rescaled(exact, changes).to(wanted))
-        assert torch.equal(mixed(exact, deltas, changes, wanted), rescaled(merged, changes).to(wanted))
+        plain = rescaled(exact.float(), changes).to(wanted)
+        assert torch.equal(mixed(exact, (), changes, wanted), plain)
+        assert torch.equal(mixed(exact, (whole,), changes, wanted), rescaled(merged, changes).to(wanted))
+        for laid_out in (exact.T.contiguous().T, exact.reshape(70, 500, 5, 2).to(memory_format=torch.channels_last)):
+            assert torch.equal(mixed(laid_out.reshape(700, 500), (), changes, wanted), plain)
     assert mixed(exact, (), (), given) is exact
-    laid_out = torch.randn(8, 8, 3, 3).to(given, memory_format=torch.channels_last)
-    assert torch.equal(mixed(laid_out, (), CHANGES[1], wanted), rescaled(laid_out, CHANGES[1]).to(wanted))
+    for shape in ((), (0,), (3, 0), (1,), (7,)):
+        small = torch.randn(shape).to(given)
+        assert torch.equal(mixed(small, (), CHANGES[1], wanted), rescaled(small.float(), CHANGES[1]).to(wanted))
+
+
+@pytest.mark.parametrize("stored", FLOATS, ids=str)
+def test_a_product_is_added_as_exactly_as_float32_can(stored: torch.dtype) -> None:
+    """No product is rounded to the LoRA's own type, as peft's is when it merges: only the sum is rounded."""
+    torch.manual_seed(0)
+    exact = (torch.randn(700, 500) * 0.04).to(stored)
+    up, down = (torch.randn(700, 16) * 0.02).to(stored).float(), (torch.randn(16, 500) * 0.2).to(stored).float()
+    true = exact.double() + 0.3 * (up.double() @ down.double())
+    as_peft = exact.float() + ((up @ down) * 0.3).to(stored).float()
+    found = mixed(exact, (Product(up, down, 0.3),), (), torch.float32)
+    bound = 18 * 2.0**-24 * (exact.double().abs() + 0.3 * (up.double().abs() @ down.double().abs()))
+    assert bool(((found - true).abs() <= bound).all())
+    assert stored == torch.float32 or float((found - true).abs().mean()) < float((as_peft - true).abs().mean())
+    narrow = mixed(exact, (Product(up, down, 0.3),), (), torch.bfloat16)
+    assert torch.equal(narrow, found.bfloat16()), "each type is the same sum, rounded once"
 
 
 @pytest.fixture(scope="module")
@@ -170,5 +188,5 @@ def test_a_stream_computes_what_the_whole_does_where_a_layer_is_asked_for_its_ty
     whole = deepcopy(module).float()
     tokens = torch.arange(12)[None]
     stand("text_encoder", module, Places(torch.device("cpu"), apart=False, mode=mode))
-    put_stream(module, exact_weights(module), torch.float32)
+    put_stream(module, exact_weights(module), ComponentState(dtype="float32"))
     assert torch.equal(invoke(module, module.forward, "float32", (tokens,), {})[0], whole(tokens)[0])

@@ -13,6 +13,7 @@ import pytest
 import torch
 from tests.helpers.apart import apart
 from tests.helpers.controls import loud_net, make_net, picture, save_net
+from tests.helpers.device import DEVICE
 from tests.helpers.engine_runs import Meddler, Recorder, Steady, check, faulty_copy, generate, pixels
 from tests.helpers.loras import make_lora
 from tests.helpers.memory import Allocations, Chain, passes, running
@@ -89,7 +90,7 @@ def normal(scenes: dict[str, Scene]) -> Callable[[str], Undisturbed]:
         ("recover", ("_failing_call", "is_in_range")),
         ("recover", ("diagnose", "exact_source")),
         ("recover", ("diagnose", "_measured_in", "run_call")),
-        ("recover", ("cure", "_attempt", "mixed")),
+        ("recover", ("cure", "_attempt", "_write", "make")),
         ("recover", ("cure", "_attempt", "run_call")),
         ("recover", ("look_again", "to_pixels")),
         ("apply", ("put_loras",)),
@@ -269,7 +270,7 @@ def test_what_was_computed_before_a_diagnosis_is_kept(models: dict[str, Path], t
 def test_steps_are_kept_where_the_memory_stays_full_from_the_decode_on(models: dict[str, Path]) -> None:
     engine, said = DiffusersEngine(), Recorder()
     whole, _ = generate(engine, models["sd15"])
-    with Allocations(lambda _chain, _nth: any(event.phase == "decode" for event in said.of(PhaseChanged))):
+    with Allocations(lambda _chain, _nth: any(event.phase == "decode" for event in said.of(PhaseChanged)), on=DEVICE):
         failed, _ = generate(engine, models["sd15"], emit=said)
     picture = failed.images[0]
     assert (picture.state, picture.kept_step, picture.shortages[-1].then) == ("not-recovered", 3, "stopped")
@@ -328,12 +329,28 @@ def test_what_does_not_run_leaves_the_device_first(models: dict[str, Path]) -> N
     assert all(seen[1].values()), "text encoder and VAE are at home before the denoiser runs again"
 
 
-def test_weights_in_eight_bits_are_unpacked_once_however_often_it_is_tried(models: dict[str, Path]) -> None:
+def unpacking() -> Allocations:
+    """The memory ends once while weights that were stored in eight bits are unpacked."""
+    return Allocations(lambda chain, nth: passes(chain, "settle", "computed") and nth == 9)
+
+
+def test_weights_in_eight_bits_that_are_not_unpacked_stay_as_they_are(models: dict[str, Path]) -> None:
     engine = DiffusersEngine()
     whole, _ = generate(engine, models["sd15"], "bfloat16", fp8_storage=True)
-    unpacking = Allocations(lambda chain, nth: passes(chain, "settle", "computed") and nth == 9)
-    with unpacking, pytest.raises(HalftoneError, match="does not fit"):
-        generate(engine, models["sd15"], "float16")
-    assert unpacking.raised == 1
+    with unpacking() as looking, pytest.raises(HalftoneError, match="does not fit"):
+        generate(engine, models["sd15"], "float16", offload="none")
+    assert looking.raised == 1
     again, _ = generate(engine, models["sd15"], "bfloat16", fp8_storage=True)
     assert (pixels(again) == pixels(whole)).all()
+
+
+def test_weights_in_eight_bits_are_unpacked_once_however_often_it_is_tried(models: dict[str, Path]) -> None:
+    whole, _ = generate(DiffusersEngine(), models["sd15"], "float16")
+    engine = DiffusersEngine()
+    generate(engine, models["sd15"], "bfloat16", fp8_storage=True)
+    loaded = apart(engine)
+    with unpacking() as looking:
+        made, _ = generate(engine, models["sd15"], "float16", offload="auto")
+    assert looking.raised
+    assert loaded.places.mode != "none", "tried again, with more of it left out"
+    assert (pixels(made) == pixels(whole)).all()

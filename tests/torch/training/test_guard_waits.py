@@ -123,6 +123,22 @@ def test_a_sound_step_waits_once(
     assert reads(settings, kind, dtype, masters) == 1
 
 
+@pytest.mark.parametrize(("moment", "cause"), [(False, "weights-changed"), (True, "state-outside")])
+@pytest.mark.usefixtures("distant")
+def test_sound_numbers_that_other_code_wrote_past_the_counters_are_told_with_the_next_step(moment: bool, cause: str) -> None:
+    network = network_of()
+    optimizer = ADAMW(network.parameters(), lr=1e-3)
+    guard, loss = TrainingGuard(network, optimizer, forecast="off"), loss_of(network)
+    for _ in range(2):
+        assert guard.step(loss).caught == ()
+    weight = network.get_parameter("3.weight")
+    (optimizer.state[weight]["exp_avg"] if moment else weight).data.mul_(0.5)
+    report = guard.step(loss)
+    assert [(one.cause, one.name, one.did) for one in report.caught] == [(cause, "3.weight", "warned")]
+    assert report.applied
+    assert guard.step(loss).caught == ()
+
+
 @pytest.mark.usefixtures("distant")
 def test_a_scaled_step_waits_once() -> None:
     network = network_of()
@@ -207,19 +223,30 @@ def test_an_update_that_was_queued_ahead_of_bad_gradients_is_put_back() -> None:
     assert same(moments, state_of(optimizer))
 
 
+class Interrupting(TorchFunctionMode):
+    """The user ends the program while it waits for numbers. look: called before that."""
+
+    def __init__(self, look: Callable[[], object]) -> None:
+        super().__init__()
+        self._look = look
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") == "tolist":
+            self._look()
+            raise KeyboardInterrupt
+        return func(*args, **(kwargs or {}))
+
+
 @pytest.mark.usefixtures("queued")
-def test_what_interrupts_the_read_leaves_the_weights_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_interrupts_the_read_leaves_the_weights_as_they_were() -> None:
     network = network_of()
     guard = TrainingGuard(network, ADAMW(network.parameters(), lr=1e-2))
     guard.step(loss_of(network))
     weights = [p.detach().clone() for p in network.parameters()]
-
-    def interrupted(_parts: object) -> list[float]:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("halftone.training.guard.attempts.read", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    updated: list[bool] = []
+    with Interrupting(lambda: updated.append(not same(weights, list(network.parameters())))), pytest.raises(KeyboardInterrupt):
         guard.step(loss_of(network))
+    assert updated == [True], "the update was queued ahead of the read"
     assert same(weights, list(network.parameters()))
 
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 import torch
 from tests.helpers.device import DEVICE
-from tests.helpers.trainings import Control, Directed, Killed, draw_pictures, same_weights, tiny_training, train
+from tests.helpers.trainings import FRAGILE_CURE, Control, Directed, Killed, draw_pictures, same_weights, tiny_training, train
 
 from halftone.contract.engine import Control as EngineControl
 from halftone.contract.engine import Emit
@@ -59,11 +59,11 @@ def test_cures_outlive_a_stop_and_are_told(wanted: TrainConfig, tmp_path: Path) 
         control.keeps = isinstance(event, TrainStep) and event.step == 2
 
     whole = train(msgspec.structs.replace(wanted, output=str(tmp_path / "whole")))
-    assert whole.cures == ("float32-block",)
+    assert whole.cures == (FRAGILE_CURE,)
     wanted = msgspec.structs.replace(wanted, output=str(tmp_path / "kept"))
     kept = train(wanted, Directed(keep), control)
-    assert (kept.steps, kept.cures) == (2, ("float32-block",))
-    assert [cure for cure, _ in read_state(Path(kept.folder) / "state.safetensors").note.cures] == ["float32-block"]
+    assert (kept.steps, kept.cures) == (2, (FRAGILE_CURE,))
+    assert [cure for cure, _ in read_state(Path(kept.folder) / "state.safetensors").note.cures] == [FRAGILE_CURE]
     shutil.copytree(kept.folder, tmp_path / "unwatched" / "lora")
     again = train(wanted, resume=Path(kept.folder))
     assert len(again.caught) == 1, "what is cured does not come again"
@@ -71,7 +71,7 @@ def test_cures_outlive_a_stop_and_are_told(wanted: TrainConfig, tmp_path: Path) 
     unwatched = msgspec.structs.replace(wanted, output=str(tmp_path / "unwatched"), guard="off")
     last = train(unwatched, resume=tmp_path / "unwatched" / "lora")
     assert same_weights(last, whole), "a run without the guard keeps the cures that it goes on with"
-    assert last.cures == ("float32-block",)
+    assert last.cures == (FRAGILE_CURE,)
 
 
 def test_an_error_loses_no_whole_step(wanted: TrainConfig, tmp_path: Path) -> None:

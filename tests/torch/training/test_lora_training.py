@@ -17,6 +17,7 @@ from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file
 from tests.helpers import tiny
+from tests.helpers.device import DEVICE
 from tests.helpers.trainings import Directed, Killed, draw_pictures, flux, train
 from torch.nn import functional
 
@@ -91,7 +92,7 @@ def config(model: Path, pictures: Path, output: Path, **changes: Any) -> TrainCo
 def plain_loop(folder: Path, family: str, pictures: Path) -> dict[str, torch.Tensor]:
     """What a script over diffusers makes of the same pictures: layer -> what its LoRA adds."""
     with quiet_libraries():
-        pipe: Any = DiffusionPipeline.from_pretrained(folder, local_files_only=True)
+        pipe: Any = DiffusionPipeline.from_pretrained(folder, local_files_only=True).to(DEVICE)
     network = pipe.unet if family in ("sd15", "sdxl") else pipe.transformer
     for part in (pipe.vae, network):
         part.requires_grad_(False)
@@ -101,7 +102,8 @@ def plain_loop(folder: Path, family: str, pictures: Path) -> dict[str, torch.Ten
     start = torch.Generator().manual_seed(11)
     for name, parameter in trained.items():
         if ".lora_A." in name:
-            torch.nn.init.kaiming_uniform_(parameter, a=math.sqrt(5), generator=start)
+            drawn = torch.nn.init.kaiming_uniform_(torch.empty(parameter.shape, device="cpu"), a=math.sqrt(5), generator=start)
+            parameter.data.copy_(drawn)
     optimizer = torch.optim.AdamW(trained.values(), lr=RATE, weight_decay=0.01)
     generator = torch.Generator().manual_seed(11)
     with torch.no_grad():
@@ -117,12 +119,12 @@ def plain_loop(folder: Path, family: str, pictures: Path) -> dict[str, torch.Ten
         torch.nn.utils.clip_grad_norm_(trained.values(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
-    ups = {name: name.replace(".lora_A.", ".lora_B.") for name in trained if ".lora_A." in name}
-    return {name.partition(".lora_A")[0]: product(trained[up], trained[name]) for name, up in ups.items()}
+    return added({name: parameter.detach().cpu() for name, parameter in trained.items()})
 
 
 def latents(pipe: Any, path: Path, family: str) -> torch.Tensor:
-    pixels = torch.from_numpy(np.asarray(Image.open(path).convert("RGB"), dtype=np.float32) / 127.5 - 1).permute(2, 0, 1)[None]
+    drawn = np.asarray(Image.open(path).convert("RGB"), dtype=np.float32) / 127.5 - 1
+    pixels = torch.from_numpy(drawn).permute(2, 0, 1)[None].to(DEVICE)
     if family == "sana":
         return pipe.vae.encode(pixels).latent * pipe.vae.config.scaling_factor
     found = pipe.vae.encode(pixels).latent_dist.mode()
@@ -134,7 +136,7 @@ def latents(pipe: Any, path: Path, family: str) -> torch.Tensor:
 def words(pipe: Any, text: str, family: str) -> list[torch.Tensor]:
     match family:
         case "sd15":
-            return [pipe.encode_prompt(text, "cpu", 1, False)[0]]
+            return [pipe.encode_prompt(text, DEVICE, 1, False)[0]]
         case "sdxl":
             return list(pipe.encode_prompt(text, do_classifier_free_guidance=False)[0:3:2])
         case "sd3":
@@ -150,12 +152,17 @@ def diffusion(pipe: Any, network: Any, clean: torch.Tensor, given: list[torch.Te
     """As train_text_to_image_lora(_sdxl).py with --snr_gamma 5."""
     config = pipe.scheduler.config
     scheduler = DDPMScheduler(beta_start=config.beta_start, beta_end=config.beta_end, beta_schedule=config.beta_schedule)
-    steps: Any = torch.randint(1000, (2,), generator=generator)
-    noise = torch.randn(clean.shape, generator=generator)
+    steps: Any = torch.randint(1000, (2,), generator=generator).to(DEVICE)
+    noise = torch.randn(clean.shape, generator=generator).to(DEVICE)
     noisy = scheduler.add_noise(clean, noise, steps)
     added = {}
     if len(given) == 2:
-        added = {"added_cond_kwargs": {"text_embeds": given[1], "time_ids": torch.tensor([[32.0, 32, 0, 0, 32, 32]] * 2)}}
+        added = {
+            "added_cond_kwargs": {
+                "text_embeds": given[1],
+                "time_ids": torch.tensor([[32.0, 32, 0, 0, 32, 32]] * 2, device=DEVICE),
+            }
+        }
     said = network(noisy, steps, given[0], **added).sample
     snr = compute_snr(scheduler, steps)
     weights = torch.stack([snr, 5.0 * torch.ones_like(snr)], dim=1).min(dim=1)[0] / snr
@@ -165,19 +172,19 @@ def diffusion(pipe: Any, network: Any, clean: torch.Tensor, given: list[torch.Te
 def flow(pipe: Any, network: Any, clean: torch.Tensor, given: list[torch.Tensor], generator: torch.Generator) -> Any:
     """As train_dreambooth_lora_(sd3, flux, sana).py with logit-normal times."""
     scheduler: FlowMatchEulerDiscreteScheduler = pipe.scheduler
-    share = torch.sigmoid(torch.randn((2,), generator=generator))
+    share = torch.sigmoid(torch.randn((2,), generator=generator)).to(DEVICE)
     packed = network.config._class_name.startswith("Flux")
     height, width = clean.shape[-2:]
     if packed:
         clean = pipe._pack_latents(clean, *clean.shape)
         share = scheduler.time_shift(calculate_shift(clean.shape[1]), 1.0, share)
-    noise = torch.randn(clean.shape, generator=generator)
+    noise = torch.randn(clean.shape, generator=generator).to(DEVICE)
     sigma = share.view(-1, *[1] * (clean.dim() - 1))
     noisy = (1 - sigma) * clean + sigma * noise
     if packed:
-        places = pipe._prepare_latent_image_ids(2, height // 2, width // 2, "cpu", torch.float32)
-        texts = torch.zeros(given[0].shape[1], 3)
-        said = network(noisy, given[0], given[1], share, places, texts, torch.ones(2)).sample
+        places = pipe._prepare_latent_image_ids(2, height // 2, width // 2, DEVICE, torch.float32)
+        texts = torch.zeros(given[0].shape[1], 3, device=DEVICE)
+        said = network(noisy, given[0], given[1], share, places, texts, torch.ones(2, device=DEVICE)).sample
     elif network.config._class_name.startswith("SD3"):
         said = network(noisy, given[0], given[1], share * 1000).sample
     else:

@@ -2,7 +2,6 @@
 
 import io
 import threading
-from types import SimpleNamespace
 
 import pytest
 from tests.helpers import samples
@@ -140,9 +139,7 @@ def test_a_job_may_call_a_phase_otherwise_and_counts_what_it_reads(monkeypatch: 
         assert screen.said.wait(PATIENCE), screen.getvalue()
 
 
-def test_a_training_tells_the_time_left_once_it_can_be_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = SimpleNamespace(monotonic=lambda: 5.0)
-    monkeypatch.setattr("halftone.cli.progress.time", clock)
-    left = TimeLeft(100)
-    clock.monotonic = lambda: 35.0
+def test_a_training_tells_the_time_left_once_it_can_be_known() -> None:
+    times = iter([5.0, *[35.0] * 4])
+    left = TimeLeft(100, clock=lambda: next(times))
     assert [left.after(step, 110) for step in (101, 102, 103, 110)] == ["", "", "1\u00a0min\u00a010\u00a0s", ""]

@@ -253,22 +253,21 @@ def test_a_damaged_run_is_not_called_none(run: Run, broken: Path) -> None:
 
 
 class Ending(ScriptedEngine):
-    """A training that a bad number, or the user, ended at step 7."""
+    """A training that a bad number (`stopped`), or the user, ended at step 7."""
 
-    stopped = True
+    def __init__(self, stopped: bool) -> None:
+        super().__init__()
+        self._stopped = stopped
 
     def train(self, command: Train, emit: Emit, control: TrainControl) -> TrainReport:
         emit(TrainSaved(step=5, path="p", folder="loras/a"))
-        last = msgspec.structs.replace(samples.caught(8), did="stopped") if self.stopped else samples.caught(3)
+        last = msgspec.structs.replace(samples.caught(8), did="stopped") if self._stopped else samples.caught(3)
         return msgspec.structs.replace(samples.train_report(command.config), steps=7, caught=(last,), folder="loras/a b")
 
 
 @pytest.mark.parametrize("stopped", [True, False])
-def test_an_end_before_its_time_tells_how_to_go_on(
-    config: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, stopped: bool
-) -> None:
-    monkeypatch.setattr(Ending, "stopped", stopped)
-    assert main(["train", str(config)], engine=Ending) == int(stopped)
+def test_an_end_before_its_time_tells_how_to_go_on(config: Path, capfd: pytest.CaptureFixture[str], stopped: bool) -> None:
+    assert main(["train", str(config)], engine=lambda: Ending(stopped)) == int(stopped)
     assert capfd.readouterr().out.endswith("Go on with:  halftone train --resume 'loras/a b'\n")
 
 
@@ -305,10 +304,12 @@ def test_an_error_tells_how_to_go_on_with_what_was_saved(run: Run, config: Path)
 class Told(ScriptedEngine):
     """A training that the system tells to end."""
 
-    number = signal.SIGTERM
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self._number = number
 
     def train(self, command: Train, emit: Emit, control: TrainControl) -> TrainReport:
-        signal.raise_signal(self.number)
+        signal.raise_signal(self._number)
         emit(TrainSaved(step=5, path="p", folder="loras/a"))
         assert control.keep()
         return samples.train_report(command.config)
@@ -318,12 +319,11 @@ class Told(ScriptedEngine):
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_a_training_that_the_system_ends_keeps_what_it_learnt(config: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     number = getattr(signal, name)
-    monkeypatch.setattr(Told, "number", number)
     for stream in ("stdout", "stderr"):
         monkeypatch.setattr(sys, stream, getattr(sys, stream))  # a closed terminal's are replaced
     before = signal.signal(number, signal.SIG_DFL)  # under nohup it would be ignored, and nothing would end
     try:
-        assert main(["train", str(config)], engine=Told) == 0
+        assert main(["train", str(config)], engine=lambda: Told(number)) == 0
         assert signal.getsignal(number) is signal.SIG_DFL
     finally:
         signal.signal(number, before)

@@ -19,12 +19,13 @@ from halftone.health.memory import (
     choose,
     fit,
     from_first_fit,
+    in_blocks,
     largest_size,
     need,
     predict,
     tile_edge,
 )
-from halftone.library.networks import Network
+from halftone.library.networks import Network, Parts
 
 SD1: dict[str, Any] = {
     "block_out_channels": [320, 640, 1280, 1280],
@@ -46,10 +47,46 @@ def network(work: Any, kind: str, parameters: int, config: dict[str, Any], **mor
     return Network(name=work, work=work, kind=kind, parameters=parameters, config=config, **more)
 
 
-VAE = network("decode", "AutoencoderKL", 80_000_000, KL, largest=2_400_000, two_blocks=9_000_000, two_layers=4_800_000)
-STAGES = ((40_000_000, 30_000_000), (30_000_000, 20_000_000), (20_000_000, 9_000_000), (8_000_000, 3_000_000))
-UNET = network("denoise", "UNet2DConditionModel", 860_000_000, SD1, largest=29_000_000, stages=STAGES)
-TEXT = network("encode", "CLIPTextModel", 120_000_000, {}, largest=38_000_000, two_blocks=38_000_000, two_layers=38_000_000)
+VAE = network(
+    "decode",
+    "AutoencoderKL",
+    80_000_000,
+    KL,
+    largest=2_400_000,
+    block=8_000_000,
+    two_layers=4_800_000,
+    two_blocks=16_000_000,
+    blocks=10,
+)
+STAGES = (
+    Parts(75_000_000, 44_000_000, 40_000_000, 29_000_000),
+    Parts(30_000_000, 20_000_000, 20_000_000, 10_000_000),
+    Parts(20_000_000, 9_000_000, 10_000_000, 5_000_000),
+    Parts(8_000_000, 3_000_000, 4_000_000, 2_000_000),
+)
+UNET = network(
+    "denoise",
+    "UNet2DConditionModel",
+    860_000_000,
+    SD1,
+    largest=29_000_000,
+    block=40_000_000,
+    two_layers=44_000_000,
+    two_blocks=75_000_000,
+    stages=STAGES,
+    blocks=20,
+)
+TEXT = network(
+    "encode",
+    "CLIPTextModel",
+    120_000_000,
+    {},
+    largest=38_000_000,
+    block=38_000_000,
+    two_layers=40_000_000,
+    two_blocks=45_000_000,
+    blocks=12,
+)
 MODEL = (TEXT, UNET, VAE)
 
 
@@ -184,6 +221,7 @@ def test_each_way_holds_less_than_the_one_before_it() -> None:
     assert model == 2 * 860_000_000 + tiled.denoise
     assert tiled.levels[0] < tiled.levels[-1] == tiled.denoise
     assert bytes_in(plain, tiled, Way("group", tiled=True)) == 2 * 8_000_000 + tiled.denoise, "the last blocks compute the most"
+    assert bytes_in(plain, tiled, Way("sequential", tiled=True, ahead=False)) == 2 * 2_000_000 + tiled.denoise
 
 
 def test_a_transformer_holds_two_of_its_blocks_wherever_it_computes() -> None:
@@ -235,6 +273,19 @@ def test_a_decoder_without_tiles_is_never_asked_for_them() -> None:
 @pytest.mark.parametrize(("peak", "told"), [(89, "fits"), (95, "tight"), (100, "tight"), (101, "no")])
 def test_near_the_end_of_the_memory_is_tight(peak: int, told: str) -> None:
     assert fit(peak, 100) == told
+
+
+@pytest.mark.parametrize(
+    ("parameters", "free", "blocks"),
+    [
+        (860_000_000, 14 * 2**30, False),
+        (2_570_000_000, 14 * 2**30, True),
+        (2_570_000_000, 60 * 2**30, False),
+        (12 * 10**9, 80 * 2**30, True),
+    ],
+)
+def test_a_network_of_much_of_the_memory_is_checked_in_blocks(parameters: int, free: int, blocks: bool) -> None:
+    assert in_blocks(parameters, free) is blocks
 
 
 def test_what_was_measured_goes_before_what_is_computed() -> None:

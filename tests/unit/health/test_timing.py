@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from halftone.contract.facts import SpeedResult
-from halftone.health.timing import LEAST, UNREST, Ratio, is_measurable, mode_ratio, paired_ratio
+from halftone.health.timing import LEAST, UNREST, Ratio, is_measurable, judged_ratio, mode_ratio, paired_ratio
 
 SECONDS = st.floats(0.01, 100.0)
 
@@ -69,3 +69,18 @@ def test_modes_are_compared_over_the_operations_of_both() -> None:
     ]
     assert mode_ratio(speeds, "float16", "float32") == Ratio(0.5, 0.0)
     assert mode_ratio(speeds, "bfloat16", "float32") == Ratio(0.25, UNREST), "facts that kept no runs have their seconds"
+
+
+def test_a_network_that_takes_clearly_longer_judges_alone() -> None:
+    usual = [speed("float32", "unet-step", 4.0, 4.0, 4.0), speed("float32", "transformer-step", 1.0, 1.0, 1.0)]
+
+    def judged(unet: float, *transformer: float) -> float:
+        own = [speed("bfloat16", "unet-step", unet, unet, unet), speed("bfloat16", "transformer-step", *transformer)]
+        found = judged_ratio([*usual, *own], "bfloat16", "float32")
+        assert found is not None
+        return found.value
+
+    assert judged(1.0, 2.0, 2.0, 2.0) == 0.5, "three seconds in the place of five, but who runs a transformer waits twice as long"
+    assert judged(1.0, 1.25, 1.25, 1.25) == pytest.approx(5 / 2.25), "a quarter longer is made up for"
+    assert judged(1.0, 2.0, 2.0, 0.9) == pytest.approx(5 / 3), "a run that was faster shows that the machine is busy"
+    assert judged(6.0, 0.5, 0.5, 0.5) == pytest.approx(5 / 6.5), "where all together take longer, that is the figure"

@@ -42,6 +42,20 @@ def test_types_that_numpy_has_not(tmp_path: Path) -> None:
     assert (found["wide"].nonfinite, found["wide"].peak) == (1, 3.0)
 
 
+def test_numbers_cut_off_at_the_limit_of_float16_are_counted(tmp_path: Path) -> None:
+    found = scan(
+        tmp_path,
+        half=np.array([65504.0, -65504.0, 3.0, np.inf], np.float16),
+        wide=np.array([65504.0, 1.0], np.float32),
+        larger=np.array([65504.0, 70000.0], np.float32),
+        near=np.array([65472.0], np.float16),
+        long=np.concatenate(
+            [np.full(1, 65504.0, np.float16), np.zeros(module.CHUNK, np.float16), np.full(2, -65504.0, np.float16)]
+        ),
+    )
+    assert {name: one.clipped for name, one in found.items()} == {"half": 2, "wide": 1, "larger": 0, "near": 0, "long": 3}
+
+
 def test_tensors_of_nothing_else_and_of_nothing_and_integers(tmp_path: Path) -> None:
     found = scan(
         tmp_path,

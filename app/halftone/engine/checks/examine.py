@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -18,6 +18,7 @@ from halftone.contract.plan import Cure, Plan
 from halftone.contract.words import FLOAT_LIMITS, CureKind, DType
 from halftone.engine.basics.tensors import relative_error, tensors_in
 from halftone.engine.basics.torch_settings import torch_settings
+from halftone.engine.checks.doubts import Doubts
 from halftone.engine.checks.prices import Pricing
 from halftone.engine.curing.exactness import Exactness
 from halftone.engine.curing.recover import ASSUMED, layer_peaks, measure_call
@@ -25,6 +26,7 @@ from halftone.engine.finding.capture import Range, draw, effective, is_refusal, 
 from halftone.engine.finding.departure import departure_finding
 from halftone.engine.finding.findings import (
     DENSE,
+    clipped_findings,
     damage_findings,
     device_findings,
     finite_or_none,
@@ -44,8 +46,9 @@ from halftone.engine.inputs.memory import Reference, free_after, is_too_large, o
 from halftone.engine.inputs.prompts import pictures_to_check, prompts_to_read
 from halftone.engine.inputs.wanted import Inputs
 from halftone.engine.loading.load import Loaded
-from halftone.engine.loading.plans import apply_plan, base_plan, exact_now, with_counts
+from halftone.engine.loading.plans import apply_plan, base_plan, exact_now, streaming, with_counts
 from halftone.engine.patches.lora import lora_damage
+from halftone.engine.rescaling.groups import scanned_peaks
 from halftone.engine.sampling.frames import from_decoder, to_pixels
 from halftone.engine.sampling.hooks import Hooks, is_finite, is_in_range
 from halftone.engine.weights.calls import CLOSE, Call, run_call
@@ -91,7 +94,9 @@ class Target:
 
 
 class Examination:
-    """One check job on a loaded pipeline. The pipeline is left in the asked precision, without cures."""
+    """One check job on a loaded pipeline. The pipeline is left in the asked precision, without cures; what is computed block by
+    block as it was.
+    """
 
     def __init__(
         self, loaded: Loaded, device: DeviceFacts, tested: SelfTestReport | None, command: Examine, emit: Emit, control: Control
@@ -119,6 +124,12 @@ class Examination:
         for module in loaded.modules.values():
             settle_weights(module)
         self._masters = {name: exact_now(loaded, name) for name in loaded.modules}
+        self._doubts = Doubts(loaded, self._masters)
+
+    @property
+    def in_blocks(self) -> Set[str]:
+        """Components that are too large to be brought whole into other types."""
+        return self._room.in_blocks
 
     def run(self) -> CheckReport:
         """The whole check. Raises HalftoneError, JobCancelled."""
@@ -131,14 +142,15 @@ class Examination:
         damage = damage_findings(scans, base.dtypes, loaded.modules) + lora_damage(loaded.adapters, self._dtype)
         if damage:
             return self._damaged(damage, base, started)
-        try:
-            with torch_settings(self._numerics, loaded.device):
-                wide = self.wide = self._room.run(lambda: self._range(masters), self._in_bfloat16)
-                targets = self._room.run(lambda: self._targets(wide, base))
-                findings = self._room.run(lambda: self._findings(scans, wide, targets, base))
-            pricing, plan, cures = self._room.run(lambda: self._priced(wide, base, targets, findings))
-        finally:
-            self._put_back(base)
+        with streaming(loaded, {name: masters[name] for name in self.in_blocks}):
+            try:
+                with torch_settings(self._numerics, loaded.device):
+                    wide = self.wide = self._room.run(lambda: self._range(masters), self._in_bfloat16)
+                    targets = self._room.run(lambda: self._targets(wide, base))
+                    findings = self._room.run(lambda: self._findings(scans, wide, targets, base))
+                pricing, plan, cures = self._room.run(lambda: self._priced(scans, wide, base, targets, findings))
+            finally:
+                self._put_back(base)
         layers = once_more(lambda: self._layers(wide, pricing, plan))
         return self._report(findings, plan, cures, layers, targets, base, started)
 
@@ -183,6 +195,8 @@ class Examination:
         places = self._loaded.places
         self._exactness.references = lambda _: (Reference(dtype, places.mode),)  # what does not fit so is begun again with less
         found = self._taken(dtype)
+        if self._doubts.is_the_devices(found):
+            found = self._taken(dtype)
         before = {name: own_inputs(module) for name, module in self._loaded.modules.items()}
         for call, _ in found.calls:
             self._exactness.fits_copy(call, masters[call.component])
@@ -245,13 +259,12 @@ class Examination:
 
     def _targets(self, wide: Range, base: Plan) -> dict[str, Target]:
         apply_plan(self._loaded, base, self._masters)
+        self._doubts.next_pass()
         return {name: self._target(name, wide) for name in self._loaded.modules}
 
     def _target(self, name: str, wide: Range) -> Target:
         """Every call of a component once more, bare, in the precision that was asked for; a failing one again under the probe."""
         target = Target()
-        module = self._loaded.modules[name]
-        dtype = self._loaded.states[name].dtype
         failed: set[str] = set()
         for call, reference in wide.of(name):
             self._control.check()
@@ -262,23 +275,36 @@ class Examination:
                 target.seconds += target.runs[call.method][-1]
                 continue  # it overflows already: another noise level would tell nothing new
             self._emit(PhaseChanged(phase="target", detail=name))
-            started = time.perf_counter()
-            result = run_call(call, module, dtype)
-            finite = is_in_range(result)
-            spent = time.perf_counter() - started
-            target.runs.setdefault(call.method, []).append(spent)
-            target.seconds += spent
-            error = target.errors[id(call)] = relative_error(result, reference) if finite else float("inf")
-            if not target.findings or not finite:
-                target.findings += self._trouble(call, result, reference, wide, error)
+            finite = self._judged(target, call, reference, wide)
             if not finite:
                 failed.add(call.method)
                 target.finite = False
                 target.failing = target.failing or call
         return target
 
-    def _trouble(self, call: Call, result: Any, reference: Any, wide: Range, error: float) -> list[Finding]:
-        """The finding of one call of the target pass, none if it is finite and close. error: against the range pass."""
+    def _judged(self, target: Target, call: Call, reference: Any, wide: Range, *, again: bool = False) -> bool:
+        """Whether a call of the target pass is finite; what is wrong with it is noted. again: it was the device's before."""
+        module, dtype = self._loaded.modules[call.component], self._loaded.states[call.component].dtype
+        started = time.perf_counter()
+        result = run_call(call, module, dtype)
+        finite = is_in_range(result)
+        spent = time.perf_counter() - started
+        error = relative_error(result, reference) if finite else float("inf")
+        found = self._trouble(call, result, reference, wide, error, again=again) if not target.findings or not finite else []
+        if found is None:
+            return self._judged(target, call, reference, wide, again=True)
+        target.runs.setdefault(call.method, []).append(spent)
+        target.seconds += spent
+        target.errors[id(call)] = error
+        target.findings += found
+        return finite
+
+    def _trouble(
+        self, call: Call, result: Any, reference: Any, wide: Range, error: float, *, again: bool
+    ) -> list[Finding] | None:
+        """The finding of one call of the target pass, none if it is finite and close; None where the call is to run again, as
+        the trouble was the device's. error: against the range pass; again: it runs again already.
+        """
         name = call.component
         module, dtype = self._loaded.modules[name], self._loaded.states[name].dtype
         step = None if call.step is None else call.step + 1
@@ -289,11 +315,23 @@ class Examination:
                 return [overflow_finding(clipped, name, dtype, step, _peaks(wide, name), wide.scores[name])]
             if not wrong:
                 return []
+            if not again and (self._is_right_now(call, reference, error) or self._doubts.reads_again(name)):
+                return None
             masters = self._masters[name]
             return [departure_finding(self._loaded, call, step, masters, flat=flat, wide=wide.dtype)]
         measured = measure_call(call, module, dtype, until_origin=True)
         source = source_of(measured.readings) or saturation(measured.readings)
+        if not again and measured.finite:
+            self._doubts.came_once(name, "")
+            return None
+        if not again and source is not None and not source.weights_finite and self._doubts.reads_again(name):
+            return None
         return [overflow_finding(source, name, dtype, step, _peaks(wide, name), wide.scores[name])]
+
+    def _is_right_now(self, call: Call, reference: Any, error: float) -> bool:
+        """Whether a result that is finite but too far from the reference comes out right when it is computed again."""
+        allowed = WRONG[self._loaded.states[call.component].dtype]
+        return error > allowed and self._doubts.is_sound_now(call, "", reference, allowed)
 
     def _passes_the_limit(self, name: str, wide: Range) -> bool:
         """Whether a layer of the component should have overflowed in its precision, by its peak in the range pass."""
@@ -319,7 +357,8 @@ class Examination:
     ) -> tuple[Finding, ...]:
         readings = {name: {reading.module: reading for reading in found} for name, found in wide.readings.items()}
         device = device_findings(self._tested, self._dtype)
-        found = [*device, *weight_findings(scans, base.dtypes, readings)]
+        found = [*device, *self._doubts.found, *weight_findings(scans, base.dtypes, readings)]
+        found += clipped_findings(scans, base.dtypes, self._loaded.modules)
         named = {finding.component for finding in found if finding.facts.get("read")}
         origins: dict[str, str] = {}
         for name, target in targets.items():
@@ -352,13 +391,15 @@ class Examination:
         self._emit(PhaseChanged(phase="plan", done=self._attempts))
 
     def _priced(
-        self, wide: Range, base: Plan, targets: Mapping[str, Target], findings: tuple[Finding, ...]
+        self, scans: tuple[TensorScan, ...], wide: Range, base: Plan, targets: Mapping[str, Target], findings: tuple[Finding, ...]
     ) -> tuple[Pricing, Plan, tuple[Cure, ...]]:
         apply_plan(self._loaded, base, self._masters)
+        own_files = (scan for scan in scans if scan.component not in self._loaded.sources)
         bare = {name: Bare(target.seconds, target.runs, target.errors) for name, target in targets.items()}
         pricing = Pricing(
             self._loaded, self._masters, wide, base, self._dtype, self._numerics, self._states, bare, self._control.check,
             self._searching, self._command.depth, self._exactness, lambda: self._room.is_last,
+            scanned_peaks(own_files, self._masters),
         )  # fmt: skip
         return pricing, *self._cures(pricing, findings)
 

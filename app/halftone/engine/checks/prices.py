@@ -6,6 +6,7 @@ import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -73,9 +74,11 @@ class Pricing:
         depth: Depth,
         exactness: Exactness,
         is_last: Callable[[], bool] = lambda: False,
+        peaks: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
     ) -> None:
         """searching: called before each run of a search, in place of check; is_last: whether no
-        cheaper way is left, so that a cure that does not fit is refused and the others are tried.
+        cheaper way is left, so that a cure that does not fit is refused and the others are tried; peaks: of parameters by
+        component, as far as they are known.
         """
         self._is_last = is_last
         self._loaded = loaded
@@ -98,7 +101,7 @@ class Pricing:
         self._named: list[tuple[str, str]] = []
         self._sizes: dict[tuple[str, DType, tuple[str, ...]], int] = {}
         self._parameters: dict[str, tuple[tuple[str, nn.Parameter], ...]] = {}
-        self._peaks: dict[str, dict[str, float]] = {}
+        self._peaks = {name: dict(own) for name, own in peaks.items()}
         self._by_layer: list[tuple[dict[str, tuple[str, ...]], dict[str, dict[str, int]]]] = []
 
     def plain(self) -> Plan:
@@ -141,6 +144,8 @@ class Pricing:
             call = self._call_of(name, site)
             if call is None or (name in self._twinned and self._depth == "quick"):
                 return None  # what its twin does not tell takes many runs of the network itself
+            if name in self._loaded.streams:
+                return None  # an experiment writes over weights that have to be there
             if id(call) not in flows:
                 wide = ComponentState(dtype=self._wide.dtype)
                 apply_state(self._loaded, name, wide, self._masters[name])

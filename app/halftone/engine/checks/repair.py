@@ -22,7 +22,7 @@ from halftone.engine.checks.examine import Examination
 from halftone.engine.checks.rewrite import rewrite
 from halftone.engine.finding.capture import Range
 from halftone.engine.loading.load import Loaded, component_from, exact_source
-from halftone.engine.loading.plans import HALF_DONE, apply_state
+from halftone.engine.loading.plans import HALF_DONE, apply_state, streaming
 from halftone.engine.loading.single_file import exponents_in_file, merged_in_file
 from halftone.engine.patches.lora import changed_components
 from halftone.engine.sampling.hooks import is_finite
@@ -82,7 +82,9 @@ def repair(
             else:
                 changed = write_copy(Path(loaded.facts.path), part, rescale, emit, control, merged, named)
             emit(PhaseChanged(phase="verify"))
-            error, finite = _compare(loaded, part, {*rescale, *merged}, examination.wide, control)
+            in_blocks = {name: exact_source(loaded, name) for name in examination.in_blocks}
+            with streaming(loaded, in_blocks):
+                error, finite = _compare(loaded, part, {*rescale, *merged}, examination.wide, control)
             if error > CLOSE:  # a copy cannot hold the epsilons of norms
                 raise HalftoneError("no-rescale", model=loaded.facts.name)
     except OSError as problem:

@@ -33,8 +33,8 @@ from halftone.engine.loading.plans import apply_state
 from halftone.engine.weights.borders import clear_borders, is_layer, scaled_down, scaled_up, take_float32
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.packed import PackedLinear
-from halftone.engine.weights.precision import ComponentState, changes_by_tensor, rescaled
-from halftone.engine.weights.recipe import forget
+from halftone.engine.weights.precision import ComponentState, changes_by_tensor, kept_float32
+from halftone.engine.weights.recipe import Exact
 from halftone.health.faults import ends_the_job, is_out_of_memory
 from halftone.measure.stats import peak
 
@@ -104,8 +104,8 @@ class Fewest:
 class Growth:
     """Grows the set of layers of one component.
 
-    module: runs in dtype with `rescale` applied and no region, and is left with the layers that were found in float32: its state
-    has to be written again. masters: exact weights; runs: how often its calls may begin again.
+    module: runs in dtype with `rescale` applied and no region, and is left without casts at borders. masters: exact weights, of
+    which a layer's are made while it computes in float32; runs: how often its calls may begin again.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Growth:
         runs: Runs,
     ) -> None:
         self._module = module
-        self._masters = masters
+        self._masters = masters if isinstance(masters, Exact) else Exact(masters)
         self._dtype = DTYPES[dtype]
         self._limit = FLOAT_LIMITS[dtype]
         self._changes = changes_by_tensor(rescale)
@@ -125,6 +125,7 @@ class Growth:
         owners = Counter(id(parameter) for _, parameter in module.named_parameters(remove_duplicate=False))
         self._shared = {key for key, count in owners.items() if count > 1}
         self._names = {id(parameter): name for name, parameter in module.named_parameters()}
+        self._kept = kept_float32(module, self._dtype)
         self._leaves = {name: own for name, own in module.named_modules() if name and is_layer(module, name)}
         self._layers = {
             name: own
@@ -167,10 +168,10 @@ class Growth:
             return
         before = dict(self._held)
         for name in held:
-            self._release(handed_on(name)[0])
+            del self._held[handed_on(name)[0]]
         if all(self._ran(run).finite for run in runs):
             return
-        self._restore(before)
+        self._held = before
         half = len(held) // 2
         if half:
             self._shed(runs, held[:half])
@@ -182,13 +183,12 @@ class Growth:
             if self._runs.are_spent:
                 return None
             before = dict(self._held)
-            for name in more:
-                self._hold(*handed_on(name))
+            self._held |= dict(map(handed_on, more))
             found = self._ran(run)
             if found.finite or found.place > end.place:
                 self._together += [more] if len(more) > 2 else []
                 return found
-            self._restore(before)
+            self._held = before
         return None
 
     def _ran(self, run: Callable[[], Any]) -> _End:
@@ -235,7 +235,7 @@ class Growth:
     def _end(self, _module: nn.Module, _args: Any, _output: Any) -> None:
         self._running.pop()
 
-    def _enter(self, name: str, _layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _enter(self, name: str, _layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         for tensor in tensors_in((args, list(kwargs.values()))):
             found = peak(tensor)
             if not found < float("inf") or (tensor.dtype == self._dtype and found >= _CLIPPED * self._limit):
@@ -243,18 +243,15 @@ class Growth:
             if found * 2.0 ** -(self._held.get(name) or 0) > self._limit and self._is_narrow(name):
                 self._pass_limit(name)
         self._given[name] = (args, kwargs)
-        k = self._held.get(name, 0)
-        if k == 0:
-            return None
-        return map_tensors((args, kwargs), as_dtype(torch.float32) if k is None else partial(scaled_down, k, self._dtype))
 
     def _leave(self, name: str, layer: nn.Module, _args: Any, output: Any) -> Any:
         self._done.append(name)
         given = self._given.pop(name)
+        if self._held.get(name, 0) != 0:
+            output = self._computed(name, layer, given)
         if not self._is_sound(output) and self._is_narrow(name):
             self._pass_limit(name)
-            args, kwargs = map_tensors(given, as_dtype(torch.float32))
-            output = layer.forward(*args, **kwargs)
+            output = self._computed(name, layer, given)
         if not self._is_sound(output):
             raise _OverflowError(name)
         if name in self._fresh:
@@ -268,15 +265,13 @@ class Growth:
         largest = max(peak_of(given), peak_of(wide))
         if not isinstance(layer, (nn.Linear, _ConvNd)) or not 0 < largest < float("inf") or id(layer.bias) in self._shared:
             return wide
-        k = max(1, math.ceil(math.log2(largest / self._limit)) + _ROOM)
-        self._hold(name, k)
-        args, kwargs = map_tensors(given, partial(scaled_down, k, self._dtype))
-        output = layer.forward(*args, **kwargs)
+        k = self._held[name] = max(1, math.ceil(math.log2(largest / self._limit)) + _ROOM)
+        output = self._computed(name, layer, given)
         if self._is_sound(output):
             output = map_tensors(output, partial(scaled_up, k))
             if relative_error(output, wide) <= _SAME:
                 return output
-        self._hold(name, None)
+        self._held[name] = None
         return wide
 
     def _is_sound(self, value: Any) -> bool:
@@ -288,45 +283,42 @@ class Growth:
         return True
 
     def _is_narrow(self, name: str) -> bool:
-        layer = self._layers.get(name)
-        if isinstance(layer, PackedLinear):
-            return layer.dtype == self._dtype
-        return layer is not None and any(parameter.dtype == self._dtype for parameter in layer.parameters())
+        """Whether a layer computes in the narrow type."""
+        if name not in self._layers or (name in self._held and self._held[name] is None):
+            return False
+        packed = (f"{name}.weight",) if isinstance(self._layers[name], PackedLinear) else ()
+        return not all(map(self._kept, (*packed, *(own for _, own in self._own(name)))))
+
+    def _own(self, name: str) -> list[tuple[nn.Parameter, str]]:
+        """Parameters of a layer that hold numbers of a floating type, and their names."""
+        found = self._layers[name].parameters() if name in self._layers else ()
+        return [(parameter, self._names[id(parameter)]) for parameter in found if parameter.is_floating_point()]
 
     def _pass_limit(self, name: str) -> None:
         """Seen while it runs: it goes on in float32, and tells then whether it has to."""
         self._fresh.add(name)
-        self._hold(name, None)
+        self._held[name] = None
 
-    def _hold(self, name: str, k: int | None) -> None:
-        """This layer in float32, from the exact weights; or only what it makes."""
-        self._held[name] = k
-        self._write(name)
-
-    def _release(self, name: str) -> None:
-        """This layer as it was."""
-        del self._held[name]
-        self._write(name)
-
-    def _restore(self, before: Mapping[str, int | None]) -> None:
-        for name in [name for name in self._held if name not in before]:
-            self._release(name)
-        for name in [name for name, k in before.items() if name not in self._held or self._held[name] != k]:
-            self._hold(name, before[name])
-
-    def _write(self, name: str) -> None:
-        k = self._held.get(name, 0)
-        if isinstance(layer := self._layers.get(name), PackedLinear):
-            forget(self._module, (f"{name}.weight",))
-            layer.dtype = torch.float32 if k is None else self._dtype
-        for parameter in self._layers[name].parameters() if name in self._layers else ():
-            own = self._names[id(parameter)]
-            exact = self._masters[own].to(parameter.device)
-            if exact.is_floating_point():
+    def _computed(self, name: str, layer: nn.Module, given: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
+        """What a layer makes in float32, from the exact weights, or with its input scaled. It keeps its own weights."""
+        k = self._held[name]
+        dtype = torch.float32 if k is None else self._dtype
+        args, kwargs = map_tensors(given, as_dtype(dtype) if k is None else partial(scaled_down, k, dtype))
+        before = [(parameter, parameter.data) for parameter, _ in self._own(name)]
+        packed = [layer] if isinstance(layer, PackedLinear) else []
+        try:
+            for parameter, own in self._own(name):
                 scaled = [(slice(None), -k)] if k and own.endswith(".bias") else []
-                forget(self._module, (own,))
-                value = rescaled(exact, (*self._changes.get(own, ()), *scaled))
-                parameter.data = value.to(torch.float32 if k is None else self._dtype)
+                changes = (*self._changes.get(own, ()), *scaled)
+                parameter.data = self._masters.make(own, changes, dtype, parameter.device).on(parameter.device)
+            for one in packed:
+                one.dtype = dtype
+            return layer.forward(*args, **kwargs)
+        finally:
+            for parameter, data in before:
+                parameter.data = data
+            for one in packed:
+                one.dtype = self._dtype
 
 
 def fewest_layers(

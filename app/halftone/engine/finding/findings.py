@@ -184,6 +184,26 @@ def weight_findings(
     return found
 
 
+def clipped_findings(scans: Sequence[TensorScan], dtypes: Mapping[str, DType], modules: Mapping[str, nn.Module]) -> list[Finding]:
+    """Weights that were cut off at the limit of float16 when the file was made from a wider type.
+
+    Only of layers in which every weight goes into every result, and few of them: masks and other constants hold that number on
+    purpose.
+    """
+    found: list[Finding] = []
+    for scan in scans:
+        if not scan.clipped or scan.clipped > math.prod(scan.shape) / 2 or scan.component not in modules:
+            continue
+        owners = dict(modules[scan.component].named_modules())
+        module = module_of(scan.tensor, owners)
+        if module is None or not isinstance(owners[module], DENSE):
+            continue
+        if scan.tensor.rpartition(".")[2] in dict(owners[module].named_parameters(recurse=False)):
+            finding = _weight_finding(scan, module, dtypes, read=True)
+            found.append(msgspec.structs.replace(finding, code="weights-clipped", facts={**finding.facts, "count": scan.clipped}))
+    return found
+
+
 def _weight_finding(scan: TensorScan, module: str, dtypes: Mapping[str, DType], *, read: bool) -> Finding:
     return Finding(
         code="weights-nonfinite",

@@ -71,6 +71,8 @@ class Timing:
         if not part:
             return Ratio(1.0, 0.0) if not reached and total > 0 else None
         same_work = not plan.settings and all(self.same_work(plan, name) for name in reached)
+        if same_work and all(name in self._loaded.streams for name in reached):
+            return Ratio(1.0, 0.0)  # here weights are read and made, which takes longer than any difference that is looked for
         seen = {name: self._seen(name, runs.get(name, {})) for name in reached}
         found = pace_ratio([pace for own in seen.values() for pace in own.values()], in_turns=False)
         if not (same_work and found is not None and not found.is_measurable):

@@ -14,12 +14,14 @@ from halftone.contract.facts import DeviceFacts
 from halftone.contract.messages import Examine
 from halftone.contract.request import PictureRequest
 from halftone.contract.words import DType
+from halftone.engine.basics.tensors import NAMES
 from halftone.engine.inputs.memory import Room, free_after, free_bytes, is_too_large
 from halftone.engine.inputs.video_inputs import expected_frames
 from halftone.engine.inputs.wanted import Inputs
 from halftone.engine.loading.load import Loaded
 from halftone.health.activations import Size
 from halftone.health.faults import first_line, forget_frames, is_out_of_memory
+from halftone.health.memory import in_blocks
 from halftone.measure.devices import memory
 
 log = logging.getLogger(__name__)
@@ -42,6 +44,9 @@ class CheckRoom:
         )
         size = max(sizes, key=lambda one: one.pixels)
         self._room = Room(loaded, device, request, size, guided=True, dtypes={}, networks=loaded.networks)
+        free = free_bytes(loaded)
+        self.in_blocks = {name for name, size in loaded.sizes.items() if in_blocks(size, free)} | loaded.streams
+        """Components that are never whole in another type than they are stored in."""
         self.reasons: tuple[str, ...] = ()
         self.is_last = False
         """Whether what runs now has no cheaper way left."""
@@ -53,7 +58,8 @@ class CheckRoom:
 
     def settle(self, dtype: DType, place: Callable[[], object], free: int | None = None) -> None:
         """Choose what is offloaded while the model runs in dtype, and place it so. free: bytes on the device; None: as it is."""
-        self._room = replace(self._room, dtypes=dict.fromkeys(self._loaded.modules, dtype))
+        stored = {name: NAMES[self._loaded.exact_dtype(name)] for name in self.in_blocks}
+        self._room = replace(self._room, dtypes={**dict.fromkeys(self._loaded.modules, dtype), **stored})
         begun_again = bool(self._room.tried)
         room = free_bytes(self._loaded) if free is None else free
         self.reasons = self._room.bring(place) if begun_again else self._room.settle(room, place)

@@ -148,6 +148,7 @@ class Room:
     def put(self, way: Way) -> None:
         """Let the pictures be made this way from now on."""
         self.way = way
+        self.loaded.places.ahead = way.ahead
         put_offload(self.loaded.places, way.offload, packed=self.request.numerics.fp8_storage)
         self.tried.add(way)
         if (decoder := self._decoder()) is not None:
@@ -158,7 +159,7 @@ class Room:
         before = self.way
         if not self._put_cheaper(phase):
             return self.stopped(phase, step)
-        return self._shortage(phase, step, "tiles" if self.way.offload == before.offload else "offload")
+        return self._shortage(phase, step, "tiles" if _but_for_tiles(self.way, before) else "offload")
 
     def stopped(self, phase: str, step: int | None) -> Shortage:
         """The memory ended there, and the picture with it."""
@@ -188,7 +189,7 @@ class Room:
     def _cheaper(self, phase: str) -> Way | None:
         """The next way that takes less in this phase and was not tried yet. Tiles help only where something is decoded."""
         after = self._ways[self._ways.index(self.way) + 1 :] if self.way in self._ways else self._ways
-        left = (way for way in after if way not in self.tried and (phase == "decode" or way.offload != self.way.offload))
+        left = (way for way in after if way not in self.tried and (phase == "decode" or not _but_for_tiles(way, self.way)))
         return next(left, None)
 
     def _largest(self) -> tuple[int, int] | None:
@@ -273,6 +274,11 @@ def _need_of(facts: ModelFacts, request: PictureRequest, dtype: DType, backend: 
     job = job_of(facts, request, computed(facts, request, Size(*asked)), guided=True)
     networks = known_networks(facts, request.extras)
     return need(networks, job, lambda _: dtype, backend, packed=kept_in_eight(request))
+
+
+def _but_for_tiles(way: Way, other: Way) -> bool:
+    """Whether two ways are the same, whatever of them decodes in tiles."""
+    return way._replace(tiled=other.tiled) == other
 
 
 def can_tile(decoder: nn.Module | None) -> bool:

@@ -84,6 +84,8 @@ class Loaded:
     controls: tuple[ControlFile, ...] = ()
     """ControlNets in memory now, and the component that they are."""
     controlnet: Any = None
+    streams: set[str] = field(default_factory=set[str])
+    """Components that compute, in whatever state they are, with weights that are made block by block."""
     fp8: bool = False
     """Whether the denoiser's exact weights are those that eight bits hold."""
     ip_adapters: tuple[AdapterFile, ...] = ()

@@ -197,30 +197,42 @@ def _change_state(
     if exact is None:
         exact = exact_now(loaded, name)
     loaded.states[name] = HALF_DONE
-    realise(module, exact, wanted, None if before == HALF_DONE else before)
-    lay_out(module, role(name, module), wanted, loaded.device)
+    if name in loaded.streams:
+        put_stream(module, exact if isinstance(exact, Exact) else Exact(exact), wanted)
+    else:
+        realise(module, exact, wanted, None if before == HALF_DONE else before)
+        lay_out(module, role(name, module), wanted, loaded.device)
     loaded.states[name] = wanted
 
 
 @contextmanager
-def streamed(loaded: Loaded, name: str, dtype: DType, masters: Exact, instead: Exact | None = None) -> Generator[None]:
-    """Have a component compute with its exact weights in another type while the context is open, one block at a time: it is never
-    whole in that type, and its own weights stay where they are.
+def streaming(loaded: Loaded, masters: Mapping[str, Exact]) -> Generator[None]:
+    """Have components compute, in every state that they are given while the context is open, with weights that are made one block
+    at a time: they are never whole in it, and what lies in them stays. Then they are in the state in which they were.
 
-    masters: its exact weights; instead: others to compute with.
+    masters: their exact weights.
     """
-    module, before = loaded.modules[name], loaded.states[name]
-    settle_weights(module)
-    loaded.states[name] = ComponentState(dtype=dtype)
+    before = {name: loaded.states[name] for name in masters}
+    begun = masters.keys() - loaded.streams
+    loaded.streams |= begun
     try:
-        put_stream(module, masters if instead is None else instead, DTYPES[dtype])
         yield
     finally:
-        compute_with(module, None)
-        loaded.states[name] = HALF_DONE
-        realise(module, masters, before)
-        lay_out(module, role(name, module), before, loaded.device)
-        loaded.states[name] = before
+        loaded.streams -= begun
+        loaded.states |= dict.fromkeys(before, HALF_DONE)
+        for name in begun:
+            compute_with(loaded.modules[name], None)
+        for name, state in before.items():
+            if state != HALF_DONE:
+                _change_state(loaded, name, state, masters[name], force=True)
+
+
+@contextmanager
+def streamed(loaded: Loaded, name: str, dtype: DType, masters: Exact, instead: Exact | None = None) -> Generator[None]:
+    """Have one component compute so with its exact weights in another type. instead: others to compute with."""
+    with streaming(loaded, {name: masters}):
+        _change_state(loaded, name, ComponentState(dtype=dtype), masters if instead is None else instead, force=True)
+        yield
 
 
 def put_loras(loaded: Loaded, loras: Iterable[Lora], *, sound: bool = True) -> None:
@@ -267,7 +279,7 @@ def put_inversions(loaded: Loaded, paths: Iterable[str]) -> None:
 def exact_now(loaded: Loaded, name: str) -> Exact:
     """The exact weights of a component: its own, where they are and its file is not mapped, else those that its file gives."""
     module = loaded.modules[name]
-    others = known_of(module).base is not None or loaded.fp8 or name in changed_components(loaded.adapters)
+    others = known_of(module).base is not None or loaded.fp8 or name in {*changed_components(loaded.adapters), *loaded.streams}
     return exact_source(loaded, name) if others or not is_exact(loaded, name) else own_weights(module)
 
 

@@ -38,7 +38,7 @@ from halftone.engine.patches.lycoris import read_changes
 from halftone.engine.weights.packed import Added, PackedLinear
 from halftone.engine.weights.parts import components
 from halftone.engine.weights.precision import changes_by_tensor
-from halftone.engine.weights.recipe import Delta, rescaled
+from halftone.engine.weights.recipe import Delta, Product, rescaled
 from halftone.health.faults import is_out_of_memory
 from halftone.library.header import file_stamp, read_header
 from halftone.library.loras import LORA
@@ -455,14 +455,14 @@ class _PeftLayer:
         return found[0] * weight, found[1]
 
     def delta(self, weight: float, like: torch.Tensor) -> Delta | None:
-        """As peft's `get_delta_weight` makes it; the product itself is scaled and rounded later, with the weight."""
+        """As peft's `get_delta_weight` makes it in float32, whatever the file's type."""
         del like
         layer = self._layer
         if type(layer.get_base_layer()) is not nn.Linear or _ADAPTER in layer.lora_variant or self.has_bias:
             return None
         layer.set_scale(_ADAPTER, weight)
         up, down = (side[_ADAPTER].weight for side in (layer.lora_B, layer.lora_A))
-        return Delta(up.float() @ down.float(), layer.scaling[_ADAPTER], up.dtype)
+        return Product(up.float(), down.float(), layer.scaling[_ADAPTER])
 
     def merged(self, held: Mapping[str, torch.Tensor], weight: float) -> dict[str, torch.Tensor]:
         """As peft merges, with the real weights in the place of the empty ones for that moment."""

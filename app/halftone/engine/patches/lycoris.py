@@ -16,7 +16,7 @@ from peft.tuners.lokr.layer import make_weight_cp as make_core
 from safetensors.torch import load_file
 from torch import nn
 
-from halftone.engine.weights.recipe import Delta
+from halftone.engine.weights.recipe import Delta, Whole
 from halftone.library.kinds.loras import place_of
 from halftone.library.lycoris import layers_of
 from halftone.library.original_names import original_unet_names
@@ -51,7 +51,7 @@ class Change:
         if {"dora_scale", "on_input"} & self.factors.keys() or self.has_bias:
             return None
         given = _delta({name: tensor.float() for name, tensor in self.factors.items()}, self.scale, like)
-        return None if given is None else Delta(given, weight)
+        return None if given is None else Whole(given, weight)
 
     def pair(self, weight: float) -> None:
         """Whatever it adds, it is told in whole."""

@@ -17,8 +17,10 @@ from halftone.engine.rescaling.flow import Flow
 from halftone.engine.rescaling.flow_groups import flow_groups
 from halftone.engine.rescaling.rescale import rescale_groups
 from halftone.engine.weights.precision import split_rows
+from halftone.engine.weights.recipe import Exact
 from halftone.health.faults import ends_the_job
 from halftone.health.rescale import RescaleGroup, choose_shifts, peaks_after
+from halftone.library.scan import TensorScan
 from halftone.measure.stats import peak
 
 log = logging.getLogger(__name__)
@@ -53,9 +55,9 @@ def groups_of(
     known = rescale_groups(component, module)
     left = _left(component, known, layers, named, asked, tensor_peaks(masters, known, peaks))
     try:
-        found = _proven(deviation, learned(left) if left else (), layers, asked, masters, with_inputs)
+        found = _proven(deviation, learned(left) if left else (), layers, asked, masters, peaks, with_inputs)
         left = [site for site in left if not any(site in group.modules for group in found)]
-        found += _by_experiment(component, left, flow_at, layers, asked, masters, with_inputs)
+        found += _by_experiment(component, left, flow_at, layers, asked, masters, peaks, with_inputs)
     except Exception as error:
         if ends_the_job(error):
             raise
@@ -71,6 +73,7 @@ def _by_experiment(
     layers: Sequence[LayerPeak],
     asked: DType,
     masters: Mapping[str, torch.Tensor],
+    peaks: dict[str, float] | None,
     with_inputs: WithInputs,
 ) -> list[RescaleGroup]:
     by_flow: dict[int, tuple[Flow, list[str]]] = {}
@@ -81,7 +84,7 @@ def _by_experiment(
     return [
         group
         for flow, own in by_flow.values()
-        for group in _proven(flow.deviation, flow_groups(component, flow, own), layers, asked, masters, with_inputs)
+        for group in _proven(flow.deviation, flow_groups(component, flow, own), layers, asked, masters, peaks, with_inputs)
     ]
 
 
@@ -110,6 +113,7 @@ def _proven(
     layers: Sequence[LayerPeak],
     asked: DType,
     masters: Mapping[str, torch.Tensor],
+    peaks: dict[str, float] | None,
     with_inputs: WithInputs,
 ) -> list[RescaleGroup]:
     """Those that change nothing when they are shrunk by as much as is needed: the search looks at samples only, and a layer that
@@ -120,7 +124,7 @@ def _proven(
         for group in found:
             if not {split_rows(name)[0] for name in (*group.shrink, *group.grow)} <= masters.keys():
                 continue
-            (k,) = choose_shifts([group], layers, asked, tensors={group.component: tensor_peaks(masters, [group])})
+            (k,) = choose_shifts([group], layers, asked, tensors={group.component: tensor_peaks(masters, [group], peaks)})
             change = deviation(group, k) if k else None
             whole = None if change is None else with_inputs(group, k)
             if change is not None and whole is not None:
@@ -143,4 +147,15 @@ def tensor_peaks(
         base, rows = split_rows(name)
         tensor = masters[base]
         peaks[name] = peak(tensor[rows] if tensor.dim() else tensor)
+    return peaks
+
+
+def scanned_peaks(scans: Iterable[TensorScan], masters: Mapping[str, Exact]) -> dict[str, dict[str, float]]:
+    """Component -> parameter -> largest absolute value, of those whose exact weight is what the scan of the files has read."""
+    peaks: dict[str, dict[str, float]] = {name: {} for name in masters}
+    for scan in scans:
+        exact = masters.get(scan.component)
+        stored = exact.plain[scan.tensor] if exact is not None and exact.is_stored(scan.tensor) else None
+        if stored is not None and stored.shape == scan.shape and not scan.nonfinite:
+            peaks[scan.component][scan.tensor] = scan.peak
     return peaks

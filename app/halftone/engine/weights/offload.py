@@ -154,6 +154,8 @@ class Places:
     packed: bool = False
     """Whether denoisers keep their weights in eight bits while they do not compute with them."""
     present: "list[Placed]" = field(default_factory=list)
+    ahead: bool = True
+    """Whether what runs next comes while what runs now computes."""
     _staging: tuple[int, Staging | None] = (0, None)
 
     def staging(self, size: int) -> Staging | None:
@@ -348,7 +350,7 @@ class Placed:
         if (last := self._last.get(depth)) is not None:
             last.next = piece
         self._last[depth] = piece
-        if self._alone or piece.next is None or piece.next is piece:
+        if self._alone or not self._places.ahead or piece.next is None or piece.next is piece:
             return
         self._ahead[depth] = piece.next
         try:

@@ -72,7 +72,6 @@ def realise(
     """
     exact = masters if isinstance(masters, Exact) else Exact(masters)
     changes = _changes(state)
-    dtype = DTYPES[state.dtype]
     alike = before is not None and (before.dtype, before.upcast) == (state.dtype, state.upcast)
     module.__dict__[_INPUTS] = inputs_in(state.rescale)
     if not alike:
@@ -82,35 +81,40 @@ def realise(
         _follow(module, name, recipe, exact)
     if alike:
         return
-    put_wide_kernels(module, runs_on(module), dtype)
-    if state.upcast and dtype != torch.float32:
-        put_borders(module, state.upcast, dtype)
+    _put_types(module, state)
     put_input_casts(module, settled=True)
 
 
-def put_stream(module: nn.Module, exact: Exact, dtype: torch.dtype) -> None:
-    """Have a component compute with its exact weights in dtype, each made when its block runs. What lies in it stays, save what
-    packed layers are told; `compute_with` and `realise` end it.
+def put_stream(module: nn.Module, exact: Exact, state: ComponentState) -> None:
+    """Have a component compute as a state wants it, each weight made of the exact ones when its block runs. What lies in it
+    stays, save what packed layers are told; `compute_with` and `realise` end it.
     """
-    keep = kept_float32(module, dtype)
-    names = {id(tensor): name for name, tensor in module.named_parameters()}
-    names |= {id(tensor_at(module, name)): name for name in stored_buffers(module) if name in exact.plain}
+    recipes = dict(_recipes(module, exact, _changes(state), state))
+    packed = [name for name in recipes if packed_at(module, name) is not None]
+    names = {id(tensor_at(module, name)): name for name in recipes if name not in packed}
 
     def bring(tensor: torch.Tensor, device: torch.device) -> Made:
         name = names.get(id(tensor))
         if name is None:
             return Made(tensor.data)
-        return exact.make(name, (), torch.float32 if keep(name) else dtype, device)
+        return exact.make(name, recipes[name].changes, recipes[name].dtype, device)
 
+    module.__dict__[_INPUTS] = inputs_in(state.rescale)
     clear_borders(module)
-    scale_epsilons(module, {})
-    module.__dict__[_INPUTS] = {}
-    for name in packed_layers(module):
-        weight = f"{name}.weight"
-        _follow(module, weight, Recipe(exact.origin(weight), (), torch.float32 if keep(name) else dtype), exact)
-    put_wide_kernels(module, runs_on(module), dtype)
+    scale_epsilons(module, state.rescale)
+    for name in packed:
+        _follow(module, name, recipes[name], exact)
+    _put_types(module, state)
     put_input_casts(module)
     compute_with(module, bring)
+
+
+def _put_types(module: nn.Module, state: ComponentState) -> None:
+    """Kernels for the type of a state, and casts at the borders of its regions."""
+    dtype = DTYPES[state.dtype]
+    put_wide_kernels(module, runs_on(module), dtype)
+    if state.upcast and dtype != torch.float32:
+        put_borders(module, state.upcast, dtype)
 
 
 def _recipes(
@@ -157,7 +161,8 @@ def damaged(module: nn.Module, masters: Mapping[str, torch.Tensor], state: Compo
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
         if name not in masters or name not in stored:
             continue
-        expected = rescaled(masters[name].to(tensor.device), changes.get(name, ())).to(tensor.dtype)
+        own, exact = changes.get(name, ()), masters[name].to(tensor.device)
+        expected = rescaled(exact.float() if own else exact, own).to(tensor.dtype)
         if not _same_bits(tensor.data, expected):
             found.append(f"{name.removesuffix(_PACKED)}.weight" if name.endswith(_PACKED) else name)
     return found

@@ -20,8 +20,8 @@ _KNOWN: Final = "_halftone_known"
 _OWN: Final = ("weight", "bias")
 """Of a layer, what a patch may change."""
 _FLOATS: Final = (torch.float32, torch.float16, torch.bfloat16)
-_PIECE: Final = 2**18
-"""Numbers that are computed at once: a megabyte in float32."""
+_PIECE: Final = 2**17
+"""Numbers that are computed at once: half a megabyte in float32."""
 _OWN_SHARE: Final = 0.02
 """Of the weights: positions that a network makes by itself, and the projection that OpenCLIP stores the other way round."""
 
@@ -98,6 +98,10 @@ class Exact(Mapping[str, torch.Tensor]):
         patch = self._patch_of(name)
         return self.base, name in self.eight, None if patch is None else patch.key
 
+    def is_stored(self, name: str) -> bool:
+        """Whether the exact weight is what was read, unpacked and unchanged."""
+        return name in self.plain and name not in self.eight and self._patch_of(name) is None
+
     def layer(self, name: str) -> PackedLinear:
         """A packed layer."""
         layer, patch = self.layers[name], self.patches.get(name)
@@ -130,7 +134,8 @@ class Exact(Mapping[str, torch.Tensor]):
             return Made(exact)
         if device.type == "cpu":
             return Made(mixed(exact, (), changes, dtype))
-        return Made(exact, lambda there: rescaled(there, changes).to(dtype))
+        wide = torch.float32 if changes else exact.dtype
+        return Made(exact, lambda there: rescaled(there.to(wide), changes).to(dtype))
 
     def _deltas(self, name: str) -> "Sequence[Delta] | None":
         patch = self._patch_of(name) if name.endswith(".weight") else None
@@ -173,54 +178,65 @@ class Exact(Mapping[str, torch.Tensor]):
         return made
 
 
-class Delta(NamedTuple):
-    """What is added to a weight: these numbers times a factor, rounded to a type. whole: float32, as many as the weight has."""
+class Delta(Protocol):
+    """Adds something to a weight that does not depend on it."""
 
-    whole: torch.Tensor
+    def add(self, wide: torch.Tensor, rows: slice) -> None:
+        """Add these rows of it to a weight's, in float32, in which all that belongs to a row lies side by side."""
+        ...
+
+
+class Product(NamedTuple):
+    """Adds (rows, rank) @ (rank, columns) * factor. In float32 throughout, so that nothing is rounded but the sum."""
+
+    up: torch.Tensor
+    down: torch.Tensor
     factor: float
-    dtype: torch.dtype = torch.float32
 
-    def piece(self, start: int, end: int) -> torch.Tensor:
-        """Some of them, in the order in which they lie."""
-        part = self.whole.reshape(-1)[start:end]
-        scaled = part if self.factor == 1.0 else part * self.factor
-        return scaled.to(self.dtype).float()
+    def add(self, wide: torch.Tensor, rows: slice) -> None:
+        """Without memory for the product."""
+        wide.addmm_(self.up[rows], self.down, alpha=self.factor)
+
+
+class Whole(NamedTuple):
+    """Adds these numbers, in float32 and of the weight's shape, times a factor."""
+
+    numbers: torch.Tensor
+    factor: float
+
+    def add(self, wide: torch.Tensor, rows: slice) -> None:
+        """Rounded as two operations are."""
+        wide += _in_rows(self.numbers)[rows] * self.factor
 
 
 def mixed(exact: torch.Tensor, deltas: Sequence[Delta], changes: Sequence[tuple[slice, int]], dtype: torch.dtype) -> torch.Tensor:
-    """exact on the processor with what is added to it in float32, `rescaled`, in dtype. Piece by piece, each of which passes
-    through the processor's cache; what has to become nothing else is the same tensor.
+    """exact on the processor with what is added to it, times powers of two, all in float32, in dtype. Rows by rows, which stay in
+    the processor's cache meanwhile; what has to become nothing else is the same tensor.
     """
     if not deltas and not changes and exact.dtype == dtype:
         return exact
-    if exact.dtype not in _FLOATS or not exact.is_contiguous():
-        wide = exact.float() if deltas else exact
+    if not deltas and not changes and exact.dtype not in _FLOATS:
+        return exact.to(dtype)
+    given = _in_rows(exact)
+    made = torch.empty(exact.shape, dtype=dtype)
+    into, count = _in_rows(made), max(1, _PIECE // max(1, given.shape[1]))
+    buffer = torch.empty(min(count, len(given)), given.shape[1])
+    for start in range(0, len(given), count):
+        rows = slice(start, start + count)
+        part = given[rows]
+        wide = buffer[: len(part)].copy_(part)
         for delta in deltas:
-            wide = wide + delta.piece(0, wide.numel()).reshape(wide.shape)
-        return rescaled(wide, changes).to(dtype)
-    made = torch.empty_like(exact, dtype=dtype)
-    given, kind = exact.view(-1), torch.float32 if deltas else exact.dtype
-    scales = [(*_flat(exact, rows), k) for rows, k in changes]
-    buffer = torch.empty(min(_PIECE, given.numel()))
-    for start in range(0, given.numel(), _PIECE):
-        end = min(start + _PIECE, given.numel())
-        wide = buffer[: end - start].copy_(given[start:end])
-        for delta in deltas:
-            wide += delta.piece(start, end)
-        for first, last, k in scales:
-            part = wide[max(0, first - start) : max(0, last - start)]
-            part.copy_(part.mul_(2.0**k).to(kind))
-        made.view(-1)[start:end].copy_(wide)
+            delta.add(wide, rows)
+        for changed, k in changes:
+            first, last, _ = changed.indices(len(given))
+            wide[max(0, first - start) : max(0, last - start)] *= 2.0**k
+        into[rows].copy_(wide)
     return made
 
 
-def _flat(tensor: torch.Tensor, rows: slice) -> tuple[int, int]:
-    """Where rows begin and end among all numbers."""
-    if not tensor.dim():
-        return 0, 1
-    first, last, _ = rows.indices(tensor.shape[0])
-    width = tensor.numel() // max(1, tensor.shape[0])
-    return first * width, last * width
+def _in_rows(tensor: torch.Tensor) -> torch.Tensor:
+    """The same numbers in two dimensions, the first as it is."""
+    return tensor.flatten(1) if tensor.dim() > 1 else tensor.reshape(-1, 1)
 
 
 def rescaled(tensor: torch.Tensor, changes: Iterable[tuple[slice, int]]) -> torch.Tensor:

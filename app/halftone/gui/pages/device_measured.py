@@ -143,7 +143,7 @@ class TestsCard(QFrame):
             self._add_result(index, one)
 
     def _add_result(self, line: int, one: OperationResult) -> None:
-        self._grid.addWidget(label(one.size, "small", wrap=True, numbers=True), line, 0)
+        self._grid.addWidget(label(tr(one.size), "small", wrap=True, numbers=True), line, 0)
         cells = (
             number_words(one.expected),
             number_words(one.got),

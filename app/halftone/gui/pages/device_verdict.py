@@ -107,7 +107,7 @@ def _gpu(report: SelfTestReport, chosen: Precision) -> Verdict:
         if said:
             end = said
         elif report.auto == "float32" and speed is not None and speed > 1.0 and is_measurable(speed, spread):
-            end = tr("Halftone uses FP32 and everything still works, about {0} slower.", figures.times(speed))
+            end = tr("Halftone uses FP32 and everything still works. Pictures take about {0} as long.", figures.times(speed))
         else:
             end = tr("Halftone uses {0} and everything still works.", auto)
         return Verdict("warn", "triangle-alert", tr("FP16 is faulty on this GPU"), sentences(end, _failing(report)))

@@ -103,6 +103,7 @@ def short_name(operation: str) -> str:
         "convolution": tr("Conv."),
         "attention": tr("Attn."),
         "attention-backend": tr("Attn. backends"),
+        "functions": tr("Functions"),
         "random-numbers": tr("Random"),
         "memory": tr("Memory"),
     }
@@ -177,7 +178,7 @@ def _attention_promise(report: SelfTestReport | None, numerics: Numerics) -> Pro
     reason = ""
     ratio, spread = (None, None) if math_effect is None else (math_effect.time_ratio, math_effect.time_spread)
     if backend != "math" and ratio is not None and ratio > 1.05 and is_measurable(ratio, spread):
-        reason = tr("about {0} faster than Math", figures.times(ratio))
+        reason = tr("about {0} as fast as Math", figures.times(ratio))
     return Promise(text, reason)
 
 

@@ -176,7 +176,7 @@ def _watching(report: SelfTestReport, numerics: Numerics) -> Effect:
 
 
 def time_words(ratio: float, spread: float | None = None) -> str:
-    """Say a ratio of times: 2.4 × faster, 27 % faster, 6.1 % slower, 2.4 × slower. spread: of the single runs; what is
+    """Say a ratio of times: 2.4 × as fast, 27 % faster, 6.1 % slower, 2.4 × as long. spread: of the single runs; what is
     within it is no difference, and the rest is about so much. None: computed, or the runs were not kept.
     """
     if spread is None:
@@ -188,11 +188,11 @@ def _exactly(ratio: float) -> str:
     if abs(ratio - 1) < 0.0005:
         return tr("No change")
     if ratio <= 1 / 1.5:
-        return tr("{0} faster", _times(1 / ratio))
+        return tr("{0} as fast", _times(1 / ratio))
     if ratio < 1:
         return tr("{0} faster", figures.change(1 / ratio).lstrip("+"))
     if ratio >= 2:
-        return tr("{0} slower", _times(ratio))
+        return tr("{0} as long", _times(ratio))
     return tr("{0} slower", figures.change(ratio).lstrip("+"))
 
 

@@ -71,13 +71,13 @@ def pieces(path: Path) -> Iterator[Piece]:
             number += found.group(2) != "\r"
 
 
-def blocks(path: Path) -> Iterator[Block]:
-    """The same by many lines at once. OSError if it cannot be read."""
+def blocks(path: Path, chunk: int = _CHUNK) -> Iterator[Block]:
+    """The same by many lines at once, of so many bytes of the file. OSError if it cannot be read."""
     with open_regular(path) as file:
         size = max(1, os.fstat(file.fileno()).st_size)
         number = 1
         rest = ""
-        for text in _decoded(file):
+        for text in _decoded(file, chunk):
             whole = rest + text
             end = max(whole.rfind("\n"), whole.rfind("\r", 0, len(whole) - 1)) + 1
             rest = whole[end:]
@@ -106,11 +106,11 @@ def _shown(text: str) -> str:
     return text
 
 
-def _decoded(file: BinaryIO) -> Iterator[str]:
-    first = file.read(_CHUNK)
+def _decoded(file: BinaryIO, chunk: int) -> Iterator[str]:
+    first = file.read(chunk)
     decoder = codecs.getincrementaldecoder(encoding_of(first[:4096]) or "utf-8")(errors="replace")
-    chunk = first
-    while chunk:
-        yield decoder.decode(chunk)
-        chunk = file.read(_CHUNK)
+    found = first
+    while found:
+        yield decoder.decode(found)
+        found = file.read(chunk)
     yield decoder.decode(b"", final=True)

@@ -92,6 +92,10 @@ class Attempts:
         self._accumulation = accumulation
         self.put_right: list[Problem] = []
         """What was bad and is not any more, without the step being lost."""
+        self.doubts: Sequence[torch.Tensor] = ()
+        """Scalars that are read with the next step's own, once."""
+        self.doubted = False
+        """Whether one of them was above nothing."""
         self.before_first: Callable[[], None] | None = None
         """Called once, when the first gradients are there and no weight was changed yet."""
         self._count = 0
@@ -191,9 +195,11 @@ class Attempts:
             self._curing.scale_now(loss.device),
             self._activations.waiting(),
             norms(list(buffers.values())),
+            self.doubts,
         ]
         numbers = iter(self._numbers([one for part in parts for one in part], ahead))
-        (value, *_), norm, left, scale, layers, held = ([next(numbers) for _ in part] for part in parts)
+        (value, *_), norm, left, scale, layers, held, doubted = ([next(numbers) for _ in part] for part in parts)
+        self.doubts, self.doubted = (), self.doubted or any(doubted)
         return Seen(
             loss=value,
             norm=norm[0] if norm else 0.0,

@@ -11,7 +11,16 @@ from halftone.contract.training import Caught, Cause, Deed, TrainCure, Watched
 from halftone.engine.basics.tensors import hold
 from halftone.measure.stats import peak
 from halftone.training.guard.networks import state_tensors
-from halftone.training.guard.outside import GONE, Fingerprint, Interference, Witness, differences, random_state
+from halftone.training.guard.outside import (
+    GONE,
+    Fingerprint,
+    Interference,
+    Witness,
+    differences,
+    doubts,
+    random_state,
+    unseen,
+)
 from halftone.training.guard.state import GoodState
 from halftone.training.guard.update import is_bad_moment
 
@@ -39,6 +48,7 @@ class Between:
         first = next(iter(parameters.values()), None)
         self._device = torch.device("cpu") if first is None else first.device
         self._before: Fingerprint | None = None
+        self._now: Fingerprint | None = None
         self._surroundings: dict[str, str] = {}
         self._starts: dict[str, int] = {}
         self._end = ""
@@ -57,10 +67,24 @@ class Between:
     def look(self, good: GoodState, *, put_back: bool) -> list[Caught]:
         """What is not as the last step left it, each thing told once, unless it spoils numbers."""
         found: list[Interference] = []
+        self._now = None
         if self._before is not None:
-            found = differences(self._before, self._witness.take(), self._names)
+            now = self._witness.take()
+            found = differences(self._before, now, self._names)
+            self._now = None if found else now  # else numbers were put back, or taken over
         answers = [self._answered(one, good, put_back=put_back) for one in found + self._reseeded(good.steps + 1)]
         return [one for one in answers if self._is_news(one)]
+
+    def doubts(self) -> list[torch.Tensor]:
+        """Scalars on accelerators to be read with the step's own: above nothing where other code wrote there unseen by `look`."""
+        return [] if self._before is None or self._now is None else doubts(self._before, self._now)
+
+    def unseen(self, step: int) -> list[Caught]:
+        """What a doubt was about. The step is made by now, with what was written or, where it was undone, without."""
+        if self._before is None or self._now is None:
+            return []
+        found = [self._caught(one, step) for one in unseen(self._before, self._now, self._names)]
+        return [one for one in found if self._is_news(one)]
 
     def passed(self, around: Mapping[str, str], step: int) -> list[Caught]:
         """What the forward pass of a step ran in that the one before did not. around: what it ran in."""

@@ -184,6 +184,7 @@ class TrainingGuard:
         if isinstance(loss, torch.Tensor) and any(_rewrote(noticed) for noticed in self.caught[before:]):
             return self._passed_over(loss, before, started)
         waited = self._attempts.waiting
+        self._attempts.doubts, self._attempts.doubted = self._between.doubts(), False
         attempt, problem, tries, spent = self._try(loss)
         self._tell_put_right(items)
         self._count_lost(attempt, problem, waited + 1)
@@ -265,7 +266,8 @@ class TrainingGuard:
         for problem in self._attempts.put_right:
             self._file(self._caught(problem, "restored", 0, 0.0), items)
         self._attempts.put_right.clear()
-        for noticed in self._between.passed(self._attempts.surroundings, self._step):
+        unseen = self._between.unseen(self._step) if self._attempts.doubted else []
+        for noticed in unseen + self._between.passed(self._attempts.surroundings, self._step):
             self._file(noticed, items)
 
     def _foreseen(self) -> tuple[Omen, ...]:

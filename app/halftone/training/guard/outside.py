@@ -5,7 +5,7 @@ types, devices, versions and a few numbers of each tensor, all of which one call
 """
 
 import hashlib
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -21,6 +21,9 @@ GONE: Final = "gone"
 """Of a moment that was there after the step."""
 _SAMPLE: Final = 64
 """Numbers of each tensor that are held against those of before: what a write past the counters of versions changes."""
+_PLAIN: Final = (torch.Tensor, nn.Parameter)
+"""Tensors that lie on an accelerator as a block of numbers; other kinds of them may be spread over several or packed."""
+_Kind = tuple[torch.device, torch.dtype]
 
 
 @dataclass(frozen=True)
@@ -79,15 +82,19 @@ class _Samples:
     counts: tuple[int, ...]
     numbers: torch.Tensor
 
+    def alike(self, other: "_Samples | None") -> bool:
+        """Whether they are of the same tensors."""
+        return other is not None and (self.names, self.counts) == (other.names, other.counts)
+
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """How everything stood at one moment."""
+    """How everything stood at one moment. samples: by where and what they are."""
 
     parameters: _Columns
     moments: _Columns
     modes: Mapping[str, bool]
-    samples: _Samples
+    samples: Mapping[_Kind, _Samples]
 
     def kind_of(self, name: str) -> tuple[torch.device, torch.dtype] | None:
         """Where a parameter was, and its type; None where it was not."""
@@ -117,12 +124,16 @@ class Witness:
         )
 
     @torch.no_grad()
-    def _sampled(self, tensors: Mapping[Any, torch.Tensor]) -> _Samples:
-        """Numbers from all over each tensor; none of one on an accelerator, where to look at them would wait for it."""
-        near = {name: t for name, t in tensors.items() if not waits(t.device) and t.layout is torch.strided}
-        self._views = {name: self._view(name, tensor) for name, tensor in near.items()}
-        views = [view for _, _, view in self._views.values()]
-        return _Samples(tuple(near), tuple(view.numel() for view in views), torch.cat(views) if views else torch.zeros(0))
+    def _sampled(self, tensors: Mapping[Any, torch.Tensor]) -> dict[_Kind, _Samples]:
+        """Numbers from all over each tensor."""
+        self._views = {name: self._view(name, tensor) for name, tensor in tensors.items() if _can_be_sampled(tensor)}
+        kinds: dict[_Kind, dict[Any, torch.Tensor]] = {}
+        for name, (_, _, view) in self._views.items():
+            kinds.setdefault((view.device, view.dtype), {})[name] = view
+        return {
+            kind: _Samples(tuple(views), tuple(view.numel() for view in views.values()), torch.cat(list(views.values())))
+            for kind, views in kinds.items()
+        }
 
     def _view(self, name: Any, tensor: torch.Tensor) -> tuple[int, torch.dtype, torch.Tensor]:
         """The one of the last time, while the tensor lies where it lay."""
@@ -150,8 +161,10 @@ def random_state(device: torch.device) -> str:
 
 
 def differences(before: Fingerprint, after: Fingerprint, names: Mapping[int, str]) -> list[Interference]:
-    """Everything that changed, one line per kind of change. names: of the parameters that moments belong to, by identity."""
-    other = _other_numbers(before.samples, after.samples)
+    """Everything that changed, one line per kind of change; no number of an accelerator is looked at. names: of the parameters
+    that moments belong to, by identity.
+    """
+    other = _other_numbers(before, after, (kind for kind in before.samples if not waits(kind[0])))
     found = _modes(before, after)
     if before.parameters != after.parameters or other:
         rows = before.parameters.rows(), after.parameters.rows()
@@ -161,6 +174,31 @@ def differences(before: Fingerprint, after: Fingerprint, names: Mapping[int, str
     if before.moments != after.moments or other:
         found += _moments(before.moments.rows(), after.moments.rows(), names, other)
     return found
+
+
+def doubts(before: Fingerprint, after: Fingerprint) -> list[torch.Tensor]:
+    """Scalars on accelerators, above nothing where other numbers stand there than before. Does not wait for them."""
+    return [
+        _differ(held.numbers, after.samples[kind].numbers).any().float()
+        for kind, held in before.samples.items()
+        if waits(kind[0]) and held.alike(after.samples.get(kind))
+    ]
+
+
+def unseen(before: Fingerprint, after: Fingerprint, names: Mapping[int, str]) -> list[Interference]:
+    """What was written on accelerators past the counters of versions, but for numbers that are not finite: the step itself finds
+    those. Waits for the device.
+    """
+    other = _other_numbers(before, after, (kind for kind in before.samples if waits(kind[0])))
+    for held in after.samples.values():
+        other -= {name for name, numbers in _numbers_of(held).items() if name in other and not numbers.isfinite().all()}
+    rows = before.parameters.rows(), after.parameters.rows()
+    return [*_written(*rows, set(), other), *_moments(before.moments.rows(), after.moments.rows(), names, other)]
+
+
+def _can_be_sampled(tensor: torch.Tensor) -> bool:
+    """Whether it is a block of numbers in memory."""
+    return tensor.layout is torch.strided and not tensor.is_meta and (type(tensor) in _PLAIN or not waits(tensor.device))
 
 
 def _spread(tensor: torch.Tensor) -> torch.Tensor:
@@ -179,19 +217,29 @@ def _without_gaps(tensor: torch.Tensor) -> bool:
     return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)) == tensor.numel()
 
 
-def _other_numbers(one: _Samples, other: _Samples) -> set[Any]:
-    """Names in both whose numbers are not the same, NaN counted as the same as NaN."""
-    if one.names == other.names and one.counts == other.counts and _same(one.numbers, other.numbers):
-        return set()
-    before = dict(zip(one.names, one.numbers.split(list(one.counts)), strict=True))
-    after = dict(zip(other.names, other.numbers.split(list(other.counts)), strict=True))
-    return {name for name, numbers in before.items() if name in after and not _same(numbers, after[name])}
+def _other_numbers(before: Fingerprint, after: Fingerprint, kinds: Iterable[_Kind]) -> set[Any]:
+    """Names in both whose numbers are not the same, of these devices and types."""
+    found: set[Any] = set()
+    for kind in kinds:
+        one, other = before.samples[kind], after.samples.get(kind)
+        if other is None or (one.alike(other) and not _are_others(one.numbers, other.numbers)):
+            continue
+        then, now = _numbers_of(one), _numbers_of(other)
+        found |= {name for name, numbers in then.items() if name in now and _are_others(numbers, now[name])}
+    return found
 
 
-def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    if one.shape != other.shape or not one.numel():
-        return one.shape == other.shape
-    return torch.equal(one, other) or bool(((one == other) | (one.isnan() & other.isnan())).all())
+def _numbers_of(samples: _Samples) -> dict[Any, torch.Tensor]:
+    return dict(zip(samples.names, samples.numbers.split(list(samples.counts)), strict=True))
+
+
+def _are_others(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape != other.shape or not (torch.equal(one, other) or not _differ(one, other).any())
+
+
+def _differ(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Where the numbers are not the same, NaN counted as the same as NaN."""
+    return (one != other) & ~(one.isnan() & other.isnan())
 
 
 def _pairs(before: _Rows, after: _Rows) -> Iterator[tuple[Any, _Held, _Held]]:

@@ -12,10 +12,9 @@ from tests.helpers.run_logs import BAD, diffusers, kohya, steady
 from tests.helpers.trainer_logs import WRITERS, Writer
 
 from halftone.contract.errors import JobCancelled
-from halftone.library.run_logs import lines
 from halftone.library.run_logs.bulk import Bulk, read_text
 from halftone.library.run_logs.folder import read_run
-from halftone.library.run_logs.lines import Block, Piece, pieces
+from halftone.library.run_logs.lines import Block, Piece, blocks, pieces
 from halftone.library.run_logs.series import Collector
 from halftone.library.run_logs.text import Reader
 
@@ -40,17 +39,23 @@ def in_order(into: Collector) -> list[tuple[int, str]]:
     return sorted([*told, *((one.seat, one.words) for one in into.happenings)])
 
 
-def both(path: Path) -> tuple[Collector, Collector]:
+def both(path: Path, chunk: int = 0) -> tuple[Collector, Collector]:
+    """chunk: bytes that are read at once, 0 as they are usually."""
     slow, quick = Collector("a"), Collector("a")
     reader = Reader(slow)
     for piece in pieces(path):
         reader.take(piece)
-    read_text(path, quick)
+    if not chunk:
+        read_text(path, quick)
+        return slow, quick
+    bulk = Bulk(Reader(quick))
+    for block in blocks(path, chunk):
+        bulk.take(block)
     return slow, quick
 
 
-def assert_same(path: Path) -> None:
-    slow, quick = both(path)
+def assert_same(path: Path, chunk: int = 0) -> None:
+    slow, quick = both(path, chunk)
     assert found_in(slow) == found_in(quick)
     assert [words for _, words in in_order(slow)] == [words for _, words in in_order(quick)]
 
@@ -72,17 +77,16 @@ def noisy(folder: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("write", WRITERS, ids=[write.__name__ for write in WRITERS])
-@pytest.mark.parametrize("chunk", [2**18, 1000])
-def test_every_trainers_text(tmp_path: Path, write: Writer, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "_CHUNK", chunk)
+@pytest.mark.parametrize("chunk", [0, 1000])
+def test_every_trainers_text(tmp_path: Path, write: Writer, chunk: int) -> None:
     write(tmp_path, [*steady(150), BAD, *steady(40), math.inf, 1e-9, 2.5e-05], steady(194, 1.0, 1))
     texts = [path for path in tmp_path.rglob("*") if path.suffix in {".log", ".txt", ".out"}]
     assert texts
     for path in texts:
-        assert_same(path)
+        assert_same(path, chunk)
     noisy(tmp_path, len(write.__name__))
     for path in texts:
-        assert_same(path)
+        assert_same(path, chunk)
 
 
 def _objects(path: Path) -> None:
@@ -169,23 +173,27 @@ def test_any_text(tmp_path: Path, parts: list[str], times: int) -> None:
     assert_same(tmp_path / "a.log")
 
 
-def test_most_lines_are_not_looked_at_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+class Counting(Reader):
+    """Counts the lines that it looks at."""
+
+    taken = 0
+
+    def take(self, piece: Piece) -> None:
+        self.taken += 1
+        super().take(piece)
+
+
+def test_most_lines_are_not_looked_at_one_by_one(tmp_path: Path) -> None:
     """That is what the blocks are for."""
-    taken: list[str] = []
-    take = Reader.take
-
-    def counting(self: Reader, piece: Piece) -> None:
-        taken.append(piece.text)
-        take(self, piece)
-
-    monkeypatch.setattr(Reader, "take", counting)
     kohya(tmp_path / "a.log", steady(1500))
     diffusers(tmp_path / "b.log", steady(2000))
     (tmp_path / "c.log").write_text("a cat on a wall\n" * 5000)
     for name, most in (("a.log", 60), ("b.log", 60), ("c.log", 0)):
-        taken.clear()
-        read_text(tmp_path / name, Collector(name))
-        assert len(taken) <= most
+        reader = Counting(Collector(name))
+        bulk = Bulk(reader)
+        for block in blocks(tmp_path / name):
+            bulk.take(block)
+        assert reader.taken <= most
 
 
 def test_a_hostile_line_takes_no_time_of_its_own() -> None:

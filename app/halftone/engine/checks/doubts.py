@@ -1,0 +1,82 @@
+"""Trouble in a check that is not the model's: numbers that went bad in memory, and what does not come again in a second run."""
+
+from typing import Final
+
+import msgspec
+
+from halftone.contract.facts import Finding
+from halftone.engine.basics.tensors import relative_error
+from halftone.engine.finding.capture import Range
+from halftone.engine.finding.findings import source_of
+from halftone.engine.loading.load import Loaded, exact_source
+from halftone.engine.loading.plans import apply_state
+from halftone.engine.sampling.hooks import is_finite, is_in_range
+from halftone.engine.weights.calls import Call, run_call
+from halftone.engine.weights.offload import settle_weights
+from halftone.engine.weights.precision import damaged
+from halftone.engine.weights.recipe import Exact, forget
+
+ONCE: Final = "once"
+"""Fact of a finding: the same numbers were computed again, and came out sound."""
+
+
+class Doubts:
+    """Tells the model's trouble from the device's, once for each component and pass. found: what was the device's."""
+
+    def __init__(self, loaded: Loaded, masters: dict[str, Exact]) -> None:
+        self._loaded, self._masters = loaded, masters
+        self._compared: set[str] = set()
+        self.found: list[Finding] = []
+
+    def is_sound_now(self, call: Call, module: str, reference: object = None, allowed: float = 0.0) -> bool:
+        """Whether a call that went wrong comes out right when it runs again. reference, allowed: what it must be close to."""
+        dtype = self._loaded.states[call.component].dtype
+        result = run_call(call, self._loaded.modules[call.component], dtype)
+        sound = is_in_range(result) and (reference is None or relative_error(result, reference) <= allowed)
+        if sound:
+            self.came_once(call.component, module)
+        return sound
+
+    def came_once(self, component: str, module: str) -> None:
+        """Note that something went bad there once."""
+        self._note(component, module, {ONCE: True})
+
+    def reads_again(self, name: str) -> bool:
+        """Whether weights of a component differed from its file; they are read again then. Compared once in a pass."""
+        if name in self._compared:
+            return False
+        self._compared.add(name)
+        module, state = self._loaded.modules[name], self._loaded.states[name]
+        settle_weights(module)
+        exact = exact_source(self._loaded, name, anew=True)
+        broken = damaged(module, exact, state)
+        if broken:
+            self._masters[name] = exact
+            forget(module, broken)
+            apply_state(self._loaded, name, state, exact, force=True)
+            self._note(name, broken[0].rpartition(".")[0], {"tensor": broken[0], "count": len(broken)})
+        return bool(broken)
+
+    def is_the_devices(self, wide: Range) -> bool:
+        """Whether the bad numbers of a range pass came from the device in any component. The pass is to be made again then."""
+        theirs = [name for name in wide.readings if self._in_range_pass(name, wide)]
+        return bool(theirs)
+
+    def _in_range_pass(self, name: str, wide: Range) -> bool:
+        source = source_of(wide.readings[name])
+        if source is None:
+            return False
+        if self.reads_again(name):
+            return True
+        bad = next((call for call, result in wide.of(name) if not is_finite(result)), None)
+        return bad is not None and is_finite((bad.args, bad.kwargs)) and self.is_sound_now(bad, source.module)
+
+    def next_pass(self) -> None:
+        """Weights are written anew for the next pass, and may be damaged anew."""
+        self._compared.clear()
+
+    def _note(self, component: str, module: str, facts: dict[str, str | int | float | bool]) -> None:
+        dtype = self._loaded.states[component].dtype
+        found = Finding(code="memory-damage", component=component, module=module, dtype=dtype, peak=None, limit=None, facts=facts)
+        if not any(msgspec.structs.replace(one, dtype=dtype) == found for one in self.found):
+            self.found.append(found)
