@@ -67,6 +67,8 @@ def test_a_product_is_added_as_exactly_as_float32_can(stored: torch.dtype) -> No
     assert stored == torch.float32 or float((found - true).abs().mean()) < float((as_peft - true).abs().mean())
     narrow = mixed(exact, (Product(up, down, 0.3),), (), torch.bfloat16)
     assert torch.equal(narrow, found.bfloat16()), "each type is the same sum, rounded once"
+    factors = Product(up.requires_grad_(), down.requires_grad_(), 0.3)
+    assert not mixed(exact, (factors,), (), torch.float32).requires_grad, "no graph of it is kept"
 
 
 @pytest.fixture(scope="module")

@@ -209,6 +209,7 @@ class Whole(NamedTuple):
         wide += _in_rows(self.numbers)[rows] * self.factor
 
 
+@torch.no_grad()
 def mixed(exact: torch.Tensor, deltas: Sequence[Delta], changes: Sequence[tuple[slice, int]], dtype: torch.dtype) -> torch.Tensor:
     """exact on the processor with what is added to it, times powers of two, all in float32, in dtype. Rows by rows, which stay in
     the processor's cache meanwhile; what has to become nothing else is the same tensor.
