@@ -1,4 +1,4 @@
-"""Picks the reasons of a job that say how it ran (compiled, offloaded, in tiles, in eight bits) and which settings did nothing."""
+"""Picks the reasons of a job that say how it ran (compiled, offloaded, in tiles, in eight bits), or what a setting did not do."""
 
 from collections.abc import Sequence
 from typing import Final
