@@ -19,7 +19,7 @@ from halftone.contract.plan import Plan
 from halftone.contract.words import Phase, ReceiptState
 from halftone.engine.basics.snapshot import Snapshot
 from halftone.engine.basics.tensors import tensors_in
-from halftone.engine.basics.torch_settings import torch_settings, without_effect
+from halftone.engine.basics.torch_settings import torch_settings
 from halftone.engine.curing.recover import Recovery, only
 from halftone.engine.inputs.memory import free_after, free_bytes, is_too_large, once_more, weight_bytes
 from halftone.engine.inputs.resolve import with_prompts
@@ -89,7 +89,7 @@ class Generation:
         self._picture = Picture(self._resolved.seed, 0)
         self._previewer = Previewer(self._loaded, emit)
         self._delivery = delivery or Delivery(request, self._loaded.facts, emit, self._unfinished, prepared.given)
-        self._more_reasons = without_effect(request.numerics, self._loaded.device)
+        self._more_reasons = how_it_ran(prepared.resolved.reasons)
         self._room = prepared.room.afresh(job.others_leave)
         wanted = request.numerics.compile
         self._compiling = Compiling(self._loaded, wanted=wanted) if wanted or self._loaded.compiler.used else None
