@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import struct
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +20,9 @@ from transformers import CLIPTextConfig, CLIPTextModelWithProjection
 from halftone.settings.places import resources
 
 _POOL: Final = 2**24
-"""Numbers that are drawn; a larger tensor repeats them."""
+"""Numbers that are drawn. Each tensor begins at its own place among them and repeats what follows: layers with the same numbers
+would amplify one another, which no trained network does.
+"""
 _STREAM: Final = re.compile(
     r"conv_in\.weight|.*resnets\.\d+\.conv2\.weight|.*attentions\.\d+\.proj_out\.weight"  # of a UNet
     r"|pos_embed\.pos_embed|(pos_embed\.proj|context_embedder|.*\.(to_out\.0|to_add_out|net\.2))\.weight"  # of SD 3
@@ -109,4 +112,4 @@ def _made(name: str, value: torch.Tensor, pool: NDArray[np.float32]) -> NDArray[
     if value.dim() < 2:
         return np.full(count, float(name.endswith(".weight")), np.float16)
     size = 0.02 if "embed" in name else value[0].numel() ** -0.5
-    return np.resize(pool, count).astype(np.float16) * np.float16(size)
+    return np.resize(pool[zlib.crc32(name.encode()) % (_POOL // 2) :], count).astype(np.float16) * np.float16(size)

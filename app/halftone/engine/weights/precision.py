@@ -170,7 +170,7 @@ def damaged(module: nn.Module, masters: Mapping[str, torch.Tensor], state: Compo
 
 def _same_bits(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
     """Equal, a NaN of the file counting as equal to itself."""
-    return bool(((ours == theirs) | (ours.isnan() & theirs.isnan())).all())
+    return torch.equal(ours, theirs) or bool(((ours == theirs) | (ours.isnan() & theirs.isnan())).all())
 
 
 def _changes(state: ComponentState) -> dict[str, list[tuple[slice, int]]]:

@@ -5,6 +5,8 @@ add, times powers of two, in some type. Each component remembers which of this i
 weight of a LoRA writes those tensors alone that become others, and no second set of weights lies in memory meanwhile.
 """
 
+import contextlib
+import mmap
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,6 +24,8 @@ _OWN: Final = ("weight", "bias")
 _FLOATS: Final = (torch.float32, torch.float16, torch.bfloat16)
 _PIECE: Final = 2**17
 """Numbers that are computed at once: half a megabyte in float32."""
+_LARGE: Final = 2**22
+"""Bytes from which a tensor gets large pages: two of them."""
 _OWN_SHARE: Final = 0.02
 """Of the weights: positions that a network makes by itself, and the projection that OpenCLIP stores the other way round."""
 
@@ -215,10 +219,10 @@ def mixed(exact: torch.Tensor, deltas: Sequence[Delta], changes: Sequence[tuple[
     """
     if not deltas and not changes and exact.dtype == dtype:
         return exact
-    if not deltas and not changes and exact.dtype not in _FLOATS:
-        return exact.to(dtype)
+    made = empty(exact.shape, dtype)
+    if not deltas and not changes and (torch.float32 in (exact.dtype, dtype) or exact.dtype not in _FLOATS):
+        return made.copy_(exact)  # from one narrow type to another torch goes number by number
     given = _in_rows(exact)
-    made = torch.empty(exact.shape, dtype=dtype)
     into, count = _in_rows(made), max(1, _PIECE // max(1, given.shape[1]))
     buffer = torch.empty(min(count, len(given)), given.shape[1])
     for start in range(0, len(given), count):
@@ -232,6 +236,19 @@ def mixed(exact: torch.Tensor, deltas: Sequence[Delta], changes: Sequence[tuple[
             wide[max(0, first - start) : max(0, last - start)] *= 2.0**k
         into[rows].copy_(wide)
     return made
+
+
+def empty(shape: torch.Size, dtype: torch.dtype) -> torch.Tensor:
+    """A tensor on the processor that is yet to be filled, on large pages where the system gives them: to get small ones takes
+    longer than to fill them, and what is made block by block gets them anew each time.
+    """
+    size = shape.numel() * dtype.itemsize
+    if size >= _LARGE and hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):  # torch tells that there is no memory, if there is none
+            pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            pages.madvise(mmap.MADV_HUGEPAGE)
+            return torch.frombuffer(pages, dtype=dtype).view(shape)
+    return torch.empty(shape, dtype=dtype)
 
 
 def _in_rows(tensor: torch.Tensor) -> torch.Tensor:
