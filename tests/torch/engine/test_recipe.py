@@ -23,6 +23,7 @@ from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.offload import Places, stand
 from halftone.engine.weights.precision import ComponentState, damaged, exact_weights, invoke, put_stream
 from halftone.engine.weights.recipe import Product, Whole, known_of, mixed, rescaled
+from halftone.engine.weights.reused import Reused
 from halftone.library.models import describe
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
@@ -190,3 +191,18 @@ def test_a_stream_computes_what_the_whole_does_where_a_layer_is_asked_for_its_ty
     stand("text_encoder", module, Places(torch.device("cpu"), apart=False, mode=mode))
     put_stream(module, exact_weights(module), ComponentState(dtype="float32"))
     assert torch.equal(invoke(module, module.forward, "float32", (tokens,), {})[0], whole(tokens)[0])
+
+
+def test_memory_is_used_again_only_once_nothing_uses_it() -> None:
+    memory, shape = Reused(), torch.Size((1100, 1000))
+    first = memory.empty(shape, torch.float32).fill_(1.0)
+    at, view = first.data_ptr(), first[:2]
+    del first
+    second = memory.empty(shape, torch.float32).fill_(2.0)
+    assert second.data_ptr() != at
+    assert bool((view == 1.0).all()), "a part of it is still in use"
+    del view
+    assert memory.empty(shape, torch.float32).data_ptr() == at
+    wide = memory.empty(torch.Size((3000, 1000)), torch.float32)
+    assert wide.shape == (3000, 1000)
+    assert bool((second == 2.0).all())

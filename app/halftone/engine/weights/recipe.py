@@ -5,8 +5,6 @@ add, times powers of two, in some type. Each component remembers which of this i
 weight of a LoRA writes those tensors alone that become others, and no second set of weights lies in memory meanwhile.
 """
 
-import contextlib
-import mmap
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,10 +22,12 @@ _OWN: Final = ("weight", "bias")
 _FLOATS: Final = (torch.float32, torch.float16, torch.bfloat16)
 _PIECE: Final = 2**17
 """Numbers that are computed at once: half a megabyte in float32."""
-_LARGE: Final = 2**22
-"""Bytes from which a tensor gets large pages: two of them."""
 _OWN_SHARE: Final = 0.02
 """Of the weights: positions that a network makes by itself, and the projection that OpenCLIP stores the other way round."""
+
+
+Empty = Callable[[torch.Size, torch.dtype], torch.Tensor]
+"""Gives a tensor on the processor that is yet to be filled."""
 
 
 class Patch(Protocol):
@@ -128,16 +128,23 @@ class Exact(Mapping[str, torch.Tensor]):
             return mixed(self._read(name), deltas, (), torch.float32)
         return self._merged(self._place(name))[own]
 
-    def make(self, name: str, changes: Sequence[tuple[slice, int]], dtype: torch.dtype, device: torch.device) -> Made:
-        """What a recipe tells of a tensor that is not packed, on a device; integers stay as they are."""
+    def make(
+        self,
+        name: str,
+        changes: Sequence[tuple[slice, int]],
+        dtype: torch.dtype,
+        device: torch.device,
+        empty: Empty | None = None,
+    ) -> Made:
+        """What a recipe tells of a tensor that is not packed, on a device; integers stay as they are. empty: gives memory."""
         deltas = self._deltas(name)
         if deltas:
-            return Made(mixed(self._read(name), deltas, changes, dtype))
+            return Made(mixed(self._read(name), deltas, changes, dtype, empty))
         exact = self[name]
         if not exact.is_floating_point():
             return Made(exact)
         if device.type == "cpu":
-            return Made(mixed(exact, (), changes, dtype))
+            return Made(mixed(exact, (), changes, dtype, empty))
         wide = torch.float32 if changes else exact.dtype
         return Made(exact, lambda there: rescaled(there.to(wide), changes).to(dtype))
 
@@ -213,13 +220,19 @@ class Whole(NamedTuple):
         wide += _in_rows(self.numbers)[rows] * self.factor
 
 
-def mixed(exact: torch.Tensor, deltas: Sequence[Delta], changes: Sequence[tuple[slice, int]], dtype: torch.dtype) -> torch.Tensor:
+def mixed(
+    exact: torch.Tensor,
+    deltas: Sequence[Delta],
+    changes: Sequence[tuple[slice, int]],
+    dtype: torch.dtype,
+    empty: Empty | None = None,
+) -> torch.Tensor:
     """exact on the processor with what is added to it, times powers of two, all in float32, in dtype. Rows by rows, which stay in
     the processor's cache meanwhile; what has to become nothing else is the same tensor.
     """
     if not deltas and not changes and exact.dtype == dtype:
         return exact
-    made = empty(exact.shape, dtype)
+    made = torch.empty(exact.shape, dtype=dtype) if empty is None else empty(exact.shape, dtype)
     if not deltas and not changes and (torch.float32 in (exact.dtype, dtype) or exact.dtype not in _FLOATS):
         return made.copy_(exact)  # from one narrow type to another torch goes number by number
     given = _in_rows(exact)
@@ -236,19 +249,6 @@ def mixed(exact: torch.Tensor, deltas: Sequence[Delta], changes: Sequence[tuple[
             wide[max(0, first - start) : max(0, last - start)] *= 2.0**k
         into[rows].copy_(wide)
     return made
-
-
-def empty(shape: torch.Size, dtype: torch.dtype) -> torch.Tensor:
-    """A tensor on the processor that is yet to be filled, on large pages where the system gives them: to get small ones takes
-    longer than to fill them, and what is made block by block gets them anew each time.
-    """
-    size = shape.numel() * dtype.itemsize
-    if size >= _LARGE and hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # torch tells that there is no memory, if there is none
-            pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            pages.madvise(mmap.MADV_HUGEPAGE)
-            return torch.frombuffer(pages, dtype=dtype).view(shape)
-    return torch.empty(shape, dtype=dtype)
 
 
 def _in_rows(tensor: torch.Tensor) -> torch.Tensor:
