@@ -40,8 +40,8 @@ LIBRARIES: Final[dict[str, dict[str, int]]] = {
     "AuraFlow": {"aura_flow/pipeline_aura_flow.py": 2},
     "Stable Cascade": {"schedulers/scheduling_ddpm_wuerstchen.py": 1},
 }
-"""How often files of diffusers wait within a step: a pipeline's loop, a network or a scheduler, which Halftone runs as they are. Where they
-wait for all that is queued, the sentinel has nothing left to wait for.
+"""How often files of diffusers wait within a step: a pipeline's loop, a network or a scheduler, which Halftone runs as they are.
+Where they wait for all that is queued, the sentinel has nothing left to wait for.
 """
 CHOSEN: Final = [case for case in CASES if "text" in case.tasks and not case.refused]
 

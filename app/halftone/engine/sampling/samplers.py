@@ -192,7 +192,7 @@ def put_scheduler(pipe: Any, scheduler: Any) -> None:
 
 
 def schedulers(pipe: Any) -> list[Any]:
-    """All schedulers of a pipeline: a combined one has one for each of its loops. Some have no timesteps before their first loop."""
+    """All schedulers of a pipeline: a combined one has one for each of its loops. Some have no timesteps before the first."""
     parts = cast("dict[str, Any]", pipe.components).values()
     return [part for part in parts if callable(getattr(part, "step", None)) and callable(getattr(part, "set_timesteps", None))]
 
