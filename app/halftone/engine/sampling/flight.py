@@ -11,7 +11,7 @@ import copy
 import inspect
 import time
 from collections.abc import Callable, Generator, Hashable
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from types import MethodType
@@ -231,7 +231,8 @@ class Flight:
         self._last = time.perf_counter()
         accepts = inspect.signature(pipe.__call__).parameters
         given = {**inputs, "generator": generator} if "generator" in accepts and generator is not None else inputs
-        ahead = tables_sent(self.loaded.modules.values(), self.loaded.device)
+        device = self.loaded.device
+        ahead = nullcontext() if device.type in SHARED else tables_sent(self.loaded.modules.values(), device)
         with parts_fit(self.loaded), ahead, all_replaced(self._wrappers()), self._seeded(generator):
             result = pipe(**self._reading.begin(given))
             self._heed(self._sentinel.settle())  # nothing may have been decoded since the last step
