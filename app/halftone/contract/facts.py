@@ -310,7 +310,8 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
     """The memory of the device ended while a picture was made. phase, step (from 1, None outside the steps): where.
 
     then: "tiles" (decoded in tiles), "offload" (parts of the model wait outside the device), "stopped". width, height: of the
-    picture; fits: (width, height) of the largest of its shape that fits, as far as that is known.
+    picture; fits: (width, height) of the largest of its shape that fits, needed: bytes of the cheapest way that was left, free:
+    bytes that it could have, as far as these are known.
     """
 
     phase: Phase
@@ -319,6 +320,8 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
     width: int
     height: int
     fits: tuple[int, int] | None = None
+    needed: int | None = None
+    free: int | None = None
 
 
 class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):

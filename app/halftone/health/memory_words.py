@@ -3,6 +3,7 @@
 from halftone.contract.facts import Shortage
 from halftone.health.explain import Note
 from halftone.health.words import Words
+from halftone.settings.disk import size_text
 
 
 def shortage_note(shortage: Shortage) -> Note:
@@ -25,6 +26,9 @@ def _text(shortage: Shortage) -> Words:
         "decode": Words("while the picture was decoded"),
     }.get(shortage.phase, Words("before the first step"))
     ended = Words("At {0} × {1} its memory ended {2}.", (shortage.width, shortage.height, where))
+    if shortage.needed is not None and shortage.free is not None:
+        sizes = size_text(shortage.needed), size_text(shortage.free)
+        ended = Words("{0} In the way that takes the least it needs about {1}; {2} were free for it.", (ended, *sizes))
     if shortage.fits is not None:
         return Words("{0} Largest that fits: {1} × {2}. Your prompt and seed are kept.", (ended, *shortage.fits))
     return Words("{0} A smaller size, FP16 or BF16 needs less. Your prompt and seed are kept.", (ended,))

@@ -119,6 +119,8 @@ def test_a_picture_that_no_way_can_finish_is_kept_and_can_go_on(
     assert len(asked) == (2 if choice == "auto" else 1), "each way is tried once, and no picture after the first"
     assert picture.state == "not-recovered"
     assert [shortage.then for shortage in picture.shortages] == (["tiles", "stopped"] if choice == "auto" else ["stopped"])
+    assert picture.shortages[-1].needed
+    assert picture.shortages[-1].free
     assert picture.latents is not None
     again, _ = generate(engine, models["sd15"], resume_latents=picture.latents)
     assert np.array_equal(pixels(again), pixels(whole))

@@ -108,6 +108,14 @@ def test_of_a_model_that_is_not_known_nothing_is_told() -> None:
     assert forecast((), Next(ASKED, POCKET, "float32", "cpu"), None) is None
 
 
+def test_where_nothing_fits_it_is_said_how_much_is_needed_and_how_much_was_free() -> None:
+    short = Shortage(phase="denoise", step=2, then="stopped", width=64, height=32, needed=3 * G // 2, free=G // 2)
+    assert shortage_note(short).text.text() == (
+        "At 64 × 32 its memory ended at step 2. In the way that takes the least it needs about 1.5\u00a0GB; "
+        "500.0\u00a0MB were free for it. A smaller size, FP16 or BF16 needs less. Your prompt and seed are kept."
+    )
+
+
 @pytest.mark.parametrize(
     ("then", "fits", "title", "text"),
     [

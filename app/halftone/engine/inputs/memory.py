@@ -163,7 +163,11 @@ class Room:
 
     def stopped(self, phase: str, step: int | None) -> Shortage:
         """The memory ended there, and the picture with it."""
-        return msgspec.structs.replace(self._shortage(phase, step, "stopped"), fits=self._largest())
+        told = self._shortage(phase, step, "stopped")
+        if not self.networks:
+            return told
+        free, needed = free_bytes(self.loaded), self._least(self.plain, self.tiled)
+        return msgspec.structs.replace(told, fits=self._largest(free), needed=needed, free=free)
 
     def _shortage(self, phase: str, step: int | None, then: str) -> Shortage:
         width, height = self.size.width, self.size.height
@@ -192,15 +196,15 @@ class Room:
         left = (way for way in after if way not in self.tried and (phase == "decode" or not _but_for_tiles(way, self.way)))
         return next(left, None)
 
-    def _largest(self) -> tuple[int, int] | None:
-        """The largest (width, height) of this shape that fits in the cheapest way that is left; None where it is not known."""
-        if not self.networks:
-            return None
-        free = free_bytes(self.loaded)
+    def _least(self, plain: Need, tiled: Need) -> int:
+        """Bytes of the way that needs the least."""
+        return min(bytes_in(plain, tiled, way) for way in self._ways)
+
+    def _largest(self, free: int) -> tuple[int, int] | None:
+        """The largest (width, height) of this shape that fits into the free bytes in the cheapest way; None where none does."""
 
         def peak(size: Size) -> int:
-            plain, tiled = self._need(size, 0), self._need(size, self.tile)
-            return min(bytes_in(plain, tiled, way) for way in self._ways)
+            return self._least(self._need(size, 0), self._need(size, self.tile))
 
         found = largest_size(self.size, free, peak)
         smaller = found is not None and found.pixels < self.size.pixels
