@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import struct
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -19,11 +20,15 @@ from transformers import CLIPTextConfig, CLIPTextModelWithProjection
 from halftone.settings.places import resources
 
 _POOL: Final = 2**24
-"""Numbers that are drawn; a larger tensor repeats them."""
-_STREAM: Final = re.compile(
-    r"conv_in\.weight|.*resnets\.\d+\.conv2\.weight|.*attentions\.\d+\.proj_out\.weight"  # of a UNet
-    r"|pos_embed\.pos_embed|(pos_embed\.proj|context_embedder|.*\.(to_out\.0|to_add_out|net\.2))\.weight"  # of SD 3
-)
+"""Numbers that are drawn. Each tensor begins at its own place among them and repeats what follows: layers with the same numbers
+would amplify one another, which no trained network does.
+"""
+_STREAM: Final = {
+    "unet": re.compile(r"conv_in\.weight|.*resnets\.\d+\.conv2\.weight|.*attentions\.\d+\.proj_out\.weight"),
+    "transformer": re.compile(
+        r"pos_embed\.pos_embed|(pos_embed\.proj|context_embedder|.*\.(to_out\.0|to_add_out|net\.2))\.weight"
+    ),
+}
 """What writes into the residual streams; biases are zero."""
 _MEDIUM: Final[dict[str, Any]] = {
     "sample_size": 128,
@@ -67,7 +72,7 @@ def write_folder(folder: Path, kind: str, k: int = 0) -> Path:
             network.config.dtype = torch.float16
             network.config.save_pretrained(folder / name)
         file = "model.safetensors" if name.startswith("text_encoder") else "diffusion_pytorch_model.safetensors"
-        _write(folder / name / file, network.state_dict(), k if name in ("unet", "transformer") else 0)
+        _write(folder / name / file, network.state_dict(), _STREAM.get(name), k)
     return folder
 
 
@@ -85,7 +90,7 @@ def _medium() -> dict[str, Any]:
     return parts
 
 
-def _write(path: Path, tensors: Mapping[str, torch.Tensor], k: int = 0) -> None:
+def _write(path: Path, tensors: Mapping[str, torch.Tensor], larger: re.Pattern[str] | None = None, k: int = 0) -> None:
     pool = np.random.default_rng(0).standard_normal(_POOL, dtype=np.float32)
     header: dict[str, object] = {}
     end = 0
@@ -99,7 +104,7 @@ def _write(path: Path, tensors: Mapping[str, torch.Tensor], k: int = 0) -> None:
         file.write(struct.pack("<Q", len(text)) + text)
         for name, value in tensors.items():
             made = _made(name, value, pool)
-            file.write((np.ldexp(made, k, dtype=np.float16) if k and _STREAM.fullmatch(name) else made).tobytes())
+            file.write((np.ldexp(made, k, dtype=np.float16) if k and larger and larger.fullmatch(name) else made).tobytes())
 
 
 def _made(name: str, value: torch.Tensor, pool: NDArray[np.float32]) -> NDArray[np.generic]:
@@ -109,4 +114,4 @@ def _made(name: str, value: torch.Tensor, pool: NDArray[np.float32]) -> NDArray[
     if value.dim() < 2:
         return np.full(count, float(name.endswith(".weight")), np.float16)
     size = 0.02 if "embed" in name else value[0].numel() ** -0.5
-    return np.resize(pool, count).astype(np.float16) * np.float16(size)
+    return np.resize(pool[zlib.crc32(name.encode()) % (_POOL // 2) :], count).astype(np.float16) * np.float16(size)

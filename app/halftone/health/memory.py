@@ -36,7 +36,7 @@ weights while they became BF16, 1.01 times for FP32, and nothing where they run 
 TIGHT: Final = 0.9
 """Of the free memory: what needs more of it may fail, since what else happens on the device is not known."""
 _MUCH: Final = 0.25
-"""Of the free memory, which is a processor's and every other program's too."""
+"""Of the free memory where it is a processor's and every other program's too."""
 _ON_A_CPU: Final = 1.25
 """Convolutions on a CPU copy what they are given into an order of their own (a decoder measured: 1.24 and 1.27). Of their weights
 they copy one layer at a time.
@@ -254,11 +254,11 @@ def from_first_fit(
     return tuple(modes[1:][-1:])
 
 
-def in_blocks(parameters: int, free: int) -> bool:
+def in_blocks(parameters: int, free: int, *, on_cpu: bool) -> bool:
     """Whether a check computes a network block by block: whole in float32 it would take much of the free bytes, and what a check
     brings it into is not what it will run in.
     """
-    return ITEM_BYTES["float32"] * parameters > _MUCH * free
+    return ITEM_BYTES["float32"] * parameters > (_MUCH if on_cpu else TIGHT) * free
 
 
 def fit(peak: int, free: int) -> Fit:

@@ -24,6 +24,7 @@ from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.offload import Places, stand
 from halftone.engine.weights.precision import ComponentState, damaged, exact_weights, invoke, put_stream
 from halftone.engine.weights.recipe import Product, Whole, known_of, mixed, rescaled
+from halftone.engine.weights.reused import Reused
 from halftone.library.models import describe
 from halftone.library.scan import scan_weights
 
@@ -67,6 +68,8 @@ def test_a_product_is_added_as_exactly_as_float32_can(stored: torch.dtype) -> No
     assert stored == torch.float32 or float((found - true).abs().mean()) < float((as_peft - true).abs().mean())
     narrow = mixed(exact, (Product(up, down, 0.3),), (), torch.bfloat16)
     assert torch.equal(narrow, found.bfloat16()), "each type is the same sum, rounded once"
+    factors = Product(up.requires_grad_(), down.requires_grad_(), 0.3)
+    assert not mixed(exact, (factors,), (), torch.float32).requires_grad, "no graph of it is kept"
 
 
 @pytest.fixture(scope="module")
@@ -202,3 +205,18 @@ def test_the_scan_of_the_files_tells_peaks_of_what_nothing_changes(loaded: Loade
     assert found.keys() == {name for name, _ in unet.named_parameters()} - named(unet, "to_v.weight")
     for name, own in found.items():
         assert own == float(masters["unet"][name].abs().max()), name
+
+
+def test_memory_is_used_again_only_once_nothing_uses_it() -> None:
+    memory, shape = Reused(), torch.Size((1100, 1000))
+    first = memory.empty(shape, torch.float32).fill_(1.0)
+    at, view = first.data_ptr(), first[:2]
+    del first
+    second = memory.empty(shape, torch.float32).fill_(2.0)
+    assert second.data_ptr() != at
+    assert bool((view == 1.0).all()), "a part of it is still in use"
+    del view
+    assert memory.empty(shape, torch.float32).data_ptr() == at
+    wide = memory.empty(torch.Size((3000, 1000)), torch.float32)
+    assert wide.shape == (3000, 1000)
+    assert bool((second == 2.0).all())

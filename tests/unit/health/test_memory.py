@@ -276,16 +276,20 @@ def test_near_the_end_of_the_memory_is_tight(peak: int, told: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "free", "blocks"),
+    ("parameters", "free", "on_cpu", "blocks"),
     [
-        (860_000_000, 14 * 2**30, False),
-        (2_570_000_000, 14 * 2**30, True),
-        (2_570_000_000, 60 * 2**30, False),
-        (12 * 10**9, 80 * 2**30, True),
+        (860_000_000, 14 * 2**30, True, False),
+        (2_570_000_000, 14 * 2**30, True, True),
+        (2_570_000_000, 60 * 2**30, True, False),
+        (12 * 10**9, 80 * 2**30, True, True),
+        (860_000_000, 4 * 2**30, False, False),
+        (2_570_000_000, 12 * 2**30, False, False),
+        (2_570_000_000, 8 * 2**30, False, True),
+        (12 * 10**9, 24 * 2**30, False, True),
     ],
 )
-def test_a_network_of_much_of_the_memory_is_checked_in_blocks(parameters: int, free: int, blocks: bool) -> None:
-    assert in_blocks(parameters, free) is blocks
+def test_a_network_too_large_for_the_memory_is_checked_in_blocks(parameters: int, free: int, on_cpu: bool, blocks: bool) -> None:
+    assert in_blocks(parameters, free, on_cpu=on_cpu) is blocks
 
 
 def test_what_was_measured_goes_before_what_is_computed() -> None:

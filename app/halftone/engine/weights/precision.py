@@ -16,6 +16,7 @@ from halftone.engine.weights.epsilons import scale_epsilons
 from halftone.engine.weights.offload import compute_with, onload, runs_on
 from halftone.engine.weights.packed import PackedLinear, packed_layers
 from halftone.engine.weights.recipe import Exact, Made, Recipe, known_of, rescaled
+from halftone.engine.weights.reused import Reused
 from halftone.engine.weights.wide_kernels import put_wide_kernels
 
 _INPUTS: Final = "_halftone_scaled_inputs"
@@ -92,12 +93,13 @@ def put_stream(module: nn.Module, exact: Exact, state: ComponentState) -> None:
     recipes = dict(_recipes(module, exact, _changes(state), state))
     packed = [name for name in recipes if packed_at(module, name) is not None]
     names = {id(tensor_at(module, name)): name for name in recipes if name not in packed}
+    memory = Reused()
 
     def bring(tensor: torch.Tensor, device: torch.device) -> Made:
         name = names.get(id(tensor))
         if name is None:
             return Made(tensor.data)
-        return exact.make(name, recipes[name].changes, recipes[name].dtype, device)
+        return exact.make(name, recipes[name].changes, recipes[name].dtype, device, memory.empty)
 
     module.__dict__[_INPUTS] = inputs_in(state.rescale)
     clear_borders(module)
@@ -191,7 +193,7 @@ def _weight_of(name: str) -> str:
 
 def _same_bits(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
     """Equal, a NaN of the file counting as equal to itself."""
-    return bool(((ours == theirs) | (ours.isnan() & theirs.isnan())).all())
+    return torch.equal(ours, theirs) or bool(((ours == theirs) | (ours.isnan() & theirs.isnan())).all())
 
 
 def _changes(state: ComponentState) -> dict[str, list[tuple[slice, int]]]:

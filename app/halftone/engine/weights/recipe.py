@@ -26,6 +26,10 @@ _OWN_SHARE: Final = 0.02
 """Of the weights: positions that a network makes by itself, and the projection that OpenCLIP stores the other way round."""
 
 
+Empty = Callable[[torch.Size, torch.dtype], torch.Tensor]
+"""Gives a tensor on the processor that is yet to be filled."""
+
+
 class Patch(Protocol):
     """Changes the exact weights of one layer."""
 
@@ -124,16 +128,23 @@ class Exact(Mapping[str, torch.Tensor]):
             return mixed(self._read(name), deltas, (), torch.float32)
         return self._merged(self._place(name))[own]
 
-    def make(self, name: str, changes: Sequence[tuple[slice, int]], dtype: torch.dtype, device: torch.device) -> Made:
-        """What a recipe tells of a tensor that is not packed, on a device; integers stay as they are."""
+    def make(
+        self,
+        name: str,
+        changes: Sequence[tuple[slice, int]],
+        dtype: torch.dtype,
+        device: torch.device,
+        empty: Empty | None = None,
+    ) -> Made:
+        """What a recipe tells of a tensor that is not packed, on a device; integers stay as they are. empty: gives memory."""
         deltas = self._deltas(name)
         if deltas:
-            return Made(mixed(self._read(name), deltas, changes, dtype))
+            return Made(mixed(self._read(name), deltas, changes, dtype, empty))
         exact = self[name]
         if not exact.is_floating_point():
             return Made(exact)
         if device.type == "cpu":
-            return Made(mixed(exact, (), changes, dtype))
+            return Made(mixed(exact, (), changes, dtype, empty))
         wide = torch.float32 if changes else exact.dtype
         return Made(exact, lambda there: rescaled(there.to(wide), changes).to(dtype))
 
@@ -209,16 +220,23 @@ class Whole(NamedTuple):
         wide += _in_rows(self.numbers)[rows] * self.factor
 
 
-def mixed(exact: torch.Tensor, deltas: Sequence[Delta], changes: Sequence[tuple[slice, int]], dtype: torch.dtype) -> torch.Tensor:
+@torch.no_grad()
+def mixed(
+    exact: torch.Tensor,
+    deltas: Sequence[Delta],
+    changes: Sequence[tuple[slice, int]],
+    dtype: torch.dtype,
+    empty: Empty | None = None,
+) -> torch.Tensor:
     """exact on the processor with what is added to it, times powers of two, all in float32, in dtype. Rows by rows, which stay in
     the processor's cache meanwhile; what has to become nothing else is the same tensor.
     """
     if not deltas and not changes and exact.dtype == dtype:
         return exact
-    if not deltas and not changes and exact.dtype not in _FLOATS:
-        return exact.to(dtype)
+    made = torch.empty(exact.shape, dtype=dtype) if empty is None else empty(exact.shape, dtype)
+    if not deltas and not changes and (torch.float32 in (exact.dtype, dtype) or exact.dtype not in _FLOATS):
+        return made.copy_(exact)  # from one narrow type to another torch goes number by number
     given = _in_rows(exact)
-    made = torch.empty(exact.shape, dtype=dtype)
     into, count = _in_rows(made), max(1, _PIECE // max(1, given.shape[1]))
     buffer = torch.empty(min(count, len(given)), given.shape[1])
     for start in range(0, len(given), count):

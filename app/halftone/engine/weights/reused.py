@@ -1,0 +1,53 @@
+"""Memory for weights that are made block by block: it is used again as soon as nothing uses what was made in it.
+
+The system takes as long to give it as it takes to fill it, and would do so for each block of each call.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.multiprocessing.reductions import StorageWeakRef
+
+_LARGE: Final = 2**22
+"""Bytes from which memory is kept; what is smaller comes at once."""
+_SPARE: Final = 1.25
+"""Times as large as what is asked for may be what is given."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    memory: NDArray[np.uint8]
+    used: StorageWeakRef
+
+
+class Reused:
+    """Of one component: no more is kept than was in use at once."""
+
+    def __init__(self) -> None:
+        self._kept: list[_Kept] = []
+
+    def empty(self, shape: torch.Size, dtype: torch.dtype) -> torch.Tensor:
+        """A tensor on the processor that is yet to be filled."""
+        size = shape.numel() * dtype.itemsize
+        if size < _LARGE:
+            return torch.empty(shape, dtype=dtype)
+        memory = self._fitting(size)
+        made: Any = torch.frombuffer(memory, dtype=dtype, count=shape.numel()).view(shape)
+        self._kept.append(_Kept(memory, StorageWeakRef(made.untyped_storage())))
+        return made
+
+    def _fitting(self, size: int) -> NDArray[np.uint8]:
+        """Of what nothing uses the smallest that is large enough; else new memory, for as much of the other given back."""
+        unused = sorted((one for one in self._kept if one.used.expired()), key=lambda one: one.memory.nbytes)
+        found = next((one for one in unused if size <= one.memory.nbytes <= _SPARE * size), None)
+        room = 0
+        while found is None and unused and room < size:
+            room += unused[-1].memory.nbytes
+            self._kept.remove(unused.pop())
+        if found is None:
+            return np.empty(size, np.uint8)
+        self._kept.remove(found)
+        return found.memory
