@@ -62,13 +62,14 @@ def mode_ratio(speeds: Sequence[SpeedResult], mode: str, usual: str) -> Ratio | 
     return paired_ratio(before, after)
 
 
-def judged_ratio(speeds: Sequence[SpeedResult], mode: str, usual: str) -> Ratio | None:
-    """What a mode is judged by: seconds as usual over its own, of all networks that were timed. One that takes clearly longer
-    (`FELT`) counts alone: who runs such a network gains nothing by what the others save.
+def judged_ratio(speeds: Sequence[SpeedResult], mode: str, usual: str) -> tuple[Ratio, str] | None:
+    """What a mode is judged by: seconds as usual over its own, of all networks that were timed, and "". One that takes clearly
+    longer (`FELT`) counts alone, and its operation is named: who runs such a network gains nothing by what the others save.
     """
     whole = mode_ratio(speeds, usual, mode)
     if whole is None or whole.value <= 1.0:
-        return whole
+        return None if whole is None else (whole, "")
     names = dict.fromkeys(one.operation for one in speeds)
-    single = [mode_ratio([one for one in speeds if one.operation == name], usual, mode) for name in names]
-    return min((one for one in single if one is not None and one.value * FELT < 1.0 and one.is_measurable), default=whole)
+    single = [(mode_ratio([one for one in speeds if one.operation == name], usual, mode), name) for name in names]
+    clear = ((one, name) for one, name in single if one is not None and one.value * FELT < 1.0 and one.is_measurable)
+    return min(clear, default=(whole, ""))

@@ -192,13 +192,17 @@ def rounded(values: np.ndarray[tuple[int], np.dtype[np.float32]], dtype: DType) 
     return np.where(np.isnan(values), values, cut).astype(np.float32)
 
 
+_STEPS: Final = {"unet-step": "A UNet step", "transformer-step": "A transformer step"}
+"""Networks that may judge a type alone."""
+
+
 def judge_dtype(dtype: DType, tests: Sequence[OperationResult], speeds: Sequence[SpeedResult]) -> DTypeReport:
     """The verdict on one format; the rule stands at the top of this module."""
     own = [t for t in tests if t.mode == dtype]
     core = [t for t in own if t.operation not in _NOTES]
     notes = [t for t in own if t.operation in _NOTES and t.outcome not in {"right", "missing"}]
     found = judged_ratio(speeds, dtype, "float32")
-    speed, spread = (None, None) if found is None else found
+    (speed, spread), alone = ((None, None), "") if found is None else found
     failing = next((t for t in core if t.outcome in {"wrong", "nonfinite", "zeros"}), None)
     if failing is not None:
         return DTypeReport(dtype=dtype, state="wrong", reason=_fault_words(failing), speed=speed, failing=failing, spread=spread)
@@ -207,7 +211,7 @@ def judge_dtype(dtype: DType, tests: Sequence[OperationResult], speeds: Sequence
         return DTypeReport(dtype=dtype, state="missing", reason="This device cannot compute in it.", speed=None)
     said = f"{_passed([t for t in own if t.outcome != 'missing'])} passed" + _notes_words(notes) + "."
     if dtype != "float32" and speed is not None and not (speed > 1.0 and is_measurable(speed, spread)):
-        as_long = f"A denoiser step takes about {1 / speed:.1f} × the time of FP32."
+        as_long = f"{_STEPS.get(alone, 'A denoiser step')} takes about {1 / speed:.1f} × the time of FP32."
         if not is_measurable(speed, spread):
             as_long = "A denoiser step takes about as long as in FP32."
         return DTypeReport(dtype=dtype, state="slow", reason=f"{as_long} {said}", speed=speed, spread=spread)

@@ -7,15 +7,22 @@ from typing import Any
 
 import pytest
 import torch
-from tests.helpers.engine_runs import check, generate
+from tests.helpers.engine_runs import Recorder, Steady, check, generate
 from torch import nn
 
 from halftone.contract.facts import Finding
+from halftone.contract.messages import Examine
+from halftone.contract.request import CheckInputs, Numerics
 from halftone.contract.words import DType
 from halftone.engine.checks.doubts import Doubts
-from halftone.engine.loading.load import exact_source
+from halftone.engine.checks.examine import Examination
+from halftone.engine.loading.load import exact_source, load_pipeline
 from halftone.engine.loading.plans import streamed
 from halftone.engine.service import DiffusersEngine
+from halftone.engine.weights.calls import Call, run_call
+from halftone.engine.weights.recipe import forget_base
+from halftone.library.models import describe
+from halftone.measure.devices import find_device
 
 LAYER = "mid_block.resnets.0.conv1"
 
@@ -102,6 +109,68 @@ def test_weights_that_are_made_block_by_block_are_not_compared_with_what_lies_in
     with streamed(engine.loaded, "unet", "float32", exact):
         assert not doubts.reads_again("unet")
     assert doubts.found == []
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+def test_weights_that_others_are_made_from_are_read_again_where_they_go_bad(
+    models: dict[str, Path], precision: DType, mapped: bool
+) -> None:
+    loaded = load_pipeline(describe(str(models["sd15"])), torch.device("cpu"))
+    unet = loaded.modules["unet"]
+    if not mapped:
+        forget_base(unet)
+    own = unet.get_submodule(LAYER).get_parameter("weight").data
+    before = own.clone()
+    inputs = CheckInputs(width=32, height=32)
+    command = Examine(job="c", model=str(models["sd15"]), numerics=Numerics(precision=precision), inputs=inputs)
+    loaded.sizes["unet"] = 2**50  # parameters
+    examination = Examination(loaded, find_device("cpu"), None, command, Recorder(), Steady())
+    assert examination.in_blocks == {"unet"}
+    with struck(unet.get_submodule(LAYER), lambda _module, _output: own.fill_(float("nan")), getattr(torch, precision)):
+        report = examination.run()
+    assert torch.equal(own, before)
+    (found,) = (one for one in report.findings if one.code == "memory-damage")
+    assert (found.component, found.facts["tensor"]) == ("unet", f"{LAYER}.weight")
+    assert report.verdict in ("healthy", "tight")
+
+
+@torch.no_grad()
+def test_a_model_at_the_edge_is_not_acquitted_by_a_kernel_that_sums_in_another_order(models: dict[str, Path]) -> None:
+    loaded = load_pipeline(describe(str(models["sd15"])), torch.device("cpu"))
+    unet: Any = loaded.modules["unet"]
+    words = torch.randn(1, 7, unet.config.cross_attention_dim)
+    call = Call("unet", "forward", (torch.randn(1, 4, 8, 8), torch.tensor(500.0), words), {"return_dict": False})
+    reference = run_call(call, unet, "float32")
+    wrong = (1.12 * reference[0],)
+    doubts = Doubts(loaded, {})
+    handle = unet.conv_out.register_forward_hook(lambda _module, _args, output: 1.09 * output)
+    try:
+        assert not doubts.is_right_now(call, wrong, reference, 0.1), "it differs little from what it was"
+    finally:
+        handle.remove()
+    assert doubts.found == []
+    assert doubts.is_right_now(call, wrong, reference, 0.1)
+    assert [one.facts for one in doubts.found] == [{"once": True}]
+
+
+def test_what_only_a_probe_makes_finite_is_not_the_devices(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    """Hooks change some ways of computing."""
+    generate(engine, models["sd15"], "float16")
+    layer: Any = layer_of(engine)
+    plain = layer.forward
+
+    def forward(given: torch.Tensor) -> torch.Tensor:
+        made = plain(given)
+        return made if layer._forward_hooks or made.dtype != torch.float16 else made.fill_(float("inf"))
+
+    layer.forward = forward
+    try:
+        report, _ = check(engine, models["sd15"], "float16")
+    finally:
+        del layer.forward
+    assert "memory-damage" not in [one.code for one in report.findings]
+    assert report.verdict not in ("healthy", "tight")
 
 
 def test_what_comes_again_is_the_models(engine: DiffusersEngine, models: dict[str, Path]) -> None:

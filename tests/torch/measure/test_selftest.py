@@ -225,6 +225,13 @@ def test_slow_is_judged_over_all_timed_operations() -> None:
     assert found.reason == "A denoiser step takes about 4.8 × the time of FP32. 1 test passed."
 
 
+@pytest.mark.parametrize(("step", "said"), [("unet-step", "A UNet step"), ("transformer-step", "A transformer step")])
+def test_a_network_that_judges_alone_is_named(step: str, said: str) -> None:
+    speeds = [speed("float32", 9.0), speed("bfloat16", 1.0), speed("float32", 1.0, step), speed("bfloat16", 2.0, step)]
+    found = judge_dtype("bfloat16", [result(mode="bfloat16")], speeds)
+    assert (found.state, found.reason) == ("slow", f"{said} takes about 2.0 × the time of FP32. 1 test passed.")
+
+
 def test_a_difference_that_the_runs_themselves_show_is_none() -> None:
     rounds = [msgspec.structs.replace(speed("float32", 1.0), runs=(1.0, 1.2, 0.9)), speed("float16", 0.9)]
     found = judge_dtype("float16", [result()], [rounds[0], msgspec.structs.replace(rounds[1], runs=(0.9, 1.3, 0.8))])

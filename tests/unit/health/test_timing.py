@@ -74,13 +74,15 @@ def test_modes_are_compared_over_the_operations_of_both() -> None:
 def test_a_network_that_takes_clearly_longer_judges_alone() -> None:
     usual = [speed("float32", "unet-step", 4.0, 4.0, 4.0), speed("float32", "transformer-step", 1.0, 1.0, 1.0)]
 
-    def judged(unet: float, *transformer: float) -> float:
+    def judged(unet: float, *transformer: float) -> tuple[float, str]:
         own = [speed("bfloat16", "unet-step", unet, unet, unet), speed("bfloat16", "transformer-step", *transformer)]
         found = judged_ratio([*usual, *own], "bfloat16", "float32")
         assert found is not None
-        return found.value
+        return found[0].value, found[1]
 
-    assert judged(1.0, 2.0, 2.0, 2.0) == 0.5, "three seconds in the place of five, but who runs a transformer waits twice as long"
-    assert judged(1.0, 1.25, 1.25, 1.25) == pytest.approx(5 / 2.25), "a quarter longer is made up for"
-    assert judged(1.0, 2.0, 2.0, 0.9) == pytest.approx(5 / 3), "a run that was faster shows that the machine is busy"
-    assert judged(6.0, 0.5, 0.5, 0.5) == pytest.approx(5 / 6.5), "where all together take longer, that is the figure"
+    assert judged(1.0, 2.0, 2.0, 2.0) == (0.5, "transformer-step"), (
+        "three seconds in the place of five, but who runs a transformer waits twice as long"
+    )
+    assert judged(1.0, 1.25, 1.25, 1.25) == (pytest.approx(5 / 2.25), ""), "a quarter longer is made up for"
+    assert judged(1.0, 2.0, 2.0, 0.9) == (pytest.approx(5 / 3), ""), "a run that was faster shows that the machine is busy"
+    assert judged(6.0, 0.5, 0.5, 0.5) == (pytest.approx(5 / 6.5), ""), "where all together take longer, that is the figure"

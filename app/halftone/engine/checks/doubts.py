@@ -1,6 +1,7 @@
 """Trouble in a check that is not the model's: numbers that went bad in memory, and what does not come again in a second run."""
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import msgspec
 
@@ -13,7 +14,7 @@ from halftone.engine.loading.plans import apply_state
 from halftone.engine.sampling.hooks import is_finite, is_in_range
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.offload import settle_weights
-from halftone.engine.weights.precision import damaged
+from halftone.engine.weights.precision import damaged, mend
 from halftone.engine.weights.recipe import Exact, forget
 
 ONCE: Final = "once"
@@ -28,11 +29,25 @@ class Doubts:
         self._compared: set[str] = set()
         self.found: list[Finding] = []
 
-    def is_sound_now(self, call: Call, module: str, reference: object = None, allowed: float = 0.0) -> bool:
-        """Whether a call that went wrong comes out right when it runs again. reference, allowed: what it must be close to."""
+    def is_sound_now(self, call: Call, module: str) -> bool:
+        """Whether a call whose numbers went bad gives sound ones when it runs again."""
+        return self._now(call, module, is_in_range)
+
+    def is_right_now(self, call: Call, before: object, reference: object, allowed: float) -> bool:
+        """Whether a call whose result was finite but wrong (before) comes out close to the reference when it runs again, and so
+        far from what it was that no order of summing explains it. allowed: relative error.
+        """
+        return self._now(
+            call,
+            "",
+            lambda result: (
+                is_in_range(result) and relative_error(result, reference) <= allowed and relative_error(before, result) > allowed
+            ),
+        )
+
+    def _now(self, call: Call, module: str, is_sound: Callable[[Any], bool]) -> bool:
         dtype = self._loaded.states[call.component].dtype
-        result = run_call(call, self._loaded.modules[call.component], dtype)
-        sound = is_in_range(result) and (reference is None or relative_error(result, reference) <= allowed)
+        sound = is_sound(run_call(call, self._loaded.modules[call.component], dtype))
         if sound:
             self.came_once(call.component, module)
         return sound
@@ -42,20 +57,22 @@ class Doubts:
         self._note(component, module, {ONCE: True})
 
     def reads_again(self, name: str) -> bool:
-        """Whether weights of a component differed from its file; they are read again then. Compared once in a pass, and not where
-        they are made block by block from the file: nothing computes with what lies in their place.
+        """Whether weights of a component differed from its file; they are read again then. Compared once in a pass. Of one that
+        computes block by block those count that the others are made from: they may be its own.
         """
-        if name in self._compared or name in self._loaded.streams:
+        if name in self._compared:
             return False
         self._compared.add(name)
         module, state = self._loaded.modules[name], self._loaded.states[name]
         settle_weights(module)
         exact = exact_source(self._loaded, name, anew=True)
-        broken = damaged(module, exact, state)
+        in_blocks = name in self._loaded.streams
+        broken = mend(self._masters[name], exact, module.state_dict()) if in_blocks else damaged(module, exact, state)
         if broken:
-            self._masters[name] = exact
-            forget(module, broken)
-            apply_state(self._loaded, name, state, exact, force=True)
+            if not in_blocks:
+                self._masters[name] = exact
+                forget(module, broken)
+            apply_state(self._loaded, name, state, self._masters[name], force=True)
             self._note(name, broken[0].rpartition(".")[0], {"tensor": broken[0], "count": len(broken)})
         return bool(broken)
 

@@ -315,7 +315,7 @@ class Examination:
                 return [overflow_finding(clipped, name, dtype, step, _peaks(wide, name), wide.scores[name])]
             if not wrong:
                 return []
-            if not again and (self._is_right_now(call, reference, error) or self._doubts.reads_again(name)):
+            if not again and (self._is_right_now(call, result, reference, error) or self._doubts.reads_again(name)):
                 return None
             masters = self._masters[name]
             return [departure_finding(self._loaded, call, step, masters, flat=flat, wide=wide.dtype)]
@@ -327,10 +327,10 @@ class Examination:
             return None
         return [overflow_finding(source, name, dtype, step, _peaks(wide, name), wide.scores[name])]
 
-    def _is_right_now(self, call: Call, reference: Any, error: float) -> bool:
+    def _is_right_now(self, call: Call, result: Any, reference: Any, error: float) -> bool:
         """Whether a result that is finite but too far from the reference comes out right when it is computed again."""
         allowed = WRONG[self._loaded.states[call.component].dtype]
-        return error > allowed and self._doubts.is_sound_now(call, "", reference, allowed)
+        return error > allowed and self._doubts.is_right_now(call, result, reference, allowed)
 
     def _passes_the_limit(self, name: str, wide: Range) -> bool:
         """Whether a layer of the component should have overflowed in its precision, by its peak in the range pass."""

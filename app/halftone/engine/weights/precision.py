@@ -166,8 +166,29 @@ def damaged(module: nn.Module, masters: Mapping[str, torch.Tensor], state: Compo
         own, exact = changes.get(name, ()), masters[name].to(tensor.device)
         expected = rescaled(exact.float() if own else exact, own).to(tensor.dtype)
         if not _same_bits(tensor.data, expected):
-            found.append(f"{name.removesuffix(_PACKED)}.weight" if name.endswith(_PACKED) else name)
+            found.append(_weight_of(name))
     return found
+
+
+def mend(exact: Exact, anew: Exact, names: Iterable[str]) -> list[str]:
+    """Write over those of the stored tensors that are not what the same files gave another time (anew); their names. Whoever
+    computes with them has them right then.
+    """
+    found: list[str] = []
+    for name in names:
+        if name not in exact.plain or name not in anew.plain:
+            continue
+        ours = exact.plain[name]
+        theirs = anew.plain[name].to(ours)
+        if not _same_bits(ours, theirs):
+            ours.copy_(theirs)
+            found.append(_weight_of(name))
+    return found
+
+
+def _weight_of(name: str) -> str:
+    """The tensor that a parameter or buffer holds; of a packed layer the one that was packed."""
+    return f"{name.removesuffix(_PACKED)}.weight" if name.endswith(_PACKED) else name
 
 
 def _same_bits(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
