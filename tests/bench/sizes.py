@@ -170,6 +170,8 @@ def main() -> None:
             started, begun = time.perf_counter(), time.process_time()
             report = check(options.folder, options.size, options.words, options.precision)
             seconds, busy = time.perf_counter() - started, time.process_time() - begun
+        for cure in report.cures:
+            print(f"tried {cure.kind}: error {cure.plan.error}, {cure.refusal or ('holds' if cure.plan.verified else 'not run')}")
         cure = next((cure for cure in report.cures if cure.suggested), None)
         print(f"verdict {report.verdict}, {len(report.findings)} findings, first {[f.module for f in report.findings[:2]]}")
         print(f"cure {cure and cure.kind}, error {cure and cure.plan.error}, dtypes {report.plan.dtypes}")

@@ -64,7 +64,7 @@ def tables() -> dict[str, str]:
     found |= dict.fromkeys(examples(), "example prompts")
     found |= dict.fromkeys((name for names in PART_NAMES.values() for name in names), "parts")
     found |= dict.fromkeys((*report_words.CURE_TITLES.values(), *report_words.BROKEN.values()), "report")
-    found |= dict.fromkeys((word for word, _ in report_words.FINDING_STATES.values()), "report")
+    found |= dict.fromkeys((word for word, _ in (*report_words.FINDING_STATES.values(), report_words.CAME_ONCE)), "report")
     found |= dict.fromkeys((word for word, _ in report_words.DTYPE_STATES.values()), "report")
     found |= dict.fromkeys((*COMPONENT_NAMES.values(), *CURE_NAMES.values()), "names")
     for trouble in all_troubles():

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from halftone.cli.typed import command_line
 from halftone.contract.words import DTYPE_NAMES, DType
 
 
@@ -21,7 +22,7 @@ class ChosenPrecision(NamedTuple):
         """The sentence that stands below each picture: what the self-test measured is the same for all of them."""
         if not self.measured or "passed every test" not in self.reason:
             return self.line()
-        return f"Precision: {DTYPE_NAMES[self.dtype]}, measured on this device. Why: halftone devices"
+        return f"Precision: {DTYPE_NAMES[self.dtype]}, measured on this device. Why: {command_line('devices')}"
 
     def line(self) -> str:
         """The sentence for people; empty for a plain wish, which needs no echo."""

@@ -114,7 +114,7 @@ def _show_findings(out: Console, report: CheckReport) -> None:
             _put(out, place, 5, "dim")
         if (further := further_words(finding)) is not None:
             _put(out, further.text(), 5)
-        if "lora" in finding.facts and report.verdict != "broken":
+        if ("lora" in finding.facts or finding.code == "weights-clipped") and report.verdict != "broken":
             _put(out, finding_remedy(finding), 5)
     if (more := len(report.findings) - _SHOWN_FINDINGS) > 0:
         out.print()

@@ -200,6 +200,8 @@ def decoding(network: Network, size: Size) -> int:
     frames = size.frames
     if network.kind == "AutoencoderKLHunyuanImage":
         return _hunyuan_image(network, size)
+    if network.kind == "AutoencoderKLLTXVideo" and network.numbers(*_FULL_SIZE):
+        return ceil(size.pixels * frames * _ltx(network))
     return ceil(size.pixels * frames * _decoder(network)) + (6 * size.pixels * frames if frames > 1 else 0)
 
 
@@ -275,8 +277,6 @@ def _decoder(network: Network) -> float:
     channels = network.numbers(*_FULL_SIZE)
     if not channels:
         return 2 * 128.0
-    if network.kind == "AutoencoderKLLTXVideo":
-        return _ltx(network, channels)
     # a norm by the latents' places is the norm times one map of them plus another
     first, later = (5, 6) if network.config.get("norm_type") == "spatial" else (_RESNET, _LATER.get(network.kind, 4))
     above = (*channels[1:], channels[-1])
@@ -300,18 +300,17 @@ def _dc(network: Network) -> float:
     return worst
 
 
-def _ltx(network: Network, channels: tuple[int, ...]) -> float:
-    """Its last level alone is at full size; a unit holds its input, its state, and that and its square in float32; what it was
-    made from waits outside, of an eighth of the size.
+def _ltx(network: Network) -> float:
+    """Numbers per pixel: its last level alone is at full size. A unit holds its input, its state, and that and its square in
+    float32; what it was made from waits outside, of an eighth of the size.
     """
-    patch = network.number("patch_size", default=1)
-    return channels[0] * (6 + 1 / 8) / patch**2
+    return network.numbers(*_FULL_SIZE)[0] * (6 + 1 / 8) / network.number("patch_size", default=1) ** 2
 
 
 def _paella(network: Network) -> float:
-    """Two levels of linear layers four times as wide as their input: that, its norm, the state and its activation."""
+    """Linear layers four times as wide as their input: that, its norm in two layouts, the state and its activation."""
     levels, scale = network.number("levels", default=2), network.number("up_down_scale_factor", default=2)
-    return network.number("embed_dim", default=384) / 2 ** (levels - 1) * (2 + 2 * 4) / scale**2
+    return network.number("embed_dim", default=384) / 2 ** (levels - 1) * (3 + 2 * 4) / scale**2
 
 
 def _hunyuan_image(network: Network, size: Size) -> int:

@@ -11,7 +11,7 @@ import msgspec
 from halftone.contract.facts import Finding, GuardEvent, RepairReport
 from halftone.contract.words import DTYPE_NAMES, CureKind, FindingCode
 from halftone.health.device_faults import OPERATIONS
-from halftone.health.judge import headroom_bits
+from halftone.health.judge import came_once, headroom_bits
 from halftone.health.lora_words import cause_words, damaged_words, finding_cause, named
 from halftone.health.passes import step_words
 from halftone.health.video_words import frame_list
@@ -46,7 +46,7 @@ def finding_words(finding: Finding) -> tuple[Words, Words]:
     message = _offset_words(finding, where) if "shows" in finding.facts else Words(with_numbers if known else without, values)
     if finding.code == "device-fault" and (operation := OPERATIONS.get(str(finding.facts.get("operation")))):
         message = Words(_FAILED_AT, (DTYPE_NAMES[finding.dtype], Words(operation), Words(str(finding.facts["size"]))))
-    if finding.code == "memory-damage" and "once" in finding.facts:
+    if came_once(finding):
         return Words(_CAME_ONCE, values), Words(_CAME_ONCE_REMEDY)
     if "lora" in finding.facts:
         return damaged_words(finding) if finding.code == "weights-nonfinite" else finding_cause(finding, message)

@@ -36,6 +36,11 @@ class Badge(msgspec.Struct, frozen=True):
     elsewhere: bool = False
 
 
+def came_once(finding: Finding) -> bool:
+    """Whether it was a wrong result that did not come again when the same was computed again."""
+    return finding.code == "memory-damage" and "once" in finding.facts
+
+
 def headroom_bits(peak: float | None, dtype: DType) -> float | None:
     """log2(limit / peak): negative when it overflows; None when there is no peak, or it is 0 or not finite."""
     if peak is None or not math.isfinite(peak) or peak <= 0:

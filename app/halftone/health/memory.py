@@ -20,7 +20,7 @@ from halftone.health.activations import (
     way_up,
 )
 from halftone.library.drawn_loras import names_loras
-from halftone.library.networks import Network
+from halftone.library.networks import Network, Parts
 from halftone.library.resolution_bins import computed_size, joined_size
 
 Fit = Literal["fits", "tight", "no"]
@@ -36,7 +36,7 @@ weights while they became BF16, 1.01 times for FP32, and nothing where they run 
 TIGHT: Final = 0.9
 """Of the free memory: what needs more of it may fail, since what else happens on the device is not known."""
 _MUCH: Final = 0.25
-"""Of the free memory, which is a processor's and every other program's too."""
+"""Of the free memory where it is a processor's and every other program's too."""
 _ON_A_CPU: Final = 1.25
 """Convolutions on a CPU copy what they are given into an order of their own (a decoder measured: 1.24 and 1.27). Of their weights
 they copy one layer at a time.
@@ -191,18 +191,20 @@ def bytes_in(plain: Need, tiled: Need, way: Way) -> int:
 
 
 def _in_parts(network: Network, size: int, way: Way, beside: int, levels: Sequence[int]) -> int:
-    """Bytes of a network that comes to the device by itself: what is there of its weights, and what it computes meanwhile."""
+    """Bytes of a network that comes to the device by itself: what is there of its weights, and what it computes meanwhile. A
+    decoder is at its widest where its weights are the smallest.
+    """
     if way.offload == "model" or not network.parameters:
         return size + beside
+    ahead = way.ahead and network.work != "decode"
 
-    def held(blocks: int, layers: int) -> int:
+    def held(parts: Parts) -> int:
+        blocks, layers = (parts.two_blocks, parts.two_layers) if ahead else (parts.block, parts.largest)
         return size * (blocks if way.offload == "group" else layers) // network.parameters
 
-    if not way.ahead or network.work == "decode":  # a decoder is at its widest where its weights are the smallest
-        return held(network.block, network.largest) + beside
     if network.work == "denoise" and len(levels) == len(network.stages) > 0:
-        return max(held(*stage) + level for stage, level in zip(network.stages, levels, strict=True))
-    return held(network.two_blocks, network.two_layers) + beside
+        return max(held(stage) + level for stage, level in zip(network.stages, levels, strict=True))
+    return held(Parts(network.two_blocks, network.two_layers, network.block, network.largest)) + beside
 
 
 WAYS: Final = (
@@ -252,11 +254,11 @@ def from_first_fit(
     return tuple(modes[1:][-1:])
 
 
-def in_blocks(parameters: int, free: int) -> bool:
+def in_blocks(parameters: int, free: int, *, on_cpu: bool) -> bool:
     """Whether a check computes a network block by block: whole in float32 it would take much of the free bytes, and what a check
     brings it into is not what it will run in.
     """
-    return ITEM_BYTES["float32"] * parameters > _MUCH * free
+    return ITEM_BYTES["float32"] * parameters > (_MUCH if on_cpu else TIGHT) * free
 
 
 def fit(peak: int, free: int) -> Fit:

@@ -1,16 +1,23 @@
-"""What of a job's reasons tells how it ran: compiled, offloaded, in tiles, in eight bits. The others tell of its cures."""
+"""Picks the reasons of a job that say how it ran (compiled, offloaded, in tiles, in eight bits), or what a setting did not do."""
 
 from collections.abc import Sequence
 from typing import Final
 
-_RAN: Final = ("Compile", "Offload", "The VAE decodes in tiles", "FP8 storage")
-_PACKED: Final = " layers are stored in FP8"
+_RAN: Final = (
+    "Compile",
+    "Offload",
+    "The VAE decodes in tiles",
+    "FP8 storage",
+    "Attention backend",
+    "Half-precision math attention",
+)
+_WITHIN: Final = (" layers are stored in FP8", " has no effect on ")
 _FIRST_STEP: Final = "Compile: the first step"
 
 
 def how_it_ran(reasons: Sequence[str]) -> tuple[str, ...]:
     """Those that are worth reading beside the picture."""
-    return tuple(reason for reason in reasons if reason.startswith(_RAN) or _PACKED in reason)
+    return tuple(reason for reason in reasons if reason.startswith(_RAN) or any(part in reason for part in _WITHIN))
 
 
 def first_times(before: Sequence[str], now: Sequence[str]) -> tuple[str, ...]:

@@ -20,8 +20,8 @@ from halftone.health.precision import auto_follows_model
 from halftone.health.report_words import (
     CURE_TITLES,
     DTYPE_STATES,
-    FINDING_STATES,
     exactness_words,
+    finding_state,
     size_words,
     slower_words,
     used_words,
@@ -192,7 +192,7 @@ def _findings(report: CheckReport, language: Language) -> str:
 
 
 def _finding(index: int, finding: Finding, report: CheckReport, language: Language) -> list[str]:
-    state, tone = FINDING_STATES[finding.code]
+    state, tone = finding_state(finding)
     what, remedy = finding_words(finding)
     if is_cured(report) and cured_by(report.plan, finding):
         remedy = Words("The cure in use takes care of it.")

@@ -2,11 +2,11 @@
 
 from typing import Final, Literal
 
-from halftone.contract.facts import CheckReport
+from halftone.contract.facts import CheckReport, Finding
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Extras
 from halftone.contract.words import DTYPE_NAMES, CureKind, DTypeState, FindingCode
-from halftone.health.judge import Broken, damaged_lora, is_cured, why_broken
+from halftone.health.judge import Broken, came_once, damaged_lora, is_cured, why_broken
 from halftone.health.timing import is_measurable
 from halftone.health.words import Translate, Words, percent, share_of_change
 
@@ -26,9 +26,11 @@ FINDING_STATES: Final[dict[FindingCode, tuple[str, Tone]]] = {
     "nonfinite-output": ("Bad number", "danger"),
     "tight": ("Tight", "warn"),
     "device-fault": ("Device", "danger"),
-    "memory-damage": ("Damaged", "danger"),
+    "memory-damage": ("Damaged", "warn"),
 }
 """One word for each kind of finding, and how bad it is."""
+CAME_ONCE: Final[tuple[str, Tone]] = ("Came once", "warn")
+"""The same for a wrong result that did not come again."""
 
 DTYPE_STATES: Final[dict[DTypeState, tuple[str, Tone]]] = {
     "works": ("works", "ok"),
@@ -56,6 +58,11 @@ BROKEN: Final[dict[Broken, str]] = {
     "no-cure-known": "{0} does not hold in {1} on {2}, and the check found no cure.",
 }
 """What is said of a model that no cure can help, by what that rests on. {0} model, {1} type, {2} device, {3} LoRA."""
+
+
+def finding_state(finding: Finding) -> tuple[str, Tone]:
+    """Word and tone of a finding."""
+    return CAME_ONCE if came_once(finding) else FINDING_STATES[finding.code]
 
 
 def verdict_words(report: CheckReport) -> tuple[Words, Tone]:

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import prod
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 import msgspec
 
@@ -38,12 +38,21 @@ _NESTED: Final = ("StableCascadeUNet",)
 _OF_LISTS: Final = ("down_blocks", "up_blocks", "down_repeat_mappers", "up_repeat_mappers")
 
 
+class Parts(NamedTuple):
+    """Numbers that are brought to the device: of the largest two blocks and layers that follow each other, and of the largest."""
+
+    two_blocks: int
+    two_layers: int
+    block: int
+    largest: int
+
+
 class Network(msgspec.Struct, frozen=True, kw_only=True):
     """One network of a model. kind: its class in diffusers or transformers; config: as its files have it.
 
     parameters: numbers of its weights; largest: of its largest tensor; block: of the largest part that is brought to the device
     by itself where a network goes there block by block; two_blocks, two_layers: of the largest two that follow each other: the
-    next one is on its way while one computes; stages: these two of each level on a UNet's way up; blocks: how many blocks its
+    next one is on its way while one computes; stages: these of each level on a UNet's way up; blocks: how many blocks its
     weights lie in. own_file: it took the place of the model's own, and its weights stay as its file has them: of `packed` of the
     numbers, which are unpacked layer by layer to compute, in `packed_bytes`. tables: numbers in float32 that it makes
     itself when it is built.
@@ -57,7 +66,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     block: int = 0
     two_blocks: int = 0
     two_layers: int = 0
-    stages: tuple[tuple[int, int], ...] = ()
+    stages: tuple[Parts, ...] = ()
     blocks: int = 1
     config: dict[str, Any] = {}
     own_file: bool = False
@@ -206,7 +215,7 @@ def network(name: str, config: Mapping[str, Any], tensors: Iterable[TensorInfo],
         block=max(units.values(), default=0),
         two_blocks=_two(units),
         two_layers=_two(layers),
-        stages=tuple(zip(_on_the_way_up(units), _on_the_way_up(layers), strict=False)),
+        stages=_stages(units, layers),
         blocks=max(1, len({block for tensor in sizes if (block := _block(tensor))})),
         config=dict(config),
         tables=_table(config, sizes),
@@ -251,13 +260,15 @@ def _two(parts: Mapping[str, int]) -> int:
     return max((one + other for one, other in pairwise(ordered)), default=sum(ordered))
 
 
-def _on_the_way_up(parts: Mapping[str, int]) -> tuple[int, ...]:
-    """The same of each of a UNet's levels."""
-    levels: dict[int, dict[str, int]] = {}
-    for name, size in parts.items():
-        if name.startswith("up_blocks.") and (level := name.split(".")[1]).isdecimal():
-            levels.setdefault(int(level), {})[name] = size
-    return tuple(_two(levels[level]) for level in sorted(levels))
+def _stages(units: Mapping[str, int], layers: Mapping[str, int]) -> tuple[Parts, ...]:
+    """The same of each of a UNet's levels on the way up."""
+    found: list[Parts] = []
+    while True:
+        prefix = f"up_blocks.{len(found)}."
+        blocks, singles = ({name: size for name, size in parts.items() if name.startswith(prefix)} for parts in (units, layers))
+        if not blocks:
+            return tuple(found)
+        found.append(Parts(_two(blocks), _two(singles), max(blocks.values()), max(singles.values())))
 
 
 def _turn(name: str) -> tuple[tuple[bool, int, bool, str], ...]:

@@ -237,7 +237,7 @@ def _tally(values: NDArray[np.unsignedinteger[Any]], kind: _Format) -> _Tally:
             finite = magnitudes[magnitudes < kind.bits(kind.nonfinite)]
             nonfinite += chunk.size - finite.size
             highest = int(finite.max(initial=0))
-        if highest == kind.half:
+        if kind.half and highest == kind.half:
             clipped += int(np.count_nonzero((chunk & kind.bits(kind.magnitude)) == kind.bits(kind.half)))
         peak = max(peak, highest)
     return _Tally(nonfinite, peak, clipped)
@@ -254,7 +254,7 @@ def _told(source: _Source, info: TensorInfo, tallies: Sequence[_Tally]) -> Tenso
         shape=info.shape,
         nonfinite=sum(tally.nonfinite for tally in tallies),
         peak=_peak(peak, info.dtype),
-        clipped=sum(tally.clipped for tally in tallies) if kind is not None and peak == kind.half else 0,
+        clipped=sum(tally.clipped for tally in tallies) if kind is not None and kind.half and peak == kind.half else 0,
     )
 
 

@@ -105,7 +105,7 @@ def _by_setting(report: SelfTestReport) -> list[str]:
 @dataclass(frozen=True)
 class Subject:
     """What is drawn. settings: of its pictures, beside their precision; options: that its pipeline needs; drawn_there: bare, its
-    noise is drawn on the card.
+    noise is drawn on the card; auto: what is taken for Auto, where the model is sound in one type alone.
     """
 
     model: str
@@ -113,13 +113,15 @@ class Subject:
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     options: Mapping[str, OptionValue] = field(default_factory=dict[str, OptionValue])
     drawn_there: bool = False
+    steps: int = 6
+    auto: Precision = "auto"
 
 
 class Bench:
     """One model, drawn on the sound card once. sound: the self-test of that card, where it was made before."""
 
-    def __init__(self, folder: Path, subject: Subject, steps: int, sound: SelfTestReport | None = None) -> None:
-        self._folder, self._subject, self._steps = folder, subject, steps
+    def __init__(self, folder: Path, subject: Subject, sound: SelfTestReport | None = None) -> None:
+        self._folder, self._subject = folder, subject
         self.sound = sound or self._fresh().self_test(SelfTest(job="s", device=DEVICE), silent, Going())
         self._reference = self._picture(self._fresh(), self._numerics("float32"))
         self._plain_reference = self._plain() if subject.drawn_there else None
@@ -137,7 +139,7 @@ class Bench:
             engine = self._fresh()
             report = engine.self_test(SelfTest(job="s", device=DEVICE), silent, Going())
         with faults.lying(lie, pace):
-            automatic = self._closeness(engine, self._numerics("auto"))
+            automatic = self._closeness(engine, self._numerics(self._subject.auto))
         with faults.lying(lie, pace):
             checked = self._check(engine, dtype)
             if checked.plan.verified:
@@ -166,7 +168,7 @@ class Bench:
         pipe.scheduler = EulerAncestralDiscreteScheduler.from_config(pipe.scheduler.config)
         pipe.set_progress_bar_config(disable=True)
         size, generator = self._subject.size, torch.Generator(DEVICE).manual_seed(3)
-        drawn = pipe.to(DEVICE)(PROMPT, num_inference_steps=self._steps, width=size, height=size, generator=generator)
+        drawn = pipe.to(DEVICE)(PROMPT, num_inference_steps=self._subject.steps, width=size, height=size, generator=generator)
         return np.asarray(drawn.images[0])
 
     def _auto(self, report: SelfTestReport) -> str:
@@ -181,7 +183,7 @@ class Bench:
     def _picture(self, engine: DiffusersEngine, numerics: Numerics) -> NDArray[np.uint8]:
         output = Path(tempfile.mkdtemp(dir=self._folder)) / "picture.png"
         request = PictureRequest(
-            prompt=PROMPT, model=self._subject.model, device=DEVICE, seed=3, steps=self._steps, width=self._subject.size,
+            prompt=PROMPT, model=self._subject.model, device=DEVICE, seed=3, steps=self._subject.steps, width=self._subject.size,
             height=self._subject.size, sampler=None if self._subject.options else "Euler a", output=str(output),
             numerics=numerics, options=dict(self._subject.options),
         )  # fmt: skip
@@ -196,7 +198,7 @@ class Bench:
 
     def _check(self, engine: DiffusersEngine, dtype: DType) -> CheckReport:
         size, options = self._subject.size, dict(self._subject.options)
-        inputs = CheckInputs(prompt=PROMPT, width=size, height=size, steps=self._steps, seed=3, options=options)
+        inputs = CheckInputs(prompt=PROMPT, width=size, height=size, steps=self._subject.steps, seed=3, options=options)
         command = Examine(job="c", model=self._subject.model, device=DEVICE, numerics=self._numerics(dtype), inputs=inputs)
         return engine.examine(command, silent, Going())
 
@@ -232,23 +234,28 @@ def main(words: Sequence[str] | None = None) -> int:
     card.install()
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="halftone-cards-") as folder, faults.lying(faults.SOUND, PACE):
-        bench = Bench(Path(folder), Subject(chosen.model), chosen.steps)
+        bench = Bench(Path(folder), Subject(chosen.model, steps=chosen.steps))
         sound = findings(bench.sound, bench.sound)
         sys.stderr.write(f"sound card: {sound or 'nothing found'}; Auto: {bench.sound.auto_reason}\n")
         for lie in faults.LIES:
             if any(word in lie.name for word in chosen.only):
-                own = bench if not chosen.hard else Bench(Path(folder), spoiled_by(lie, Path(folder)), chosen.steps, bench.sound)
+                own = bench if not chosen.hard else Bench(Path(folder), spoiled_by(lie, Path(folder)), bench.sound)
                 rows.append(own.row(lie))
                 sys.stderr.write(f"{table(rows[-1:]).splitlines()[-1]}\n")
     print(table(rows))
-    return 0 if not sound and all(row.met and (row.bare < SAME or not chosen.hard) for row in rows) else 1
+    return (
+        0
+        if not sound and all(row.met and (row.bare < SAME or not chosen.hard or faults.BY_NAME[row.fault].slow) for row in rows)
+        else 1
+    )
 
 
 def spoiled_by(lie: faults.Lie, folder: Path) -> Subject:
     """A model in which the fault matters."""
     hard = HARD[lie.name]
     model = save_hard(lie.name, Path(tempfile.mkdtemp(dir=folder)) / hard.family)
-    return Subject(str(model), hard.size, hard.settings, OPTIONS[hard.family], drawn_there="noise" in lie.name)
+    wide: Precision = "float32" if "TF32" in lie.name else "auto"  # what 11 bits spoil, FP16 spoils too
+    return Subject(str(model), hard.size, hard.settings, OPTIONS[hard.family], "noise" in lie.name, hard.steps, wide)
 
 
 if __name__ == "__main__":

@@ -622,6 +622,18 @@ def test_the_figures_of_the_verdict_stand_in_one_line_in_chinese_too(qtbot: QtBo
         set_language("en")
 
 
+def test_trouble_that_is_not_the_models_warns_and_says_what_it_was() -> None:
+    damage = Finding(code="memory-damage", component="vae", module="", dtype="float16", peak=None, limit=None)
+    once = msgspec.structs.replace(damage, facts={"once": True})
+    assert [health_words.finding_badge(one) for one in (damage, once)] == [
+        ("Damaged", "warn", "triangle-alert"),
+        ("Came once", "warn", "triangle-alert"),
+    ]
+    assert health_words.finding_title(damage).endswith(": weights in memory differ from the file")
+    assert health_words.finding_title(once).endswith(": a wrong result came once")
+    assert health_view.summary_of_findings([damage, once]) == "1 damaged · 1 other"
+
+
 def test_what_is_cut_off_of_a_finding_stands_in_its_tooltip(qtbot: QtBot) -> None:
     page, _ = open_page(qtbot, kit.report())
     rows = page.findings.view.rows

@@ -1,5 +1,6 @@
 """What Esc stops, and when it asks."""
 
+from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -59,12 +60,14 @@ def test_escape_on_another_page_leaves_the_picture_alone(qtbot: QtBot, page: str
     stage.close()
 
 
-def test_the_question_is_answered_without_waiting(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stopping, "ASK_AFTER", -1.0)
+def test_the_question_is_answered_without_waiting(qtbot: QtBot) -> None:
     stage = Stage(qtbot, {"generate": [scripted.Hang()]}, grace=0.1)
     stage.page.generate()
-    stage.wait(lambda: stage.controller.state.running is not None)
-    qtbot.keyClick(stage.window, Qt.Key.Key_Escape)
+    stage.wait(lambda: stage.controller.state.running is not None and stage.controller.state.running.started is not None)
+    running = stage.controller.state.running
+    assert running is not None
+    assert running.started is not None
+    stopping.stop(stage.window, stage.controller, replace(running, started=running.started - stopping.ASK_AFTER - 1))
     box = stage.window.findChild(QMessageBox)
     assert box is not None
     assert stage.controller.state.running is not None

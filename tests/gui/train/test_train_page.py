@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 import pytest
@@ -16,7 +16,7 @@ from tests.helpers import samples
 from tests.unit.library.test_training_runs import broken_run
 
 from halftone.contract.errors import ErrorFacts
-from halftone.contract.facts import MemoryFacts
+from halftone.contract.facts import MemoryFacts, ModelFacts
 from halftone.contract.messages import (
     AnyEvent,
     Cancel,
@@ -44,7 +44,6 @@ from halftone.gui.pages.train import TrainPage
 from halftone.gui.pages.train_caught import filled_lines
 from halftone.gui.pages.train_check import found_words
 from halftone.gui.pages.train_form import TrainForm
-from halftone.health.training_room import training_forecast
 from halftone.library.models import describe
 from halftone.settings.store import Settings
 
@@ -55,9 +54,9 @@ PICTURES = tuple(TrainPicture(name=f"{n}.png", caption="a hill") for n in range(
 class Desk:
     """A page whose worker is played."""
 
-    def __init__(self, qtbot: QtBot, settings: Settings | None = None) -> None:
+    def __init__(self, qtbot: QtBot, settings: Settings | None = None, model: ModelFacts = kit.MODEL) -> None:
         self.controller: Controller
-        self.controller, self.link = kit.desk(self_test=kit.measured(), settings=settings)
+        self.controller, self.link = kit.desk(self_test=kit.measured(), settings=settings, models=(model,))
         self.page = TrainPage(self.controller)
         qtbot.addWidget(self.page)
         self.page.resize(1440, 830)
@@ -112,9 +111,10 @@ def step(number: int, seconds: float = 0.5) -> TrainStep:
 
 
 @pytest.fixture
-def desk(qtbot: QtBot) -> Iterator[Desk]:
+def desk(qtbot: QtBot, request: pytest.FixtureRequest) -> Iterator[Desk]:
+    """Its model has no files, where the test names none that has."""
     theme.begin("dark")
-    made = Desk(qtbot)
+    made = Desk(qtbot, model=describe(request.param) if hasattr(request, "param") else kit.MODEL)
     yield made
     made.controller.stop()
     qtbot.waitUntil(lambda: not made.controller.background.busy)
@@ -168,21 +168,10 @@ def test_one_that_could_not_begin_says_why_above_the_pictures(desk: Desk) -> Non
     assert not desk.page.offers.isVisibleTo(desk.page)
 
 
-@pytest.fixture
-def as_large_as_pocket(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The model of the desk has no files to be read."""
-
-    def forecast(config: TrainConfig, _model: object, *given: Any, **further: Any) -> object:
-        return training_forecast(config, describe("pocket"), *given, **further)
-
-    monkeypatch.setattr("halftone.gui.control.training_memory.training_forecast", forecast)
-
-
-def test_the_memory_is_told_before_the_start_with_what_would_save_most(
-    as_large_as_pocket: None, desk: Desk, qtbot: QtBot
-) -> None:
+@pytest.mark.parametrize("desk", ["pocket"], indirect=True)
+def test_the_memory_is_told_before_the_start_with_what_would_save_most(desk: Desk, qtbot: QtBot) -> None:
     page, setup = desk.page, desk.page.setup
-    desk.choose()
+    desk.choose(msgspec.structs.replace(CONFIG, model="pocket"))
     qtbot.waitUntil(lambda: page.room.forecast is not None)
     page.refresh()
     assert setup.memory.words.text().startswith("Fits, about ")
@@ -200,8 +189,9 @@ def test_the_memory_is_told_before_the_start_with_what_would_save_most(
     qtbot.waitUntil(lambda: page.room.forecast is not None and page.room.forecast.room.peak < free.room.peak)
 
 
-def test_what_does_not_fit_is_asked_about_before_it_begins(as_large_as_pocket: None, desk: Desk, qtbot: QtBot) -> None:
-    desk.choose()
+@pytest.mark.parametrize("desk", ["pocket"], indirect=True)
+def test_what_does_not_fit_is_asked_about_before_it_begins(desk: Desk, qtbot: QtBot) -> None:
+    desk.choose(msgspec.structs.replace(CONFIG, model="pocket"))
     desk.job = ""
     desk.link.tell(MemoryChanged(memory=MemoryFacts(total=2 * 10**7, own=0, others=0)))
     desk.page.refresh()

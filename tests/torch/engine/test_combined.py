@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.bench.families.stages import cascade
 from tests.bench.faults.videos import kandinsky22, wan
 from tests.helpers.engine_runs import Steady, generate, pixels
 from tests.helpers.tiny import liven
@@ -64,6 +65,20 @@ def test_every_step_of_every_loop_is_told(engine: DiffusersEngine, sound: Path) 
     report, events = generate(engine, sound, options=OPTIONS)
     assert report.images[0].state == "clean"
     assert [(told.step, told.steps) for told in events.of(StepDone)] == [(1, 2), (2, 2), (1, 3), (2, 3), (3, 3)]
+
+
+def test_every_step_is_told_of_schedulers_that_have_no_timesteps_before_their_first_loop(
+    engine: DiffusersEngine, tmp_path: Path
+) -> None:
+    """And whose schedule holds one more than there are steps."""
+    torch.manual_seed(0)
+    with quiet_libraries():
+        cascade().save_pretrained(tmp_path / "cascade")
+    for _ in range(2):
+        report, events = generate(engine, tmp_path / "cascade", width=128, height=128, steps=3, options=OPTIONS)
+        assert report.images[0].state == "clean"
+        assert report.images[0].steps == 3
+        assert [(told.step, told.steps) for told in events.of(StepDone)] == [(1, 2), (2, 2), (1, 3), (2, 3), (3, 3)]
 
 
 def test_a_failure_in_the_second_loop_is_cured_and_gone_on_from(engine: DiffusersEngine, faulty: Path) -> None:

@@ -12,6 +12,9 @@ from torch import nn
 
 from halftone.contract.facts import Finding
 from halftone.contract.words import DType
+from halftone.engine.checks.doubts import Doubts
+from halftone.engine.loading.load import exact_source
+from halftone.engine.loading.plans import streamed
 from halftone.engine.service import DiffusersEngine
 
 LAYER = "mid_block.resnets.0.conv1"
@@ -87,6 +90,18 @@ def test_a_result_that_goes_bad_once_is_not_the_models(
     once = checked(engine, models["sd15"], precision, result_to(value))
     assert (once.component, once.facts) == ("unet", {"once": True})
     assert "not again when the same was computed again" in once.message
+
+
+def test_weights_that_are_made_block_by_block_are_not_compared_with_what_lies_in_their_place(
+    engine: DiffusersEngine, models: dict[str, Path]
+) -> None:
+    generate(engine, models["sd15"], "float16")
+    assert engine.loaded is not None
+    exact = exact_source(engine.loaded, "unet")
+    doubts = Doubts(engine.loaded, {"unet": exact})
+    with streamed(engine.loaded, "unet", "float32", exact):
+        assert not doubts.reads_again("unet")
+    assert doubts.found == []
 
 
 def test_what_comes_again_is_the_models(engine: DiffusersEngine, models: dict[str, Path]) -> None:

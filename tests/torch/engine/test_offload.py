@@ -20,6 +20,7 @@ from halftone.contract.words import OffloadMode
 from halftone.engine.basics.torch_settings import without_effect
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.offload import Piece, onload, put_offload
+from halftone.health.ran import how_it_ran
 
 MODES: tuple[OffloadMode, ...] = ("model", "group", "sequential")
 CPU = torch.device("cpu")
@@ -148,6 +149,14 @@ def test_a_processor_says_that_it_gains_nothing() -> None:
         "Offload has no effect on cpu: the weights are in its memory already.",
     )
     assert without_effect(Numerics(offload="model"), torch.device("cuda")) == ()
+
+
+def test_a_setting_that_did_nothing_is_told_with_the_picture(models: dict[str, Path]) -> None:
+    report, _ = generate(DiffusersEngine(), models["sd15"], "float32", offload="group", attention_backend="efficient")
+    told = how_it_ran(report.plan.reasons)
+    assert told == report.images[0].ran
+    assert told == without_effect(Numerics(offload="group", attention_backend="efficient"), CPU)
+    assert len(told) == 2
 
 
 def in_a_file(tensor: torch.Tensor) -> bool:

@@ -28,7 +28,7 @@ LONG = "a photograph of a red sun over green hills with a river and a bridge"
 
 def far_words(embeddings: Any) -> None:
     """Words, and a late place, lie far out in one direction: only their sum is beyond what FP16 holds."""
-    direction = torch.ones(embeddings.position_embedding.weight.shape[1])
+    direction = torch.ones_like(embeddings.position_embedding.weight[0])
     direction[::2] = -1.0
     embeddings.token_embedding.weight[LETTERS] += 2e4 * direction
     embeddings.position_embedding.weight[LATE] += 5e4 * direction

@@ -19,12 +19,14 @@ from halftone.contract.request import Lora, Numerics
 from halftone.contract.words import OffloadMode
 from halftone.engine.loading.load import Loaded, exact_source, load_pipeline
 from halftone.engine.loading.plans import apply_plan, base_plan, put_fp8, put_loras
+from halftone.engine.rescaling.groups import scanned_peaks
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.offload import Places, stand
 from halftone.engine.weights.precision import ComponentState, damaged, exact_weights, invoke, put_stream
 from halftone.engine.weights.recipe import Product, Whole, known_of, mixed, rescaled
 from halftone.engine.weights.reused import Reused
 from halftone.library.models import describe
+from halftone.library.scan import scan_weights
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 CHANGES: tuple[tuple[tuple[slice, int], ...], ...] = (
@@ -66,6 +68,8 @@ def test_a_product_is_added_as_exactly_as_float32_can(stored: torch.dtype) -> No
     assert stored == torch.float32 or float((found - true).abs().mean()) < float((as_peft - true).abs().mean())
     narrow = mixed(exact, (Product(up, down, 0.3),), (), torch.bfloat16)
     assert torch.equal(narrow, found.bfloat16()), "each type is the same sum, rounded once"
+    factors = Product(up.requires_grad_(), down.requires_grad_(), 0.3)
+    assert not mixed(exact, (factors,), (), torch.float32).requires_grad, "no graph of it is kept"
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +195,16 @@ def test_a_stream_computes_what_the_whole_does_where_a_layer_is_asked_for_its_ty
     stand("text_encoder", module, Places(torch.device("cpu"), apart=False, mode=mode))
     put_stream(module, exact_weights(module), ComponentState(dtype="float32"))
     assert torch.equal(invoke(module, module.forward, "float32", (tokens,), {})[0], whole(tokens)[0])
+
+
+def test_the_scan_of_the_files_tells_peaks_of_what_nothing_changes(loaded: Loaded, loras: dict[str, Path]) -> None:
+    put_loras(loaded, [Lora(path=str(loras["values"]))])
+    masters = {"unet": exact_source(loaded, "unet")}
+    found = scanned_peaks(scan_weights(loaded.facts, lambda: False, lambda _done, _total: None), masters)["unet"]
+    unet = loaded.modules["unet"]
+    assert found.keys() == {name for name, _ in unet.named_parameters()} - named(unet, "to_v.weight")
+    for name, own in found.items():
+        assert own == float(masters["unet"][name].abs().max()), name
 
 
 def test_memory_is_used_again_only_once_nothing_uses_it() -> None:

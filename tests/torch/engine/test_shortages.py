@@ -94,7 +94,7 @@ def normal(scenes: dict[str, Scene]) -> Callable[[str], Undisturbed]:
         ("recover", ("cure", "_attempt", "run_call")),
         ("recover", ("look_again", "to_pixels")),
         ("apply", ("put_loras",)),
-        ("apply", ("apply_plan", "deltas")),
+        ("apply", ("apply_plan", "mixed")),
         ("apply", ("apply_plan", "_write")),
         ("check", ("range_pass", "invoke")),
         ("check", ("_targets", "run_call")),

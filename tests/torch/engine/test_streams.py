@@ -10,10 +10,11 @@ from tests.helpers.engine_runs import Recorder, Steady, faulty_copy
 from tests.helpers.originals import published
 
 from halftone.contract.facts import CheckReport
-from halftone.contract.messages import Examine
+from halftone.contract.messages import Examine, Repair
 from halftone.contract.request import CheckInputs, Numerics
 from halftone.engine.basics.runs import Runs
 from halftone.engine.checks.examine import Examination
+from halftone.engine.checks.repair import repair
 from halftone.engine.curing.layers import MOST_RUNS, fewest_layers
 from halftone.engine.loading.load import Loaded, load_pipeline
 from halftone.engine.loading.plans import HALF_DONE, apply_state, exact_now, streaming
@@ -128,3 +129,16 @@ def test_the_fewest_layers_are_found_in_blocks_too(loaded: Loaded) -> None:
     assert found[0] == found[1]
     apply_state(loaded, "unet", ComponentState(dtype="float16", upcast=found[0].layers), exact)
     assert is_finite(run_call(call, unet, "float16"))
+
+
+def test_a_copy_is_compared_in_blocks(models: dict[str, Path], tmp_path: Path) -> None:
+    model = faulty_copy(models["sd15"], tmp_path / "faulty", "unet", "stream of unet", 17)
+    loaded = load_pipeline(describe(str(model)), torch.device("cpu"))
+    command = Repair(job="r", model=str(model), output=str(tmp_path / "copy"))
+    with streaming(loaded, {"unet": exact_now(loaded, "unet")}):
+        at = where(loaded)
+        report = repair(loaded, find_device("cpu"), None, command, Recorder(), Steady())
+        assert where(loaded) == at
+    assert report.float16_finite
+    assert report.changed_tensors
+    assert where(loaded) == at

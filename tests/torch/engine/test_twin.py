@@ -85,12 +85,12 @@ FAMILIES: dict[str, tuple[Callable[[], Any], Callable[[Any], dict[str, Any]], tu
 }
 
 
-def network_of(family: str) -> tuple[nn.Module, Callable[[nn.Module], Any]]:
-    """Of four blocks of each kind, and what runs it."""
+def network_of(family: str, depth: int = DEPTH) -> tuple[nn.Module, Callable[[nn.Module], Any]]:
+    """Of so many blocks of each kind, and what runs it."""
     build, inputs, _ = FAMILIES[family]
     torch.manual_seed(0)
     own = build().transformer
-    deep = {name: DEPTH for name in ("num_layers", "num_single_layers") if isinstance(own.config.get(name), int)}
+    deep = {name: depth for name in ("num_layers", "num_single_layers") if isinstance(own.config.get(name), int)}
     network = remade(own, **deep).eval()
     tiny.liven(network)
     given = inputs(network.config)
@@ -120,6 +120,15 @@ def test_a_twin_of_two_blocks_tells_what_the_whole_network_does(family: str) -> 
         assert set(group.grow) == set(whole.grow), site
         assert set(group.epsilons) == set(whole.epsilons), site
         assert flow.deviation(group, 6) is not None, "and holds for the real weights"
+
+
+def test_streams_that_are_laid_side_by_side_are_found_with_one_block_of_each_kind() -> None:
+    network, run = network_of("FLUX", depth=1)
+    flow = Flow(network, lambda: run(network), Runs(100, lambda: None))
+    group = group_at("transformer", flow, "x_embedder")
+    assert group is not None
+    block = "transformer_blocks.0"
+    assert {f"{block}.ff.net.2.weight", f"{block}.ff_context.net.2.weight", "context_embedder.weight"} < set(group.shrink)
 
 
 @pytest.fixture

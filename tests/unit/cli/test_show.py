@@ -188,6 +188,31 @@ def test_a_device_tells_each_way_around_its_faults() -> None:
     assert len(ways) == 2
 
 
+def test_a_device_tells_what_was_tested_in_whole_sentences() -> None:
+    sample = samples.self_test_report()
+    tests = (*(replace(sample.tests[0], operation=name) for name in ("matmul", "copies", "matmul")),)
+    types = tuple(DTypeReport(dtype=name, state="works", reason="3 tests passed.", speed=2.0) for name in ("float16", "float32"))
+    out = Console(file=io.StringIO(), width=200, highlight=False)
+    show_devices((sample.device, replace(sample.device, id="cuda:1")), replace(sample, tests=tests, dtypes=types), console=out)
+    assert isinstance(out.file, io.StringIO)
+    said = [line.strip() for line in out.file.getvalue().splitlines()]
+    assert "✓ FP16 works, about 2.0 × as fast as FP32. 3 tests passed." in said
+    assert "✓ FP32 works. 3 tests passed." in said
+    assert "Tested: matrix product, copies." in said
+    assert [line[-1] for line in said if "measured" in line or "Also here" in line] == [".", "."]
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("FP16 passed every test and is about 2.4 × as fast as FP32.", "FP16, measured on this device. Why: halftone devices"),
+        ("FP16, because BF16 is missing here.", "FP16, measured on this device: FP16, because BF16 is missing here."),
+    ],
+)
+def test_what_is_the_same_for_every_picture_is_told_in_short(reason: str, said: str) -> None:
+    assert ChosenPrecision("float16", reason, measured=True).brief() == f"Precision: {said}"
+
+
 def test_a_device_tells_that_auto_follows_the_model() -> None:
     types = tuple(DTypeReport(dtype=name, state="works", reason="", speed=2.0) for name in ("float16", "bfloat16"))
     report = replace(samples.self_test_report(), dtypes=types, auto="float16")

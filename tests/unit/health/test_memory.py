@@ -25,7 +25,7 @@ from halftone.health.memory import (
     predict,
     tile_edge,
 )
-from halftone.library.networks import Network
+from halftone.library.networks import Network, Parts
 
 SD1: dict[str, Any] = {
     "block_out_channels": [320, 640, 1280, 1280],
@@ -38,6 +38,7 @@ SDXL: dict[str, Any] = {
     "up_block_types": ["CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"],
 }
 KL: dict[str, Any] = {"block_out_channels": [128, 256, 512, 512]}
+HUNYUAN: dict[str, Any] = {"block_out_channels": [128, 256, 512, 512, 1024, 1024], "spatial_compression_ratio": 32}
 SD3: dict[str, Any] = {"patch_size": 2, "num_attention_heads": 24, "attention_head_dim": 64}
 FLUX: dict[str, Any] = {"patch_size": 1, "num_attention_heads": 24, "attention_head_dim": 128}
 
@@ -57,6 +58,12 @@ VAE = network(
     two_blocks=16_000_000,
     blocks=10,
 )
+STAGES = (
+    Parts(75_000_000, 44_000_000, 40_000_000, 29_000_000),
+    Parts(30_000_000, 20_000_000, 20_000_000, 10_000_000),
+    Parts(20_000_000, 9_000_000, 10_000_000, 5_000_000),
+    Parts(8_000_000, 3_000_000, 4_000_000, 2_000_000),
+)
 UNET = network(
     "denoise",
     "UNet2DConditionModel",
@@ -66,6 +73,7 @@ UNET = network(
     block=40_000_000,
     two_layers=44_000_000,
     two_blocks=75_000_000,
+    stages=STAGES,
     blocks=20,
 )
 TEXT = network(
@@ -134,6 +142,7 @@ def test_a_transformer_needs_what_a_tally_of_its_tensors_counted(
         ("AutoencoderKLWan", {"base_dim": 96}, 1733.0),
         ("AutoencoderKL", {"block_out_channels": [128, 128, 128, 128]}, 640.06),
         ("VQModel", {"block_out_channels": [128, 256, 256, 512], "norm_type": "spatial"}, 1284.06),
+        ("AutoencoderKLHunyuanImage", HUNYUAN, 448.05),
     ],
 )
 def test_a_decoder_needs_what_a_tally_of_its_tensors_counted(kind: str, config: dict[str, Any], counted: float) -> None:
@@ -146,6 +155,7 @@ def test_a_decoder_needs_what_a_tally_of_its_tensors_counted(kind: str, config: 
     [
         ("AutoencoderKLWan", {"base_dim": 96, "scale_factor_temporal": 4}, 5, 4872.0),
         ("AutoencoderKLWan", {"base_dim": 96, "scale_factor_temporal": 4}, 33, 5161.75),
+        ("AutoencoderKLLTXVideo", {"block_out_channels": [128, 256, 512, 512], "patch_size": 4}, 25, 25 * 50.42),
         ("AutoencoderKLCogVideoX", {"block_out_channels": [128, 256, 256, 512], "temporal_compression_ratio": 4}, 9, 17187.25),
         ("AutoencoderKLCogVideoX", {"block_out_channels": [128, 256, 256, 512], "temporal_compression_ratio": 4}, 33, 22892.25),
     ],
@@ -209,8 +219,25 @@ def test_each_way_holds_less_than_the_one_before_it() -> None:
     assert in_tiles == sorted(in_tiles, reverse=True)
     model = bytes_in(plain, tiled, Way("model", tiled=True))
     assert model == 2 * 860_000_000 + tiled.denoise
-    assert bytes_in(plain, tiled, Way("group", tiled=True)) == 2 * 75_000_000 + tiled.denoise
-    assert bytes_in(plain, tiled, Way("sequential", tiled=True, ahead=False)) == 2 * 29_000_000 + tiled.denoise
+    assert tiled.levels[0] < tiled.levels[-1] == tiled.denoise
+    assert bytes_in(plain, tiled, Way("group", tiled=True)) == 2 * 8_000_000 + tiled.denoise, "the last blocks compute the most"
+    assert bytes_in(plain, tiled, Way("sequential", tiled=True, ahead=False)) == 2 * 2_000_000 + tiled.denoise
+
+
+def test_a_transformer_holds_two_of_its_blocks_wherever_it_computes() -> None:
+    flux = network("denoise", "FluxTransformer2DModel", 10**9, FLUX, two_blocks=10**8, two_layers=10**7)
+    told = need((flux,), Job(Size(1024, 1024)), half, "cuda")
+    assert bytes_in(told, told, Way("group")) == 2 * 10**8 + told.denoise
+    assert bytes_in(told, told, Way("sequential")) == 2 * 10**7 + told.denoise
+
+
+def test_a_picture_that_is_edited_counts_with_the_one_that_is_made() -> None:
+    """A megapixel is encoded, and its tokens run beside those of a smaller picture."""
+    qwen = network("denoise", "QwenImageTransformer2DModel", 1, {**FLUX, "patch_size": 2})
+    decoder = network("decode", "AutoencoderKLQwenImage", 1, {"base_dim": 96})
+    alone, edited = (need((qwen, decoder), Job(Size(256, 256), joined=given), half, "cuda") for given in (None, Size(1024, 1024)))
+    assert edited.denoise > 4 * alone.denoise
+    assert edited.decode > 9 * 2 * 96 * 1024**2 > 4 * alone.decode
 
 
 G = 10**9
@@ -249,16 +276,20 @@ def test_near_the_end_of_the_memory_is_tight(peak: int, told: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "free", "blocks"),
+    ("parameters", "free", "on_cpu", "blocks"),
     [
-        (860_000_000, 14 * 2**30, False),
-        (2_570_000_000, 14 * 2**30, True),
-        (2_570_000_000, 60 * 2**30, False),
-        (12 * 10**9, 80 * 2**30, True),
+        (860_000_000, 14 * 2**30, True, False),
+        (2_570_000_000, 14 * 2**30, True, True),
+        (2_570_000_000, 60 * 2**30, True, False),
+        (12 * 10**9, 80 * 2**30, True, True),
+        (860_000_000, 4 * 2**30, False, False),
+        (2_570_000_000, 12 * 2**30, False, False),
+        (2_570_000_000, 8 * 2**30, False, True),
+        (12 * 10**9, 24 * 2**30, False, True),
     ],
 )
-def test_a_network_of_much_of_the_memory_is_checked_in_blocks(parameters: int, free: int, blocks: bool) -> None:
-    assert in_blocks(parameters, free) is blocks
+def test_a_network_too_large_for_the_memory_is_checked_in_blocks(parameters: int, free: int, on_cpu: bool, blocks: bool) -> None:
+    assert in_blocks(parameters, free, on_cpu=on_cpu) is blocks
 
 
 def test_what_was_measured_goes_before_what_is_computed() -> None:

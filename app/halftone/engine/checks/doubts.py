@@ -42,8 +42,10 @@ class Doubts:
         self._note(component, module, {ONCE: True})
 
     def reads_again(self, name: str) -> bool:
-        """Whether weights of a component differed from its file; they are read again then. Compared once in a pass."""
-        if name in self._compared:
+        """Whether weights of a component differed from its file; they are read again then. Compared once in a pass, and not where
+        they are made block by block from the file: nothing computes with what lies in their place.
+        """
+        if name in self._compared or name in self._loaded.streams:
             return False
         self._compared.add(name)
         module, state = self._loaded.modules[name], self._loaded.states[name]

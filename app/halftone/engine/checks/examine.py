@@ -321,8 +321,7 @@ class Examination:
             return [departure_finding(self._loaded, call, step, masters, flat=flat, wide=wide.dtype)]
         measured = measure_call(call, module, dtype, until_origin=True)
         source = source_of(measured.readings) or saturation(measured.readings)
-        if not again and measured.finite:
-            self._doubts.came_once(name, "")
+        if not again and measured.finite and self._doubts.is_sound_now(call, ""):
             return None
         if not again and source is not None and not source.weights_finite and self._doubts.reads_again(name):
             return None

@@ -305,20 +305,20 @@ class Growth:
         dtype = torch.float32 if k is None else self._dtype
         args, kwargs = map_tensors(given, as_dtype(dtype) if k is None else partial(scaled_down, k, dtype))
         before = [(parameter, parameter.data) for parameter, _ in self._own(name)]
-        packed = [layer] if isinstance(layer, PackedLinear) else []
+        packed = [(layer, layer.dtype)] if isinstance(layer, PackedLinear) else []
         try:
             for parameter, own in self._own(name):
                 scaled = [(slice(None), -k)] if k and own.endswith(".bias") else []
                 changes = (*self._changes.get(own, ()), *scaled)
                 parameter.data = self._masters.make(own, changes, dtype, parameter.device).on(parameter.device)
-            for one in packed:
+            for one, _ in packed:
                 one.dtype = dtype
             return layer.forward(*args, **kwargs)
         finally:
             for parameter, data in before:
                 parameter.data = data
-            for one in packed:
-                one.dtype = self._dtype
+            for one, own in packed:
+                one.dtype = own
 
 
 def fewest_layers(

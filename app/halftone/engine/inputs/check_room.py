@@ -44,21 +44,22 @@ class CheckRoom:
         )
         size = max(sizes, key=lambda one: one.pixels)
         self._room = Room(loaded, device, request, size, guided=True, dtypes={}, networks=loaded.networks)
-        free = free_bytes(loaded)
-        self.in_blocks = {name for name, size in loaded.sizes.items() if in_blocks(size, free)} | loaded.streams
+        free, on_cpu = free_bytes(loaded), loaded.device.type == "cpu"
+        self.in_blocks = {name for name, size in loaded.sizes.items() if in_blocks(size, free, on_cpu=on_cpu)} | loaded.streams
         """Components that are never whole in another type than they are stored in."""
         self.reasons: tuple[str, ...] = ()
         self.is_last = False
         """Whether what runs now has no cheaper way left."""
 
     def fits_wide(self) -> bool:
-        """Whether all weights in float32 find room on the device."""
+        """Whether all weights that are brought whole into float32 find room on the device."""
         facts = memory(str(self._loaded.device))
-        return 4 * sum(self._loaded.sizes.values()) < 0.9 * (facts.total - facts.others)
+        whole = sum(size for name, size in self._loaded.sizes.items() if name not in self.in_blocks)
+        return 4 * whole < 0.9 * (facts.total - facts.others)
 
     def settle(self, dtype: DType, place: Callable[[], object], free: int | None = None) -> None:
         """Choose what is offloaded while the model runs in dtype, and place it so. free: bytes on the device; None: as it is."""
-        stored = {name: NAMES[self._loaded.exact_dtype(name)] for name in self.in_blocks}
+        stored = {name: NAMES[self._loaded.stored[name]] for name in self.in_blocks}
         self._room = replace(self._room, dtypes={**dict.fromkeys(self._loaded.modules, dtype), **stored})
         begun_again = bool(self._room.tried)
         room = free_bytes(self._loaded) if free is None else free

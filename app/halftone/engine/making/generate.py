@@ -89,7 +89,7 @@ class Generation:
         self._picture = Picture(self._resolved.seed, 0)
         self._previewer = Previewer(self._loaded, emit)
         self._delivery = delivery or Delivery(request, self._loaded.facts, emit, self._unfinished, prepared.given)
-        self._more_reasons: tuple[str, ...] = ()
+        self._more_reasons = how_it_ran(prepared.resolved.reasons)
         self._room = prepared.room.afresh(job.others_leave)
         wanted = request.numerics.compile
         self._compiling = Compiling(self._loaded, wanted=wanted) if wanted or self._loaded.compiler.used else None

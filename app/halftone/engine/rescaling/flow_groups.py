@@ -6,6 +6,7 @@ scaled: the layer that wrote it joins, and so do its siblings in the other block
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from typing import Final
 
 import torch
@@ -16,7 +17,7 @@ from halftone.engine.rescaling.rescale import INSIDE
 from halftone.engine.weights.packed import PackedLinear
 from halftone.health.rescale import RescaleGroup
 
-SEARCH: Final = 1
+SEARCH: Final = 2
 """Version of the search in twins. To be raised with each change that may find other groups: those remembered are found again."""
 _TRIES: Final = 4
 """Layers that are tried where one is looked for."""
@@ -154,6 +155,7 @@ def _joined(flow: Flow, writers: tuple[Writer, ...], trace: Trace) -> Start | No
     tries: list[tuple[Writer, ...]] = [(Writer(name),) for name in _candidates(flow, names, trace)]
     if any(name in done for name in family):
         tries.insert(0, tuple(Writer(name) for name in family))
+    tries += _side_by_side(flow, names, trace)
     for more in tries:
         found = flow.trace((*writers, *more))
         if found.closed or (not found.fatal and (found.mismatch is None or found.place > trace.place)):
@@ -173,6 +175,17 @@ def _candidates(flow: Flow, taken: set[str], trace: Trace) -> list[str]:
     holders = [name for name in flow.holders if name not in taken and _has_begun(flow, name, trace)]
     holders.sort(key=lambda name: -flow.ends.get(name, len(flow.order)))
     return list(dict.fromkeys([*alike[:_TRIES], *holders[:_FEW], *found[:_FEW]]))
+
+
+def _side_by_side(flow: Flow, taken: set[str], trace: Trace) -> list[tuple[Writer, ...]]:
+    """Pairs of layers that wrote together as many numbers as are read at the mismatch, the latest first: two streams that are
+    laid side by side, each with a writer missing.
+    """
+    size = flow.sizes.get(trace.mismatch or "", (0, 0))[0]
+    done = dict.fromkeys(reversed(flow.order[: trace.place]))
+    latest = [name for name in done if name not in taken and flow.own(name)][: 2 * _TRIES]
+    pairs = [pair for pair in combinations(latest, 2) if sum(flow.sizes.get(name, (0, 0))[1] for name in pair) == size]
+    return [(Writer(one), Writer(other)) for one, other in pairs[:_FEW]]
 
 
 def _has_begun(flow: Flow, holder: str, trace: Trace) -> bool:

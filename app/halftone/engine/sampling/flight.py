@@ -11,7 +11,7 @@ import copy
 import inspect
 import time
 from collections.abc import Callable, Generator, Hashable
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from types import MethodType
@@ -31,7 +31,7 @@ from halftone.engine.sampling.host_tables import sent_ahead, tables_sent
 from halftone.engine.sampling.misfit import parts_fit
 from halftone.engine.sampling.reading import Reading
 from halftone.engine.sampling.rehearsal import Rehearsal
-from halftone.engine.sampling.samplers import guiders, schedulers
+from halftone.engine.sampling.samplers import guiders, schedulers, steps_in
 from halftone.engine.sampling.unfinished import Loop, NotKeptError, check_fits
 from halftone.engine.weights.calls import Call
 from halftone.engine.weights.parts import role
@@ -231,7 +231,8 @@ class Flight:
         self._last = time.perf_counter()
         accepts = inspect.signature(pipe.__call__).parameters
         given = {**inputs, "generator": generator} if "generator" in accepts and generator is not None else inputs
-        ahead = tables_sent(self.loaded.modules.values(), self.loaded.device)
+        device = self.loaded.device
+        ahead = nullcontext() if device.type in SHARED else tables_sent(self.loaded.modules.values(), device)
         with parts_fit(self.loaded), ahead, all_replaced(self._wrappers()), self._seeded(generator):
             result = pipe(**self._reading.begin(given))
             self._heed(self._sentinel.settle())  # nothing may have been decoded since the last step
@@ -370,7 +371,7 @@ class Flight:
                 self._rehearsals[now.began].times.append(args[1] if len(args) > 1 else kwargs.get("timestep"))
                 index, now.step, now.calls = now.step, now.step + 1, 0
                 result = self._stepped(scheduler, index, lambda: self._on_host(scheduler, original, args, kwargs))
-                if len(self._schedulers) > 1 and now.step - now.began >= len(scheduler.timesteps):
+                if len(self._schedulers) > 1 and now.step - now.began >= steps_in(scheduler):
                     now.began = now.step
                 return result
 
@@ -462,7 +463,7 @@ class Flight:
     def _steps(self) -> int:
         pipe = self.loaded.pipe
         declared = getattr(pipe, "_num_timesteps", None)
-        return int(declared) if declared else len(self._running.timesteps)
+        return int(declared) if declared else steps_in(self._running)
 
 
 @contextmanager

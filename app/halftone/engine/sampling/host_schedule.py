@@ -30,11 +30,15 @@ class HostSchedule:
     @contextmanager
     def held(self, scheduler: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generator[Arguments]:
         """Lay the scheduler's timesteps on the host for the length of a step, and those among its arguments too. One that is
-        given a timestep for each picture computes with these on the device: it keeps them there.
+        given a timestep for each picture computes with these on the device: it keeps them there, and looks up by them.
         """
         there = getattr(scheduler, "timesteps", None)
-        if not isinstance(there, torch.Tensor) or _for_each(kwargs.get("timestep")):
+        if not isinstance(there, torch.Tensor):
             yield args, kwargs
+            return
+        if _for_each(kwargs.get("timestep")):
+            with _SentAhead():
+                yield args, kwargs
             return
         host = self._host(scheduler, there)
         scheduler.timesteps = host

@@ -14,7 +14,6 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from halftone.engine.basics.tensors import map_tensors
-from halftone.measure.habits import SHARED
 from halftone.measure.late import may_copy_ahead
 
 _MASKS: Final = 4
@@ -25,7 +24,7 @@ _MASKS: Final = 4
 def tables_sent(networks: Iterable[nn.Module], device: torch.device) -> Generator[None]:
     """Have these networks wait for no table while the context is open."""
     handles: list[RemovableHandle] = []
-    for network in networks if device.type not in SHARED else ():
+    for network in networks:
         if (known := _KNOWN.get(type(network).__name__)) is not None:
             name, put = known
             handles.append(put(network.get_submodule(name), device))

@@ -19,6 +19,7 @@ from halftone.library.options import SCHEDULE
 from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS, sampler_called, scheduler_of, unfit
 
 _COUNTING_CALLS: Final = ("KandinskyImg2ImgPipeline", "KandinskyV22Img2ImgPipeline", "Kandinsky3Img2ImgPipeline")
+_WITH_THE_END: Final = ("DDPMWuerstchenScheduler",)
 
 
 def is_flow(scheduler: Any) -> bool:
@@ -191,9 +192,14 @@ def put_scheduler(pipe: Any, scheduler: Any) -> None:
 
 
 def schedulers(pipe: Any) -> list[Any]:
-    """All schedulers of a pipeline: a combined one has one for each of its loops."""
+    """All schedulers of a pipeline: a combined one has one for each loop. Some have no timesteps before their first loop."""
     parts = cast("dict[str, Any]", pipe.components).values()
-    return [part for part in parts if callable(getattr(part, "step", None)) and hasattr(part, "timesteps")]
+    return [part for part in parts if callable(getattr(part, "step", None)) and callable(getattr(part, "set_timesteps", None))]
+
+
+def steps_in(scheduler: Any) -> int:
+    """Steps of its schedule: as many as timesteps, but where the last of these is what the last step comes to."""
+    return len(scheduler.timesteps) - (type(scheduler).__name__ in _WITH_THE_END)
 
 
 def guiders(pipe: Any) -> list[Any]:

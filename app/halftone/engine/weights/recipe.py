@@ -220,6 +220,7 @@ class Whole(NamedTuple):
         wide += _in_rows(self.numbers)[rows] * self.factor
 
 
+@torch.no_grad()
 def mixed(
     exact: torch.Tensor,
     deltas: Sequence[Delta],

@@ -64,7 +64,7 @@ class Row:
 
 
 def finding_row(number: int, finding: Finding) -> Row:
-    word, tone, icon = health_words.finding_badge(finding.code)
+    word, tone, icon = health_words.finding_badge(finding)
     module = f"{finding.component}.{finding.module}" if finding.module else finding.component
     peak = "" if finding.peak is None else figures.peak(finding.peak)
     bits = None if finding.peak is None else room_bits(log2_peak(finding.peak), finding.dtype)

@@ -18,7 +18,7 @@ from halftone.gui.state import Ended, Job
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.headroom_chart_words import type_name
 from halftone.health.headroom import Layer, build, log2_peak, part_key, room_bits
-from halftone.health.judge import highest_peak, over_and_tight, why_broken
+from halftone.health.judge import came_once, highest_peak, over_and_tight, why_broken
 
 CARDS: dict[str, tuple[str, str, str]] = {
     "unchecked": ("unknown", "circle-dashed", "unknown"),
@@ -288,7 +288,8 @@ def _fine(layers: Sequence[LayerPeak], findings: Sequence[Finding], dtype: DType
 def summary_of_findings(findings: Sequence[Finding]) -> str:
     """3 overflow · 1 tight: layers, with those that a finding only counts"""
     layers = [one.code for one in findings for _ in range(1 + len(one.further))]
-    damaged = sum(1 for code in layers if code in ("weights-nonfinite", "memory-damage"))
+    once = sum(map(came_once, findings))
+    damaged = sum(1 for code in layers if code in ("weights-nonfinite", "memory-damage")) - once
     tight = sum(1 for code in layers if code == "tight")
     over = sum(1 for code in layers if code.endswith("-overflow"))
     other = len(layers) - damaged - tight - over

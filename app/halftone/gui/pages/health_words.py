@@ -11,8 +11,8 @@ from halftone.gui.i18n import sentences, tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.headroom_chart_words import part_name
 from halftone.health.explain import finding_words, further_words
-from halftone.health.judge import disk_price
-from halftone.health.report_words import FINDING_STATES, exactness_words
+from halftone.health.judge import came_once, disk_price
+from halftone.health.report_words import exactness_words, finding_state
 from halftone.health.timing import is_measurable
 from halftone.health.words import module_words, share_of_change
 
@@ -28,10 +28,10 @@ def place(component: str, module: str, code: FindingCode | None = None) -> str:
     return tr("Attention scores: {0}", where) if code == "attention-overflow" else where
 
 
-def finding_badge(code: FindingCode) -> tuple[str, str, str]:
+def finding_badge(finding: Finding) -> tuple[str, str, str]:
     """Word, tone and icon of a finding."""
-    word, tone = FINDING_STATES[code]
-    damaged = code in ("weights-nonfinite", "memory-damage", "device-fault")
+    word, tone = finding_state(finding)
+    damaged = finding.code in ("weights-nonfinite", "device-fault")
     return tr(word), tone, "triangle-alert" if tone == "warn" else "octagon-x" if damaged else "octagon-alert"
 
 
@@ -49,7 +49,9 @@ def finding_title(finding: Finding) -> str:
         "saturated-output": tr("{0}: finite, but clamped and wrong", where),
         "inexact-output": tr("{0}: finite, but rounded too much", where),
         "nonfinite-output": tr("{0}: a bad number between the layers", where),
-        "memory-damage": tr("{0}: weights in memory differ from the file", where),
+        "memory-damage": tr("{0}: a wrong result came once", where)
+        if came_once(finding)
+        else tr("{0}: weights in memory differ from the file", where),
         "device-fault": tr("This device computes wrongly in {0}", DTYPE_NAMES[finding.dtype]),
     }
     return extra.get(finding.code, where)
