@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from tests.helpers.engine_runs import Recorder, Steady, faulty_copy
+from tests.helpers.originals import published
 
 from halftone.contract.facts import CheckReport
 from halftone.contract.messages import Examine, Repair
@@ -19,6 +20,7 @@ from halftone.engine.loading.load import Loaded, load_pipeline
 from halftone.engine.loading.plans import HALF_DONE, apply_state, exact_now, streaming
 from halftone.engine.sampling.hooks import is_finite
 from halftone.engine.weights.calls import Call, run_call
+from halftone.engine.weights.offload import blocks_of, taken_apart
 from halftone.engine.weights.precision import ComponentState
 from halftone.engine.weights.recipe import Exact
 from halftone.library.models import describe
@@ -79,6 +81,14 @@ def test_a_stream_within_another_leaves_that_as_it_was(loaded: Loaded) -> None:
     with streaming(loaded, {"unet": masters}):
         apply_state(loaded, "unet", narrow, masters)
     assert loaded.states["unet"] == HALF_DONE, "it is written by the next plan"
+
+
+def test_transformer_blocks_are_made_one_by_one() -> None:
+    blocks = blocks_of(published("sdxl")["unet"])
+    parts = [part for block in blocks for part in taken_apart(block)]
+    assert sorted(id(one) for part in parts for one in part) == sorted(id(one) for block in blocks for one in block)
+    assert not any(sum(hasattr(one, "attn1") for one in part) > 1 for part in parts)
+    assert any(sum(hasattr(one, "attn1") for one in block) > 1 for block in blocks)
 
 
 def examined(model: Path, *, in_blocks: bool) -> tuple[CheckReport, Loaded]:

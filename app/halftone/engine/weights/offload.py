@@ -291,6 +291,7 @@ class Placed:
             return
         module.__dict__[_ACCELERATE] = self
         blocks = [] if mode == "model" and self._made_by is None else blocks_of(module)
+        blocks = blocks if self._made_by is None else [part for block in blocks for part in taken_apart(block)]
         inside = {id(part) for block in blocks for part in block}
         self._whole = Piece([part for part in module.modules() if id(part) not in inside], self._made_by)
         pieces: list[Piece] = []
@@ -376,6 +377,17 @@ def blocks_of(module: nn.Module) -> list[list[nn.Module]]:
     """The modules of each block, and of what stands beside them."""
     found = {id(unit): unit for _, unit in units(module)}
     return [list(unit.modules()) for unit in found.values()]
+
+
+def taken_apart(block: list[nn.Module]) -> list[list[nn.Module]]:
+    """The modules of each transformer block that stands in a list in a block, and what is left of that: weights that are made
+    for one of them are still in the processor's cache when it runs.
+    """
+    inner = [
+        list(child.modules()) for part in block if isinstance(part, nn.ModuleList) for child in part if hasattr(child, "attn1")
+    ]
+    inside = {id(part) for own in inner for part in own}
+    return [[part for part in block if id(part) not in inside], *inner]
 
 
 def layers_of(block: Iterable[nn.Module]) -> list[nn.Module]:
