@@ -1,6 +1,6 @@
 """What a picture needs of a device's memory, whether that fits, and the cheapest way in which it does. Pure: no torch."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import floor, sqrt
 from typing import Final, Literal, NamedTuple
 
@@ -254,11 +254,13 @@ def from_first_fit(
     return tuple(modes[1:][-1:])
 
 
-def in_blocks(parameters: int, free: int, *, on_cpu: bool) -> bool:
-    """Whether a check computes a network block by block: whole in float32 it would take much of the free bytes, and what a check
-    brings it into is not what it will run in.
+def in_blocks(sizes: Mapping[str, int], free: int, *, on_cpu: bool) -> set[str]:
+    """Networks that a check computes block by block. Where one would take much of the free bytes whole in float32, which is not
+    what it will run in, others that are not small come so too: they lie there at once. sizes: numbers of each.
     """
-    return ITEM_BYTES["float32"] * parameters > (_MUCH if on_cpu else TIGHT) * free
+    much = (_MUCH if on_cpu else TIGHT) * free / ITEM_BYTES["float32"]
+    least = much / 4 if any(size > much for size in sizes.values()) else much
+    return {name for name, size in sizes.items() if size > least}
 
 
 def fit(peak: int, free: int) -> Fit:

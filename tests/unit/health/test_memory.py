@@ -276,20 +276,22 @@ def test_near_the_end_of_the_memory_is_tight(peak: int, told: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "free", "on_cpu", "blocks"),
+    ("sizes", "free", "on_cpu", "blocks"),
     [
-        (860_000_000, 14 * 2**30, True, False),
-        (2_570_000_000, 14 * 2**30, True, True),
-        (2_570_000_000, 60 * 2**30, True, False),
-        (12 * 10**9, 80 * 2**30, True, True),
-        (860_000_000, 4 * 2**30, False, False),
-        (2_570_000_000, 12 * 2**30, False, False),
-        (2_570_000_000, 8 * 2**30, False, True),
-        (12 * 10**9, 24 * 2**30, False, True),
+        ({"unet": 860_000_000, "text": 123_000_000}, 14 * 2**30, True, set[str]()),
+        ({"unet": 2_570_000_000, "text": 123_000_000, "text_2": 695_000_000}, 20 * 2**30, True, {"unet", "text_2"}),
+        ({"unet": 2_570_000_000, "text_2": 695_000_000}, 60 * 2**30, True, set[str]()),
+        ({"transformer": 12 * 10**9, "vae": 84_000_000}, 80 * 2**30, True, {"transformer"}),
+        ({"unet": 860_000_000}, 4 * 2**30, False, set[str]()),
+        ({"unet": 2_570_000_000, "text_2": 695_000_000}, 12 * 2**30, False, set[str]()),
+        ({"unet": 2_570_000_000, "text_2": 695_000_000}, 8 * 2**30, False, {"unet", "text_2"}),
+        ({}, 2**30, True, set[str]()),
     ],
 )
-def test_a_network_too_large_for_the_memory_is_checked_in_blocks(parameters: int, free: int, on_cpu: bool, blocks: bool) -> None:
-    assert in_blocks(parameters, free, on_cpu=on_cpu) is blocks
+def test_networks_too_large_for_the_memory_are_checked_in_blocks(
+    sizes: dict[str, int], free: int, on_cpu: bool, blocks: set[str]
+) -> None:
+    assert in_blocks(sizes, free, on_cpu=on_cpu) == blocks
 
 
 def test_what_was_measured_goes_before_what_is_computed() -> None:

@@ -45,7 +45,7 @@ class CheckRoom:
         size = max(sizes, key=lambda one: one.pixels)
         self._room = Room(loaded, device, request, size, guided=True, dtypes={}, networks=loaded.networks)
         free, on_cpu = free_bytes(loaded), loaded.device.type == "cpu"
-        self.in_blocks = {name for name, size in loaded.sizes.items() if in_blocks(size, free, on_cpu=on_cpu)} | loaded.streams
+        self.in_blocks = in_blocks(loaded.sizes, free, on_cpu=on_cpu) | loaded.streams
         """Components that are never whole in another type than they are stored in."""
         self.reasons: tuple[str, ...] = ()
         self.is_last = False
