@@ -54,6 +54,7 @@ _TEXT: Final = {
     "CogView4Transformer2DModel": 224,
     "Flux2Transformer2DModel": 512,
     "FluxTransformer2DModel": 512,
+    "Lumina2Transformer2DModel": 256,
     "QwenImageTransformer2DModel": 256,
     "SD3Transformer2DModel": 256,
     "ZImageTransformer2DModel": 128,
@@ -64,7 +65,6 @@ _SEEN: Final = 28
 _READ: Final = {
     "HunyuanDiT2DModel": 256,
     "LTXVideoTransformer3DModel": 128,
-    "Lumina2Transformer2DModel": 256,
     "PixArtTransformer2DModel": 300,
     "SanaTransformer2DModel": 300,
     "WanTransformer3DModel": 512,

@@ -231,6 +231,12 @@ def test_a_transformer_holds_two_of_its_blocks_wherever_it_computes() -> None:
     assert bytes_in(told, told, Way("sequential")) == 2 * 10**7 + told.denoise
 
 
+def test_the_prompt_of_lumina_2_runs_beside_the_picture() -> None:
+    lumina = network("denoise", "Lumina2Transformer2DModel", 1, {"patch_size": 2, "hidden_size": 2304})
+    short, long = (denoising(lumina, VAE, Size(1024, 1024), guided=False, text=words) for words in (64, 64 + 4096))
+    assert long == pytest.approx(2 * short, rel=0.02)
+
+
 def test_a_picture_that_is_edited_counts_with_the_one_that_is_made() -> None:
     """A megapixel is encoded, and its tokens run beside those of a smaller picture."""
     qwen = network("denoise", "QwenImageTransformer2DModel", 1, {**FLUX, "patch_size": 2})
