@@ -152,7 +152,7 @@ def test_a_processor_says_that_it_gains_nothing() -> None:
 
 
 def test_a_setting_that_did_nothing_is_told_with_the_picture(models: dict[str, Path]) -> None:
-    report, _ = generate(DiffusersEngine(), models["sd15"], "float32", offload="group", attention_backend="efficient")
+    report, _ = generate(DiffusersEngine(), models["sd15"], offload="group", attention_backend="efficient", device="cpu")
     told = how_it_ran(report.plan.reasons)
     assert told == report.images[0].ran
     assert told == without_effect(Numerics(offload="group", attention_backend="efficient"), CPU)
