@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.text import Text
 
 from halftone.cli.console import HarmlessConsole
+from halftone.contract.wording import number
 from halftone.health.doctor.found import LOOK, Diagnosis, First, Sign, SignCode, Suspect
 from halftone.health.doctor.words import NOTES, advice_words, cause_words, sign_words, trouble_words, value_words, where_words
-from halftone.health.words import number
 from halftone.library.run_logs.folder import Run
 from halftone.library.run_logs.trainer import Trainer
 

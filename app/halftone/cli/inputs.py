@@ -14,10 +14,10 @@ from halftone.cli.typed import command_line
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import CheckInputs, Lora, PictureRequest, Start, Style
+from halftone.contract.wording import number
 from halftone.health.kept import check_same_model, read_kept
 from halftone.health.kept_files import check_named_files
 from halftone.health.requests import check_inputs, check_request
-from halftone.health.words import number
 from halftone.library.denoisers import host_of, is_transformer
 from halftone.library.families import reads_in_chunks
 from halftone.library.fitting import check_extras_fit

@@ -30,6 +30,7 @@ from halftone.contract.facts import (
 )
 from halftone.contract.plan import Cure
 from halftone.contract.request import ALONE, Extras
+from halftone.contract.wording import number
 from halftone.contract.words import DTYPE_NAMES, CureKind, ReceiptState
 from halftone.health.device_faults import HABITS, OPERATIONS, detours
 from halftone.health.explain import copy_limits, further_words
@@ -50,7 +51,7 @@ from halftone.health.report_words import (
 )
 from halftone.health.troubles import Trouble, helps_words, known_on, known_on_device, origin_words
 from halftone.health.video_words import frame_list, video_seconds
-from halftone.health.words import bits, duration, elapsed, number, plain_module, share_of_change
+from halftone.health.words import bits, duration, elapsed, plain_module, share_of_change
 from halftone.library.denoisers import transformer_name
 from halftone.library.inversions import inversion_name
 from halftone.library.vaes import vae_name

@@ -11,7 +11,7 @@ from halftone.contract.messages import Generate, Upscale
 from halftone.contract.request import Control, IpAdapter, Lora
 from halftone.contract.words import DTYPE_NAMES, DType, Phase, Precision
 from halftone.gui import reasons
-from halftone.gui.i18n import listed, sentences, tr
+from halftone.gui.i18n import catalogue, listed, sentences, tr
 from halftone.gui.state import AppState, Ended, Job, Notice, NoticeKind
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.banner import Act, Message
@@ -45,7 +45,7 @@ def component_name(component: str) -> str:
 def part_name(component: str) -> str:
     """The same of any part of any model, as the beginning of a line."""
     known = component_name(component)
-    return capital(known) if known != component else plain_component(component).text(tr)
+    return capital(known) if known != component else plain_component(component).text(catalogue())
 
 
 def phase_name(phase: Phase) -> str:

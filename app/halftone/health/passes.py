@@ -7,7 +7,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import GuardEvent, ModelFacts, PictureFacts
 from halftone.contract.limits import SCALE_RANGE, SIZE_RANGE, STEPS_RANGE
 from halftone.contract.request import LATENT, Hires, PictureRequest
-from halftone.health.words import Words
+from halftone.contract.wording import Words
 from halftone.library.upscalers import check_upscaler
 from halftone.library.videos import makes_videos
 

@@ -3,6 +3,7 @@
 import html
 import json
 from collections.abc import Callable, Iterable, Sequence
+from gettext import NullTranslations
 from pathlib import Path, PurePath
 from typing import Any, Final, cast
 
@@ -11,6 +12,7 @@ import msgspec
 from halftone import __version__
 from halftone.contract.facts import CheckReport, DTypeReport, Finding, LayerPeak, SelfTestReport
 from halftone.contract.plan import Cure, Plan, rescaled_modules
+from halftone.contract.wording import ENGLISH, Words, number
 from halftone.contract.words import DTYPE_NAMES
 from halftone.health.chart_svg import chart_svg
 from halftone.health.explain import finding_words, further_words
@@ -28,7 +30,7 @@ from halftone.health.report_words import (
     verdict_words,
 )
 from halftone.health.troubles import helps_words, known_on, library_versions, origin_words, trouble_object
-from halftone.health.words import Translate, Words, bits, elapsed, number, plain_component
+from halftone.health.words import bits, elapsed, plain_component
 from halftone.library.inversions import inversion_name
 from halftone.library.vaes import vae_name
 from halftone.metadata.parameters import without_places
@@ -43,9 +45,9 @@ Head = Sequence[tuple[str, bool]]
 
 
 class Language(msgspec.Struct, frozen=True):
-    """How a page speaks. translate: of templates; reason: of whole sentences that the check gave; code: as HTML names it."""
+    """How a page speaks. catalogue: of templates; reason: of whole sentences that the check gave; code: as HTML names it."""
 
-    translate: Translate = str
+    catalogue: NullTranslations = ENGLISH
     reason: Callable[[str], str] = str
     code: str = "en"
 
@@ -54,10 +56,10 @@ class Language(msgspec.Struct, frozen=True):
         return self.words(Words(template, values))
 
     def words(self, words: Words) -> str:
-        return html.escape(words.text(self.translate))
+        return html.escape(words.text(self.catalogue))
 
 
-ENGLISH: Final = Language()
+IN_ENGLISH: Final = Language()
 _COUNTED: Final = "{0} layers and blocks; not counting blocks that hold others of them, "
 _MEASURED: Final = _COUNTED + "{1} above the {2} limit, {3} tight; smallest room {4} bits."
 _CURED: Final = (
@@ -94,7 +96,7 @@ def as_json(report: CheckReport) -> bytes:
     return msgspec.json.format(msgspec.json.encode(content), indent=2)
 
 
-def as_html(report: CheckReport, tested: SelfTestReport | None = None, language: Language = ENGLISH) -> str:
+def as_html(report: CheckReport, tested: SelfTestReport | None = None, language: Language = IN_ENGLISH) -> str:
     """One page with everything in it, which needs nothing from elsewhere. tested: the self-test of the same device."""
     say = language.say
     verdict, tone = verdict_words(report)
@@ -143,7 +145,7 @@ def _facts(report: CheckReport, language: Language) -> Iterable[str]:
     first.append(size_text(model.size_bytes))
     yield f'<p class="muted">{html.escape(" · ".join(part for part in first if part))}</p>'
     second = [html.escape(f"{device.name} ({device.backend})"), driver, html.escape(f"PyTorch {device.torch_version}")]
-    second += [when, f"{depth}, {html.escape(elapsed(report.seconds))}", html.escape(size_words(report, language.translate))]
+    second += [when, f"{depth}, {html.escape(elapsed(report.seconds))}", html.escape(size_words(report, language.catalogue))]
     yield f'<p class="muted">{" · ".join(part for part in second if part)}</p>'
     if report.transformer is not None:
         yield f"<p>{language.say('Checked with the transformer {0} in the place of its own.', vae_name(report.transformer))}</p>"
@@ -174,12 +176,12 @@ def _chart(report: CheckReport, language: Language) -> str:
     over, tight = over_and_tight([(layer.component, layer.module) for layer in report.layers], rooms)
     room = least_room(report)
     values = (len(report.layers), over, DTYPE_NAMES[report.precision], tight, "\u2013" if room is None else bits(room))
-    said = Words(_MEASURED, values).text(language.translate)
+    said = Words(_MEASURED, values).text(language.catalogue)
     if is_cured(report):
         now = cured_room(report)
-        said = Words(_CURED, (*values, "\u2013" if now is None else bits(now))).text(language.translate)
+        said = Words(_CURED, (*values, "\u2013" if now is None else bits(now))).text(language.catalogue)
     legend = language.say("Largest value of each layer, in running order. Ring: the origin. Dashed box: what the cure changes.")
-    return f'{chart_svg(data, said, language.translate)}<p>{html.escape(said)}</p><p class="muted small">{legend}</p>'
+    return f'{chart_svg(data, said, language.catalogue)}<p>{html.escape(said)}</p><p class="muted small">{legend}</p>'
 
 
 def _findings(report: CheckReport, language: Language) -> str:

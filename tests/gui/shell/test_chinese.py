@@ -27,7 +27,7 @@ from halftone.contract.plan import Cure
 from halftone.contract.words import FindingCode
 from halftone.gui import reasons, text
 from halftone.gui.control.model_list import Found
-from halftone.gui.i18n import set_language, table, tr
+from halftone.gui.i18n import catalogue, set_language, table
 from halftone.gui.pages import health_files, health_report, health_view, health_words, settings_effects
 from halftone.gui.pages.create_prompts import examples
 from halftone.gui.pages.device import DevicePage
@@ -186,7 +186,7 @@ def test_every_finding_is_said_in_chinese(code: FindingCode, peak: float | None)
     "module", ["down_blocks.3.attentions.1.transformer_blocks.0.attn2.to_q", "mid_block.resnets.20.conv2", ""]
 )
 def test_places_inside_a_model_are_named_in_chinese(component: str, module: str) -> None:
-    assert set(english(module_words(component, module).text(tr))) <= {"transformer"}
+    assert set(english(module_words(component, module).text(catalogue()))) <= {"transformer"}
 
 
 REFUSALS = (
@@ -224,7 +224,7 @@ def test_notes_of_settings_are_said_in_chinese() -> None:
 
 @pytest.mark.parametrize("trouble", all_troubles(), ids=lambda trouble: trouble.id)
 def test_known_troubles_are_said_in_chinese(trouble: Trouble) -> None:
-    said = " ".join((known_text(trouble), helps_words(trouble).text(tr), origin_words(trouble).text(tr)))
+    said = " ".join((known_text(trouble), helps_words(trouble).text(catalogue()), origin_words(trouble).text(catalogue())))
     assert [word for word in english(said) if word not in ("transformer", "autocast", "math", "softmax")] == []
 
 

@@ -5,9 +5,10 @@ import msgspec
 import pytest
 
 from halftone.contract.facts import Finding, FurtherLayer, GuardEvent
+from halftone.contract.wording import Words, number
 from halftone.contract.words import CureKind, DType, FindingCode
 from halftone.health.explain import explain, finding_words, further_words, note_for
-from halftone.health.words import Words, bits, duration, elapsed, number, ordinal, plain_component, plain_module
+from halftone.health.words import bits, duration, elapsed, ordinal, plain_component, plain_module
 
 ACTIONS = ("decoded-again", "went-back-one-step", "encoded-again", "stopped", "kept", "asked")
 

@@ -8,7 +8,7 @@ from halftone.contract.facts import CheckReport, LayerPeak
 from halftone.contract.plan import Plan
 from halftone.contract.words import FLOAT_LIMITS, DType
 from halftone.gui import reasons
-from halftone.gui.i18n import listed, sentences, tr
+from halftone.gui.i18n import catalogue, listed, sentences, tr
 from halftone.gui.pages import health_words
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.headroom_chart_words import part_name, type_name
@@ -39,7 +39,7 @@ def checked_words(report: CheckReport) -> str:
     where = health_words.here(report.device)
     when = figures.moment(report.checked_at)
     words = tr("Checked {0} {1} · {2}, {3}", when, where, depth, figures.duration(report.seconds))
-    words += " · " + size_words(report, tr) if report.sizes else ""
+    words += " · " + size_words(report, catalogue()) if report.sizes else ""
     if not report.made_up:
         return words
     names = {
@@ -118,13 +118,13 @@ def _broken_title(report: CheckReport) -> str:
 def _broken_text(report: CheckReport) -> str:
     why = why_broken(report)
     if why in ("no-cure", "no-cure-known"):
-        found = finding_words(report.findings[0])[0].text(tr) if report.findings else ""
+        found = finding_words(report.findings[0])[0].text(catalogue()) if report.findings else ""
         return sentences(found, tr("Another precision may hold: check again in BF16 or FP32."))
     if why == "float32":
         return tr("Nothing reaches further than FP32. This usually means a damaged file or VAE: download the file again.")
     damaged = [one for one in report.findings if one.code == "weights-nonfinite" and ("lora" in one.facts) == (why == "lora")]
     if why == "lora":
-        return sentences(*(words.text(tr) for words in finding_words(damaged[0])))
+        return sentences(*(words.text(catalogue()) for words in finding_words(damaged[0])))
     names = [f"{one.component}.{one.module}" for one in damaged]
     where = tr("The file holds numbers that are not numbers in {0}.", _few(names)) if names else ""
     return sentences(where, tr("No setting can cure that: download the file again."))

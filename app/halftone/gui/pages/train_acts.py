@@ -11,7 +11,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.training import Caught, TrainReport
 from halftone.gui import reasons
 from halftone.gui.controller import Controller
-from halftone.gui.i18n import language, tr
+from halftone.gui.i18n import catalogue, language, tr
 from halftone.gui.own_events import Noted
 from halftone.gui.pages import health_files
 from halftone.gui.pages.create_full import FullScreen
@@ -44,7 +44,7 @@ class TrainActs(QObject):
         if training.record is None:
             return
         report = training.end.report if training.end is not None and isinstance(training.end.report, TrainReport) else None
-        own = Language(tr, str, "zh-CN" if language() == "zh_CN" else "en")
+        own = Language(catalogue(), str, "zh-CN" if language() == "zh_CN" else "en")
         page = as_html(training.record, report, own).encode()
         file = Path(path)
         said = Noted(kind="saved", facts=(file.name, str(file)))

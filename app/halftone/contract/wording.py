@@ -1,0 +1,106 @@
+"""Sentences as a message and typed values. They become text only where somebody reads them, in the language of the reader.
+
+The message is the English template, as in gettext; it is the code under which catalogues of other languages hold it. A value that
+is a string is a name, a path or a word of the user's: it is made harmless and never translated.
+"""
+
+import math
+from collections.abc import Sequence
+from gettext import NullTranslations
+from string import Formatter
+from typing import Final, Union
+
+import msgspec
+
+from halftone.contract.echoes import harmless
+
+ENGLISH: Final = NullTranslations()
+"""The catalogue that changes nothing: messages are English."""
+NARROW: Final = "\u202f"
+MINUS: Final = "\u2212"
+
+Value = Union["Words", str, int, float, tuple[Union["Words", str], ...]]
+"""What may stand in a placeholder; a tuple is a list, joined by the comma of the language."""
+
+
+class Words(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A message with numbered placeholders, and its values.
+
+    one: the message for a first value of exactly 1, where the count changes the sentence; "" where it does not.
+    """
+
+    template: str
+    values: tuple[Value, ...] = ()
+    one: str = ""
+
+    def text(self, catalogue: NullTranslations = ENGLISH) -> str:
+        """Return the sentence in the language of the catalogue."""
+        found = self._template(catalogue)
+        return filled(found, [_shown(value, catalogue) for value in self.values]) if self.values else found
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _template(self, catalogue: NullTranslations) -> str:
+        count = self.values[0] if self.one else None
+        return catalogue.ngettext(self.one, self.template, count) if isinstance(count, int) else catalogue.gettext(self.template)
+
+
+def filled(template: str, values: Sequence[str]) -> str:
+    """Put values into the numbered placeholders, with a space between Chinese characters and the letters or digits of a value."""
+    shown = list(values)
+    pieces = list(Formatter().parse(template))
+    for (before, field, _spec, _conversion), after in zip(pieces, [*(piece[0] for piece in pieces[1:]), ""], strict=True):
+        if field is None or not field.isdigit() or int(field) >= len(shown) or not (words := shown[int(field)]):
+            continue
+        left = " " if before and _is_han(before[-1]) and _is_latin(words[0]) else ""
+        right = " " if after and _is_han(after[0]) and _is_latin(words[-1]) else ""
+        shown[int(field)] = f"{left}{words}{right}"
+    return template.format(*shown)
+
+
+def listed(*parts: str, catalogue: NullTranslations = ENGLISH) -> str:
+    """Join the parts that are not empty by the comma of a language."""
+    return catalogue.gettext(", ").join(filter(None, parts))
+
+
+def either(*parts: "Words | str") -> Words | str:
+    """ "a, b or c" of at least one part."""
+    *first, last = parts
+    return Words("{0} or {1}", (tuple(first), last)) if first else last
+
+
+def number(value: float) -> str:
+    """65504 -> "65 504" with narrow spaces, 3.4e38 -> "3.4 × 10^38", 0.0312 -> "0.031", -1.7 -> "−1.7"."""
+    if math.isnan(value):
+        return "not a number"
+    sign = MINUS if value < 0 else ""
+    size = abs(value)
+    if math.isinf(size):
+        return f"{sign}infinity"
+    if size >= 1e9 or 0 < size < 1e-3:
+        mantissa, exponent = f"{size:.1e}".split("e")
+        return f"{sign}{mantissa.removesuffix('.0')} × 10^{int(exponent)}".replace("^-", f"^{MINUS}")
+    if size >= 100 or size == int(size):
+        return sign + f"{size:,.0f}".replace(",", NARROW)
+    return f"{sign}{size:.2g}" if size < 10 else f"{sign}{size:.1f}"
+
+
+def _shown(value: Value, catalogue: NullTranslations) -> str:
+    match value:
+        case Words():
+            return value.text(catalogue)
+        case tuple():
+            return listed(*(_shown(part, catalogue) for part in value), catalogue=catalogue)
+        case str():
+            return harmless(value)
+        case _:
+            return number(value)
+
+
+def _is_han(letter: str) -> bool:
+    return "\u4e00" <= letter <= "\u9fff"
+
+
+def _is_latin(letter: str) -> bool:
+    return letter.isascii() and letter.isalnum()
