@@ -212,12 +212,12 @@ def report_place(given: str, *, overwrite: bool) -> Path:
 
 
 def prompt_notes(request: PictureRequest, facts: ModelFacts) -> tuple[str, ...]:
-    """A sentence for each prompt of which the model reads only the beginning, and for what of its signs is not followed."""
+    """Return a sentence for each prompt of which the model reads only the beginning, and for what of its signs is not followed."""
     texts = styled(request.prompt, request.negative, request.styles)
     cuts = [(name, cut_prompt(facts, text)) for name, text in zip(("prompt", "negative prompt"), texts, strict=True)]
     cut_notes = tuple(_cut_note(name, facts, *cut) for name, cut in cuts if cut is not None)
-    signs = notes(texts, weights=reads_in_chunks(facts.family))
-    return (*cut_notes, *signs, *(unfollowed(texts) if request.draws else ()), *_unnamed(request))
+    signs = [*notes(texts, weights=reads_in_chunks(facts.family)), *(unfollowed(texts) if request.draws else ())]
+    return (*cut_notes, *map(str, signs), *_unnamed(request))
 
 
 def _unnamed(request: PictureRequest) -> tuple[str, ...]:

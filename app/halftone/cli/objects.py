@@ -168,7 +168,7 @@ def plan_object(plan: Plan) -> dict[str, Any]:
         "total_parameters": plan.total_parameters,
         "error": plan.error,
         "verified": plan.verified,
-        "reasons": list(plan.reasons),
+        "reasons": list(map(str, plan.reasons)),
     }
 
 

@@ -3,24 +3,25 @@
 from typing import NamedTuple
 
 from halftone.cli.typed import command_line
+from halftone.contract.wording import Words
 from halftone.contract.words import DTYPE_NAMES, DType
+from halftone.health.precision import AS_SET, is_measured, is_set
 
 
 class ChosenPrecision(NamedTuple):
-    """dtype: what was to run; reason: a sentence; measured: Auto took it from the self-test of this device."""
+    """dtype: what was to run; measured: Auto took it from the self-test of this device."""
 
     dtype: DType
-    reason: str
+    reason: Words
     measured: bool
 
     def other_check(self) -> str:
         """How the precision is checked in which numbers overflow, where Auto chose the one that hides that; else empty."""
-        wished = self.reason.startswith(f"{DTYPE_NAMES[self.dtype]}, as set")
-        return "" if self.dtype != "float32" or wished else "To check FP16: --precision float16"
+        return "" if self.dtype != "float32" or is_set(self.reason) else "To check FP16: --precision float16"
 
     def brief(self) -> str:
         """The sentence that stands below each picture: what the self-test measured is the same for all of them."""
-        if not self.measured or "passed every test" not in self.reason:
+        if not (self.measured and is_measured(self.reason)):
             return self.line()
         return f"Precision: {DTYPE_NAMES[self.dtype]}, measured on this device. Why: {command_line('devices')}"
 
@@ -28,5 +29,5 @@ class ChosenPrecision(NamedTuple):
         """The sentence for people; empty for a plain wish, which needs no echo."""
         name = DTYPE_NAMES[self.dtype]
         if self.measured:
-            return f"Precision: {name}, measured on this device: {self.reason.removeprefix(f'{name}: ')}"
-        return "" if self.reason == f"{name}, as set." else f"Precision: {self.reason}"
+            return f"Precision: {name}, measured on this device: {self.reason}"
+        return "" if self.reason.template == AS_SET else f"Precision: {self.reason}"

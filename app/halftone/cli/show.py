@@ -33,7 +33,7 @@ from halftone.contract.request import ALONE, Extras
 from halftone.contract.wording import number
 from halftone.contract.words import DTYPE_NAMES, CureKind, ReceiptState
 from halftone.health.device_faults import HABITS, OPERATIONS, detours
-from halftone.health.explain import copy_limits, further_words
+from halftone.health.explain import copy_limits, finding_words, further_words
 from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cured, least_room
 from halftone.health.memory_words import shortage_note
 from halftone.health.passes import kept_words
@@ -51,7 +51,7 @@ from halftone.health.report_words import (
 )
 from halftone.health.troubles import Trouble, helps_words, known_on, known_on_device, origin_words
 from halftone.health.video_words import frame_list, video_seconds
-from halftone.health.words import bits, duration, elapsed, plain_module, share_of_change
+from halftone.health.words import bits, duration, elapsed, share_of_change
 from halftone.library.denoisers import transformer_name
 from halftone.library.inversions import inversion_name
 from halftone.library.vaes import vae_name
@@ -108,9 +108,8 @@ def _show_findings(out: Console, report: CheckReport) -> None:
         out.print()
         _put(out, "Before the cure:", 2)
     for index, finding in enumerate(report.findings[:_SHOWN_FINDINGS], 1):
-        message = finding.message or f"{plain_module(finding.component, finding.module)}: {finding.code}."
         out.print()
-        _put(out, f"{index}  {message}", 2, hanging=3)
+        _put(out, f"{index}  {finding_words(finding)[0]}", 2, hanging=3)
         if place := _place(finding):
             _put(out, place, 5, "dim")
         if (further := further_words(finding)) is not None:
@@ -249,7 +248,7 @@ def show_pictures(
         _show_events(out, report.events, "red")
     _put(out, precision.brief(), 2, "dim")
     for reason in how_it_ran(report.plan.reasons):
-        _put(out, reason, 2, "dim")
+        _put(out, reason.text(), 2, "dim")
     events = [event for picture in report.images for event in picture.events]
     if command := what_to_do(events, model, precision.dtype, extras):
         out.print(Text(f"  What you can do:  {command}", style="bold"), soft_wrap=True)
@@ -320,7 +319,7 @@ def show_devices(devices: Iterable[DeviceFacts], report: SelfTestReport, *, cons
     when = report.measured_at[:16].replace("T", " ")
     _put(out, f"{len(report.tests)} tests, {len(wrong)} wrong, measured {when} in {duration(report.seconds)}.", 2, "dim")
     for way in detours(report, "auto"):
-        _put(out, way, 2, "yellow")
+        _put(out, way.text(), 2, "yellow")
     others = [f"{device.name} ({device.id})" for device in devices if device.id != facts.id]
     if others:
         _put(out, f"Also here: {', '.join(others)}. --device chooses.", 2, "dim")

@@ -28,6 +28,7 @@ from halftone.contract.facts import (
 )
 from halftone.contract.messages import AnyEvent, Examine, Generate, PictureReady, Repair, SelfTest, Upscale
 from halftone.contract.request import Extras, Numerics, PictureRequest, UpscaleRequest
+from halftone.contract.wording import Words
 from halftone.contract.words import DType, either
 from halftone.gallery.timed import Conditions, names_of
 from halftone.health.forecast import Next, forecast
@@ -246,7 +247,7 @@ def _remember(request: PictureRequest | UpscaleRequest, facts: PictureFacts, thu
         if isinstance(request, PictureRequest) and saved.last_model != request.model:
             save(replace(saved, last_model=request.model))
     except OSError as error:
-        why.append(f"settings: {system_words(error, str(error))}")
+        why.append(f"settings: {system_words(error)}")
     try:
         from halftone.gallery.made import list_made
 
@@ -256,8 +257,8 @@ def _remember(request: PictureRequest | UpscaleRequest, facts: PictureFacts, thu
     return why
 
 
-def _because(reason: str) -> str:
-    return f" ({reason})" if reason else ""
+def _because(reason: Words | None) -> str:
+    return "" if reason is None else f" ({reason})"
 
 
 def _note(text: str) -> None:

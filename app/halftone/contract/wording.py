@@ -5,10 +5,10 @@ is a string is a name, a path or a word of the user's: it is made harmless and n
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from gettext import NullTranslations
 from string import Formatter
-from typing import Final, Union
+from typing import Final, Union, cast
 
 import msgspec
 
@@ -64,7 +64,19 @@ def listed(*parts: str, catalogue: NullTranslations = ENGLISH) -> str:
     return catalogue.gettext(", ").join(filter(None, parts))
 
 
-def either(*parts: "Words | str") -> Words | str:
+def mentions(words: Words, values: Collection[Words | str]) -> bool:
+    """Whether one of these values stands in the sentence."""
+    parts = [part for value in words.values for part in (value if isinstance(value, tuple) else (value,))]
+    return any(part in values or (isinstance(part, Words) and mentions(part, values)) for part in parts)
+
+
+def both(*parts: "Words | str") -> "Words | str":
+    """ "a, b and c" of at least one part."""
+    *first, last = parts
+    return Words("{0} and {1}", (tuple(first), last)) if first else last
+
+
+def either(*parts: "Words | str") -> "Words | str":
     """ "a, b or c" of at least one part."""
     *first, last = parts
     return Words("{0} or {1}", (tuple(first), last)) if first else last
@@ -104,3 +116,43 @@ def _is_han(letter: str) -> bool:
 
 def _is_latin(letter: str) -> bool:
     return letter.isascii() and letter.isalnum()
+
+
+_ONCE_TEXT: Final = frozenset({"reasons", "ran", "reason", "refusal"})
+"""Fields that held finished text in files of earlier versions."""
+
+
+def with_words(content: object) -> object:
+    """Make sentences of the finished text that earlier versions kept in the files of checks and of unfinished pictures."""
+    match content:
+        case {**entries}:
+            return {name: _worded(one) if name in _ONCE_TEXT else with_words(one) for name, one in entries.items()}
+        case list():
+            return list(map(with_words, cast("list[object]", content)))
+        case _:
+            return content
+
+
+def _worded(value: object) -> object:
+    match value:
+        case str():
+            return {"template": "{0}", "values": [value]}
+        case list():
+            return list(map(_worded, cast("list[object]", value)))
+        case _:
+            return value
+
+
+def spelled_out(content: object) -> object:
+    """Put English text in the place of every sentence in plain data (dicts, lists), as files for people and scripts hold it."""
+    match content:
+        case Words():
+            return content.text()
+        case {"template": str(), **others} if others.keys() <= {"values", "one"}:
+            return msgspec.convert(content, Words).text()
+        case {**entries}:
+            return {name: spelled_out(one) for name, one in entries.items()}
+        case list() | tuple():
+            return list(map(spelled_out, cast("list[object]", content)))
+        case _:
+            return content

@@ -25,6 +25,11 @@ def _shown(value: object) -> str:
     return value.text(catalogue()) if isinstance(value, Words) else harmless(str(value))
 
 
+def say(words: Words | None) -> str:
+    """The sentence in the language in force; "" for none."""
+    return "" if words is None else words.text(catalogue())
+
+
 def catalogue() -> NullTranslations:
     """The catalogue of the language in force, for `Words.text`."""
     return ENGLISH if _language == "en" else _spoken(_language)

@@ -6,7 +6,7 @@ A sentence is recognised by its template, and its parts are put into the transla
 import re
 from functools import cache
 
-from halftone.gui.i18n import language, listed, tr
+from halftone.gui.i18n import catalogue, language, listed, tr
 from halftone.gui.reason_templates import FRAGMENTS, LISTS, MISSING, PARTS, TEMPLATES
 from halftone.settings.disk import system_words
 
@@ -38,7 +38,7 @@ def fragment(words: str) -> str:
 
 def problem(error: Exception) -> str:
     """What the system says of a file that could not be read or written, in the language in force."""
-    return fragment(system_words(error, str(error)) if isinstance(error, OSError) else str(error))
+    return system_words(error).text(catalogue()) if isinstance(error, OSError) else fragment(str(error))
 
 
 def recognised(sentence: str) -> bool:

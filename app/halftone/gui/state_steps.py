@@ -195,7 +195,7 @@ def _end(state: AppState, event: JobEnded) -> AppState:
     if isinstance(event.report, SelfTestReport):
         left = replace(left, self_test=event.report)
         if event.report.not_kept:
-            return note(left, "not-kept", facts=(event.report.device.name, event.report.not_kept))
+            return note(left, "not-kept", facts=(event.report.device.name, str(event.report.not_kept)))
     if event.outcome == "failed" and event.error is not None:
         kind: NoticeKind = "disk-full" if event.error.code == "disk-full" else "failed"
         return note(left, kind, error=event.error, job=job)

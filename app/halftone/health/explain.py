@@ -29,12 +29,6 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     text: Words
 
 
-def explain(finding: Finding) -> Finding:
-    """The finding with its sentence and its remedy in English."""
-    message, remedy = finding_words(finding)
-    return msgspec.structs.replace(finding, message=message.text(), remedy=remedy.text())
-
-
 def finding_words(finding: Finding) -> tuple[Words, Words]:
     """(what happened, what can be done) as templates. Numbers that were not measured are left out of the sentence."""
     where = module_words(finding.component, finding.module)

@@ -11,6 +11,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest, ResolvedRequest, Start
+from halftone.contract.wording import with_words
 from halftone.library.header import file_stamp, read_header
 from halftone.library.models import describe
 from halftone.library.upscalers import is_upscale_model
@@ -76,7 +77,7 @@ def _digest(path: Path) -> str:
 def read_kept(path: Path) -> Kept:
     """What a file of kept latents says. Raises latents-missing, latents-unreadable."""
     try:
-        return msgspec.json.decode(read_header(path).metadata.get(RECORD, ""), type=Kept)
+        return msgspec.convert(with_words(msgspec.json.decode(read_header(path).metadata.get(RECORD, ""))), Kept)
     except FileNotFoundError as error:
         raise HalftoneError("latents-missing", path=str(path)) from error
     except (OSError, HalftoneError, msgspec.MsgspecError) as error:

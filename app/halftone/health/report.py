@@ -2,7 +2,7 @@
 
 import html
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from gettext import NullTranslations
 from pathlib import Path, PurePath
 from typing import Any, Final, cast
@@ -45,10 +45,9 @@ Head = Sequence[tuple[str, bool]]
 
 
 class Language(msgspec.Struct, frozen=True):
-    """How a page speaks. catalogue: of templates; reason: of whole sentences that the check gave; code: as HTML names it."""
+    """How a page speaks. catalogue: of templates; code: as HTML names it."""
 
     catalogue: NullTranslations = ENGLISH
-    reason: Callable[[str], str] = str
     code: str = "en"
 
     def say(self, template: str, *values: Words | str | int | float) -> str:
@@ -227,7 +226,7 @@ def _plan(report: CheckReport, language: Language) -> str:
         if report.applied
         else say("It was not applied by hand; a picture that recovered by it may have put it in use all the same.")
     )
-    why = "".join(f"<li>{html.escape(language.reason(reason))}</li>" for reason in plan.reasons)
+    why = "".join(f"<li>{language.words(reason)}</li>" for reason in plan.reasons)
     stands = "" if plan.is_plain else f"<p>{held} {used}</p>"
     return f"{_pairs(rows)}{stands}{f'<ul>{why}</ul>' if why else ''}"
 
@@ -269,7 +268,7 @@ def _cure(cure: Cure, language: Language) -> list[str]:
     if (exactness := exactness_words(cure.plan)) is not None and not cure.refusal:
         title += f'<br><span class="muted">{language.words(exactness)}</span>'
     if cure.refusal:
-        title += f'<br><span class="muted">{html.escape(language.reason(cure.refusal))}</span>'
+        title += f'<br><span class="muted">{language.words(cure.refusal)}</span>'
     missing, time = say("Not measured"), slower_words(cure)
     return [
         title,

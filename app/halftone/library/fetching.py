@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from halftone import __version__
 from halftone.contract.errors import HalftoneError
+from halftone.contract.wording import Words
 from halftone.library.small_files import LARGEST, SmallFile, unfit
 from halftone.settings.atomic import write_atomically
 from halftone.settings.disk import need_room, system_words
@@ -54,7 +55,7 @@ def fetch(file: SmallFile, told: Told = _nothing) -> Path:
         need_room(file.place, file.place.parent, len(data))
         write_atomically(file.place, data)
     except OSError as error:
-        raise _failed(file, system_words(error, "it cannot be written")) from error
+        raise _failed(file, system_words(error)) from error
     return file.place
 
 
@@ -139,9 +140,9 @@ def _reason(error: BaseException) -> str:
     return "the connection failed"
 
 
-def _no_token(file: SmallFile, detail: str) -> HalftoneError:
+def _no_token(file: SmallFile, detail: Words | str) -> HalftoneError:
     return HalftoneError("fetch-token", file=file.path, source=f"{hub()}/{file.repository}", detail=detail)
 
 
-def _failed(file: SmallFile, detail: str) -> HalftoneError:
+def _failed(file: SmallFile, detail: Words | str) -> HalftoneError:
     return HalftoneError("fetch-failed", file=file.path, source=f"{hub()}/{file.repository}", detail=detail)

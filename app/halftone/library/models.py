@@ -11,6 +11,7 @@ import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.wording import Words
 from halftone.library.copies import is_repaired
 from halftone.library.denoiser_files import unreadable
 from halftone.library.families import BY_NAME
@@ -222,7 +223,7 @@ def _folder(model: str, path: Path) -> ModelFacts:
         components=names,
         samplers=samplers_of(pipeline, scheduler) if scheduler else (),
         own_sampler=str(scheduler.get("_class_name", "")).removesuffix("Scheduler"),
-        why=only_a_stage(pipeline) or misfit(parts) or next(filter(None, map(config_fault, parts.values())), ""),
+        why=_as_words(only_a_stage(pipeline) or misfit(parts) or next(filter(None, map(config_fault, parts.values())), "")),
     )
     facts = _with_note(facts, path / _POCKET_NOTE)
     headers = (header for part in parts.values() for _, header in part.files)
@@ -332,12 +333,16 @@ def _file(model: str, path: Path) -> ModelFacts:
     return _with_parts(facts, configs(facts.family, header), told=found.size != BY_NAME[found.family].size)
 
 
+def _as_words(why: str) -> Words | None:
+    return Words("{0}", (why,)) if why else None
+
+
 def _as_a_part(facts: ModelFacts, found: Recognised, header: Header, why: str) -> ModelFacts:
     """A file that makes no picture alone. why: as the end of a sentence."""
     unread = unreadable(header, found)
     if unread is not None and found.kind == "denoiser" and not found.quantised:
         why = unread
-    return msgspec.structs.replace(facts, why=why, takes_place=unread is None)
+    return msgspec.structs.replace(facts, why=_as_words(why), takes_place=unread is None)
 
 
 def _why_not(found: Recognised, header: Header) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.wording import Words
 from halftone.contract.words import either
 from halftone.settings.regular_files import read_text
 
@@ -350,17 +351,17 @@ def drawn_spans(text: str) -> tuple[Span, ...]:
     return tuple(found)
 
 
-def unfollowed(texts: Sequence[str]) -> tuple[str, ...]:
+def unfollowed(texts: Sequence[str]) -> tuple[Words, ...]:
     """A sentence for each sign that users of dynamic prompts know and that is not followed here."""
-    found: list[str] = []
+    found: list[Words] = []
     if any(_VARIABLE.search(text) for text in texts):
-        found.append("Variables (${…}) are not followed: they are read as words.")
+        found.append(Words("Variables (${…}) are not followed: they are read as words."))
     if any(_BY_NAME.search(text) for text in texts):
-        found.append("@ and ~ before choices and wildcards are not followed: each picture draws for itself.")
+        found.append(Words("@ and ~ before choices and wildcards are not followed: each picture draws for itself."))
     if any(_JINJA.search(text) for text in texts):
-        found.append("Jinja templates are not followed: they are read as words.")
+        found.append(Words("Jinja templates are not followed: they are read as words."))
     if any(_unclosed(text) for text in texts):
-        found.append("A curly bracket without its partner is read as a letter.")
+        found.append(Words("A curly bracket without its partner is read as a letter."))
     return tuple(found)
 
 

@@ -7,24 +7,37 @@ from pathlib import Path
 from typing import Final
 
 from halftone.contract.errors import ErrorFacts, HalftoneError
+from halftone.contract.wording import Words
 
 
-def system_words(error: OSError, otherwise: str = "") -> str:
-    """Say what the system said of an error; a full disk is said in Halftone's own words. otherwise: what is said where the
-    system said nothing.
-    """
-    if error.errno == errno.ENOSPC:
-        return "Not enough space on the disk"
-    return error.strerror or otherwise or type(error).__name__
+def system_words(error: OSError) -> Words:
+    """Say why the system could not read or write something, as the end of a sentence."""
+    known = _KNOWN.get(error.errno or 0)
+    return Words(known) if known is not None else Words("{0}", (error.strerror or str(error) or type(error).__name__,))
+
+
+_KNOWN: Final = {
+    errno.ENOSPC: "not enough space on the disk",
+    getattr(errno, "EDQUOT", errno.ENOSPC): "disk quota exceeded",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+    errno.EROFS: "read-only file system",
+    errno.ENOENT: "no such file or directory",
+    errno.EISDIR: "is a directory",
+    errno.ENOTDIR: "not a directory",
+    errno.EEXIST: "file exists",
+    errno.ENAMETOOLONG: "file name too long",
+    errno.EIO: "input/output error",
+}
+"""The usual errors of files. Windows has no quota among its errors."""
 
 
 def full_disk(error: BaseException) -> ErrorFacts | None:
     """Say what an error means for which nobody else has words, where a disk or a quota was full; None for any other error."""
     if not isinstance(error, OSError) or error.errno not in _FULL:
         return None
-    path = error.filename if isinstance(error.filename, str) else "A file that Halftone needs"
-    words = system_words(error)
-    return ErrorFacts(code="output-failed", facts={"path": path, "detail": words[:1].lower() + words[1:]})
+    path = error.filename if isinstance(error.filename, str) else Words("A file that Halftone needs")
+    return ErrorFacts(code="output-failed", facts={"path": path, "detail": system_words(error)})
 
 
 _FULL: Final = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))

@@ -46,7 +46,7 @@ class LogFile(logging.handlers.RotatingFileHandler):
     def _give_up(self, error: OSError) -> None:
         lost, self._lost = self._lost, None
         if lost is not None:
-            lost(system_words(error))
+            lost(str(system_words(error)))
 
 
 def open_log(path: Path) -> io.TextIOWrapper:

@@ -14,6 +14,7 @@ from accelerate import init_empty_weights
 from torch import nn
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.wording import Words
 from halftone.engine.basics.tensors import NAMES
 from halftone.engine.extras.own_names import converted
 from halftone.engine.loading.load import Loaded, component_from, make_ready, told_loading
@@ -63,11 +64,11 @@ def put_transformer(loaded: Loaded, path: str | None) -> None:
     log.info("%s: %s", name, path or "the model's own")
 
 
-def told_as_it_is(loaded: Loaded) -> tuple[str, ...]:
-    """That FP8 storage does nothing with a file of its own."""
+def told_as_it_is(loaded: Loaded) -> tuple[Words, ...]:
+    """Say that FP8 storage does nothing with a file of its own."""
     if not loaded.fp8 or loaded.transformer is None:
         return ()
-    return ("FP8 storage leaves a transformer of its own file as that file has it.",)
+    return (Words("FP8 storage leaves a transformer of its own file as that file has it."),)
 
 
 def read_denoiser(loaded: Loaded, name: str, path: str) -> nn.Module:

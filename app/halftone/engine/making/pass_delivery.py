@@ -11,6 +11,7 @@ from halftone.contract.engine import Emit
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import GuardEvent, ModelFacts, PassFacts, PictureFacts, Shortage
 from halftone.contract.request import PictureRequest, ResolvedRequest
+from halftone.contract.wording import Words
 from halftone.engine.making.delivery import Delivery
 from halftone.engine.making.outcome import Finished, Outcome, Stopped
 from halftone.engine.making.picture import Picture
@@ -29,7 +30,7 @@ class Earlier:
     passes: tuple[PassFacts, ...] = ()
     events: tuple[GuardEvent, ...] = ()
     started: float = field(default_factory=time.perf_counter)
-    ran: tuple[str, ...] = ()
+    ran: tuple[Words, ...] = ()
     peak: int | None = None
     shortages: tuple[Shortage, ...] = ()
 

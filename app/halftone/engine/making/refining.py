@@ -17,6 +17,7 @@ from PIL import Image
 from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import PictureRequest, Refiner, ResolvedRequest, Start
+from halftone.contract.wording import Words
 from halftone.engine.inputs.memory import free_after
 from halftone.engine.inputs.resolve import pipeline_arguments, start_canvas, task_pipeline
 from halftone.engine.inputs.wanted import of_request
@@ -35,7 +36,7 @@ _BASE: Final = "first"
 _REFINER: Final = "second"
 _SECOND_ORDER: Final = 2
 _STEPS: Final = "num_inference_steps"
-_ONLY_BASE: Final = "What was added to the base model, LoRAs for instance, has no part in the refiner's steps."
+_ONLY_BASE: Final = Words("What was added to the base model, LoRAs for instance, has no part in the refiner's steps.")
 
 
 @dataclass(frozen=True)
@@ -147,8 +148,9 @@ class Refining(Chain):
         resolved = half.earlier.resolved
         if resolved is None or half.left is None:
             return resolved
-        said = f"The last {half.left} steps are those of the refiner"
-        said += "." if self._together else ", which came when the base model had left the memory."
+        together = "The last {0} steps are those of the refiner."
+        apart = "The last {0} steps are those of the refiner, which came when the base model had left the memory."
+        said = Words(together if self._together else apart, (half.left,))
         more = (_ONLY_BASE,) if _has_more(half.request) else ()
         return msgspec.structs.replace(resolved, reasons=(*resolved.reasons, said, *more))
 

@@ -21,6 +21,7 @@ from torch import nn
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import Finding, ModelFacts
 from halftone.contract.request import Lora
+from halftone.contract.wording import Words
 from halftone.contract.words import DType
 from halftone.engine.basics.quiet import quiet_libraries, silent_loaders
 from halftone.engine.patches.lora_rows import (
@@ -241,7 +242,7 @@ def _layers_in(path: Path) -> int:
     return 0 if any(_JOINED.search(name) for name in names) else sum(_DOWN.search(name) is not None for name in names)
 
 
-def left_out(adapters: Iterable[Adapter]) -> tuple[str, ...]:
+def left_out(adapters: Iterable[Adapter]) -> tuple[Words, ...]:
     """What is said of each LoRA that reaches the model only in part."""
     found = tuple(adapters)
     return (
@@ -250,16 +251,17 @@ def left_out(adapters: Iterable[Adapter]) -> tuple[str, ...]:
     )
 
 
-def _unread(adapter: Adapter) -> str:
-    count, name = adapter.unread, adapter.lora.name
-    if count == 1:
-        return f"1 tensor of the LoRA {name} holds a change of a kind that this model cannot use and was left out."
-    return f"{count} tensors of the LoRA {name} hold changes of a kind that this model cannot use and were left out."
+def _unread(adapter: Adapter) -> Words:
+    return Words(
+        "{0} tensors of the LoRA {1} hold changes of a kind that this model cannot use and were left out.",
+        (adapter.unread, adapter.lora.name),
+        one="1 tensor of the LoRA {1} holds a change of a kind that this model cannot use and was left out.",
+    )
 
 
-def _left_out(adapter: Adapter) -> str:
-    count, total, name = adapter.left_out, adapter.total, adapter.lora.name
-    return f"{count} of {total} layers of the LoRA {name} found no place in this model and were left out."
+def _left_out(adapter: Adapter) -> Words:
+    template = "{0} of {1} layers of the LoRA {2} found no place in this model and were left out."
+    return Words(template, (adapter.left_out, adapter.total, adapter.lora.name))
 
 
 def _other_base(model: ModelFacts, lora: Lora, detail: str, details: str = "") -> HalftoneError:

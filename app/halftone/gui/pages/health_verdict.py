@@ -6,9 +6,9 @@ from typing import Literal
 
 from halftone.contract.facts import CheckReport, LayerPeak
 from halftone.contract.plan import Plan
+from halftone.contract.wording import Words
 from halftone.contract.words import FLOAT_LIMITS, DType
-from halftone.gui import reasons
-from halftone.gui.i18n import catalogue, listed, sentences, tr
+from halftone.gui.i18n import catalogue, listed, say, sentences, tr
 from halftone.gui.pages import health_words
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.headroom_chart_words import part_name, type_name
@@ -23,7 +23,7 @@ _WRONG = ("underflow", "saturated-output", "inexact-output", "flat-output", "tig
 """Findings whose pictures are finite: wrong, but not black because of a bad number."""
 
 
-def state_of(report: CheckReport, stale_reason: str | None) -> State:
+def state_of(report: CheckReport, stale_reason: Words | None) -> State:
     if stale_reason:
         return "stale"
     if report.verdict == "broken":
@@ -52,11 +52,11 @@ def checked_words(report: CheckReport) -> str:
     return words + " · " + tr("made-up inputs: {0}", ", ".join(names.get(name, name) for name in report.made_up))
 
 
-def verdict_words(report: CheckReport, state: State, stale_reason: str | None) -> tuple[str, str]:
+def verdict_words(report: CheckReport, state: State, stale_reason: Words | None) -> tuple[str, str]:
     name, where = type_name(report.precision), health_words.here(report.device)
     if state == "stale":
         earlier = tr("What you see is from the earlier check.")
-        return tr("Not checked {0} since a change", where), sentences(reasons.reason(stale_reason or ""), earlier)
+        return tr("Not checked {0} since a change", where), sentences(say(stale_reason), earlier)
     if state == "ok":
         return tr("This model is healthy in {0} {1}", name, where), _ok_text(report)
     if state == "tight":

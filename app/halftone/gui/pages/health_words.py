@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from halftone.contract.facts import DeviceFacts, Finding
 from halftone.contract.plan import Cure, Plan, rescaled_modules
 from halftone.contract.words import DTYPE_NAMES, FindingCode
-from halftone.gui import reasons
 from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.i18n import listed as commas
 from halftone.gui.widgets import figures
@@ -174,7 +173,7 @@ def stays(plan: Plan) -> str:
 def cure_line(cure: Cure, name: str) -> str:
     """The second line of a cure. name: the type the model runs in."""
     if cure.refusal:
-        return reasons.reason(cure.refusal)
+        return cure.refusal.text(catalogue())
     plan = cure.plan
     match cure.kind:
         case "rescale":
@@ -224,7 +223,7 @@ def cure_tooltip(cure: Cure, name: str) -> str:
     if cure.plan.error is not None:
         parts.append(tr("Relative error against FP32: {0}.", figures.decimal(cure.plan.error, 4)))
     if cure.refusal:
-        parts.append(reasons.reason(cure.refusal))
+        parts.append(cure.refusal.text(catalogue()))
     return sentences(*parts)
 
 

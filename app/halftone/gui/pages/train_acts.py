@@ -44,7 +44,7 @@ class TrainActs(QObject):
         if training.record is None:
             return
         report = training.end.report if training.end is not None and isinstance(training.end.report, TrainReport) else None
-        own = Language(catalogue(), str, "zh-CN" if language() == "zh_CN" else "en")
+        own = Language(catalogue(), "zh-CN" if language() == "zh_CN" else "en")
         page = as_html(training.record, report, own).encode()
         file = Path(path)
         said = Noted(kind="saved", facts=(file.name, str(file)))

@@ -89,5 +89,5 @@ class RunNotes(QWidget):
         buttons = (*again, tried) if report.path else again
         self._cards.addWidget(notice(level, icon, report_words(report).text(catalogue()), *buttons))
         if report.not_kept:
-            words = tr("The last state could not be saved: {0}", report.not_kept)
+            words = tr("The last state could not be saved: {0}", error_sentence(report.not_kept))
             self._cards.addWidget(notice("danger", "octagon-alert", words))

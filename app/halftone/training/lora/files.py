@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from safetensors.torch import save
 
-from halftone.contract.errors import HalftoneError
+from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.training import TrainConfig, WiderType
 from halftone.contract.words import DType
@@ -159,9 +159,9 @@ def write(path: Path, data: bytes, *, private: bool = False) -> None:
         raise output_error(error, path, len(data)) from error
 
 
-def write_somewhere(path: Path, data: bytes) -> tuple[Path, str]:
-    """(where it lies, why not at `path`, "" where it does): a finished LoRA is never lost while any folder takes it. Raises
-    HalftoneError where none does.
+def write_somewhere(path: Path, data: bytes) -> tuple[Path, ErrorFacts | None]:
+    """Write a finished LoRA, elsewhere where its own folder does not take it: it is never lost while any folder does. Return where
+    it lies, and why not at `path` (None where it does). Raises HalftoneError where no folder takes it.
     """
     try:
         write(path, data)
@@ -174,5 +174,5 @@ def write_somewhere(path: Path, data: bytes) -> tuple[Path, str]:
         other = _free(instead, path.stem)[1]
         write(other, data)
         log.warning("the LoRA lies in %s: %s", other, error)
-        return other, str(error)
-    return path, ""
+        return other, error.as_facts()
+    return path, None
