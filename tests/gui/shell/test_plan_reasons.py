@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from halftone.gui.reasons import reason, recognised
 from tests.unit.health.test_planner import COMPONENTS, HEALTHY, HOT, STREAM, Setup, finding
 
 from halftone.contract.plan import RESULT, result_of
 from halftone.contract.request import Numerics
 from halftone.gui.i18n import set_language
-from halftone.gui.reasons import reason, recognised
 from halftone.health.explain import remembered
 from halftone.health.planner import with_layers
 
