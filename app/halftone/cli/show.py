@@ -37,7 +37,6 @@ from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cure
 from halftone.health.memory_words import shortage_note
 from halftone.health.passes import kept_words
 from halftone.health.precision import auto_follows_model
-from halftone.health.ran import how_it_ran
 from halftone.health.report_words import (
     CURE_TITLES,
     DTYPE_STATES,
@@ -48,6 +47,7 @@ from halftone.health.report_words import (
     used_words,
     verdict_words,
 )
+from halftone.health.run_reasons import how_it_ran
 from halftone.health.troubles import Trouble, helps_words, known_on, known_on_device, origin_words
 from halftone.health.video_words import frame_list, video_seconds
 from halftone.health.words import bits, duration, elapsed, number, plain_module, share_of_change
