@@ -8,7 +8,7 @@ import pytest
 from tests.gui import words
 from tests.helpers import samples
 
-from halftone.contract.facts import CheckReport, DTypeReport
+from halftone.contract.facts import CheckReport, DTypeReport, Finding
 from halftone.contract.plan import Cure
 from halftone.contract.words import DTypeState
 from halftone.gui.i18n import set_language, table, tr
@@ -75,6 +75,9 @@ def reasons_given() -> set[str]:
     for verdict in ("healthy", "tight", "fixable", "broken"):
         changed = msgspec.structs.replace(check, verdict=verdict)
         given.add(badge(changed, samples.POCKET, changed.device, changed.numerics).reason)
+    limit = Finding(code="weights-clipped", component="unet", module="conv_in", dtype="float16", peak=65504.0, limit=65504.0)
+    clipped = msgspec.structs.replace(check, verdict="healthy", findings=(limit,))
+    given.add(badge(clipped, samples.POCKET, clipped.device, clipped.numerics).reason)
     plan = msgspec.structs.replace(check.plan, verified=True)
     cured = msgspec.structs.replace(check, applied=True, verdict="fixable", plan=plan)
     given.add(badge(cured, samples.POCKET, cured.device, cured.numerics).reason)

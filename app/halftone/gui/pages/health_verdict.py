@@ -14,7 +14,7 @@ from halftone.gui.widgets import figures
 from halftone.gui.widgets.headroom_chart_words import part_name, type_name
 from halftone.health.explain import finding_words
 from halftone.health.headroom import far_limit, log2_peak, part_key
-from halftone.health.judge import damaged_lora, innermost, over_and_tight, why_broken
+from halftone.health.judge import cut_off, damaged_lora, innermost, over_and_tight, why_broken
 from halftone.health.report_words import size_words
 
 State = Literal["unchecked", "checking", "ok", "tight", "overflows", "cured", "broken", "failed", "stopped", "stale", "missing"]
@@ -30,6 +30,8 @@ def state_of(report: CheckReport, stale_reason: str | None) -> State:
         return "broken"
     if report.applied and report.verdict in ("fixable", "tight"):
         return "cured"
+    if cut_off(report) is not None:
+        return "tight"
     verdicts: dict[str, State] = {"healthy": "ok", "tight": "tight", "fixable": "overflows"}
     return verdicts[report.verdict]
 
@@ -59,6 +61,9 @@ def verdict_words(report: CheckReport, state: State, stale_reason: str | None) -
         return tr("Not checked {0} since a change", where), sentences(reasons.reason(stale_reason or ""), earlier)
     if state == "ok":
         return tr("This model is healthy in {0} {1}", name, where), _ok_text(report)
+    if state == "tight" and (finding := cut_off(report)) is not None:
+        said = (words.text(tr) for words in finding_words(finding))
+        return tr("Works in {0}, but numbers in its file stand at FP16's limit", name), sentences(*said)
     if state == "tight":
         return tr("Works in {0}, with little room", name), _tight_text(report)
     if state == "broken":
