@@ -147,7 +147,7 @@ def own_tensors(module: nn.Module) -> Iterator[torch.Tensor]:
 
 @dataclass
 class Places:
-    """Where the components of a loaded model are. apart: the device has memory of its own; present: those that are onloaded now."""
+    """Where a loaded model's components are. apart: the device has memory of its own; present: those that are onloaded now."""
 
     device: torch.device
     apart: bool
