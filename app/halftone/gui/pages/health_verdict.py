@@ -13,7 +13,7 @@ from halftone.gui.pages import health_words
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.headroom_chart_words import part_name, type_name
 from halftone.health.explain import finding_words
-from halftone.health.headroom import far_limit, log2_peak, part_key
+from halftone.health.headroom import log2_peak, over_in_float16, part_key
 from halftone.health.judge import cut_off, damaged_lora, innermost, over_and_tight, why_broken
 from halftone.health.report_words import size_words
 
@@ -87,13 +87,14 @@ def _ok_text(report: CheckReport) -> str:
         return tr("No bad number appeared.")
     least = figures.bits(min(rooms))
     words = tr("Every layer keeps at least {0} of room, and no bad number appeared.", least)
-    return sentences(words, _in_float16(report) if far_limit(report.precision) else "")
+    return sentences(words, _in_float16(report))
 
 
 def _in_float16(report: CheckReport) -> str:
-    """What the same layers would meet in FP16, by the peaks that were measured."""
-    limit, places = figures.group(int(FLOAT_LIMITS["float16"])), [(layer.component, layer.module) for layer in report.layers]
-    over, _ = over_and_tight(places, rooms_of(report.layers, "float16"))
+    """What the same layers would meet in FP16, by the peaks that were measured; "" where that is not known."""
+    limit, over = figures.group(int(FLOAT_LIMITS["float16"])), over_in_float16(report)
+    if over is None:
+        return ""
     if over == 0:
         return tr("In FP16, none would pass the limit of {0}.", limit)
     if over == 1:
