@@ -130,3 +130,21 @@ def test_a_language_can_be_changed_and_changed_back(qapp: object) -> None:
     assert tr("no such sentence") == "no such sentence"
     set_language("en")
     assert tr("Generate") == "Generate"
+
+
+_HAN = "[\u4e00-\u9fff]"
+_STRAY = {
+    "between Chinese characters": re.compile(rf"(?<={_HAN}) +(?={_HAN})"),
+    "at an end": re.compile(r"^ | $|  "),
+}
+
+
+@pytest.mark.parametrize("where", _STRAY)
+def test_no_stray_blanks_stand_in_chinese(where: str) -> None:
+    """What stands around placeholders is put right when they are filled."""
+    assert [words for words in table("zh_CN").values() if _STRAY[where].search(words)] == []
+
+
+def test_a_number_that_is_none_has_one_name_in_chinese() -> None:
+    others = re.compile("异常值|坏数|非有限|含有非数值|不是数字的值")
+    assert [words for words in table("zh_CN").values() if others.search(words)] == []
