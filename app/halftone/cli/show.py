@@ -322,7 +322,7 @@ def show_devices(
     memory = f" · {facts.memory_total / 1e9:.0f}\u00a0GB" if facts.memory_total else ""
     driver = f" · driver {facts.driver}" if facts.driver else ""
     out.print(Text(f"{facts.name} ({facts.id})", style="bold"))
-    threads = f" · {facts.threads} threads in use" if facts.threads else ""
+    threads = f" · {facts.threads} thread{'s' * (facts.threads > 1)} in use" if facts.threads else ""
     details = "".join(f" · {name}: {value}" for name, value in facts.details.items())
     _put(out, f"{facts.backend}{memory}{driver} · PyTorch {facts.torch_version}{threads}{details}", 2, "dim")
     out.print()
