@@ -1,4 +1,4 @@
-"""Templates filled so that Chinese reads right at the seams: a blank beside Latin letters and digits, none beside Chinese ones."""
+"""Templates filled so that Chinese reads right at the seams: a blank beside Latin letters and digits, none beside Chinese."""
 
 from collections.abc import Mapping, Sequence
 from string import Formatter
