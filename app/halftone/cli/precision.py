@@ -13,10 +13,13 @@ class ChosenPrecision(NamedTuple):
     reason: str
     measured: bool
 
-    def other_check(self) -> str:
-        """How the precision is checked in which numbers overflow, where Auto chose the one that hides that; else empty."""
+    def other_check(self, *, overflows: bool = False) -> str:
+        """How FP16 is checked where Auto chose a type that hides what overflows in it; else empty. overflows: the check in that
+        type met numbers that FP16 cannot hold.
+        """
         wished = self.reason.startswith(f"{DTYPE_NAMES[self.dtype]}, as set")
-        return "" if self.dtype != "float32" or wished else "To check FP16: --precision float16"
+        hides = self.dtype == "float32" and not wished
+        return "To check FP16: --precision float16" if hides or overflows else ""
 
     def brief(self) -> str:
         """The sentence that stands below each picture: what the self-test measured is the same for all of them."""

@@ -8,6 +8,7 @@ import msgspec
 from halftone.contract.echoes import MOST, MOST_OF_LIST, echo
 from halftone.contract.error_codes import ErrorCode
 from halftone.contract.error_words import WORDS
+from halftone.contract.seams import fill
 
 Fact = str | int | float
 
@@ -50,7 +51,7 @@ _LISTS: Final = frozenset({"allowed", "command", "detail", "fetch", "files", "fo
 
 def filled(words: str, facts: Mapping[str, Fact]) -> str:
     """Words with the facts in their places, each made harmless and of a bounded length."""
-    return words.format_map(_Known({name: _shown(name, fact) for name, fact in facts.items()}))
+    return fill(words, named=_Known({name: _shown(name, fact) for name, fact in facts.items()}))
 
 
 def _shown(name: str, fact: Fact) -> Fact:

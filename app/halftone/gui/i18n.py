@@ -1,13 +1,13 @@
 """The window's words in the user's language: English sentences are keys; JSON tables, one per part, hold the rest."""
 
 from functools import cache
-from string import Formatter
 from typing import Literal
 
 import msgspec
 from PySide6.QtCore import QCoreApplication, QLibraryInfo, QLocale, QTranslator
 
 from halftone.contract.echoes import harmless
+from halftone.contract.seams import fill
 from halftone.settings.places import resources
 
 CONTEXT = "halftone"
@@ -17,31 +17,7 @@ LanguageChoice = Literal["system", "en", "zh_CN"]
 def tr(text: str, *values: object) -> str:
     """`text` in the language in force, its numbered placeholders {0}, {1} filled with `values`, which are made harmless."""
     translated = QCoreApplication.translate(CONTEXT, text)
-    if not values:
-        return translated
-    values = tuple(harmless(value) if isinstance(value, str) else value for value in values)
-    return translated.format(*(_spaced(translated, values) if _language.startswith("zh") else values))
-
-
-def _spaced(template: str, values: tuple[object, ...]) -> list[object]:
-    """Values with a space between Chinese characters of the template and letters or digits of theirs."""
-    found: list[object] = list(values)
-    pieces = list(Formatter().parse(template))
-    for (before, field, _spec, _conversion), after in zip(pieces, [*(piece[0] for piece in pieces[1:]), ""], strict=True):
-        if field is None or not field.isdigit() or not (words := str(found[int(field)])):
-            continue
-        left = " " if before and _is_han(before[-1]) and _is_latin(words[0]) else ""
-        right = " " if after and _is_han(after[0]) and _is_latin(words[-1]) else ""
-        found[int(field)] = f"{left}{words}{right}"
-    return found
-
-
-def _is_han(letter: str) -> bool:
-    return "\u4e00" <= letter <= "\u9fff"
-
-
-def _is_latin(letter: str) -> bool:
-    return letter.isascii() and letter.isalnum()
+    return fill(translated, [harmless(value) if isinstance(value, str) else value for value in values]) if values else translated
 
 
 def sentences(*parts: str) -> str:

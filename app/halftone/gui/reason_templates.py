@@ -12,6 +12,7 @@ TEMPLATES: Final = (
     "Passed the check with its cure.",
     "A value passed the limit, or a bad number appeared. A cure is ready.",
     "No value passed the limit, but the smallest room is below 2 bits.",
+    "No value passed the limit, but numbers in the file stand at FP16's limit.",
     "Every layer has at least 2 bits of room.",
     "The model's files changed since the check.",
     "The check was made on another device, {0}.",

@@ -6,6 +6,8 @@ from typing import Final
 
 import msgspec
 
+from halftone.contract.seams import fill
+
 Translate = Callable[[str], str]
 """English template -> template of another language with the same placeholders."""
 NARROW: Final = "\u202f"
@@ -20,7 +22,7 @@ class Words(msgspec.Struct, frozen=True):
 
     def text(self, translate: Translate = str) -> str:
         """The sentence."""
-        return translate(self.template).format(*(_shown(value, translate) for value in self.values))
+        return fill(translate(self.template), [_shown(value, translate) for value in self.values])
 
 
 def capital(text: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 from tests.gui import words
 from tests.helpers import samples
 
-from halftone.contract.facts import CheckReport, DTypeReport
+from halftone.contract.facts import CheckReport, DTypeReport, Finding
 from halftone.contract.plan import Cure
 from halftone.contract.words import DTypeState
 from halftone.gui.i18n import set_language, table, tr
@@ -75,6 +75,9 @@ def reasons_given() -> set[str]:
     for verdict in ("healthy", "tight", "fixable", "broken"):
         changed = msgspec.structs.replace(check, verdict=verdict)
         given.add(badge(changed, samples.POCKET, changed.device, changed.numerics).reason)
+    limit = Finding(code="weights-clipped", component="unet", module="conv_in", dtype="float16", peak=65504.0, limit=65504.0)
+    clipped = msgspec.structs.replace(check, verdict="healthy", findings=(limit,))
+    given.add(badge(clipped, samples.POCKET, clipped.device, clipped.numerics).reason)
     plan = msgspec.structs.replace(check.plan, verified=True)
     cured = msgspec.structs.replace(check, applied=True, verdict="fixable", plan=plan)
     given.add(badge(cured, samples.POCKET, cured.device, cured.numerics).reason)
@@ -127,3 +130,21 @@ def test_a_language_can_be_changed_and_changed_back(qapp: object) -> None:
     assert tr("no such sentence") == "no such sentence"
     set_language("en")
     assert tr("Generate") == "Generate"
+
+
+_HAN = "[\u4e00-\u9fff]"
+_STRAY = {
+    "between Chinese characters": re.compile(rf"(?<={_HAN}) +(?={_HAN})"),
+    "at an end": re.compile(r"^ | $|  "),
+}
+
+
+@pytest.mark.parametrize("where", _STRAY)
+def test_no_stray_blanks_stand_in_chinese(where: str) -> None:
+    """What stands around placeholders is put right when they are filled."""
+    assert [words for words in table("zh_CN").values() if _STRAY[where].search(words)] == []
+
+
+def test_a_number_that_is_none_has_one_name_in_chinese() -> None:
+    others = re.compile("异常值|坏数|非有限|含有非数值|不是数字的值")
+    assert [words for words in table("zh_CN").values() if others.search(words)] == []

@@ -92,6 +92,18 @@ def test_a_size_far_above_the_models_own_is_told_with_its_time(run: Run) -> None
     assert f"measured at {known[0].width} × {known[0].height}, {known[0].steps} steps: about " in told
 
 
+def test_a_large_start_picture_is_warned_of_as_a_large_size_is(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a size the result is as large as its start picture."""
+    Image.new("RGB", (1024, 512)).save(tmp_path / "start.png")
+    words = ["generate", "x", "--model", "pocket", "--precision", "float32", "--image", str(tmp_path / "start.png")]
+    assert "1024 × 512 is 32 times the pixels this model was made for." in run(*words).err
+    assert "times the pixels" not in run(*words, "--width", "128").err
+    monkeypatch.setattr("psutil.swap_memory", lambda: SimpleNamespace(total=2**30))
+    refused = run(*words, "--width", "16384", "--height", "16384")
+    assert refused.code != 0
+    assert "This size does not fit: 16384 × 16384 pixels need about " in refused.err
+
+
 def test_a_size_of_which_nothing_is_known_is_said_not_to_be_measured(run: Run) -> None:
     told = run("generate", "x", "--model", "pocket", "--precision", "float32", "--width", "1024", "--height", "512").err
     assert "How long it takes was not measured" in told

@@ -2,7 +2,7 @@
 
 import pytest
 
-from halftone.health.ran import first_times, how_it_ran
+from halftone.health.run_reasons import first_times, how_it_ran
 
 CURED = "unet: 3 layers are scaled by powers of two, up to 2^4; the result is the same in exact arithmetic."
 SLOW = "Compile: the first step took 31.0 s, the others 0.20 s each."
