@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from halftone.gui.reasons import recognised
 from tests.helpers.tiny import save_tiny
 
 from halftone.contract.facts import Finding
@@ -16,6 +15,7 @@ from halftone.engine.inputs.wanted import of_request
 from halftone.engine.loading.load import Loaded, load_pipeline
 from halftone.engine.loading.plans import base_plan
 from halftone.gui.i18n import table
+from halftone.gui.reasons import recognised
 from halftone.health.device_faults import OPERATIONS
 from halftone.health.explain import finding_words
 from halftone.library.models import describe

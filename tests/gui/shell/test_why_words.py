@@ -38,7 +38,7 @@ def test_the_parts_in_a_sentence_are_translated_too(qapp: object) -> None:
     assert "FLUX.1 dev" in said
     assert "tokenizer_2/spiece.model" in said
     assert not re.search(r"[a-z] [a-z]+ [a-z]", said), "no English is left"
-    assert net == "它是 放大模型（ESRGAN），不是完整的模型"
+    assert net == "它是放大模型（ESRGAN），不是完整的模型"
 
 
 def test_a_list_of_what_is_missing_is_translated(qapp: object) -> None:

@@ -6,7 +6,6 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import torch
-from halftone.gui.reasons import recognised
 from PIL import Image
 from safetensors.torch import load_file, save_file
 from tests.bench.families.more import used_with
@@ -25,6 +24,7 @@ from halftone.contract.request import Control, Extras, Numerics
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.inputs.control_pictures import canny, prepared
 from halftone.engine.service import DiffusersEngine
+from halftone.gui.reasons import recognised
 from halftone.library.learned import recall
 from halftone.measure.devices import find_device
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from halftone.gui.reasons import recognised
 from tests.helpers.engine_runs import Recorder, generate, pixels
 from tests.helpers.interrupted import failing
 from tests.helpers.upscalers import make_upscaler
@@ -18,6 +17,7 @@ from halftone.contract.errors import HalftoneError, say
 from halftone.contract.messages import PictureReady, StepDone
 from halftone.contract.request import Hires
 from halftone.engine.service import DiffusersEngine
+from halftone.gui.reasons import recognised
 
 LATENT = Hires(scale=2.0, steps=2, strength=0.5)
 LANCZOS = Hires(scale=2.0, upscaler="lanczos", steps=2, strength=0.5)

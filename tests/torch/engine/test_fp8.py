@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from halftone.gui.reasons import recognised
 from tests.helpers.apart import apart
 from tests.helpers.engine_runs import check, faulty_copy, generate, pixels
 from tests.helpers.loras import make_lora
@@ -15,6 +14,7 @@ from halftone.engine.loading.load import exact_source
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.fp8 import EIGHT, computed, stored, stored_exactly
 from halftone.engine.weights.offload import own_tensors
+from halftone.gui.reasons import recognised
 from halftone.library.records import changed_setting
 from halftone.measure.pictures import psnr
 

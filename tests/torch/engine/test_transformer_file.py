@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from halftone.gui.reasons import recognised
 from safetensors.torch import save_file
 from tests.bench.families import flows
 from tests.bench.families.remade import remade
@@ -29,6 +28,7 @@ from halftone.engine.loading.load import Loaded, exact_source
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.packed import PackedLinear, packed_layers
 from halftone.engine.weights.precision import damaged
+from halftone.gui.reasons import recognised
 from halftone.library.gguf_header import read_any
 from halftone.measure.pictures import psnr
 

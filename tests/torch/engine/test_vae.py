@@ -6,7 +6,6 @@ from typing import Any, get_args
 
 import pytest
 import torch
-from halftone.gui.reasons import recognised
 from safetensors.torch import load_file, save_file
 from tests.bench.families import flows
 from tests.bench.faults import videos
@@ -30,6 +29,7 @@ from halftone.engine.loading.load import Loaded
 from halftone.engine.sampling.preview import preview_map
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.offload import Places
+from halftone.gui.reasons import recognised
 from halftone.library.extras import extra_files
 from halftone.library.learned import recall
 from halftone.library.models import describe
