@@ -193,7 +193,7 @@ def test_a_cure_of_the_models_own_is_not_applied_to_it(overflowing: Path, crisp:
 
 def reasons_of_the_vae(engine: DiffusersEngine) -> list[str]:
     plan, _ = first_plan(of(engine), find_device("auto"), "float16", Numerics(precision="float16"))
-    return [reason for reason in plan.reasons if "VAE" in reason]
+    return [said for said in map(str, plan.reasons) if "VAE" in said]
 
 
 def test_a_check_looks_at_it_and_its_report_is_its_own(
