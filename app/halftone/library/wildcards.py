@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.wording import Words
-from halftone.contract.words import either
+from halftone.contract.wording import Words, either
+from halftone.settings.disk import system_words
 from halftone.settings.regular_files import read_text
 
 log = logging.getLogger(__name__)
@@ -203,7 +203,7 @@ class Book:
             return HalftoneError("wildcard-empty", name=name, path=str(paths[0]))
         if not known:
             return HalftoneError("wildcard-none", name=name)
-        return HalftoneError("wildcard-missing", name=name, near=either(near or known[:_NEAR]))
+        return HalftoneError("wildcard-missing", name=name, near=either(*(near or known[:_NEAR])))
 
 
 def _texts_below(folder: Path) -> Iterator[Path]:
@@ -236,9 +236,9 @@ def read_words(path: Path) -> str:
     try:
         return read_text(path)
     except OSError as error:
-        raise HalftoneError("words-unreadable", path=str(path), detail=(error.strerror or "it cannot be read").lower()) from error
+        raise HalftoneError("words-unreadable", path=str(path), detail=system_words(error)) from error
     except UnicodeDecodeError as error:
-        raise HalftoneError("words-unreadable", str(error), path=str(path), detail="it is no text in UTF-8") from error
+        raise HalftoneError("words-unreadable", str(error), path=str(path), detail=Words("it is no text in UTF-8")) from error
 
 
 # --- drawing -------------------------------------------------------------------------------------------------

@@ -8,12 +8,25 @@ from typing import Final
 
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.wording import Words
+from halftone.settings.regular_files import NotRegularError
 
 
 def system_words(error: OSError) -> Words:
     """Say why the system could not read or write something, as the end of a sentence."""
-    known = _KNOWN.get(error.errno or 0)
-    return Words(known) if known is not None else Words("{0}", (error.strerror or str(error) or type(error).__name__,))
+    if isinstance(error, NotRegularError):
+        return error.words
+    if error.errno in _KNOWN:
+        return Words(_KNOWN[error.errno])
+    return Words("{0}", (_in_a_sentence(error.strerror or "") or str(error) or type(error).__name__,))
+
+
+def unread_words(error: OSError | ValueError) -> Words:
+    """Say why a path could not be read, as the end of a sentence. A name with a null in it is a ValueError."""
+    return system_words(error) if isinstance(error, OSError) else Words("it cannot be read")
+
+
+def _in_a_sentence(text: str) -> str:
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
 
 
 _KNOWN: Final = {
@@ -51,7 +64,7 @@ def need_room(path: Path, folder: Path, need: int) -> None:
     if (free := free_bytes(folder)) >= need:
         return
     if _holds_nothing(folder):
-        raise HalftoneError("output-failed", path=str(path), detail="the system keeps no files there")
+        raise HalftoneError("output-failed", path=str(path), detail=Words("the system keeps no files there"))
     raise HalftoneError("disk-full", need=size_text(need), free=size_text(free), folder=str(folder))
 
 

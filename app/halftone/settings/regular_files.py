@@ -10,20 +10,28 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from halftone.contract.wording import Words
+
 _Read = TypeVar("_Read")
 
 _KINDS: Final = (
-    (stat.S_ISFIFO, "a named pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
+    (stat.S_ISFIFO, Words("a named pipe")),
+    (stat.S_ISSOCK, Words("a socket")),
+    (stat.S_ISCHR, Words("a device")),
+    (stat.S_ISBLK, Words("a device")),
 )
 
 
 class NotRegularError(OSError):
-    """A pipe, a socket or a device stands where a file is to be read; `strerror` says which, as a part of a sentence."""
+    """A pipe, a socket or a device stands where a file is to be read.
 
-    kind: str = "a special file"
+    kind: what it is; words: the same as the end of a sentence.
+    """
+
+    def __init__(self, path: str, kind: Words | None) -> None:
+        self.words = Words("it is not a file") if kind is None else Words("it is {0}, not a file", (kind,))
+        self.kind = kind or Words("a special file")
+        super().__init__(errno.EINVAL, self.words.text(), path)
 
 
 def open_regular(path: str | Path) -> io.BufferedReader:
@@ -93,6 +101,4 @@ def _check_mode(mode: int, path: str) -> None:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     kind = next((kind for is_kind, kind in _KINDS if is_kind(mode)), None)
-    error = NotRegularError(errno.EINVAL, "it is not a file" if kind is None else f"it is {kind}, not a file", path)
-    error.kind = kind or error.kind
-    raise error
+    raise NotRegularError(path, kind)

@@ -58,7 +58,7 @@ def saved_lora(path: Path, width: int) -> Path:
 def test_every_number_of_the_file_is_where_it_belongs(saved: Saved, kind: str) -> None:
     parts, path = saved(kind)
     facts = describe(str(path))
-    assert (facts.family, facts.format, facts.why) == (FAMILIES[kind], "single-file", "")
+    assert (facts.family, facts.format, facts.why) == (FAMILIES[kind], "single-file", None)
     with pytest.raises(HalftoneError) as caught:
         runnable(facts)
     assert caught.value.code == "model-needs-files"

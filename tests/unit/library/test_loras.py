@@ -98,7 +98,7 @@ def test_a_cure_belongs_to_the_loras_it_was_found_with(folder: Path) -> None:
     remember(model, device, "float16", Plan(reasons=(Words("half"),)), Numerics(), half)
     found = recall(model, device, "float16", Numerics(), half)
     assert found is not None
-    assert found.reasons == ("half",)
+    assert found.reasons == (Words("half"),)
     assert recall(model, device, "float16", Numerics()) is None
     assert recall(model, device, "float16", Numerics(), whole) is None
     file.write_bytes(file.read_bytes() + b"")

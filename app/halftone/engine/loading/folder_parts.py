@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.wording import Words
 from halftone.engine.loading.stand_ins import put_stand_ins
 from halftone.engine.weights.mapped import UnfitFile
 from halftone.health.faults import is_out_of_memory
@@ -111,7 +112,7 @@ def load_network(root: Path, name: str, own: Any, dtype: torch.dtype) -> nn.Modu
     return made
 
 
-def cannot_run(root: Path, why: str, details: str = "") -> HalftoneError:
+def cannot_run(root: Path, why: Words | str, details: str = "") -> HalftoneError:
     """An error; it is not raised. why: as the end of a sentence."""
     return HalftoneError("model-cannot-run", details, path=str(root), detail=why)
 
