@@ -35,7 +35,7 @@ from tests.helpers.engine_runs import Recorder, Steady, pixels
 
 from halftone.contract.facts import GenerateReport, PictureFacts
 from halftone.contract.messages import Generate
-from halftone.contract.request import Numerics, PictureRequest
+from halftone.contract.request import Numerics, OptionValue, PictureRequest
 from halftone.contract.words import OffloadMode
 from halftone.engine.service import DiffusersEngine
 from halftone.health.forecast import Next, forecast
@@ -106,9 +106,15 @@ class Rig:
             num_frames=self.case.frames,
             image=None if task == "text" else str(picture(self.folder / "given.png", size)),
             mask=str(mask(self.folder / "mask.png", size)) if task == "mask" else None,
-            options=self.case.options | (WORDS if self.case.family == "Sana" else {}),
+            options=self._options(size),
             numerics=numerics,
         )
+
+    def _options(self, size: int) -> dict[str, OptionValue]:
+        own = dict(self.case.options)
+        if "max_area" in own:  # what it brings every picture to
+            own["max_area"] = size * size
+        return own | (WORDS if self.case.family == "Sana" else {})
 
     @property
     def tiles(self) -> bool:
