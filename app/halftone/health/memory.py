@@ -199,7 +199,8 @@ def bytes_in(plain: Need, tiled: Need, way: Way) -> int:
 
 def _in_parts(network: Network, size: int, way: Way, beside: int, levels: Sequence[int]) -> int:
     """Bytes of a network that comes to the device by itself: what is there of its weights, and what it computes meanwhile. A
-    decoder is at its widest where its weights are the smallest.
+    decoder computes the most on its last level, whose weights are the smallest: before that, pictures are at most half as large,
+    and layers at most twice as wide.
     """
     if way.offload == "model" or not network.parameters:
         return size + beside
@@ -212,7 +213,10 @@ def _in_parts(network: Network, size: int, way: Way, beside: int, levels: Sequen
 
     if network.work == "denoise" and len(levels) == len(network.stages) > 0:
         return max(held(stage) + level for stage, level in zip(network.stages, levels, strict=True))
-    return held(Parts(network.two_blocks, network.two_layers, network.block, network.largest)) + beside
+    largest = held(Parts(network.two_blocks, network.two_layers, network.block, network.largest))
+    if network.work == "decode" and network.stages:
+        return max(held(network.stages[-1]) + beside, largest + beside // 2)
+    return largest + beside
 
 
 WAYS: Final = (

@@ -35,6 +35,8 @@ _SEQUENCES: Final = ("AutoencoderTiny", "PaellaVQModel")
 """Networks whose plurals name sequences too."""
 _NESTED: Final = ("StableCascadeUNet",)
 """Networks that hold lists of lists under these names; in others a block of such a list is a sequence."""
+_WAYS_UP: Final = ("up_blocks.", "decoder.up_blocks.")
+"""Where the levels of a UNet lie, and those of a decoder."""
 _STREAMS: Final = ("transformer_blocks.", "single_transformer_blocks.")
 """Where a transformer's blocks of two streams lie, and those of one."""
 _OF_LISTS: Final = ("down_blocks", "up_blocks", "down_repeat_mappers", "up_repeat_mappers")
@@ -54,10 +56,10 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
 
     parameters: numbers of its weights; largest: of its largest tensor; block: of the largest part that is brought to the device
     by itself where a network goes there block by block; two_blocks, two_layers: of the largest two that follow each other: the
-    next one is on its way while one computes; stages: these of each level on a UNet's way up, or of a transformer's blocks of
-    two streams and of one; blocks: how many blocks its weights lie in. own_file: it took the place of the model's own, and its
-    weights stay as its file has them: of `packed` of the numbers, which are unpacked layer by layer to compute, in
-    `packed_bytes`. tables: numbers in float32 that it makes itself when it is built.
+    next one is on its way while one computes; stages: these of each level on the way up of a UNet or a decoder, or of a
+    transformer's blocks of two streams and of one; blocks: how many blocks its weights lie in. own_file: it took the place of
+    the model's own, and its weights stay as its file has them: of `packed` of the numbers, which are unpacked layer by layer to
+    compute, in `packed_bytes`. tables: numbers in float32 that it makes itself when it is built.
     """
 
     name: str
@@ -263,9 +265,12 @@ def _two(parts: Mapping[str, int]) -> int:
 
 
 def _stages(units: Mapping[str, int], layers: Mapping[str, int]) -> tuple[Parts, ...]:
-    """The same of each of a UNet's levels on the way up, or of each kind of a transformer's blocks."""
-    on_the_way_up = takewhile(bool, (_stage(f"up_blocks.{level}.", units, layers) for level in count()))
-    return tuple(chain.from_iterable(on_the_way_up)) or tuple(chain(*(_stage(kind, units, layers) for kind in _STREAMS)))
+    """The same of each level on the way up of a UNet or a decoder, or of each kind of a transformer's blocks."""
+    for way_up in _WAYS_UP:
+        levels = takewhile(bool, (_stage(f"{way_up}{level}.", units, layers) for level in count()))
+        if found := tuple(chain.from_iterable(levels)):
+            return found
+    return tuple(chain.from_iterable(_stage(kind, units, layers) for kind in _STREAMS))
 
 
 def _stage(prefix: str, units: Mapping[str, int], layers: Mapping[str, int]) -> tuple[Parts, ...]:

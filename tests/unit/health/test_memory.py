@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from halftone.contract.words import DType, OffloadMode
 from halftone.health.activations import Size, decoding, denoising, latent_frames, latent_scale, way_up
@@ -239,7 +240,8 @@ def test_blocks_of_two_streams_are_larger_and_compute_less() -> None:
     told = need((flux2,), Job(Size(1024, 1024), guided=False), half, "cuda")
     two_streams, one = told.levels
     assert (two_streams - latents(1024) * 9 / 15) / (one - latents(1024) * 9 / 15) == pytest.approx(73.9 / 100.6, rel=0.02)
-    assert bytes_in(told, told, Way("group")) == max(two_streams + 2 * 10_224_640, one + 2 * 6_815_744) < told.denoise + 2 * 10_224_640
+    held = bytes_in(told, told, Way("group"))
+    assert held == max(two_streams + 2 * 10_224_640, one + 2 * 6_815_744) < told.denoise + 2 * 10_224_640
 
 
 def test_a_video_that_begins_with_a_picture_is_told_a_time_for_each_token() -> None:
@@ -263,6 +265,16 @@ def test_a_unet_whose_attention_stands_alone_computes_less_where_its_blocks_are_
     assert told == pytest.approx((1512, 1680), rel=0.05)
 
 
+def test_a_decoder_computes_the_most_beside_its_smallest_weights() -> None:
+    """Qwen-Image's, as it is published."""
+    stages = Parts(16_000_000, 8_000_000, 8_000_000, 4_000_000), Parts(2_000_000, 1_000_000, 1_000_000, 500_000)
+    decoder = structs.replace(VAE, stages=stages)
+    small, large = (need((decoder,), Job(Size(edge, edge)), half, "cuda") for edge in (64, 1024))
+    assert bytes_in(large, large, Way("group")) == 2 * 1_000_000 + large.decode
+    assert bytes_in(large, large, Way("sequential")) == 2 * 500_000 + large.decode
+    assert bytes_in(small, small, Way("group")) == 2 * 8_000_000 + small.decode // 2
+
+
 def test_a_table_of_places_does_not_come_with_the_blocks() -> None:
     small, large = (
         network("denoise", "PixArtTransformer2DModel", 10**7, SD3, two_blocks=10**6, tables=tables) for tables in (0, 10**7)
@@ -273,10 +285,8 @@ def test_a_table_of_places_does_not_come_with_the_blocks() -> None:
 
 def test_a_prompt_waits_until_the_denoiser_reads_it() -> None:
     """The refiner's, as the card counted it: a pair of 77 tokens in float32 three times, and once as it is read."""
-    told, other = (
-        need((network("denoise", "UNet2DConditionModel", 1, {**SD1, "cross_attention_dim": width}),), Job(Size(512, 512)), half, "")
-        for width in (1280, 0)
-    )
+    reading, none = (network("denoise", "UNet2DConditionModel", 1, {**SD1, "cross_attention_dim": width}) for width in (1280, 0))
+    told, other = (need((unet,), Job(Size(512, 512)), half, "cuda") for unet in (reading, none))
     assert told.denoise - other.denoise == told.decode - other.decode == pytest.approx(3 * 788_480 + 394_240)
 
 
