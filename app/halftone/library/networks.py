@@ -27,6 +27,8 @@ _DECODERS: Final = ("vae", "movq", "vqgan", "vqvae")
 _ENCODERS: Final = ("text_encoder", "image_encoder", "mllm", "query_embed")
 _TABLES: Final = re.compile(r"(?:^|\.)(?:shared|embed_tokens|(?:token|position)_embedding|relative_attention_bias)\.weight$")
 """Of text encoders: looked up and not multiplied, which nothing unpacks layer by layer."""
+_STEERING: Final = re.compile(r"(?:(?:^|\.)norm\w*\.linear|_mod\.\d+|odulation\w*(?:\.\w+)?)\.\w+$")
+"""Layers that are given one vector, the time, for the whole picture: while they are there, little is computed."""
 _LISTS_INSIDE: Final = ("to_out", "net", "to_add_out")
 """Lists of layers inside of an attention and a feed-forward."""
 _LISTS: Final = re.compile(r"(?:s|s_in|s_out|layer|block|refiner|up|down|adapter|network)$")
@@ -56,10 +58,10 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
 
     parameters: numbers of its weights; largest: of its largest tensor; block: of the largest part that is brought to the device
     by itself where a network goes there block by block; two_blocks, two_layers: of the largest two that follow each other: the
-    next one is on its way while one computes; stages: these of each level on the way up of a UNet or a decoder, or of a
-    transformer's blocks of two streams and of one; blocks: how many blocks its weights lie in. own_file: it took the place of
-    the model's own, and its weights stay as its file has them: of `packed` of the numbers, which are unpacked layer by layer to
-    compute, in `packed_bytes`. tables: numbers in float32 that it makes itself when it is built.
+    next one is on its way while one computes; layers that steer are not among them. stages: these of each level on the way up of
+    a UNet or a decoder, or of a transformer's blocks of two streams and of one; blocks: how many blocks its weights lie in.
+    own_file: it took the place of the model's own, and its weights stay as its file has them: of `packed` of the numbers, which
+    are unpacked layer by layer to compute, in `packed_bytes`. tables: numbers in float32 that it makes itself when it is built.
     """
 
     name: str
@@ -209,7 +211,7 @@ def network(name: str, config: Mapping[str, Any], tensors: Iterable[TensorInfo],
     sizes = {tensor.name: prod(tensor.shape) for tensor in tensors}
     architectures = config.get("architectures")
     kind = config.get("_class_name") or (cast("list[Any]", architectures)[0] if isinstance(architectures, list) else "")
-    units, layers = _units(sizes, str(kind)), _layers(sizes)
+    units, layers = _units(sizes, str(kind)), _layers({name: size for name, size in sizes.items() if not _STEERING.search(name)})
     return Network(
         name=name,
         work=work or _work(name),
