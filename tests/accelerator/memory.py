@@ -22,6 +22,7 @@ CHOSEN: Final[tuple[tuple[str, Sequence[Way]], ...]] = (
     ("PixArt-α", GROUP),
     ("SDXL refiner", (Way("sequential"),)),
     ("LTX-Video image to video", (Way("none", tiled=True),)),
+    ("Qwen-Image Edit", (Way("none", tiled=True),)),
 )
 
 
