@@ -185,13 +185,11 @@ def prepared(folder: Path) -> Loaded:
 
 def bare(folder: Path, size: int) -> dict[str, Figures]:
     """What diffusers does of the same."""
-    from diffusers import DiffusionPipeline
-
     lora = folder.with_name(f"{folder.name}-lora.safetensors")
     held: list[Any] = []
 
     def load() -> None:
-        held.append(DiffusionPipeline.from_pretrained(folder, torch_dtype=torch.float16, local_files_only=True))
+        held.append(plain(folder, torch.float16))
 
     def step() -> None:
         pipe("a red sun", width=size, height=size, num_inference_steps=1, generator=torch.Generator().manual_seed(5))
@@ -335,11 +333,18 @@ def recover(folder: Path, size: int) -> dict[str, Figures]:
 
 def in_float32(folder: Path, size: int) -> None:
     """The same picture by diffusers alone, which has to have all of the model in FP32 for it."""
-    from diffusers import DiffusionPipeline
-
-    pipe: Any = DiffusionPipeline.from_pretrained(folder, torch_dtype=torch.float32, local_files_only=True)
+    pipe = plain(folder, torch.float32)
     pipe.set_progress_bar_config(disable=True)
     pipe("a red sun", width=size, height=size, num_inference_steps=2, generator=torch.Generator().manual_seed(5))
+
+
+def plain(folder: Path, dtype: torch.dtype) -> Any:
+    """The model as diffusers loads it, which has to be told which parts the index leaves out."""
+    from diffusers import DiffusionPipeline
+
+    index = json.loads((folder / "model_index.json").read_text())
+    left_out = {name: None for name, value in index.items() if value == [None, None]}
+    return DiffusionPipeline.from_pretrained(folder, dtype=dtype, local_files_only=True, **left_out)
 
 
 def child(part: str, folder: str, size: int) -> dict[str, Figures]:
