@@ -59,7 +59,7 @@ def kept_float32(module: nn.Module, dtype: torch.dtype) -> Callable[[str], bool]
     kept: set[str] = set(strict) if dtype != torch.float32 else set()
     if dtype == torch.float16 or (is_diffusers and dtype == torch.bfloat16):
         kept |= set(always)
-    return lambda name: any(part in kept for part in name.split("."))
+    return lambda name: bool(kept) and any(part in kept for part in name.split("."))
 
 
 def realise(
@@ -231,8 +231,9 @@ def tensor_at(module: nn.Module, name: str) -> torch.Tensor:
 
 def stored_buffers(module: nn.Module) -> list[str]:
     """Floating-point buffers that a checkpoint holds; computed ones (positions, frequencies) stay as they were made."""
-    stored = module.state_dict(keep_vars=True)
-    return [name for name, buffer in module.named_buffers() if name in stored and buffer.is_floating_point()]
+    named = [name for name, buffer in module.named_buffers() if buffer.is_floating_point()]
+    stored = module.state_dict(keep_vars=True) if named else {}  # most networks have none, and it takes long
+    return [name for name in named if name in stored]
 
 
 def is_flat_weight(module: nn.Module, name: str) -> bool:
