@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from diffusers import SD3Transformer2DModel
+from safetensors.torch import load_file, save_file
 from tests.bench.bad_inputs.__main__ import cases_of
 from tests.bench.bad_inputs.case import Printed, answers, is_clear, quotes_library
 from tests.helpers.controls import make_net, picture, save_net
@@ -17,6 +19,8 @@ from tests.helpers.tiny import load_tiny
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Control
+from halftone.engine.loading.folder_parts import load_network
+from halftone.engine.loading.stored_tables import tables_left_empty
 from halftone.engine.service import DiffusersEngine
 
 SAMPLES = {"configurations": 90, "folders": 89, "pickles": 53, "single_files": 36, "extras": 50, "gguf": 40, "headers": 40}
@@ -67,6 +71,26 @@ def test_a_folder_of_sd3_without_its_third_text_encoder(engine: DiffusersEngine,
     plain = pipe("a red sun", generator=torch.Generator().manual_seed(5), **given)
     assert np.array_equal(pixels(report), np.asarray(plain.images[0]))
     assert check(engine, model, family="sd3")[0].verdict == "healthy"
+
+
+def test_a_stored_table_of_positions_is_read_and_not_computed(models: dict[str, Path], tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(models["sd3"], tmp_path / "copy"))
+    config = json.loads((copy / "transformer" / "config.json").read_text())
+    file = copy / "transformer" / "diffusion_pytorch_model.safetensors"
+    tensors = load_file(file)
+    table = tensors["pos_embed.pos_embed"] = torch.rand_like(tensors["pos_embed.pos_embed"])
+    save_file(tensors, file)
+    with tables_left_empty():
+        built: Any = SD3Transformer2DModel.from_config(config)
+        assert (built.pos_embed.pos_embed.shape, built.pos_embed.pos_embed.device.type) == (table.shape, "meta")
+    usual: Any = SD3Transformer2DModel.from_config(config)
+    assert usual.pos_embed.pos_embed.device.type == "cpu"
+    found: Any = load_network(copy, "transformer", SD3Transformer2DModel, torch.float32)
+    assert torch.equal(found.pos_embed.pos_embed, table)
+    del tensors["pos_embed.pos_embed"]
+    save_file(tensors, file)
+    with pytest.raises(HalftoneError, match=r"pos_embed\.pos_embed"):
+        load_network(copy, "transformer", SD3Transformer2DModel, torch.float32)
 
 
 @pytest.mark.parametrize("part", ["text_encoder_3", "tokenizer_3", "text_encoder_2", "transformer"])

@@ -16,6 +16,7 @@ from torch import nn
 
 from halftone.contract.errors import HalftoneError
 from halftone.engine.loading.stand_ins import put_stand_ins
+from halftone.engine.loading.stored_tables import tables_left_empty
 from halftone.engine.weights.mapped import UnfitFile
 from halftone.health.faults import is_out_of_memory
 from halftone.library.folder import INDEX, Part, component_names, read_json, read_part
@@ -105,7 +106,7 @@ def load_network(root: Path, name: str, own: Any, dtype: torch.dtype) -> nn.Modu
         raise cannot_run(root, f"{name} holds no weights")
     if fault := config_fault(part):  # an image encoder is no part of the model that was checked
         raise cannot_run(root, fault)
-    with _as_described(root, name, own.__name__, part, own):
+    with _as_described(root, name, own.__name__, part, own), tables_left_empty():
         compare(root, part, own)
         made, info = own.from_pretrained(
             root / name,
