@@ -20,8 +20,8 @@ from tests.helpers.tiny import load_tiny
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Control
 from halftone.engine.loading.folder_parts import load_network
-from halftone.engine.loading.stored_tables import tables_left_empty
 from halftone.engine.service import DiffusersEngine
+from halftone.engine.weights.stored_tables import tables_left_empty
 
 SAMPLES = {"configurations": 90, "folders": 89, "pickles": 53, "single_files": 36, "extras": 50, "gguf": 40, "headers": 40}
 """Kind of the bench of bad inputs -> every how many cases one is taken."""

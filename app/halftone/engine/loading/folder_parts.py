@@ -16,8 +16,8 @@ from torch import nn
 
 from halftone.contract.errors import HalftoneError
 from halftone.engine.loading.stand_ins import put_stand_ins
-from halftone.engine.loading.stored_tables import tables_left_empty
 from halftone.engine.weights.mapped import UnfitFile
+from halftone.engine.weights.stored_tables import tables_left_empty
 from halftone.health.faults import is_out_of_memory
 from halftone.library.folder import INDEX, Part, component_names, read_json, read_part
 from halftone.library.header import TensorInfo
