@@ -38,6 +38,10 @@ TIGHT: Final = 0.9
 """Share of the free memory above which a picture may fail, since what else happens on the device is not known."""
 _MUCH: Final = 0.25
 """The same share where the memory is a processor's, and every other program's too."""
+_LARGE: Final = 500_000_000
+"""Numbers of a network that comes in blocks on a processor however much is free: whole it takes 2 GB in float32, and to fill that
+for the first time takes as long as to make the blocks anew for each call (the UNet of SD 1.5: 0.98 to 1.4 times).
+"""
 _ON_A_CPU: Final = 1.25
 """Convolutions on a CPU copy what they are given into an order of their own (a decoder measured: 1.24 and 1.27). Of their weights
 they copy one layer at a time.
@@ -268,9 +272,11 @@ def from_first_fit(
 
 def in_blocks(sizes: Mapping[str, int], free: int, *, on_cpu: bool) -> set[str]:
     """Networks that a check computes block by block. Where one would take much of the free bytes whole in float32, which is not
-    what it will run in, others that are not small come so too: they lie there at once. sizes: numbers of each.
+    what it will run in, or is large on a processor, others that are not small come so too: they lie there at once. sizes: numbers
+    of each.
     """
-    much = (_MUCH if on_cpu else TIGHT) * free / ITEM_BYTES["float32"]
+    wide = free / ITEM_BYTES["float32"]
+    much = min(_MUCH * wide, _LARGE) if on_cpu else TIGHT * wide
     least = much / 4 if any(size > much for size in sizes.values()) else much
     return {name for name, size in sizes.items() if size > least}
 
