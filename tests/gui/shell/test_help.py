@@ -250,6 +250,7 @@ def test_it_follows_the_language_and_the_theme_at_once(qtbot: QtBot) -> None:
     assert help_.view.toPlainText().startswith(guide.chapters("zh_CN")[0].title)
     assert help_.entries["health"].accessibleName() == guide.chapters("zh_CN")[1].title
     type_in(help_, "显存")
+    assert help_.topic == "numerics"
     type_in(help_, "蒙版模糊")
     assert help_.topic == "image-to-image"
     stage.controller.update_settings(msgspec.structs.replace(stage.controller.settings, language="en"))

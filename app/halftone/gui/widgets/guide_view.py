@@ -44,7 +44,7 @@ class GuideView(QTextBrowser):
         super().__init__(parent)
         self.setObjectName("guide")
         self.setOpenLinks(False)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setLineWrapMode(QTextEdit.LineWrapMode.FixedPixelWidth)
         self._marks: tuple[QTextCursor, ...] = ()
 
