@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import torch
+from diffusers.models.autoencoders.vae import VectorQuantizer
+from diffusers.models.embeddings import HunyuanDiTAttentionPool
 from tests.accelerator import card
 from tests.helpers.engine_runs import generate, pixels
 from tests.helpers.tiny import save_tiny
@@ -132,6 +134,28 @@ def test_a_tied_weight_comes_once(extension: Any, network: Blocks) -> None:
     stand("unet", network, Places(DEVICE, apart=True, mode="group"))
     assert torch.equal(run(network), expected)
     assert torch.equal(run(network), expected)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("kind", "numbers", "shape"),
+    [(HunyuanDiTAttentionPool, (5, 16, 2), (1, 5, 16)), (VectorQuantizer, (8, 4, 0.25), (1, 4, 2, 2))],
+)
+def test_weights_come_that_a_module_reads_without_calling_their_layer(
+    extension: Any, kind: type[nn.Module], numbers: tuple[Any, ...], shape: tuple[int, ...], mode: OffloadMode
+) -> None:
+    network, reader = nn.Module(), kind(*numbers)
+    network.blocks = nn.ModuleList([nn.Linear(4, 4), reader]).requires_grad_(requires_grad=False)
+    stand("unet", network, Places(DEVICE, apart=True, mode=mode))
+    inputs = torch.randn(shape)
+
+    def made(device: torch.device) -> torch.Tensor:
+        found = reader(inputs.to(device))
+        return (found[0] if isinstance(found, tuple) else found).cpu()
+
+    expected = made(torch.device("cpu"))
+    onload(network)
+    assert torch.allclose(made(DEVICE), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("family", ["sd15", "sd3"])

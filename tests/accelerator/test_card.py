@@ -19,6 +19,7 @@ CHOSEN = (
     "tests/torch/engine/test_out_of_memory.py::test_a_step_that_does_not_fit_keeps_the_steps_before_it",
     "tests/torch/engine/test_unfinished.py::test_going_on_gives_the_picture_that_was_never_interrupted[DDPM]",
     "tests/torch/engine/test_offload_chosen.py::test_a_picture_of_a_model_that_does_not_fit_is_made_offloaded",
+    "tests/torch/engine/test_twin.py::test_an_architecture_is_learned_once_and_never_trusted",
 )
 """Tests of the engine and of training that the test command runs on the card too; `everything.py` runs all of them."""
 

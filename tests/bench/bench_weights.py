@@ -135,7 +135,7 @@ def plans(path: str, _lora: str) -> dict[str, Figures]:
     found: dict[str, Figures] = {}
     for what, plan in wanted.items():
         before = types(loaded)
-        changes = frozenset(rescale) if what.startswith("stream") else frozenset[str]()
+        changes = frozenset(("unet", own) for own in (rescale if what.startswith("stream") else ()))
         found[what] = measured(partial(apply_plan, loaded, plan))
         found[f"reading: {what}"] = measured(partial(read, fresh, before, types(loaded), changes))
     return found
@@ -149,13 +149,13 @@ def read(
     fresh: Mapping[str, Mapping[str, torch.Tensor]],
     before: Mapping[tuple[str, str], torch.dtype],
     after: Mapping[tuple[str, str], torch.dtype],
-    changes: frozenset[str],
+    changes: frozenset[tuple[str, str]],
 ) -> None:
     """The tensors that a plan changes, from the file into the types that they get."""
     held = [
         fresh[name][own].detach().to(dtype, copy=True)
         for (name, own), dtype in after.items()
-        if before[name, own] != dtype or (name == "unet" and own in changes)
+        if before[name, own] != dtype or (name, own) in changes
     ]
     del held
 

@@ -1,13 +1,15 @@
-"""SDXL and SD 3.5 medium at their published sizes: each job beside bare diffusers doing the same, and over one bare pass.
+"""SD 1.5, SDXL and SD 3.5 medium at their published sizes: each job beside bare diffusers doing the same, and over a bare pass.
 
     PYTHONPATH=app:. python -m tests.bench.large sdxl sd35 [--only jobs check sick recover] [--size 64] [--folder PATH]
 
 Made-up numbers in FP16, in diffusers' folders, SD 3.5 medium without its third text encoder. "jobs": load, one step, everything
-into BF16, a LoRA of rank 16 on all attentions added, its weight changed; "bare": what diffusers does of it. "check": a quick
-check in FP16 of the sound model over one bare pass of every component on the same inputs; "sick": of one whose residual streams
-are 2**13 times as large. "recover": a picture of that one, two steps in FP16, beside the sound model's: the same function. Each
-part runs in a fresh process on one thread; seconds are the processor's, memory what is resident beyond what the process held
-before, that of files among it.
+into BF16, a LoRA of rank 16 on all attentions added, its weight changed; "bare": what diffusers does of it. "plans": blocks of
+the denoiser into FP32, and its stream rescaled, with all in FP16 (where what is not changed is the mapped file) and in BF16, over
+reading the changed tensors into the types that they get. "memory": told before a picture over measured. "check": a quick check
+in FP16 of the sound model over one bare pass of every component on the same inputs; "sick": of one whose residual streams are
+2**13 times as large. "recover": a picture of that one, two steps in FP16, beside the sound model's: the same function; and beside
+diffusers with all in FP32. Each part runs in a fresh process on one thread; seconds are the processor's, memory what is resident
+beyond what the process held before, that of files among it.
 --folder: where the models are kept between runs; they are made where they are not there.
 """
 
@@ -15,6 +17,7 @@ import argparse
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -27,21 +30,26 @@ from typing import Any, Final, cast
 
 import torch
 from safetensors.torch import save_file
+from tests.bench.bench_weights import read, types
 from tests.bench.common import Row, judged, machine, processor_seconds, table
-from tests.bench.published import write_folder
+from tests.bench.published import STREAM, write_folder
 from tests.helpers.engine_runs import Recorder, Steady, faulty_copy, generate, pixels
 from tests.helpers.tiny import save_tiny
 
-from halftone.contract.messages import Examine
+from halftone.contract.messages import Examine, Load
+from halftone.contract.plan import Plan
 from halftone.contract.request import CheckInputs, Lora, Numerics
 from halftone.contract.words import DType
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.checks.examine import Examination
-from halftone.engine.loading.load import Loaded, load_pipeline
+from halftone.engine.loading.load import Loaded, load_pipeline, without_loras
 from halftone.engine.loading.plans import any_component, apply_plan, base_plan, put_loras
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.calls import run_call
+from halftone.health.activations import Size
+from halftone.health.memory import Job, need
 from halftone.library.models import describe
+from halftone.library.networks import networks_of
 from halftone.measure.devices import find_device
 from halftone.measure.peak import resident
 from halftone.measure.pictures import psnr
@@ -50,9 +58,12 @@ from halftone.worker.environment import NOTHING_LEAVES
 CHECK: Final = 3.0
 MEMORY: Final = 1.3
 RANK: Final = 16
-FAMILIES: Final = {"sdxl": ("sdxl", "unet"), "sd35": ("sd3", "transformer")}
+PLAN: Final = 1.2
+NEAR: Final = 0.15
+FAMILIES: Final = {"sd15": ("sd15", "unet"), "sdxl": ("sdxl", "unet"), "sd35": ("sd3", "transformer")}
 """The tiny model's family, and its denoiser."""
-PARTS: Final = ("jobs", "bare", "check", "sick", "recover")
+PARTS: Final = ("jobs", "bare", "plans", "memory", "check", "sick", "recover")
+_READING: Final = "reading: "
 
 _MAPPED: Final = Path("/proc/self/smaps_rollup")
 _SELDOM: Final = 100
@@ -174,13 +185,11 @@ def prepared(folder: Path) -> Loaded:
 
 def bare(folder: Path, size: int) -> dict[str, Figures]:
     """What diffusers does of the same."""
-    from diffusers import DiffusionPipeline
-
     lora = folder.with_name(f"{folder.name}-lora.safetensors")
     held: list[Any] = []
 
     def load() -> None:
-        held.append(DiffusionPipeline.from_pretrained(folder, torch_dtype=torch.float16, local_files_only=True))
+        held.append(plain(folder, torch.float16))
 
     def step() -> None:
         pipe("a red sun", width=size, height=size, num_inference_steps=1, generator=torch.Generator().manual_seed(5))
@@ -205,7 +214,66 @@ def bare(folder: Path, size: int) -> dict[str, Figures]:
     found["LoRA fused"] = measured(pipe.fuse_lora)
     found["LoRA fused anew with another weight"] = measured(lambda: change(0.75))
     found["LoRA taken away"] = measured(lambda: (pipe.unfuse_lora(), pipe.unload_lora_weights()))
+    denoiser = pipe.components.get("unet") or pipe.transformer
+    blocks = [denoiser.get_submodule(name) for name in regions(denoiser)]
+    stream = [denoiser.get_parameter(name) for name in streamed(denoiser)]
+    found["blocks into FP32"] = measured(lambda: [block.float() for block in blocks])
+    found["blocks back"] = measured(lambda: [block.half() for block in blocks])
+    found["stream rescaled"] = measured(lambda: [one.data.mul_(0.25) for one in stream])
+    found["stream back"] = measured(lambda: [one.data.mul_(4) for one in stream])
     found["into BF16"] = measured(lambda: pipe.to(torch.bfloat16))
+    return found
+
+
+def regions(denoiser: torch.nn.Module) -> tuple[str, ...]:
+    """Three of its blocks."""
+    names = [
+        name for name, _ in denoiser.named_modules() if re.fullmatch(r"(up_blocks\.\d+\.resnets|transformer_blocks)\.\d+", name)
+    ]
+    return names[0], names[-2], names[-1]
+
+
+def streamed(denoiser: torch.nn.Module) -> tuple[str, ...]:
+    """What writes into its residual streams."""
+    return tuple(name for name, _ in denoiser.named_parameters() if any(one.fullmatch(name) for one in STREAM.values()))
+
+
+def plans(folder: Path, _size: int) -> dict[str, Figures]:
+    """A change of plan, and reading what it changed."""
+    loaded = prepared(folder)
+    denoiser = any_component(loaded, "denoise")
+    assert denoiser is not None
+    name, module = denoiser
+    exponents = dict.fromkeys(streamed(module), -2)
+    fresh = {own: dict(without_loras(loaded, own).named_parameters()) for own in loaded.modules}
+    found: dict[str, Figures] = {}
+    for dtype in ("float16", "bfloat16"):
+        base = base_plan(loaded, dtype, Numerics())
+        apply_plan(loaded, base)
+        for what, plan, changes in (
+            ("blocks into FP32", Plan(dtypes=base.dtypes, upcast={name: regions(module)}), ()),
+            ("blocks back", base, ()),
+            ("stream rescaled", Plan(dtypes=base.dtypes, rescale={name: exponents}), exponents),
+            ("stream back", base, exponents),
+        ):
+            before = types(loaded)
+            found[f"{dtype}, {what}"] = measured(partial(apply_plan, loaded, plan))
+            reading = partial(read, fresh, before, types(loaded), frozenset((name, own) for own in changes))
+            found[f"{_READING}{dtype}, {what}"] = measured(reading)
+    return found
+
+
+def memory(folder: Path, size: int) -> dict[str, Figures]:
+    """Told before a picture, and measured."""
+    engine, networks = DiffusersEngine(), networks_of(describe(str(folder)))
+    engine.load(Load(model=str(folder), device="cpu", numerics=Numerics(precision="float16")), Recorder())
+    told = need(networks, Job(Size(size, size)), lambda _: "float16", "cpu").peak
+    made = partial(generate, engine, folder, "float16", steps=1, width=size, height=size, options={}, vae_tiling="never")
+    found: dict[str, Figures] = {}
+    for what in ("picture", "picture again"):
+        picture = made()[0].images[0]
+        assert picture.peak_memory is not None, "not measured on this system"
+        found[what] = {"told": float(told), "measured": float(picture.peak_memory)}
     return found
 
 
@@ -256,17 +324,35 @@ def recover(folder: Path, size: int) -> dict[str, Figures]:
         assert engine.loaded is not None
         whole = max(4 * one for one in engine.loaded.sizes.values())
         del engine
+    found["bare FP32"] = measured(partial(in_float32, folder.with_name(f"{folder.name}-sick"), size))
     theirs, ours = (one / 255 for one in pictures)
     found["decibels"] = {"cpu": min(psnr(ours, theirs), 99.0), "private": 0.0, "all": 0.0}
     found["largest component in FP32"] = {"cpu": 0.0, "private": float(whole), "all": float(whole)}
     return found
 
 
+def in_float32(folder: Path, size: int) -> None:
+    """The same picture by diffusers alone, which has to have all of the model in FP32 for it."""
+    pipe = plain(folder, torch.float32)
+    pipe.set_progress_bar_config(disable=True)
+    pipe("a red sun", width=size, height=size, num_inference_steps=2, generator=torch.Generator().manual_seed(5))
+
+
+def plain(folder: Path, dtype: torch.dtype) -> Any:
+    """The model as diffusers loads it, which has to be told which parts the index leaves out."""
+    from diffusers import DiffusionPipeline
+
+    index = json.loads((folder / "model_index.json").read_text())
+    left_out = {name: None for name, value in index.items() if value == [None, None]}
+    return DiffusionPipeline.from_pretrained(folder, dtype=dtype, local_files_only=True, **left_out)
+
+
 def child(part: str, folder: str, size: int) -> dict[str, Figures]:
     with quiet_libraries():
         if part == "sick":
             return check(Path(f"{folder}-sick"), size)
-        return {"jobs": jobs, "bare": bare, "check": check, "recover": recover}[part](Path(folder), size)
+        own = {"jobs": jobs, "bare": bare, "plans": plans, "memory": memory, "check": check, "recover": recover}
+        return own[part](Path(folder), size)
 
 
 def asked(part: str, folder: Path, size: int) -> dict[str, Figures]:
@@ -288,7 +374,8 @@ def rows(part: str, found: dict[str, Figures], *, small: bool) -> list[Row]:
     if part == "recover":
         decibels, most = found.pop("decibels")["cpu"], found.pop("largest component in FP32")["all"]
         met = decibels >= 30 and found["recovered"]["private"] < most
-        words = f"{decibels:.1f} dB, {told(found['recovered'])}; sound: {told(found['sound'])}"
+        beside = f"sound: {told(found['sound'])}; diffusers in FP32: {told(found['bare FP32'])}"
+        words = f"{decibels:.1f} dB, {told(found['recovered'])}; {beside}"
         return [("recovered picture", words, f"30 dB, less than {most / 1e9:.1f} GB private", judged(met, small))]
     if part in ("check", "sick"):
         seconds = found["check"]["cpu"] / min(found["pass"]["cpu"], found["pass again"]["cpu"])
@@ -296,12 +383,34 @@ def rows(part: str, found: dict[str, Figures], *, small: bool) -> list[Row]:
         goal = f"at most {CHECK:g} passes, {MEMORY:g} of the model"
         words = f"{seconds:.2f} passes, {memory:.2f} of the model ({told(found['check'])}; a pass {told(found['pass again'])})"
         return [(f"quick check, {part}", words, goal, judged(seconds <= CHECK and memory <= MEMORY, small))]
+    if part == "memory":
+        ratios = {what: one["told"] / one["measured"] for what, one in found.items()}
+        gigabytes = {
+            what: f"{one['told'] / 1e9:.2f} GB told, {one['measured'] / 1e9:.2f} measured" for what, one in found.items()
+        }
+        return [
+            (
+                f"memory, {what}",
+                f"{ratio:.2f} ({gigabytes[what]})",
+                f"{1 - NEAR} to {1 + NEAR}",
+                judged(abs(ratio - 1) <= NEAR, small),
+            )
+            for what, ratio in ratios.items()
+        ]
+    if part == "plans":
+        made: list[Row] = []
+        for what, figures in found.items():
+            if (reading := found.get(f"{_READING}{what}")) is not None:
+                ratio = figures["cpu"] / max(reading["cpu"], 1e-9)
+                words = f"{ratio:.2f} ({told(figures)}; reading {told(reading)})"
+                made.append((f"plan: {what}", words, f"at most {PLAN} × reading", judged(ratio <= PLAN, small)))
+        return made
     return [(f"{part}: {what}", told(figures), "–", None) for what, figures in found.items()]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kinds", nargs="*", help="sdxl, sd35; both where none is named")
+    parser.add_argument("kinds", nargs="*", help=f"{', '.join(FAMILIES)}; all where none is named")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--small", action="store_true", help="tiny models, in seconds; nothing is judged")
     parser.add_argument("--size", type=int, default=64, help="pixels of a picture's edge")

@@ -23,7 +23,7 @@ _POOL: Final = 2**24
 """Numbers that are drawn. Each tensor begins at its own place among them and repeats what follows: layers with the same numbers
 would amplify one another, which no trained network does.
 """
-_STREAM: Final = {
+STREAM: Final = {
     "unet": re.compile(r"conv_in\.weight|.*resnets\.\d+\.conv2\.weight|.*attentions\.\d+\.proj_out\.weight"),
     "transformer": re.compile(
         r"pos_embed\.pos_embed|(pos_embed\.proj|context_embedder|.*\.(to_out\.0|to_add_out|net\.2))\.weight"
@@ -57,14 +57,14 @@ def write_published(folder: Path, kind: str) -> Path:
 
 
 def write_folder(folder: Path, kind: str, k: int = 0) -> Path:
-    """kind: "sdxl", or "sd35", which comes without its third text encoder. The same in diffusers' folders, with tiny tokenizers;
-    what writes into the denoiser's residual streams is 2**k times as large.
+    """kind: "sd15", "sdxl", or "sd35", which comes without its third text encoder. The same in diffusers' folders, with tiny
+    tokenizers; what writes into the denoiser's residual streams is 2**k times as large.
     """
-    pipe = getattr(tiny, {"sdxl": "sdxl", "sd35": "sd3"}[kind])()
+    pipe = getattr(tiny, {"sd35": "sd3"}.get(kind, kind))()
     if kind == "sd35":
         pipe.register_modules(text_encoder_3=None, tokenizer_3=None)
     pipe.to(torch.float16).save_pretrained(folder)
-    for name, network in (_medium() if kind == "sd35" else published(kind)).items():
+    for name, network in (_medium() if kind == "sd35" else published({"sd15": "sd1"}.get(kind, kind))).items():
         shutil.rmtree(folder / name)
         if hasattr(network, "save_config"):
             network.save_config(folder / name)
@@ -72,7 +72,7 @@ def write_folder(folder: Path, kind: str, k: int = 0) -> Path:
             network.config.dtype = torch.float16
             network.config.save_pretrained(folder / name)
         file = "model.safetensors" if name.startswith("text_encoder") else "diffusion_pytorch_model.safetensors"
-        _write(folder / name / file, network.state_dict(), _STREAM.get(name), k)
+        _write(folder / name / file, network.state_dict(), STREAM.get(name), k)
     return folder
 
 

@@ -8,6 +8,7 @@ import halftone.cli.flags as given
 from halftone import __version__
 from halftone.cli.fetching import fetch
 from halftone.cli.generate import generate
+from halftone.cli.guide import guide
 from halftone.cli.help import Command, Group
 from halftone.cli.inputs import (
     host_note,
@@ -58,6 +59,7 @@ def application() -> typer.Typer:
     app.add_typer(training(), name="train")
     app.add_typer(_demo(), name="demo")
     app.command(cls=Command, epilog=_example("gui"))(gui)
+    app.command(cls=Command, epilog=_example("guide", "health"))(guide)
     return app
 
 

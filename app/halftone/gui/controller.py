@@ -59,6 +59,8 @@ class Controller(QObject):
     model_selected = Signal()
     badges_changed = Signal()
     page_requested = Signal(str)
+    guide_requested = Signal()
+    """The chapter of the page that is shown."""
 
     def __init__(
         self, link: Link, settings: Settings | None = None, parent: QObject | None = None, *, early: bool = False

@@ -71,6 +71,7 @@ class Workspace(QObject):
         controller.settings_changed.connect(self._settings_changed)
         controller.badges_changed.connect(self._refresh)
         controller.page_requested.connect(self._requested)
+        controller.guide_requested.connect(self.show_guide)
         controller.training.changed.connect(self._refresh)
         for notice in controller.state.notices:
             self._noticed(notice)
@@ -105,13 +106,13 @@ class Workspace(QObject):
             tab.clicked.connect(lambda _on=False, page=name: self._go(cast("PageName", page)))
         self.top.chip.clicked.connect(lambda: self._go("device"))
         self.top.settings.clicked.connect(lambda: self._go("settings"))
-        self.top.help.clicked.connect(self.show_help)
+        self.top.help.clicked.connect(self.show_guide)
         self.top.ring.clicked.connect(self._show_queue)
         self.status.activity.clicked.connect(self._activity_clicked)
         for part in (self.status.unwatched, self.status.precision, self.status.nan_check):
             part.clicked.connect(self._go_numerics)
         self.status.memory.clicked.connect(lambda: self._go("device"))
-        self.status.version.clicked.connect(self.show_help)
+        self.status.version.clicked.connect(self.show_guide)
 
     def _add_shortcuts(self) -> None:
         keys: tuple[tuple[str, Callable[[], object]], ...] = (
@@ -120,7 +121,7 @@ class Workspace(QObject):
             ("Ctrl+3", lambda: self._go("device")),
             ("Ctrl+5", lambda: self._go("train")),
             ("Ctrl+,", lambda: self._go("settings")),
-            ("F1", self.show_help),
+            ("F1", self.show_guide),
             ("F8", self.focus_message),
             ("Ctrl+H", self._check_model),
             ("Ctrl+Return", self._generate),
@@ -302,6 +303,8 @@ class Workspace(QObject):
         for _ in self._build(self._page):
             pass  # in one go: a window half in one language is no sight
         self.create_page.set_request(request)
+        if self._help is not None:
+            self._help.speak()
 
     # --- messages ---------------------------------------------------------------------------------------------------
 
@@ -392,14 +395,13 @@ class Workspace(QObject):
         self._messages.show()
         self._messages.raise_()
 
-    def show_help(self) -> None:
-        """Shortcuts, and where files go."""
-        if self._help is None:
-            from halftone.gui.widgets.help import HelpWindow
+    def show_guide(self) -> None:
+        """The guide, at the chapter of the page that is shown."""
+        from halftone.gui.widgets.help import PAGE_TOPICS, HelpWindow
 
-            self._help = HelpWindow(self.window, self.controller.settings.pictures_folder)
-        self._help.show()
-        self._help.raise_()
+        if self._help is None:
+            self._help = HelpWindow(self.window, lambda: self.controller.settings.pictures_folder)
+        self._help.show_topic(PAGE_TOPICS[self._page])
 
     # --- size and end -----------------------------------------------------------------------------------------------
 

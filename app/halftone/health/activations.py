@@ -19,6 +19,12 @@ _TRANSFORMER: Final = 21
 """Widths inside a block of a UNet: the states that wait outside (5), gate and value (8), the gate's activation and the product
 (8).
 """
+_SIMPLE: Final = 7
+"""The same where attention stands alone, as in Kandinsky 2: the states before and after, queries, keys and values."""
+_ENLARGING: Final = 9
+"""Widths while a UNet's states are made larger: as they were, the copy of four times the size, and its convolution."""
+_ENLARGING_UNIT: Final = 17
+"""Where a unit does so: as they were, and of four times the size its input, its norm, and that scaled and shifted."""
 _OVER_TIME: Final = 2
 """More of them where an attention over the frames follows: what the one over the picture gave, and the state it began with."""
 _WIDTHS: Final[dict[str, float]] = {
@@ -39,6 +45,12 @@ _WIDTHS: Final[dict[str, float]] = {
 }
 """Widths of a token at the widest place of a transformer in 16 bits, by a tally. What is turned by its place is float32 there."""
 _OTHER_WIDTHS: Final = 16.0
+_STREAMS: Final[dict[str, tuple[float, ...]]] = {"Flux2Transformer2DModel": (16.0, 22.0)}
+"""The same in blocks of two streams and of one, where these are far apart."""
+_BEGUN: Final = {"LTXVideoTransformer3DModel": 13.0}
+"""More of them where a picture begins the video. Each token is then told a time of its own: six widths for all blocks, six for
+the one that runs, and one for the end.
+"""
 _CASCADE: Final = "StableCascadeUNet"
 _PAELLA: Final = "PaellaVQModel"
 _PRIOR_CELL: Final = 42.67
@@ -79,6 +91,20 @@ _MASKS: Final = 1.5
 _WAITING: Final = 15
 """Copies of the latents in float32 that a pipeline, its sampler and the watch hold between two calls: of a guided pair."""
 _WAITING_ALONE: Final = 9
+_KEPT: Final = 3.5
+"""Copies in float32 of what the denoiser reads of a prompt: for the next picture, in the pipeline, of the watch, and half of one
+as it is read.
+"""
+_PROMPT_WIDTH: Final = (
+    "joint_attention_dim",
+    "caption_channels",
+    "cap_feat_dim",
+    "text_dim",
+    "text_embed_dim",
+    "encoder_hid_dim",
+    "cross_attention_dim",
+)
+"""Entries of a denoiser's configuration that tell how wide a token of the prompt comes to it."""
 _CLIPS: Final[dict[str, tuple[float, ...]]] = {
     "AutoencoderKLWan": (18.0, 50.8, 52.9),
     "AutoencoderKLQwenImage": (18.0, 50.8, 52.9),
@@ -125,10 +151,17 @@ class Size(NamedTuple):
 
 
 def denoising(
-    network: Network, decoder: Network | None, size: Size, *, guided: bool, text: int | None = None, joined: Size | None = None
+    network: Network,
+    decoder: Network | None,
+    size: Size,
+    *,
+    guided: bool,
+    text: int | None = None,
+    joined: Size | None = None,
+    begun: bool = False,
 ) -> int:
     """Numbers alive in a call of the denoiser. guided: the negative prompt is computed too; text: tokens of the prompt; joined: a
-    picture whose tokens run beside those of the one that is made.
+    picture whose tokens run beside those of the one that is made; begun: a picture begins the video.
     """
     scale, frames = latent_scale(decoder), latent_frames(decoder, size.frames)
     latents = ceil(size.width / scale) * ceil(size.height / scale) * frames
@@ -148,7 +181,8 @@ def denoising(
         words += joined.pixels // _SEEN**2
     tokens = latents // _patch(network) ** 2 + words + _CLIP.get(network.kind, 0)
     refined = _REFINED.get(network.kind, 0) ** 2 * (1 + _MASKS * network.number("num_attention_heads"))
-    return ceil(max(tokens * batch * _width(network) * _WIDTHS.get(network.kind, _OTHER_WIDTHS), refined))
+    widths = _WIDTHS.get(network.kind, _OTHER_WIDTHS) + (_BEGUN.get(network.kind, 0) if begun else 0)
+    return ceil(max(tokens * batch * _width(network) * widths, refined))
 
 
 def read_tokens(networks: Iterable[Network], text: int | None) -> int:
@@ -190,6 +224,12 @@ def waiting(decoder: Network | None, size: Size, *, guided: bool) -> int:
     channels = 4 if decoder is None else decoder.number("latent_channels", "z_dim", default=4)
     latents = channels * ceil(size.width / scale) * ceil(size.height / scale) * latent_frames(decoder, size.frames)
     return latents * (_WAITING if guided else _WAITING_ALONE)
+
+
+def keeping(network: Network, tokens: int, *, guided: bool) -> int:
+    """Numbers of a prompt of so many tokens that lie beside whatever is called, in float32, until the denoiser reads them."""
+    read = tokens + _CLIP.get(network.kind, 0)
+    return ceil(_KEPT * read * network.number(*_PROMPT_WIDTH) * (2 if guided else 1))
 
 
 def decoding(network: Network, size: Size) -> int:
@@ -235,6 +275,13 @@ def latent_frames(decoder: Network | None, frames: int) -> int:
     return (frames - 1) // max(1, ratio) + 1
 
 
+def stage_shares(network: Network) -> tuple[float, ...]:
+    """What is alive in each of a denoiser's `stages`, in one unit; () where they do not differ."""
+    if network.kind.startswith("UNet"):
+        return way_up(network)
+    return _STREAMS.get(network.kind, ())
+
+
 def way_up(network: Network) -> tuple[float, ...]:
     """Numbers per latent pixel at each level of a UNet on the way up: what the way down left, the block's input, and a unit."""
     channels = network.numbers("block_out_channels")
@@ -249,11 +296,13 @@ def way_up(network: Network) -> tuple[float, ...]:
         held = sum(skip / 4**at for skip, at in (*skips, *own)) + given / 4**level
         widest = max((given if not place else width) + skip for place, (skip, _) in enumerate(reversed(own)))
         units = [_RESNET * widest / 4**level]
-        if index < len(attends) and "Attn" in attends[index]:
+        kind = attends[index] if index < len(attends) else ""
+        simple = kind.startswith("SimpleCrossAttn")
+        if "Attn" in kind:
             more = _OVER_TIME if "SpatioTemporal" in network.kind else 0
-            units.append((_TRANSFORMER + more) * width / 4**level)
+            units.append((_SIMPLE if simple else _TRANSFORMER + more) * width / 4**level)
         if level:
-            units.append(width * 9 / 4**level)  # made larger: as it was, the copy of four times the size, and its convolution
+            units.append((_ENLARGING_UNIT if simple or kind.startswith("Resnet") else _ENLARGING) * width / 4**level)
         found.append(held + max(units))
     return tuple(found)
 

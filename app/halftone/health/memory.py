@@ -13,11 +13,12 @@ from halftone.health.activations import (
     decoding,
     denoising,
     encoding,
+    keeping,
     latent_scale,
     read_tokens,
     reading,
+    stage_shares,
     waiting,
-    way_up,
 )
 from halftone.library.drawn_loras import names_loras
 from halftone.library.networks import Network, Parts
@@ -37,6 +38,10 @@ TIGHT: Final = 0.9
 """Share of the free memory above which a picture may fail, since what else happens on the device is not known."""
 _MUCH: Final = 0.25
 """The same share where the memory is a processor's, and every other program's too."""
+_LARGE: Final = 500_000_000
+"""Numbers of a network that comes in blocks on a processor however much is free: whole it takes 2 GB in float32, and to fill that
+for the first time takes as long as to make the blocks anew for each call (the UNet of SD 1.5: 0.98 to 1.4 times).
+"""
 _ON_A_CPU: Final = 1.25
 """Convolutions on a CPU copy what they are given into an order of their own (a decoder measured: 1.24 and 1.27). Of their weights
 they copy one layer at a time.
@@ -51,7 +56,8 @@ _UNPACKING: Final = 4
 
 class Job(NamedTuple):
     """A picture. tile: edge in pixels of the parts that the decoder makes, 0 for the whole at once; text: tokens of the prompt,
-    None where its network tells; joined: a given picture whose tokens run beside those of the one that is made.
+    None where its network tells; joined: a given picture whose tokens run beside those of the one that is made; begun: a given
+    picture begins the video.
     """
 
     size: Size
@@ -59,12 +65,13 @@ class Job(NamedTuple):
     tile: int = 0
     text: int | None = None
     joined: Size | None = None
+    begun: bool = False
 
 
 class Need(NamedTuple):
     """Bytes. weights: (network, its weights); the others: beside the weights while they compute; encode: the prompt. A picture
-    that is given is encoded by the decoder's other half, and counted with it. levels: of `denoise` on each level of a UNet's
-    way up: while its largest blocks are there, it does not compute the most.
+    that is given is encoded by the decoder's other half, and counted with it. levels: of `denoise` in each of the denoiser's
+    stages: while its largest blocks are there, it does not compute the most.
     """
 
     weights: tuple[tuple[Network, int], ...]
@@ -109,6 +116,7 @@ def need(
     """
     decoder = next((one for one in networks if one.work == "decode"), None)
     on_cpu = backend == "cpu"
+    tokens = read_tokens(networks, job.text)
     encode = denoise = decode = beside = 0
     shares: tuple[float, ...] = ()
     eight = {one.name for one in networks if packed and one.work == "denoise" and not one.own_file}
@@ -116,21 +124,23 @@ def need(
         item = ITEM_BYTES[dtype_of(one)]
         copied = one.largest if on_cpu or one.packed or one.name in eight else 0
         if one.work == "denoise":
-            alive = denoising(one, decoder, job.size, guided=job.guided, text=job.text, joined=job.joined)
+            alive = denoising(one, decoder, job.size, guided=job.guided, text=job.text, joined=job.joined, begun=job.begun)
             denoise = max(denoise, item * (alive + copied) + (_UNPACKING * one.largest if one.packed else 0))
-            shares = way_up(one) if one.stages and one.kind.startswith("UNet") else ()
+            shares = stage_shares(one) if one.stages else ()
         elif one.work == "control":
             beside += item * controlling(one, decoder, job.size, guided=job.guided)
         elif one.work == "decode":
             alive = max(_decoded(one, job), _encoded(one, job))
             decode = max(decode, round(item * (alive * (_ON_A_CPU if on_cpu else 1.0) + copied)))
         else:
-            encode = max(encode, item * (reading(one, read_tokens(networks, job.text)) + copied))
+            encode = max(encode, item * (reading(one, tokens) + copied))
     weights = tuple((one, _weights(one, 1 if one.name in eight else ITEM_BYTES[dtype_of(one)])) for one in networks)
-    process = (_BESIDE_ON_A_CPU if on_cpu else 0) + ITEM_BYTES["float32"] * waiting(decoder, job.size, guided=job.guided)
+    kept = max((keeping(one, tokens, guided=job.guided) for one in networks if one.work == "denoise"), default=0)
+    waits = waiting(decoder, job.size, guided=job.guided) + kept
+    process = (_BESIDE_ON_A_CPU if on_cpu else 0) + ITEM_BYTES["float32"] * waits
     most = max(shares, default=1.0)
-    levels = tuple(process + beside + round(denoise * share / most) for share in shares)
-    return Need(weights, process + denoise + beside, process + decode, encode, levels)
+    staged = tuple(process + beside + round(denoise * share / most) for share in shares)
+    return Need(weights, process + denoise + beside, process + decode, encode, staged)
 
 
 def computed(model: ModelFacts, request: PictureRequest, size: Size) -> Size:
@@ -141,7 +151,8 @@ def computed(model: ModelFacts, request: PictureRequest, size: Size) -> Size:
 def job_of(model: ModelFacts, request: PictureRequest, size: Size, *, guided: bool, tile: int = 0) -> Job:
     """A request as it counts. size: that is computed."""
     joined = None if request.image is None else joined_size(model, (size.width, size.height), request.options)
-    return Job(size, guided, tile, prompt_tokens(request), None if joined is None else Size(*joined))
+    begun = request.image is not None and size.frames > 1
+    return Job(size, guided, tile, prompt_tokens(request), None if joined is None else Size(*joined), begun)
 
 
 def prompt_tokens(request: PictureRequest) -> int | None:
@@ -192,19 +203,24 @@ def bytes_in(plain: Need, tiled: Need, way: Way) -> int:
 
 def _in_parts(network: Network, size: int, way: Way, beside: int, levels: Sequence[int]) -> int:
     """Bytes of a network that comes to the device by itself: what is there of its weights, and what it computes meanwhile. A
-    decoder is at its widest where its weights are the smallest.
+    decoder computes the most on its last level, whose weights are the smallest: before that, pictures are at most half as large,
+    and layers at most twice as wide.
     """
     if way.offload == "model" or not network.parameters:
         return size + beside
     ahead = way.ahead and network.work != "decode"
+    stored = size - ITEM_BYTES["float32"] * network.tables
 
     def held(parts: Parts) -> int:
         blocks, layers = (parts.two_blocks, parts.two_layers) if ahead else (parts.block, parts.largest)
-        return size * (blocks if way.offload == "group" else layers) // network.parameters
+        return stored * (blocks if way.offload == "group" else layers) // network.parameters
 
     if network.work == "denoise" and len(levels) == len(network.stages) > 0:
         return max(held(stage) + level for stage, level in zip(network.stages, levels, strict=True))
-    return held(Parts(network.two_blocks, network.two_layers, network.block, network.largest)) + beside
+    largest = held(Parts(network.two_blocks, network.two_layers, network.block, network.largest))
+    if network.work == "decode" and network.stages:
+        return max(held(network.stages[-1]) + beside, largest + beside // 2)
+    return largest + beside
 
 
 WAYS: Final = (
@@ -256,9 +272,11 @@ def from_first_fit(
 
 def in_blocks(sizes: Mapping[str, int], free: int, *, on_cpu: bool) -> set[str]:
     """Networks that a check computes block by block. Where one would take much of the free bytes whole in float32, which is not
-    what it will run in, others that are not small come so too: they lie there at once. sizes: numbers of each.
+    what it will run in, or is large on a processor, others that are not small come so too: they lie there at once. sizes: numbers
+    of each.
     """
-    much = (_MUCH if on_cpu else TIGHT) * free / ITEM_BYTES["float32"]
+    wide = free / ITEM_BYTES["float32"]
+    much = min(_MUCH * wide, _LARGE) if on_cpu else TIGHT * wide
     least = much / 4 if any(size > much for size in sizes.values()) else much
     return {name for name, size in sizes.items() if size > least}
 

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, count, pairwise, takewhile
 from math import prod
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, cast
@@ -27,6 +27,8 @@ _DECODERS: Final = ("vae", "movq", "vqgan", "vqvae")
 _ENCODERS: Final = ("text_encoder", "image_encoder", "mllm", "query_embed")
 _TABLES: Final = re.compile(r"(?:^|\.)(?:shared|embed_tokens|(?:token|position)_embedding|relative_attention_bias)\.weight$")
 """Of text encoders: looked up and not multiplied, which nothing unpacks layer by layer."""
+_STEERING: Final = re.compile(r"(?:(?:^|\.)norm\w*\.linear|_mod\.\d+|odulation\w*(?:\.\w+)?)\.\w+$")
+"""Layers that are given one vector, the time, for the whole picture: while they are there, little is computed."""
 _LISTS_INSIDE: Final = ("to_out", "net", "to_add_out")
 """Lists of layers inside of an attention and a feed-forward."""
 _LISTS: Final = re.compile(r"(?:s|s_in|s_out|layer|block|refiner|up|down|adapter|network)$")
@@ -35,6 +37,10 @@ _SEQUENCES: Final = ("AutoencoderTiny", "PaellaVQModel")
 """Networks whose plurals name sequences too."""
 _NESTED: Final = ("StableCascadeUNet",)
 """Networks that hold lists of lists under these names; in others a block of such a list is a sequence."""
+_WAYS_UP: Final = ("up_blocks.", "decoder.up_blocks.")
+"""Where the levels of a UNet lie, and those of a decoder."""
+_STREAMS: Final = ("transformer_blocks.", "single_transformer_blocks.")
+"""Where a transformer's blocks of two streams lie, and those of one."""
 _OF_LISTS: Final = ("down_blocks", "up_blocks", "down_repeat_mappers", "up_repeat_mappers")
 
 
@@ -52,10 +58,10 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
 
     parameters: numbers of its weights; largest: of its largest tensor; block: of the largest part that is brought to the device
     by itself where a network goes there block by block; two_blocks, two_layers: of the largest two that follow each other: the
-    next one is on its way while one computes; stages: these of each level on a UNet's way up; blocks: how many blocks its
-    weights lie in. own_file: it took the place of the model's own, and its weights stay as its file has them: of `packed` of the
-    numbers, which are unpacked layer by layer to compute, in `packed_bytes`. tables: numbers in float32 that it makes
-    itself when it is built.
+    next one is on its way while one computes; layers that steer are not among them. stages: these of each level on the way up of
+    a UNet or a decoder, or of a transformer's blocks of two streams and of one; blocks: how many blocks its weights lie in.
+    own_file: it took the place of the model's own, and its weights stay as its file has them: of `packed` of the numbers, which
+    are unpacked layer by layer to compute, in `packed_bytes`. tables: numbers in float32 that it makes itself when it is built.
     """
 
     name: str
@@ -205,7 +211,7 @@ def network(name: str, config: Mapping[str, Any], tensors: Iterable[TensorInfo],
     sizes = {tensor.name: prod(tensor.shape) for tensor in tensors}
     architectures = config.get("architectures")
     kind = config.get("_class_name") or (cast("list[Any]", architectures)[0] if isinstance(architectures, list) else "")
-    units, layers = _units(sizes, str(kind)), _layers(sizes)
+    units, layers = _units(sizes, str(kind)), _layers({name: size for name, size in sizes.items() if not _STEERING.search(name)})
     return Network(
         name=name,
         work=work or _work(name),
@@ -261,14 +267,20 @@ def _two(parts: Mapping[str, int]) -> int:
 
 
 def _stages(units: Mapping[str, int], layers: Mapping[str, int]) -> tuple[Parts, ...]:
-    """The same of each of a UNet's levels on the way up."""
-    found: list[Parts] = []
-    while True:
-        prefix = f"up_blocks.{len(found)}."
-        blocks, singles = ({name: size for name, size in parts.items() if name.startswith(prefix)} for parts in (units, layers))
-        if not blocks:
-            return tuple(found)
-        found.append(Parts(_two(blocks), _two(singles), max(blocks.values()), max(singles.values())))
+    """The same of each level on the way up of a UNet or a decoder, or of each kind of a transformer's blocks."""
+    for way_up in _WAYS_UP:
+        levels = takewhile(bool, (_stage(f"{way_up}{level}.", units, layers) for level in count()))
+        if found := tuple(chain.from_iterable(levels)):
+            return found
+    return tuple(chain.from_iterable(_stage(kind, units, layers) for kind in _STREAMS))
+
+
+def _stage(prefix: str, units: Mapping[str, int], layers: Mapping[str, int]) -> tuple[Parts, ...]:
+    """Of what lies under a name; () where nothing does."""
+    blocks, singles = ({name: size for name, size in parts.items() if name.startswith(prefix)} for parts in (units, layers))
+    if not blocks:
+        return ()
+    return (Parts(_two(blocks), _two(singles), max(blocks.values()), max(singles.values())),)
 
 
 def _turn(name: str) -> tuple[tuple[bool, int, bool, str], ...]:

@@ -20,6 +20,11 @@ _KONTEXT: Final = "FluxKontext"
 _EDITS: Final = "QwenImageEdit"
 _FLUX2: Final = "Flux2"
 _MEGAPIXEL: Final = 1024 * 1024
+_TRAINED: Final = (
+    (672, 1568), (688, 1504), (720, 1456), (752, 1392), (800, 1328), (832, 1248), (880, 1184), (944, 1104), (1024, 1024),
+    (1104, 944), (1184, 880), (1248, 832), (1328, 800), (1392, 752), (1456, 720), (1504, 688), (1568, 672),
+)  # fmt: skip
+"""(width, height) of the given pictures that FLUX.1 Kontext was trained on."""
 _EDGES: Final = (256, 512, 1024, 2048, 4096)
 _SIXTEENTHS: Final[dict[float, tuple[int, int]]] = {
     0.25: (8, 32), 0.28: (8, 29), 0.32: (9, 28), 0.33: (9, 27), 0.35: (9, 26), 0.4: (10, 25), 0.42: (10, 24), 0.48: (11, 23),
@@ -60,11 +65,11 @@ def computed_size(model: ModelFacts, size: tuple[int, int], options: Mapping[str
     width, height = size
     if model.pipeline.startswith(_KONTEXT) and min(size) >= 1:
         area = options.get("max_area", _MEGAPIXEL)
-        return _of_area(area if type(area) is int else _MEGAPIXEL, width / height, 16)
+        return _of_area(area if type(area) is int else _MEGAPIXEL, width / height)
     if not model.bin_edge or options.get(BINNING, True) is False or min(size) < 1:
         return size
     if model.pipeline.startswith(_HUNYUAN):
-        return _nearest_shape(max(16, width // 16 * 16), max(16, height // 16 * 16))
+        return _nearest_shape(*_whole(width, height))
     table = _SIXTEENTHS | (_LARGE if model.bin_edge >= _LARGE_EDGE else {})
     high, wide = table[min(sorted(table), key=lambda ratio: abs(ratio - height / width))]
     return wide * model.bin_edge // 16, high * model.bin_edge // 16
@@ -75,20 +80,29 @@ def joined_size(model: ModelFacts, size: tuple[int, int], options: Mapping[str, 
     do; of a picture of that one's shape.
     """
     width, height = size
-    if model.pipeline.startswith(_EDITS) or (model.pipeline.startswith(_KONTEXT) and options.get("_auto_resize", True)):
-        return _of_area(_MEGAPIXEL, width / height, 32)
+    if min(size) < 1:
+        return None
+    if model.pipeline.startswith(_EDITS):
+        wide = (_MEGAPIXEL * width / height) ** 0.5
+        return round(wide / 32) * 32, round(wide * height / width / 32) * 32
     if model.pipeline.startswith(_KONTEXT):
-        return size
+        if options.get("_auto_resize", True):
+            return min(_TRAINED, key=lambda one: (abs(width / height - one[0] / one[1]), one))
+        return _whole(width, height)
     if model.pipeline.startswith(_FLUX2):
-        return size if width * height <= _MEGAPIXEL else _of_area(_MEGAPIXEL, width / height, 16)
+        factor = min(1.0, (_MEGAPIXEL / (width * height)) ** 0.5)
+        return _whole(int(width * factor), int(height * factor))
     return None
 
 
-def _of_area(area: int, ratio: float, multiple: int) -> tuple[int, int]:
-    """(width, height) of so many pixels and this shape, whose edges are multiples."""
-    edges = (area * ratio) ** 0.5, (area / ratio) ** 0.5
-    width, height = (max(1, round(edge) // multiple) * multiple for edge in edges)
-    return width, height
+def _of_area(area: int, ratio: float) -> tuple[int, int]:
+    """(width, height) of so many pixels and this shape."""
+    return _whole(round((area * ratio) ** 0.5), round((area / ratio) ** 0.5))
+
+
+def _whole(width: int, height: int) -> tuple[int, int]:
+    """(width, height) in whole tokens of 16 pixels."""
+    return max(16, width // 16 * 16), max(16, height // 16 * 16)
 
 
 def _nearest_shape(width: int, height: int) -> tuple[int, int]:

@@ -67,8 +67,8 @@ WORDS: Final[dict[str, OptionValue]] = {"complex_human_instruction": []}
 
 
 def edge(case: Case) -> int:
-    """Pixels of a broad picture: as many as the tables of places hold."""
-    return case.size * {"AuraFlow": 2, "CogVideoX image to video": 1}.get(case.name, 4)
+    """Pixels of a broad picture: as many as the tables of places hold; where a megapixel is encoded in tiles, enough for few."""
+    return case.size * {"AuraFlow": 2, "CogVideoX image to video": 1, "Qwen-Image Edit": 16}.get(case.name, 4)
 
 
 def broad(case: Case) -> Callable[[], Any]:

@@ -35,8 +35,7 @@ from tests.helpers.engine_runs import Recorder, Steady, pixels
 
 from halftone.contract.facts import GenerateReport, PictureFacts
 from halftone.contract.messages import Generate
-from halftone.contract.request import Numerics, PictureRequest
-from halftone.contract.words import OffloadMode
+from halftone.contract.request import Numerics, OptionValue, PictureRequest
 from halftone.engine.service import DiffusersEngine
 from halftone.health.forecast import Next, forecast
 from halftone.health.memory import Way, tiles
@@ -106,9 +105,15 @@ class Rig:
             num_frames=self.case.frames,
             image=None if task == "text" else str(picture(self.folder / "given.png", size)),
             mask=str(mask(self.folder / "mask.png", size)) if task == "mask" else None,
-            options=self.case.options | (WORDS if self.case.family == "Sana" else {}),
+            options=self._options(size),
             numerics=numerics,
         )
+
+    def _options(self, size: int) -> dict[str, OptionValue]:
+        own = dict(self.case.options)
+        if "max_area" in own:  # what it brings every picture to
+            own["max_area"] = size * size
+        return own | (WORDS if self.case.family == "Sana" else {})
 
     @property
     def tiles(self) -> bool:
@@ -147,6 +152,10 @@ class Rig:
         return cell
 
 
+def called(way: Way) -> str:
+    return "tiles" if way.tiled else way.offload
+
+
 def how(facts: PictureFacts) -> str:
     """The way in which a picture was made."""
     if not facts.path:
@@ -182,13 +191,13 @@ def rows(rig: Rig, ways: Sequence[Way]) -> Iterator[tuple[str, bool]]:
 def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", default=[], metavar="WORDS", help="families whose names hold one of these")
-    modes: tuple[OffloadMode, ...] = ("none", "model", "group", "sequential")
-    parser.add_argument("--ways", nargs="+", default=list(modes), choices=modes, help="how the model is offloaded")
+    names = [called(way) for way in WAYS]
+    parser.add_argument("--ways", nargs="+", default=names, choices=names, help="how the model is offloaded, or decoded")
     parser.add_argument("--pictures", action="store_true", help="compute the pictures and compare them")
     parser.add_argument("--peaks", action="store_true", help="no limits")
     asked = parser.parse_args(words)
     wanted = [word.lower() for word in asked.only]
-    ways = [way for way in WAYS if way.offload in asked.ways]
+    ways = [way for way in WAYS if called(way) in asked.ways]
     failed = 0
     warnings.simplefilter("ignore")
     for case in CASES:

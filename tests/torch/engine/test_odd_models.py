@@ -3,17 +3,25 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from diffusers import SD3Transformer2DModel
+from safetensors.torch import load_file, save_file
 from tests.bench.bad_inputs.__main__ import cases_of
 from tests.bench.bad_inputs.case import Printed, answers, is_clear, quotes_library
 from tests.helpers.controls import make_net, picture, save_net
-from tests.helpers.engine_runs import check, generate
+from tests.helpers.engine_runs import OPTIONS, check, generate, pixels
 from tests.helpers.hostile_pickles import MARK, hostile
+from tests.helpers.tiny import load_tiny
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Control
+from halftone.engine.loading.folder_parts import load_network
 from halftone.engine.service import DiffusersEngine
+from halftone.engine.weights.stored_tables import tables_left_empty
 
 SAMPLES = {"configurations": 90, "folders": 89, "pickles": 53, "single_files": 36, "extras": 50, "gguf": 40, "headers": 40}
 """Kind of the bench of bad inputs -> every how many cases one is taken."""
@@ -39,6 +47,63 @@ def refused(engine: DiffusersEngine, model: Path) -> list[HalftoneError]:
 
 def with_values(file: Path, **values: object) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | values))
+
+
+# --- indexes ---------------------------------------------------------------------------------------------------------
+
+
+def without_third(models: dict[str, Path], folder: Path) -> Path:
+    """SD 3 as many keep it: its index says that the third text encoder, the largest part, is left out."""
+    copy = Path(shutil.copytree(models["sd3"], folder))
+    for part in ("text_encoder_3", "tokenizer_3"):
+        shutil.rmtree(copy / part)
+    with_values(copy / "model_index.json", text_encoder_3=[None, None], tokenizer_3=[None, None])
+    return copy
+
+
+def test_a_folder_of_sd3_without_its_third_text_encoder(engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path) -> None:
+    model = without_third(models, tmp_path / "clips")
+    report, _ = generate(engine, model, "float32", family="sd3", guidance=4.0)
+    assert report.images[0].state == "clean"
+    pipe: Any = load_tiny(models["sd3"])
+    pipe.register_modules(text_encoder_3=None, tokenizer_3=None)
+    given = {"width": 32, "height": 32, "num_inference_steps": 3, "guidance_scale": 4.0, **OPTIONS["sd3"]}
+    plain = pipe("a red sun", generator=torch.Generator().manual_seed(5), **given)
+    assert np.array_equal(pixels(report), np.asarray(plain.images[0]))
+    assert check(engine, model, family="sd3")[0].verdict == "healthy"
+
+
+def test_a_stored_table_of_positions_is_read_and_not_computed(models: dict[str, Path], tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(models["sd3"], tmp_path / "copy"))
+    config = json.loads((copy / "transformer" / "config.json").read_text())
+    file = copy / "transformer" / "diffusion_pytorch_model.safetensors"
+    tensors = load_file(file)
+    table = tensors["pos_embed.pos_embed"] = torch.rand_like(tensors["pos_embed.pos_embed"])
+    save_file(tensors, file)
+    with tables_left_empty():
+        built: Any = SD3Transformer2DModel.from_config(config)
+        assert (built.pos_embed.pos_embed.shape, built.pos_embed.pos_embed.device.type) == (table.shape, "meta")
+    usual: Any = SD3Transformer2DModel.from_config(config)
+    assert usual.pos_embed.pos_embed.device.type == "cpu"
+    found: Any = load_network(copy, "transformer", SD3Transformer2DModel, torch.float32)
+    assert torch.equal(found.pos_embed.pos_embed, table)
+    del tensors["pos_embed.pos_embed"]
+    save_file(tensors, file)
+    with pytest.raises(HalftoneError, match=r"pos_embed\.pos_embed"):
+        load_network(copy, "transformer", SD3Transformer2DModel, torch.float32)
+
+
+@pytest.mark.parametrize("part", ["text_encoder_3", "tokenizer_3", "text_encoder_2", "transformer"])
+def test_a_folder_of_sd3_without_a_part_that_it_needs(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path, part: str
+) -> None:
+    """An encoder without its tokenizer among them."""
+    copy = Path(shutil.copytree(models["sd3"], tmp_path / "copy"))
+    with_values(copy / "model_index.json", **{part: [None, None]})
+    with pytest.raises(HalftoneError) as caught:
+        generate(engine, copy, family="sd3")
+    assert caught.value.code == "model-incomplete"
+    assert part in str(caught.value)
 
 
 # --- configurations --------------------------------------------------------------------------------------------------

@@ -32,6 +32,8 @@ FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 CHANGES: tuple[tuple[tuple[slice, int], ...], ...] = (
     (),
     ((slice(0, None), -9),),
+    ((slice(None), 20),),
+    ((slice(None), -30),),
     ((slice(100, 300), 5), (slice(200, None), -30)),
 )
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 from PIL import Image
 from tests.helpers.controls import make_net, picture, save_net
+from tests.helpers.device import DEVICE
 from tests.helpers.engine_runs import Recorder, Steady, faulty_copy, generate, pixels
 from tests.helpers.interrupted import LAYER, failing
 from tests.helpers.read_back import read_picture
@@ -248,6 +249,7 @@ def test_a_picture_of_a_controlnet_is_refined_too(
     with quiet_libraries():
         for pipe in (base, other):
             pipe.set_progress_bar_config(disable=True)
+            pipe.to(DEVICE)
             pipe.vae.register_to_config(force_upcast=False)
         latents = base("a red sun", **asked, **begun, width=32, height=32, output_type="latent", generator=generator).images
         image = other("a red sun", **asked, image=latents, denoising_start=AT, output_type="np").images[0]

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from diffusers.models.resnet import ResnetBlockCondNorm2D
+from tests.helpers.device import DEVICE
 from tests.helpers.tiny import load_tiny
 from torch import nn
 
@@ -15,6 +16,8 @@ from halftone.engine.checks.fragile import exponents_up, scale_parameters
 from halftone.engine.rescaling.rescale import rescale_groups
 from halftone.engine.weights.epsilons import has_epsilon, scale_epsilons
 from halftone.engine.weights.precision import ComponentState, exact_weights, realise
+
+pytestmark = pytest.mark.usefixtures("made_on_the_device")
 
 
 def _inputs(component: str, pipe: Any) -> tuple[Any, ...]:
@@ -80,7 +83,7 @@ def test_epsilons_follow_the_state_and_come_back(pipe: Any) -> None:
 def test_norms_take_an_epsilon_that_their_type_could_not_hold(norm: Any, dtype: torch.dtype) -> None:
     """It is added in float32: zeros stay zeros, and numbers 2^-12 times as large give what they gave."""
     own, values = norm.eps, torch.randn(2, 16, generator=torch.Generator().manual_seed(2)) * 64
-    module = norm.to(dtype)
+    module = norm.to(DEVICE, dtype)
     with torch.no_grad():
         expected = module(values.to(dtype)).float()
         norm.eps = own * 2.0**-24
@@ -101,6 +104,7 @@ def test_every_residual_block_of_an_autoencoder_has_its_first_half(pipe: Any) ->
 def test_a_norm_that_the_latents_scale_undoes_the_first_half_too() -> None:
     torch.manual_seed(4)
     block = ResnetBlockCondNorm2D(in_channels=32, out_channels=32, temb_channels=4, groups=4, time_embedding_norm="spatial")
+    block.to(DEVICE)
     (group,) = rescale_groups("movq", nn.ModuleDict({"block": block}))
     hidden, latents = torch.randn(1, 32, 8, 8), torch.randn(1, 4, 4, 4)
     with torch.no_grad():

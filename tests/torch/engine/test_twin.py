@@ -11,6 +11,7 @@ from diffusers import FluxTransformer2DModel
 from tests.bench.families.remade import remade
 from tests.bench.faults import architectures, videos
 from tests.helpers import tiny
+from tests.helpers.device import DEVICE
 from tests.helpers.engine_runs import Recorder, check
 from torch import nn
 
@@ -27,6 +28,7 @@ from halftone.engine.service import DiffusersEngine
 from halftone.health.rescale import RescaleGroup
 from halftone.library.architectures import FoundGroup, FoundGroups
 
+pytestmark = pytest.mark.usefixtures("made_on_the_device")
 DEPTH = 4
 
 
@@ -91,7 +93,7 @@ def network_of(family: str, depth: int = DEPTH) -> tuple[nn.Module, Callable[[nn
     torch.manual_seed(0)
     own = build().transformer
     deep = {name: depth for name in ("num_layers", "num_single_layers") if isinstance(own.config.get(name), int)}
-    network = remade(own, **deep).eval()
+    network = remade(own, **deep).to(DEVICE).eval()
     tiny.liven(network)
     given = inputs(network.config)
 
@@ -110,7 +112,7 @@ def test_a_twin_of_two_blocks_tells_what_the_whole_network_does(family: str) -> 
     flow = Flow(network, lambda: run(network), Runs(10_000, lambda: None))
     for site in FAMILIES[family][2]:
         whole = group_at("transformer", flow, site)
-        learned = learned_groups("transformer", network, [site], run, lambda: None)
+        learned = learned_groups("transformer", network, [site], run, lambda: None, DEVICE)
         assert learned is not None
         if whole is None:
             assert learned == []
@@ -142,7 +144,7 @@ def fragile(models: dict[str, Path], tmp_path: Path) -> Path:
         with torch.no_grad():
             return module(**given, return_dict=False)
 
-    found = learned_groups("transformer", network, ["transformer_blocks.0"], run, lambda: None)
+    found = learned_groups("transformer", network, ["transformer_blocks.0"], run, lambda: None, DEVICE)
     assert found
     scale_parameters(network, exponents_up(found[0], 18))
     pipe.save_pretrained(tmp_path / "sana")
@@ -190,7 +192,7 @@ def learn(sites: Sequence[str], *, fits: bool = True) -> tuple[list[RescaleGroup
     def inputs_of_another(_twin: nn.Module) -> Any:
         raise ValueError("these inputs do not fit")
 
-    found = learned_groups("transformer", network, sites, run if fits else inputs_of_another, lambda: begun.append(None))
+    found = learned_groups("transformer", network, sites, run if fits else inputs_of_another, lambda: begun.append(None), DEVICE)
     return found, len(begun)
 
 
@@ -233,7 +235,7 @@ def test_what_was_found_is_written_once_at_the_end(own_data: Path) -> None:
     def begins() -> None:
         seen.add(len(list(folder.glob("*"))))
 
-    learned_groups("transformer", network, sites, run, begins)
+    learned_groups("transformer", network, sites, run, begins, DEVICE)
     assert seen == {0}, "nothing is on disk while the search goes on"
     assert len(msgspec.json.decode(stored(own_data).read_bytes(), type=FoundGroups)) > 1
     before = stored(own_data).stat()

@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from halftone.contract.words import DType, OffloadMode
-from halftone.health.activations import Size, decoding, denoising, latent_frames, latent_scale
+from halftone.health.activations import Size, decoding, denoising, latent_frames, latent_scale, way_up
 from halftone.health.memory import (
     PLAIN,
     WAYS,
@@ -231,6 +232,64 @@ def test_a_transformer_holds_two_of_its_blocks_wherever_it_computes() -> None:
     assert bytes_in(told, told, Way("sequential")) == 2 * 10**7 + told.denoise
 
 
+def test_blocks_of_two_streams_are_larger_and_compute_less() -> None:
+    """FLUX.2's: what was counted on the card, a width of the tokens of 4608 of 512 numbers and the bytes of blocks."""
+    stages = Parts(10_224_640, 3_407_872, 6_816_768, 2_359_296), Parts(6_815_744, 3_407_872, 3_407_872, 2_359_296)
+    config = {"num_attention_heads": 32, "attention_head_dim": 16}
+    flux2 = network("denoise", "Flux2Transformer2DModel", 15_000_000, config, two_blocks=10_224_640, stages=stages)
+    told = need((flux2,), Job(Size(1024, 1024), guided=False), half, "cuda")
+    two_streams, one = told.levels
+    assert (two_streams - latents(1024) * 9 / 15) / (one - latents(1024) * 9 / 15) == pytest.approx(73.9 / 100.6, rel=0.02)
+    held = bytes_in(told, told, Way("group"))
+    assert held == max(two_streams + 2 * 10_224_640, one + 2 * 6_815_744) < told.denoise + 2 * 10_224_640
+
+
+def test_a_video_that_begins_with_a_picture_is_told_a_time_for_each_token() -> None:
+    """LTX-Video's, as the card counted them: numbers for a token and its width."""
+    ltx = network("denoise", "LTXVideoTransformer3DModel", 1, {"num_attention_heads": 32, "attention_head_dim": 64})
+    scaling = {"spatio_temporal_scaling": [True, True, True, False], "patch_size": 4, "patch_size_t": 1}
+    decoder = network("decode", "AutoencoderKLLTXVideo", 1, {**scaling, "block_out_channels": [128, 256, 512, 512]})
+    begun, alone = (need((ltx, decoder), Job(Size(512, 512, 97), begun=begun), half, "cuda") for begun in (True, False))
+    assert (begun.denoise - alone.denoise) / (2 * 2 * 13 * 16**2 * 2048) == pytest.approx(29.1 - 16.3, rel=0.02)
+    assert begun.decode == alone.decode
+
+
+def test_a_unet_whose_attention_stands_alone_computes_less_where_its_blocks_are_large() -> None:
+    """Kandinsky 2.2's: what the card counted for a latent pixel of one of the guided pair, on both levels of the way up."""
+    config = {
+        "block_out_channels": [128, 256],
+        "layers_per_block": 1,
+        "up_block_types": ["SimpleCrossAttnUpBlock2D", "ResnetUpsampleBlock2D"],
+    }
+    told = way_up(network("denoise", "UNet2DConditionModel", 1, config))
+    assert told == pytest.approx((1512, 1680), rel=0.05)
+
+
+def test_a_decoder_computes_the_most_beside_its_smallest_weights() -> None:
+    """Qwen-Image's, as it is published."""
+    stages = Parts(16_000_000, 8_000_000, 8_000_000, 4_000_000), Parts(2_000_000, 1_000_000, 1_000_000, 500_000)
+    decoder = structs.replace(VAE, stages=stages)
+    small, large = (need((decoder,), Job(Size(edge, edge)), half, "cuda") for edge in (64, 1024))
+    assert bytes_in(large, large, Way("group")) == 2 * 1_000_000 + large.decode
+    assert bytes_in(large, large, Way("sequential")) == 2 * 500_000 + large.decode
+    assert bytes_in(small, small, Way("group")) == 2 * 8_000_000 + small.decode // 2
+
+
+def test_a_table_of_places_does_not_come_with_the_blocks() -> None:
+    small, large = (
+        network("denoise", "PixArtTransformer2DModel", 10**7, SD3, two_blocks=10**6, tables=tables) for tables in (0, 10**7)
+    )
+    one, other = (need((pixart,), Job(Size(512, 512)), half, "cuda") for pixart in (small, large))
+    assert bytes_in(one, one, Way("group")) == bytes_in(other, other, Way("group")) == 2 * 10**6 + one.denoise
+
+
+def test_a_prompt_waits_until_the_denoiser_reads_it() -> None:
+    """The refiner's, as the card counted it: a pair of 77 tokens in float32 three times, and once as it is read."""
+    reading, none = (network("denoise", "UNet2DConditionModel", 1, {**SD1, "cross_attention_dim": width}) for width in (1280, 0))
+    told, other = (need((unet,), Job(Size(512, 512)), half, "cuda") for unet in (reading, none))
+    assert told.denoise - other.denoise == told.decode - other.decode == pytest.approx(3 * 788_480 + 394_240)
+
+
 def test_the_prompt_of_lumina_2_runs_beside_the_picture() -> None:
     lumina = network("denoise", "Lumina2Transformer2DModel", 1, {"patch_size": 2, "hidden_size": 2304})
     short, long = (denoising(lumina, VAE, Size(1024, 1024), guided=False, text=words) for words in (64, 64 + 4096))
@@ -284,9 +343,11 @@ def test_near_the_end_of_the_memory_is_tight(peak: int, told: str) -> None:
 @pytest.mark.parametrize(
     ("sizes", "free", "on_cpu", "blocks"),
     [
-        ({"unet": 860_000_000, "text": 123_000_000}, 14 * 2**30, True, set[str]()),
+        ({"unet": 440_000_000, "text": 123_000_000}, 14 * 2**30, True, set[str]()),
+        ({"unet": 860_000_000, "text": 123_000_000}, 14 * 2**30, True, {"unet"}),  # whole it takes as long, and all of its room
+        ({"unet": 860_000_000, "text": 123_000_000}, 60 * 2**30, True, {"unet"}),
         ({"unet": 2_570_000_000, "text": 123_000_000, "text_2": 695_000_000}, 20 * 2**30, True, {"unet", "text_2"}),
-        ({"unet": 2_570_000_000, "text_2": 695_000_000}, 60 * 2**30, True, set[str]()),
+        ({"unet": 2_570_000_000, "text_2": 695_000_000}, 60 * 2**30, True, {"unet", "text_2"}),
         ({"transformer": 12 * 10**9, "vae": 84_000_000}, 80 * 2**30, True, {"transformer"}),
         ({"unet": 860_000_000}, 4 * 2**30, False, set[str]()),
         ({"unet": 2_570_000_000, "text_2": 695_000_000}, 12 * 2**30, False, set[str]()),

@@ -170,7 +170,12 @@ class Pricing:
         for call, own in self._by_call(name, sites):
             plain = without_added(call, module)
             groups = learned_groups(
-                name, module, own, lambda twin, plain=plain: run_call(plain, twin, "float32"), self._searching
+                name,
+                module,
+                own,
+                lambda twin, plain=plain: run_call(plain, twin, "float32"),
+                self._searching,
+                self._loaded.device,
             )
             self._twinned |= set() if groups is None else {name}
             found += groups or []

@@ -18,6 +18,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import Words
 from halftone.engine.loading.stand_ins import put_stand_ins
 from halftone.engine.weights.mapped import UnfitFile
+from halftone.engine.weights.stored_tables import tables_left_empty
 from halftone.health.faults import is_out_of_memory
 from halftone.library.folder import INDEX, Part, component_names, read_json, read_part
 from halftone.library.header import TensorInfo
@@ -38,6 +39,8 @@ _PARTS: Final = {
     "transformers": ("PreTrainedModel", "FeatureExtractionMixin", "ImageProcessingMixin"),
 }
 """Library -> what parts of a pipeline descend from, beside tokenizers and processors."""
+_LEFT_OUT: Final = {"StableDiffusion3": ("text_encoder_3", "tokenizer_3")}
+"""What a pipeline's name begins with -> parts that it computes without, where the index says [null, null] of all of them."""
 _PREFIXES: Final = ("", "text_model.", "model.")
 """Names in files may have these before those of the network, or lack them, by the version of the library that wrote them."""
 
@@ -53,11 +56,20 @@ def load_folder(folder: Path, stored: Mapping[str, torch.dtype]) -> Any:
 
     index = read_json(folder / INDEX)
     named = {name: cast("tuple[str, str]", tuple(cast("list[str]", index[name]))) for name in component_names(index)}
-    _check_pipeline(folder, str(index.get("_class_name")), named)
+    kind, left_out = str(index.get("_class_name")), _left_out(index)
+    _check_pipeline(folder, kind, (*named, *left_out))
     put_stand_ins(folder)
-    parts = {name: load_part(folder, name, *kind, stored.get(name, torch.float32)) for name, kind in named.items()}
+    parts = {name: load_part(folder, name, *own, stored.get(name, torch.float32)) for name, own in named.items()}
+    parts |= dict.fromkeys(left_out)  # diffusers does not take the word of the index for it
     options: dict[str, Any] = {"safety_checker": None, "requires_safety_checker": False} if "safety_checker" in index else {}
     return diffusers.DiffusionPipeline.from_pretrained(folder, local_files_only=True, **parts, **options)
+
+
+def _left_out(index: Mapping[str, object]) -> tuple[str, ...]:
+    """Parts without which the pipeline is meant to run."""
+    kind = str(index.get("_class_name"))
+    parts = next((parts for beginning, parts in _LEFT_OUT.items() if kind.startswith(beginning)), ())
+    return parts if all(index.get(name) == [None, None] for name in parts) else ()
 
 
 def _check_pipeline(folder: Path, kind: str, named: Container[str]) -> None:
@@ -95,7 +107,7 @@ def load_network(root: Path, name: str, own: Any, dtype: torch.dtype) -> nn.Modu
         raise cannot_run(root, f"{name} holds no weights")
     if fault := config_fault(part):  # an image encoder is no part of the model that was checked
         raise cannot_run(root, fault)
-    with _as_described(root, name, own.__name__, part, own):
+    with _as_described(root, name, own.__name__, part, own), tables_left_empty():
         compare(root, part, own)
         made, info = own.from_pretrained(
             root / name,

@@ -201,8 +201,10 @@ def _change_state(
     if name in loaded.streams:
         put_stream(module, exact if isinstance(exact, Exact) else Exact(exact), wanted)
     else:
-        realise(module, exact, wanted, None if before == HALF_DONE else before)
-        lay_out(module, role(name, module), wanted, loaded.device)
+        layout = layout_of(role(name, module), wanted, loaded.device)
+        realise(module, exact, wanted, None if before == HALF_DONE else before, layout or torch.contiguous_format)
+        if layout is not None:
+            lay_out(module, layout)
     loaded.states[name] = wanted
 
 
@@ -296,18 +298,24 @@ def _holds(state: ComponentState, stored: torch.dtype) -> bool:
     return DTYPES[state.dtype] == torch.float32 and stored != torch.float32
 
 
-def lay_out(module: nn.Module, kind: str, state: ComponentState, device: torch.device) -> None:
-    """Channels last where convolutions gain by it: 16-bit types on CUDA, bfloat16 on a CPU (measured, see CONTRIBUTING).
+def layout_of(kind: str, state: ComponentState, device: torch.device) -> torch.memory_format | None:
+    """How the weights of a component's convolutions lie: channels last where they gain by it, 16-bit types on CUDA, bfloat16 on
+    a CPU (measured, see CONTRIBUTING). None: as they come. kind: its role.
+    """
+    if kind not in ("denoise", "decode"):
+        return None
+    gains = gains_by_channels_last(device.type, DTYPES[state.dtype])
+    return torch.channels_last if gains else torch.contiguous_format
+
+
+def lay_out(module: nn.Module, layout: torch.memory_format) -> None:
+    """Bring into this order what was not made in it.
 
     Only flat convolutions, one by one: the format has four dimensions, and weights of others may have more.
     """
-    if kind not in ("denoise", "decode"):
-        return
-    gains = gains_by_channels_last(device.type, DTYPES[state.dtype])
-    wanted = torch.channels_last if gains else torch.contiguous_format
     for child in module.modules():
-        if isinstance(child, nn.Conv2d) and not child.weight.is_contiguous(memory_format=wanted):
-            child.to(memory_format=wanted)  # pyright: ignore[reportCallIssue]
+        if isinstance(child, nn.Conv2d) and not child.weight.is_contiguous(memory_format=layout):
+            child.to(memory_format=layout)  # pyright: ignore[reportCallIssue]
 
 
 def any_component(loaded: Loaded, kind: str) -> tuple[str, Any] | None:

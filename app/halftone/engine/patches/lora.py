@@ -40,6 +40,7 @@ from halftone.engine.weights.packed import Added, PackedLinear
 from halftone.engine.weights.parts import components
 from halftone.engine.weights.precision import changes_by_tensor
 from halftone.engine.weights.recipe import Delta, Product, rescaled
+from halftone.engine.weights.stored_tables import tables_left_empty
 from halftone.health.faults import is_out_of_memory
 from halftone.library.header import file_stamp, read_header
 from halftone.library.loras import LORA
@@ -282,7 +283,7 @@ def _empty_copy(pipe: Any, model: ModelFacts, lora: Lora) -> Any:
 
 def _empty(module: nn.Module) -> nn.Module:
     kind, config = cast("Any", type(module)), cast("Any", module).config
-    with init_empty_weights():
+    with init_empty_weights(), tables_left_empty():
         made = cast("nn.Module", kind.from_config(config) if hasattr(module, "register_to_config") else kind(config))
     for name, parameter in list(made.named_parameters()):
         owner, _, own = name.rpartition(".")

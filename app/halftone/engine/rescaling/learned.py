@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any, Final
 
+import torch
 from torch import nn
 
 from halftone.engine.basics.runs import BudgetSpentError, Runs
@@ -24,16 +25,22 @@ MOST_RUNS: Final = 256
 
 
 def learned_groups(
-    component: str, network: nn.Module, sites: Sequence[str], run: Callable[[nn.Module], Any], begins: Callable[[], None]
+    component: str,
+    network: nn.Module,
+    sites: Sequence[str],
+    run: Callable[[nn.Module], Any],
+    begins: Callable[[], None],
+    device: torch.device,
 ) -> list[RescaleGroup] | None:
     """Groups that scale these modules of a network, as its twin tells; they are to be proven. None: it has no twin. sites: in
-    running order; run: makes a call of the network with the twin in its place; begins: as `Runs` has it.
+    running order; run: makes a call of the network with the twin in its place; begins: as `Runs` has it; device: where the inputs
+    of that call lie, and the twin with them. The network's own weights may lie elsewhere.
     """
     architecture = _architecture(network)
     known = recall_groups(architecture)
     remembered = dict(known)
     try:
-        return _groups(component, Likeness(network), known, sites, run, begins)
+        return _groups(component, Likeness(network), known, sites, run, begins, device)
     finally:
         if known != remembered:
             remember_groups(architecture, known)
@@ -46,6 +53,7 @@ def _groups(
     sites: Sequence[str],
     run: Callable[[nn.Module], Any],
     begins: Callable[[], None],
+    device: torch.device,
 ) -> list[RescaleGroup] | None:
     """Groups of these sites; what is looked for is added to the known ones."""
     flow: Flow | None = None
@@ -57,7 +65,7 @@ def _groups(
         if place in known and not _is_sound(component, likeness, known[place], site):
             del known[place]
         if place not in known:
-            flow = flow or _flow(likeness, run, begins)
+            flow = flow or _flow(likeness, run, begins, device)
             if flow is None:
                 return groups or None
             try:
@@ -87,12 +95,12 @@ def _carried(component: str, likeness: Likeness, found: FoundGroup | None, site:
     return [group] if site in group.modules else []
 
 
-def _flow(likeness: Likeness, run: Callable[[nn.Module], Any], begins: Callable[[], None]) -> Flow | None:
+def _flow(likeness: Likeness, run: Callable[[nn.Module], Any], begins: Callable[[], None], device: torch.device) -> Flow | None:
     """Experiments with the narrowest twin that runs; None where none does."""
     for twin in twins_of(likeness):
         try:
             begins()
-            if is_finite(run(twin)):
+            if is_finite(run(twin.to(device))):
                 return Flow(twin, lambda twin=twin: run(twin), Runs(MOST_RUNS, begins))
         except Exception as error:
             if ends_the_job(error):

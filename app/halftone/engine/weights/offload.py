@@ -57,6 +57,10 @@ _LAYERS: Final = (
 """Layers of torch and our own that are onloaded by themselves, wherever they stand. Others are onloaded with their block."""
 
 
+_READERS: Final = ("MultiheadAttention", "HunyuanDiTAttentionPool", "VectorQuantizer")
+"""Modules that read the weights of layers in them, which they do not call."""
+
+
 Bring = Callable[[torch.Tensor, torch.device], Made]
 """Makes what a parameter or buffer is used as, on a device."""
 
@@ -344,7 +348,7 @@ class Placed:
             if staging is not None:
                 self._send_next(depth, piece, staging)
 
-        holding = (part for part in callers if any(True for _ in own_tensors(part)))
+        holding = (part for part in callers if _reads(part) or any(True for _ in own_tensors(part)))
         self._handles += [part.register_forward_pre_hook(enter, prepend=True) for part in holding]
         return piece
 
@@ -392,9 +396,13 @@ def taken_apart(block: list[nn.Module]) -> list[list[nn.Module]]:
 
 
 def layers_of(block: Iterable[nn.Module]) -> list[nn.Module]:
-    """Layers of a block whose weights nothing but their own forward reads: those inside an attention of torch are not."""
-    closed = {id(part) for holder in block if isinstance(holder, nn.MultiheadAttention) for part in holder.modules()}
+    """Layers of a block whose weights nothing but their own forward reads."""
+    closed = {id(part) for holder in block if _reads(holder) for part in holder.modules()}
     return [part for part in block if type(part) in _LAYERS and id(part) not in closed]
+
+
+def _reads(module: nn.Module) -> bool:
+    return any(kind.__name__ in _READERS for kind in type(module).__mro__)
 
 
 def stand(name: str, module: nn.Module, places: Places) -> None:

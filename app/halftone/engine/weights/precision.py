@@ -15,7 +15,7 @@ from halftone.engine.weights.borders import clear_borders, mixing, put_borders, 
 from halftone.engine.weights.epsilons import scale_epsilons
 from halftone.engine.weights.offload import compute_with, onload, runs_on
 from halftone.engine.weights.packed import PackedLinear, packed_layers
-from halftone.engine.weights.recipe import Exact, Made, Recipe, known_of, rescaled
+from halftone.engine.weights.recipe import Empty, Exact, Made, Recipe, channels_last, known_of, rescaled
 from halftone.engine.weights.reused import Reused
 from halftone.engine.weights.wide_kernels import put_wide_kernels
 
@@ -59,17 +59,22 @@ def kept_float32(module: nn.Module, dtype: torch.dtype) -> Callable[[str], bool]
     kept: set[str] = set(strict) if dtype != torch.float32 else set()
     if dtype == torch.float16 or (is_diffusers and dtype == torch.bfloat16):
         kept |= set(always)
-    return lambda name: any(part in kept for part in name.split("."))
+    return lambda name: bool(kept) and any(part in kept for part in name.split("."))
 
 
 def realise(
-    module: nn.Module, masters: Mapping[str, torch.Tensor], state: ComponentState, before: ComponentState | None = None
+    module: nn.Module,
+    masters: Mapping[str, torch.Tensor],
+    state: ComponentState,
+    before: ComponentState | None = None,
+    layout: torch.memory_format = torch.contiguous_format,
 ) -> None:
     """Give every parameter of module the value that state wants, derived from the exact weights; put casts at region borders.
 
     masters: parameter and buffer name -> exact tensor; may be the module's own tensors when no precision was lost yet. Only those
     are asked for and written that become others than the module is known to hold.
     before: the state that the module is in now; where its types are the same, the casts stay. None: it is not known.
+    layout: in which the weights of flat convolutions are made on the processor; what is the master itself stays as that lies.
     """
     exact = masters if isinstance(masters, Exact) else Exact(masters)
     changes = _changes(state)
@@ -79,7 +84,7 @@ def realise(
         clear_borders(module)
     scale_epsilons(module, state.rescale)
     for name, recipe in _recipes(module, exact, changes, state):
-        _follow(module, name, recipe, exact)
+        _follow(module, name, recipe, exact, layout)
     if alike:
         return
     _put_types(module, state)
@@ -135,7 +140,9 @@ def _recipes(
             yield name, Recipe(exact.origin(name), tuple(changes.get(name, ())), dtype)
 
 
-def _follow(module: nn.Module, name: str, recipe: Recipe, exact: Exact) -> None:
+def _follow(
+    module: nn.Module, name: str, recipe: Recipe, exact: Exact, layout: torch.memory_format = torch.contiguous_format
+) -> None:
     """Make one tensor what its recipe says, unless it is."""
     known = known_of(module).held
     before = known.get(name)
@@ -146,13 +153,14 @@ def _follow(module: nn.Module, name: str, recipe: Recipe, exact: Exact) -> None:
         same = before is not None and before.origin == recipe.origin
         layer.take(layer if same else exact.layer(name.removesuffix(".weight")), recipe.changes, recipe.dtype)
     else:
-        _write(tensor_at(module, name), exact, name, recipe)
+        last = layout == torch.channels_last and is_flat_weight(module, name)
+        _write(tensor_at(module, name), exact, name, recipe, channels_last if last else None)
     known[name] = recipe
 
 
 @torch.no_grad()
-def _write(tensor: torch.Tensor, exact: Exact, name: str, recipe: Recipe) -> None:
-    tensor.data = exact.make(name, recipe.changes, recipe.dtype, tensor.device).on(tensor.device)
+def _write(tensor: torch.Tensor, exact: Exact, name: str, recipe: Recipe, empty: Empty | None) -> None:
+    tensor.data = exact.make(name, recipe.changes, recipe.dtype, tensor.device, empty).on(tensor.device)
 
 
 def damaged(module: nn.Module, masters: Mapping[str, torch.Tensor], state: ComponentState) -> list[str]:
@@ -223,8 +231,15 @@ def tensor_at(module: nn.Module, name: str) -> torch.Tensor:
 
 def stored_buffers(module: nn.Module) -> list[str]:
     """Floating-point buffers that a checkpoint holds; computed ones (positions, frequencies) stay as they were made."""
-    stored = module.state_dict(keep_vars=True)
-    return [name for name, buffer in module.named_buffers() if name in stored and buffer.is_floating_point()]
+    named = [name for name, buffer in module.named_buffers() if buffer.is_floating_point()]
+    stored = module.state_dict(keep_vars=True) if named else {}  # most networks have none, and it takes long
+    return [name for name in named if name in stored]
+
+
+def is_flat_weight(module: nn.Module, name: str) -> bool:
+    """Whether this is the weight of a flat convolution."""
+    owner, _, own = name.rpartition(".")
+    return own == "weight" and isinstance(module.get_submodule(owner), nn.Conv2d)
 
 
 def packed_at(module: nn.Module, name: str) -> PackedLinear | None:

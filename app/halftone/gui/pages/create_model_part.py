@@ -12,6 +12,7 @@ from halftone.gui.i18n import say, tr
 from halftone.gui.pages.create_model import ModelList, ModelRow, ask_model, badge_tip, model_line, problem_words
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import IconLabel, button, column, label, row, set_tone
+from halftone.gui.widgets.nav import guide_button
 
 
 class ModelPart(QWidget):
@@ -37,7 +38,9 @@ class ModelPart(QWidget):
         line = row(self.note_icon, self.note, self.note_link, spacing=6, margins=(0, 0, 0, 0))
         line.setStretch(1, 1)
         self.note_line.setLayout(line)
-        head = row(label(tr("Model"), "small", "secondary"), -1, self.open_link)
+        self.guide_button = guide_button()
+        self.guide_button.clicked.connect(controller.guide_requested)
+        head = row(label(tr("Model"), "small", "secondary"), -1, self.open_link, self.guide_button, spacing=4)
         self.setLayout(column(head, self.row, self.note_line, spacing=4, margins=(14, 10, 14, 12)))
         self.row.clicked.connect(self._open_list)
         self.open_link.clicked.connect(lambda: ask_model(self, controller))

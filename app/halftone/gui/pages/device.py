@@ -27,6 +27,7 @@ from halftone.gui.pages.page import NARROW, Page
 from halftone.gui.state import Job
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import IconLabel, button, clear, column, label, row, scrolling, surface
+from halftone.gui.widgets.nav import guide_button
 
 
 class DevicePage(Page):
@@ -123,10 +124,12 @@ class DevicePage(Page):
         self._measured = label("", "small", "secondary")
         self.measure_button = button(tr("Measure again"), "", "refresh-cw", clicked=self.measure)
         self.export_button = button(tr("Export report"), "quiet", "file-down", clicked=self.ask_export)
+        self.guide_button = guide_button()
+        self.guide_button.clicked.connect(self._controller.guide_requested)
         made = QWidget()
-        made.setLayout(
-            row(self._title, self._measured, -1, self.measure_button, self.export_button, spacing=12, margins=(20, 12, 20, 0))
-        )
+        words = row(self._title, self._measured, -1, self.measure_button, self.export_button, self.guide_button, spacing=12)
+        words.setContentsMargins(20, 12, 20, 0)
+        made.setLayout(words)
         return made
 
     def _footer(self) -> QFrame:

@@ -82,6 +82,7 @@ class HealthPage(Page):
         control.model_selected.connect(self._follow)
         control.worker_event.connect(self._heard)
         control.job_ended.connect(self._ended)
+        self.header.guide_button.clicked.connect(control.guide_requested)
         self.header.picked.connect(self.look_at)
         self.header.check.connect(self.start_check)
         self.header.precision.connect(self.look_in)

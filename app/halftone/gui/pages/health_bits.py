@@ -18,6 +18,7 @@ from halftone.gui.pages.health_view import HealthView
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import HEALTH_LOOK, button, clear, column, health_word, hline, icon_button, label, row
 from halftone.gui.widgets.headroom_chart_words import type_name
+from halftone.gui.widgets.nav import guide_button
 from halftone.health.judge import why_broken
 
 
@@ -87,7 +88,8 @@ class HealthHeader(QWidget):
         self._in_use = self._precision("", None, tr("The precision that pictures run in."))
         for dtype, words in DTYPE_NAMES.items():
             self._precision(words, dtype, tr("Look at the model in this precision. Pictures run as before."))
-        self.setLayout(row(self.model, self._tags, -1, self._checked, self.again, spacing=12))
+        self.guide_button = guide_button()
+        self.setLayout(row(self.model, self._tags, -1, self._checked, self.again, self.guide_button, spacing=12))
         self.setFixedHeight(36)
 
     def _precision(self, words: str, dtype: DType | None, tip: str) -> QAction:

@@ -2,17 +2,17 @@
 
 from typing import Protocol, cast
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QButtonGroup, QFrame, QScrollArea, QSizePolicy, QStackedWidget, QToolButton, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QButtonGroup, QFrame, QScrollArea, QStackedWidget, QWidget
 
-from halftone.gui import icons, theme
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.pages.page import NARROW, Page
 from halftone.gui.pages.settings_numerics import NumericsSection
 from halftone.gui.pages.settings_program import AboutSection, ProgramSection
 from halftone.gui.widgets.common import column, label, row, scrolling, surface
+from halftone.gui.widgets.nav import NavButton, guide_button
 
 SECTIONS = (
     ("General", "sliders-horizontal"),
@@ -27,20 +27,6 @@ class Section(Protocol):
     def refresh(self) -> None: ...
 
     def set_narrow(self, *, narrow: bool) -> None: ...
-
-
-class NavButton(QToolButton):
-    """An entry of the navigation; up and down move between entries."""
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() in (Qt.Key.Key_Up, Qt.Key.Key_Down):
-            forward = event.key() == Qt.Key.Key_Down
-            neighbour = self.nextInFocusChain() if forward else self.previousInFocusChain()
-            if isinstance(neighbour, NavButton):
-                neighbour.setFocus(Qt.FocusReason.TabFocusReason)
-                neighbour.click()
-            return
-        super().keyPressEvent(event)
 
 
 class SettingsPage(Page):
@@ -83,19 +69,12 @@ class SettingsPage(Page):
         side = surface("plain", "right")
         group = QButtonGroup(side)
         group.setExclusive(True)
-        title = label(tr("Settings"), "heading-s")
-        title.setContentsMargins(10, 0, 0, 0)
-        body = column(title, 8, spacing=2, margins=(8, 16, 8, 16))
+        self.guide_button = guide_button()
+        self.guide_button.clicked.connect(self._controller.guide_requested)
+        head = row(label(tr("Settings"), "heading-s"), -1, self.guide_button, margins=(10, 0, 4, 0))
+        body = column(head, 8, spacing=2, margins=(8, 16, 8, 16))
         for name, icon in SECTIONS:
-            made = NavButton()
-            made.setText("  " + tr(name))
-            made.setAccessibleName(tr(name))
-            made.setIcon(icons.icon(icon))
-            made.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-            made.setProperty("kind", "nav")
-            made.setCheckable(True)
-            made.setFont(theme.current().font("body"))
-            made.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+            made = NavButton(tr(name), icon)
             made.clicked.connect(lambda _on=False, section=name: self.show_section(section))
             group.addButton(made)
             self.nav[name] = made

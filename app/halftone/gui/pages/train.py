@@ -132,6 +132,7 @@ class TrainPage(Page):
         self.notes.folder_wanted.connect(lambda: ask_folder(self, tr("Save in"), self.training.save_in))
         self.notes.again.connect(self._begin_again)
         self.setup.earlier.connect(self._list_earlier)
+        self.setup.guide_button.clicked.connect(self._controller.guide_requested)
         self.setup.memory.wanted.connect(lambda key, value: self.form.row(key).set_value(value))
         self.room.changed.connect(self.soon)
         self.offers.go_on.connect(self._go_on)

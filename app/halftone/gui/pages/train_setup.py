@@ -24,6 +24,7 @@ from halftone.gui.widgets.common import (
     set_icon,
     surface,
 )
+from halftone.gui.widgets.nav import guide_button
 from halftone.health.training_room import TrainingForecast
 
 WIDTH = 296
@@ -51,7 +52,8 @@ class TrainSetup(QWidget):
         head = QWidget()
         self.earlier_button = icon_button("rotate-ccw", tr("Go on with an earlier run…"), clicked=self.earlier.emit)
         words = column(self.title, self.line, spacing=2)
-        top = row(words, self.earlier_button, spacing=8, margins=(14, 10, 10, 10))
+        self.guide_button = guide_button()
+        top = row(words, self.earlier_button, self.guide_button, spacing=4, margins=(14, 10, 10, 10))
         top.setStretch(0, 1)
         head.setLayout(top)
         self.fixed = QWidget()
