@@ -14,6 +14,7 @@ from halftone.cli.words import asked_words
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import PictureRequest, Start
+from halftone.contract.wording import Words
 from halftone.contract.words import DType
 from halftone.settings.store import Settings, load
 
@@ -113,7 +114,9 @@ def _base(
     """
     (latents, picture), (model, device) = files, where
     if latents is not None and picture is not None:
-        raise HalftoneError("setting-bad-value", name="--from", value="given together with --latents", allowed="one of the two")
+        raise HalftoneError(
+            "setting-bad-value", name="--from", value=Words("given together with --latents"), allowed=Words("one of the two")
+        )
     if latents is not None:
         return kept_request(latents, {**asked, **words}, model, device, saved), (), True, None
     asked, told, made = {**asked, **asked_words(words, saved)}, (), None
