@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, cast
 
+from halftone.contract.wording import Words
+
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parents[2] / "app")]
 
@@ -68,12 +70,12 @@ def self_test(faulty: bool = False) -> SelfTestReport:
         samples.self_test_report(),
         device=GPU,
         dtypes=(
-            DTypeReport(dtype="float32", state="works", reason="", speed=1.0),
-            DTypeReport(dtype="float16", state=state, reason="", speed=2.4),
-            DTypeReport(dtype="bfloat16", state="works", reason="", speed=2.3),
+            DTypeReport(dtype="float32", state="works", reason=Words("Right."), speed=1.0),
+            DTypeReport(dtype="float16", state=state, reason=Words("Right."), speed=2.4),
+            DTypeReport(dtype="bfloat16", state="works", reason=Words("Right."), speed=2.3),
         ),
         auto="float32" if faulty else "float16",
-        auto_reason="FP16: passed every test and was the fastest.",
+        auto_reason=Words("FP16: passed every test and was the fastest."),
     )
 
 

@@ -12,7 +12,7 @@ import msgspec
 from halftone import __version__
 from halftone.contract.facts import CheckReport, DTypeReport, Finding, LayerPeak, SelfTestReport
 from halftone.contract.plan import Cure, Plan, rescaled_modules
-from halftone.contract.wording import ENGLISH, Words, number
+from halftone.contract.wording import ENGLISH, Words, number, spelled_out
 from halftone.contract.words import DTYPE_NAMES
 from halftone.health.chart_svg import chart_svg
 from halftone.health.explain import finding_words, further_words
@@ -90,7 +90,9 @@ def anonymous(report: CheckReport) -> CheckReport:
 def as_json(report: CheckReport) -> bytes:
     """Every number of the report, and what is known of its combination elsewhere."""
     known = known_on(report.model, report.device, report.precision, report.numerics)
-    content = cast("dict[str, Any]", json.loads(msgspec.json.encode(anonymous(report))))
+    content = cast("dict[str, Any]", spelled_out(json.loads(msgspec.json.encode(anonymous(report)))))
+    for finding, shown in zip(report.findings, content["findings"], strict=True):
+        shown["message"], shown["remedy"] = map(str, finding_words(finding))
     content["known"] = [trouble_object(trouble) for trouble in known]
     return msgspec.json.format(msgspec.json.encode(content), indent=2)
 

@@ -24,6 +24,7 @@ from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import Finding, SettingEffect
 from halftone.contract.messages import Examine
 from halftone.contract.plan import Cure
+from halftone.contract.wording import Words
 from halftone.contract.words import FindingCode
 from halftone.gui import reasons, text
 from halftone.gui.control.model_list import Found
@@ -216,7 +217,7 @@ def test_refusals_are_those_of_the_engine() -> None:
 
 
 def test_notes_of_settings_are_said_in_chinese() -> None:
-    found = SettingEffect(setting="tf32", value="true", note="Only on NVIDIA cards.")
+    found = SettingEffect(setting="tf32", value="true", note=Words("Only on NVIDIA cards."))
     report = msgspec.structs.replace(samples.self_test_report(), effects=(found,))
     assert settings_effects.effect_of(report, "tf32", True) is found
     assert english(reasons.reason(found.note or "")) == []

@@ -15,6 +15,7 @@ from halftone.contract.facts import CheckReport, DTypeReport
 from halftone.contract.messages import AnyCommand, AnyEvent, Examine, JobEnded, Ready, SelfTest
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
+from halftone.contract.wording import Words
 from halftone.contract.words import DType, Outcome
 from halftone.gui.controller import Controller
 from halftone.gui.process import Link
@@ -143,7 +144,7 @@ def test_a_model_that_was_checked_is_cured_without_another_check(qtbot: QtBot, c
 def test_a_cure_that_does_not_hold_is_taken_back(qtbot: QtBot, controller: Controller, link: Noting) -> None:
     controller.apply_cure(report())
     wait_sent(qtbot, link, 1)
-    link.examined(report(verified=False, refusal="still bad"))
+    link.examined(report(verified=False, refusal=Words("still bad")))
     assert kinds(controller) == ["cure-failed"]
     pocket = controller.model
     assert pocket is not None
@@ -234,8 +235,10 @@ def test_a_measurement_that_cannot_be_kept_is_told_and_used_as_the_worker_uses_i
 
 def test_auto_is_chosen_for_each_model(controller: Controller, link: Noting) -> None:
     speeds: dict[DType, float] = {"float32": 1.0, "float16": 2.4, "bfloat16": 2.3}
-    dtypes = tuple(DTypeReport(dtype=name, state="works", reason="", speed=speed) for name, speed in speeds.items())
-    test = msgspec.structs.replace(samples.self_test_report(), dtypes=dtypes, auto="float16", auto_reason="FP16, measured.")
+    dtypes = tuple(DTypeReport(dtype=name, state="works", reason=Words("Right."), speed=speed) for name, speed in speeds.items())
+    test = msgspec.structs.replace(
+        samples.self_test_report(), dtypes=dtypes, auto="float16", auto_reason=Words("FP16, measured.")
+    )
     records.save_selftest(test)
     controller.use_device(samples.CPU)
     assert controller.model is not None

@@ -10,6 +10,7 @@ from tests.helpers import samples
 
 from halftone.contract.facts import CheckReport, DTypeReport
 from halftone.contract.plan import Cure
+from halftone.contract.wording import Words
 from halftone.contract.words import DTypeState
 from halftone.gui.i18n import set_language, table, tr
 from halftone.gui.reasons import reason, recognised
@@ -38,9 +39,9 @@ def test_chinese_has_its_own_brackets_and_no_space_beside_them(sentence: str) ->
 
 
 DTYPES = (
-    DTypeReport(dtype="float32", state="works", reason="", speed=1.0),
-    DTypeReport(dtype="float16", state="works", reason="", speed=2.4),
-    DTypeReport(dtype="bfloat16", state="works", reason="", speed=2.3),
+    DTypeReport(dtype="float32", state="works", reason=Words("Right."), speed=1.0),
+    DTypeReport(dtype="float16", state="works", reason=Words("Right."), speed=2.4),
+    DTypeReport(dtype="bfloat16", state="works", reason=Words("Right."), speed=2.3),
 )
 
 

@@ -12,7 +12,6 @@ from halftone.contract.error_words import WORDS
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import Finding
 from halftone.contract.words import FindingCode
-from halftone.health.explain import explain
 from halftone.settings.declared import DECLARED
 
 CLICKS = re.compile(
@@ -43,7 +42,7 @@ def test_the_window_is_told_no_options(code: ErrorCode) -> None:
 
 @pytest.mark.parametrize("code", get_args(FindingCode))
 def test_a_finding_in_a_terminal_names_options(code: FindingCode) -> None:
-    finding = explain(Finding(code=code, component="unet", module="conv_in", dtype="float16", peak=1.0, limit=65504.0))
+    finding = Finding(code=code, component="unet", module="conv_in", dtype="float16", peak=1.0, limit=65504.0)
     assert CLICKS.search(finding_remedy(finding)) is None
 
 

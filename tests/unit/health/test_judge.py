@@ -6,6 +6,7 @@ import pytest
 from halftone.contract.facts import CheckReport, DeviceFacts, Finding, LayerPeak, ModelFacts
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
+from halftone.contract.wording import Words
 from halftone.contract.words import DType, FindingCode, Verdict
 from halftone.health.judge import Badge, badge, cured_by, headroom_bits, judge, smallest_room, still_applied, tried, why_broken
 
@@ -110,7 +111,7 @@ def test_verdicts(findings: list[Finding], plan: Plan, verdict: Verdict) -> None
         (None, CURED, False),
         (report("fixable", CURED), CURED, False),
         (report("fixable", CURED, applied=True), CURED, True),
-        (report("fixable", CURED, applied=True), msgspec.structs.replace(CURED, error=0.1, reasons=("why",)), True),
+        (report("fixable", CURED, applied=True), msgspec.structs.replace(CURED, error=0.1, reasons=(Words("why"),)), True),
         (report("fixable", CURED, applied=True), msgspec.structs.replace(CURED, verified=False), False),
         (report("fixable", CURED, applied=True), Plan(rescale={"vae": {"a": -2}}, verified=True), False),
         (report("fixable", CURED, applied=True), Plan(verified=True), False),
@@ -123,7 +124,7 @@ def test_a_cure_stays_in_force_when_a_new_check_confirms_it(old: CheckReport | N
 
 def test_what_the_settings_order_is_no_cure() -> None:
     base = Plan(
-        dtypes={"unet": "float16", "vae": "float32"}, upcast={"unet": ("attn2",)}, upcast_parameters=5, reasons=("Always",)
+        dtypes={"unet": "float16", "vae": "float32"}, upcast={"unet": ("attn2",)}, upcast_parameters=5, reasons=(Words("Always"),)
     )
     plain = msgspec.structs.replace(base, verified=True, error=0.001)
     assert judge([], plain, base) == "healthy"
@@ -158,7 +159,7 @@ def test_badges(found: CheckReport | None, state: str, room: float | None) -> No
         ((finding("weights-nonfinite", lora="glow"), finding("weights-nonfinite")), (), "file"),
         ((finding("weights-nonfinite", read=False), finding("activation-overflow")), (), "no-cure-known"),
         ((finding("activation-overflow", "float32"),), (), "float32"),
-        ((finding("activation-overflow"),), (Cure(kind="rescale", plan=Plan(), refusal="too far"),), "no-cure"),
+        ((finding("activation-overflow"),), (Cure(kind="rescale", plan=Plan(), refusal=Words("too far")),), "no-cure"),
     ],
 )
 def test_a_broken_model_is_told_by_what_was_found(findings: tuple[Finding, ...], cures: tuple[Cure, ...], why: str) -> None:
@@ -174,13 +175,13 @@ def test_a_stale_report_is_no_check_and_says_why() -> None:
 
 
 def test_a_cure_that_was_tried_by_itself_brings_its_prices_to_the_report() -> None:
-    chosen = Plan(upcast={"vae": ("decoder",)}, reasons=("why",))
+    chosen = Plan(upcast={"vae": ("decoder",)}, reasons=(Words("why"),))
     cures = (
         Cure(kind="rescale", plan=CURED, time_ratio=1.0, suggested=True),
         Cure(kind="upcast-region", plan=chosen, memory_bytes=7, disk_bytes=0),
     )
     before = msgspec.structs.replace(report("fixable", chosen), cures=cures)
-    held = msgspec.structs.replace(chosen, verified=True, error=0.01, reasons=("another",))
+    held = msgspec.structs.replace(chosen, verified=True, error=0.01, reasons=(Words("another"),))
     alone = Cure(kind="setting", plan=held, time_ratio=1.2, memory_bytes=8, psnr=40.0)
     after = tried(before, msgspec.structs.replace(report("healthy", held), cures=(alone,)))
     assert (after.plan.verified, after.plan.error, after.plan.reasons) == (True, 0.01, ("why",))
@@ -188,7 +189,7 @@ def test_a_cure_that_was_tried_by_itself_brings_its_prices_to_the_report() -> No
     found = after.cures[1]
     assert (found.kind, found.time_ratio, found.memory_bytes, found.disk_bytes, found.psnr) == ("upcast-region", 1.2, 8, 0, 40.0)
     assert found.plan.verified
-    refused = msgspec.structs.replace(alone, refusal="It gives bad numbers as well.", time_ratio=None)
+    refused = msgspec.structs.replace(alone, refusal=Words("It gives bad numbers as well."), time_ratio=None)
     failed = tried(before, msgspec.structs.replace(report("broken", chosen), cures=(refused,)))
     assert not failed.plan.verified
     assert failed.cures[1].refusal == "It gives bad numbers as well."
