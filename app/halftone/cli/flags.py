@@ -17,7 +17,7 @@ from halftone.cli.words import word_parameters
 from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import RANDOM_SEED
 from halftone.contract.request import Control, IpAdapter, Lora, Numerics, OptionValue, Start
-from halftone.contract.wording import either
+from halftone.contract.wording import Words, either
 from halftone.contract.words import MaskedContent, Resize, VideoFormat
 from halftone.library.loras import weight_of
 from halftone.library.options import CLIP_SKIP, CLIP_SKIPS
@@ -52,7 +52,7 @@ Merged = Annotated[list[str] | None, typer.Option("--lora", metavar=_LORA, help=
 Inputs = dict[str, Any]
 """Inputs that were given: field of CheckInputs or PictureRequest -> value; None of a seed: a random one is wanted."""
 
-Words = dict[str, Any]
+PromptFlags = dict[str, Any]
 """Options of `halftone.cli.words` that were given."""
 
 Flags = dict[str, str | bool]

@@ -68,7 +68,7 @@ def generate(
     json: given.Json = False,
     *,
     inputs: given.Inputs,
-    words: given.Words,
+    words: given.PromptFlags,
     flags: given.Flags,
 ) -> None:
     """Make a picture. Its numbers are watched; a black one is recovered and explained.
@@ -102,7 +102,7 @@ def _given_start(context: typer.Context) -> frozenset[str]:
 
 def _base(
     asked: dict[str, Any],
-    words: given.Words,
+    words: given.PromptFlags,
     files: tuple[str | None, str | None],
     where: tuple[str | None, str | None],
     meant: frozenset[str],
