@@ -212,7 +212,7 @@ def report_place(given: str, *, overwrite: bool) -> Path:
 
 
 def prompt_notes(request: PictureRequest, facts: ModelFacts) -> tuple[str, ...]:
-    """Return a sentence for each prompt that the model reads only the beginning of, and for what of its signs is not followed."""
+    """Say which prompts are cut, and which signs in them are not followed."""
     texts = styled(request.prompt, request.negative, request.styles)
     cuts = [(name, cut_prompt(facts, text)) for name, text in zip(("prompt", "negative prompt"), texts, strict=True)]
     cut_notes = tuple(_cut_note(name, facts, *cut) for name, cut in cuts if cut is not None)

@@ -86,8 +86,9 @@ def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: boo
 
 
 def _finding_object(finding: Finding) -> dict[str, Any]:
+    content = _without(_without(msgspec.to_builtins(finding), "facts"), "further")
     said = {"message": finding_words(finding)[0], "remedy": finding_remedy(finding)}
-    return _without(msgspec.to_builtins(finding), "facts") | said
+    return content | said | {"further": [msgspec.to_builtins(one) for one in finding.further]}
 
 
 def _cure_object(report: CheckReport, cure: Cure) -> dict[str, Any]:

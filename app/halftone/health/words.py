@@ -99,8 +99,10 @@ def ordinal(index: int) -> Words:
     if index < len(_ORDINALS):
         return Words(_ORDINALS[index])
     count = index + 1
-    ending = "th" if count % 100 in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(count % 10, "th")
-    return Words(f"{{0}}{ending}", (count,))
+    return Words("{0}th" if count % 100 in {11, 12, 13} else _ENDINGS.get(count % 10, "{0}th"), (count,))
+
+
+_ENDINGS: Final = {1: "{0}st", 2: "{0}nd", 3: "{0}rd"}
 
 
 def _places(parts: list[str]) -> list[Words]:

@@ -535,11 +535,11 @@ def test_a_measurement_that_cannot_be_kept_is_told_with_the_reason(run: Run, mod
     kept.mkdir()
     found = run("generate", "a sun", "-m", model)
     assert found.code == 0
-    assert "What was measured could not be kept (Is a directory), so Auto takes FP32." in found.err
+    assert "What was measured could not be kept (is a directory), so Auto takes FP32." in found.err
     assert "Precision: FP32, because A processor has not been measured yet." in " ".join(found.out.split())
     shown = run("devices")
     assert shown.code == 0
-    assert shown.err == "What was measured could not be kept (Is a directory): the next command measures again.\n"
+    assert shown.err == "What was measured could not be kept (is a directory): the next command measures again.\n"
 
 
 def test_a_cancelled_picture_says_how_far_it_was_and_what_is_kept(run: Run, model: str) -> None:

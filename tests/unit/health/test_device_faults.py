@@ -79,9 +79,9 @@ def test_copies_that_were_wrong_are_known(outcome: str, faulty: bool) -> None:
 def test_each_way_around_a_fault_is_told() -> None:
     report = reported(FLASH, *on("math"), ("copies", "4 096 numbers", "wrong"))
     other, copies = detours(report, "auto")
-    assert other == "Attention runs on other backends than flash, which the self-test found faulty on this device."
-    assert copies == "Copies to and from this device are waited for: the self-test found them wrong otherwise."
-    as_set = "Attention runs on flash, as set, though the self-test found it faulty on this device."
+    assert str(other) == "Attention runs on other backends than flash, which the self-test found faulty on this device."
+    assert str(copies) == "Copies to and from this device are waited for: the self-test found them wrong otherwise."
+    as_set = Words("Attention runs on {0}, as set, though the self-test found it faulty on this device.", ("flash",))
     assert detours(report, "flash") == (as_set, copies)
     assert detours(report, "math") == (copies,)
     assert detours(report, "efficient") == (copies,)

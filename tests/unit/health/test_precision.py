@@ -11,6 +11,7 @@ from halftone.contract.request import ALONE, Extras, Numerics
 from halftone.contract.wording import Words
 from halftone.contract.words import CureKind, DType, DTypeState, Precision
 from halftone.health.precision import (
+    AS_SET,
     Weights,
     auto_follows_model,
     choose_auto,
@@ -66,15 +67,18 @@ def report(auto: DType) -> SelfTestReport:
 
 
 def test_auto_without_a_measurement_is_float32() -> None:
-    assert resolve_precision("auto", None, DEVICE) == ("float32", "FP32, because A processor has not been measured yet.")
+    assert resolve_precision("auto", None, DEVICE) == (
+        "float32",
+        Words("FP32, because {0} has not been measured yet.", ("A processor",)),
+    )
 
 
 def test_auto_follows_the_self_test() -> None:
-    assert resolve_precision("auto", report("bfloat16"), DEVICE) == ("bfloat16", "Because.")
+    assert resolve_precision("auto", report("bfloat16"), DEVICE) == ("bfloat16", Words("Because."))
 
 
 def test_a_wish_is_granted_and_what_speaks_against_it_is_said() -> None:
-    assert resolve_precision("float32", report("float32"), DEVICE) == ("float32", "FP32, as set.")
+    assert resolve_precision("float32", report("float32"), DEVICE) == ("float32", Words(AS_SET, ("FP32",)))
     found, reason = resolve_precision("float16", report("float32"), DEVICE)
     assert found == "float16"
     assert "faulty" in str(reason)
@@ -87,7 +91,7 @@ def test_what_the_device_has_not_is_refused_when_it_is_to_run() -> None:
     assert caught.value.code == "precision-missing"
     assert str(caught.value) == "A processor cannot compute in BF16. Use FP32."
     assert granted_precision("float16", measured, DEVICE)[0] == "float16", "faulty is a warning, not a refusal"
-    assert granted_precision("bfloat16", None, DEVICE) == ("bfloat16", "BF16, as set.")
+    assert granted_precision("bfloat16", None, DEVICE) == ("bfloat16", Words(AS_SET, ("BF16",)))
 
 
 def test_states_of_what_was_not_measured() -> None:

@@ -459,7 +459,7 @@ class Examination:
             return msgspec.structs.replace(cure, psnr=known)
         plan = msgspec.structs.replace(cure.plan, verified=False)
         return msgspec.structs.replace(
-            cure, plan=plan, psnr=known, refusal=Words("Its picture differs from FP32 ({0}\u00a0dB).", (f"{found:.0f}",))
+            cure, plan=plan, psnr=known, refusal=Words("Its picture differs from FP32 ({0}).", (f"{found:.0f}\u00a0dB",))
         )
 
     def _report(

@@ -54,7 +54,7 @@ class Tally:
         if not self.errors:
             return Words("Nothing that it changes was run.")
         error = max(self.errors)
-        return Words("Its result differs from FP32 by {0}\u00a0%.", (f"{error * 100:.0f}",)) if error > CLOSE else None
+        return Words("Its result differs from FP32 by {0}.", (f"{error * 100:.0f}\u00a0%",)) if error > CLOSE else None
 
 
 def closest(cures: Iterable[Cure]) -> Cure | None:

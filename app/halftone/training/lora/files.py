@@ -163,7 +163,7 @@ def write(path: Path, data: bytes, *, private: bool = False) -> None:
 def write_somewhere(path: Path, data: bytes) -> tuple[Path, ErrorFacts | None]:
     """Write a finished LoRA, elsewhere where its own folder does not take it: it is never lost while any folder does.
 
-    Return where it lies, and why not at `path` (None where it does). Raises HalftoneError where no folder takes it.
+    Returns where it lies, and why not at `path` (None where it does). Raises HalftoneError where no folder takes it.
     """
     try:
         write(path, data)
