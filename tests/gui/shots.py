@@ -210,7 +210,7 @@ class Stage:
         seconds: float = 20.6,
         latents: str | None = None,
         kept_step: int | None = None,
-        ran: tuple[str, ...] = (),
+        ran: tuple[Words, ...] = (),
     ) -> None:
         """A whole job, from request to picture. latents: of one that is not finished, and has no file."""
         request = msgspec.structs.replace(self.page.request(), seed=seed)
@@ -318,11 +318,9 @@ def unfinished_zh(stage: Stage) -> None:
 
 
 RAN: Final = (
-    "Text encoder, denoiser and VAE run in FP16.",
-    "Attention scores are computed in FP32.",
-    "The VAE decodes in tiles: without them about 9.4 GB would be needed, more than is free.",
-    "The last 6 steps are those of the refiner, which came when the base model had left the memory.",
-    "Seed 8: drawn at random.",
+    Words("The VAE decodes in tiles: without them about {0} would be needed, more than is free.", ("9.4\u00a0GB",)),
+    Words("The last {0} steps are those of the refiner, which came when the base model had left the memory.", (6,)),
+    Words("Seed {0}: drawn at random.", ("8",)),
 )
 
 

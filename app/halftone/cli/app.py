@@ -102,7 +102,8 @@ def devices(
     The result is kept until the driver or PyTorch changes.
     """
     tools: Tools = context.obj
-    wanted = known_device(device, load())
+    saved = load()
+    wanted = known_device(device, saved)
     from halftone.cli.objects import devices_object, put
     from halftone.cli.work import measure_device
 
@@ -112,7 +113,7 @@ def devices(
     else:
         from halftone.cli.show import show_devices
 
-        show_devices(listed, report)
+        show_devices(listed, report, saved.numerics)
 
 
 def check(

@@ -15,9 +15,12 @@ class ChosenPrecision(NamedTuple):
     reason: Words
     measured: bool
 
-    def other_check(self) -> str:
-        """How the precision is checked in which numbers overflow, where Auto chose the one that hides that; else empty."""
-        return "" if self.dtype != "float32" or is_set(self.reason) else "To check FP16: --precision float16"
+    def other_check(self, *, overflows: bool = False) -> str:
+        """How FP16 is checked where Auto chose a type that hides what overflows in it; else empty. overflows: the check in that
+        type met numbers that FP16 cannot hold.
+        """
+        hides = self.dtype == "float32" and not is_set(self.reason)
+        return "To check FP16: --precision float16" if hides or overflows else ""
 
     def brief(self) -> str:
         """The sentence that stands below each picture: what the self-test measured is the same for all of them."""

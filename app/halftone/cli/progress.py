@@ -46,6 +46,8 @@ _PHASES: Final[dict[Phase, str]] = {
 }
 
 
+_CURING: Final = "Recovering the picture"
+"""What follows a step with bad numbers: they are computed again with one cure after another."""
 _OF_PICTURES: Final[frozenset[Phase]] = frozenset(("denoise", "decode", "upscale"))
 """Phases that each picture of a job has."""
 _EVERY: Final = 10.0
@@ -170,7 +172,8 @@ def _words(event: AnyEvent, phases: Mapping[Phase, str], which: str) -> str | No
             return ", ".join(filter(None, (phases[event.phase], which, detail_name(event.detail))))
         case StepDone():
             part = f"pass {event.in_pass} of {event.passes}" if event.passes > 1 else ""
-            return ", ".join(filter(None, (phases["denoise"], which, part, f"step {event.step} of {event.steps}")))
+            doing = _CURING if event.finite is False else phases["denoise"]
+            return ", ".join(filter(None, (doing, which, part, f"step {event.step} of {event.steps}")))
         case TrainBegins():
             return "Training"
         case TrainStep():
@@ -178,7 +181,7 @@ def _words(event: AnyEvent, phases: Mapping[Phase, str], which: str) -> str | No
         case TestDone():
             return phases["measure"]
         case PlanChanged():
-            return "Recovering the picture"
+            return _CURING
         case _:
             return None
 

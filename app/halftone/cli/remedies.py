@@ -41,9 +41,9 @@ _HERE: Final[dict[ErrorCode, str]] = {
     "lora-unknown": f"There are: {{found}}. G{_LORA}",
     "lora-none-found": f"G{_LORA}",
     "lora-no-folder": f"G{_LORA}",
-    "out-of-memory": "Choose a smaller size, or --precision float16 or bfloat16.",
-    "model-too-large": "Close other programs that use it, leave --offload at auto, choose --precision float16 or bfloat16, or "
-    "another device: --device NAME.",
+    "out-of-memory": "Choose a smaller size. If this ran in FP32, --precision float16 or bfloat16 needs less.",
+    "model-too-large": "Close other programs that use it, leave --offload at auto, or use another device: --device NAME. "
+    "If this ran in FP32, --precision float16 or bfloat16 needs less.",
     "check-no-memory": "Close other programs that use it, leave --offload at auto, or use another device: --device NAME.",
     "no-rescale": _APPLY,
     "train-no-memory": 'Set checkpointing = true, batch = 1, a smaller size or precision = "bfloat16", and begin again.',

@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, cast
 
 from msgspec.structs import replace
 from rich.console import Console
@@ -24,21 +24,22 @@ from halftone.contract.facts import (
     Finding,
     GenerateReport,
     GuardEvent,
+    OperationResult,
     PictureFacts,
     RepairReport,
     SelfTestReport,
 )
 from halftone.contract.plan import Cure
-from halftone.contract.request import ALONE, Extras
+from halftone.contract.request import ALONE, Extras, Numerics
 from halftone.contract.wording import number
-from halftone.contract.words import DTYPE_NAMES, CureKind, ReceiptState
+from halftone.contract.words import DTYPE_NAMES, FLOAT_LIMITS, CureKind, DType, ReceiptState
 from halftone.health.device_faults import HABITS, OPERATIONS, detours
 from halftone.health.explain import copy_limits, finding_words, further_words
+from halftone.health.headroom import over_in_float16
 from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cured, least_room
 from halftone.health.memory_words import shortage_note
 from halftone.health.passes import kept_words
-from halftone.health.precision import auto_follows_model
-from halftone.health.ran import how_it_ran
+from halftone.health.precision import auto_follows_model, resolve_precision
 from halftone.health.report_words import (
     CURE_TITLES,
     DTYPE_STATES,
@@ -49,12 +50,15 @@ from halftone.health.report_words import (
     used_words,
     verdict_words,
 )
+from halftone.health.run_reasons import how_it_ran
 from halftone.health.troubles import Trouble, helps_words, known_on, known_on_device, origin_words
 from halftone.health.video_words import frame_list, video_seconds
 from halftone.health.words import bits, duration, elapsed, share_of_change
 from halftone.library.denoisers import transformer_name
 from halftone.library.inversions import inversion_name
 from halftone.library.vaes import vae_name
+from halftone.settings.declared import declared
+from halftone.settings.disk import size_text
 
 _SHOWN_FINDINGS: Final = 6
 _SHOWN_KNOWN: Final = 3
@@ -89,12 +93,21 @@ def show_check(report: CheckReport, precision: ChosenPrecision, *, layers: bool 
     if report.made_up:
         _put(out, f"Checked with made-up inputs: {', '.join(report.made_up)}", 2, "dim")
     _put(out, precision.line(), 2, "dim")
-    _put(out, precision.other_check(), 2, "dim")
+    over = over_in_float16(report) if report.verdict in {"healthy", "tight"} else None
+    if over is not None:
+        _put(out, _float16_words(over), 2, "yellow" if over else "dim")
+    _put(out, precision.other_check(overflows=bool(over)), 2, "dim")
     _show_cure(out, report)
     _show_findings(out, report)
     _show_known(out, known_on(report.model, report.device, report.precision, report.numerics), "combination")
     if layers:
         out.print(_layer_table(report))
+
+
+def _float16_words(over: int) -> str:
+    """Say what the layers that were measured would meet in FP16. over: how many would overflow."""
+    which = "1 layer" if over == 1 else f"{number(over)} layers" if over else "none"
+    return f"In FP16, {which} would pass the limit of {number(FLOAT_LIMITS['float16'])}."
 
 
 def _room_words(report: CheckReport, room: float) -> str:
@@ -180,7 +193,7 @@ def _put(out: Console, text: str, indent: int, style: str = "", *, hanging: int 
 def _price(cure: Cure) -> str:
     """The four prices; what was not measured says so."""
     slower = slower_words(cure)
-    time = "time not measured" if slower is None else f"time {slower.text()}"
+    time = "time not measured" if slower is None else f"time for a picture {slower.text()}, measured"
     memory = "memory not measured" if cure.memory_bytes is None else f"memory +{cure.memory_bytes / 1e6:.0f}\u00a0MB, computed"
     disk = f"disk +{(disk_price(cure) or 0) / 1e6:.0f}\u00a0MB"
     return " · ".join((time, memory, disk, _picture_price(cure)))
@@ -225,7 +238,8 @@ def show_pictures(
         after = "" if picture.kept_step is None else f" after step {kept_words(picture).text()}"
         where = picture.path or (f"kept{after} as {picture.latents}" if picture.latents else "no picture")
         size = f"{picture.width} × {picture.height}{_film_words(picture)}{passes_words(picture)}"
-        facts = f"seed {picture.seed} · {size} · {elapsed(picture.seconds)} · {state}{used}"
+        memory = "" if picture.peak_memory is None else f" · {size_text(picture.peak_memory)} of memory"
+        facts = f"seed {picture.seed} · {size} · {elapsed(picture.seconds)}{memory} · {state}{used}"
         out.print(Text.assemble((f"{glyph} ", f"bold {style}"), (where, "bold")), soft_wrap=True)
         _put(out, facts, 2, "dim")
         _show_events(out, picture.events, "red" if picture.state == "not-recovered" else "yellow")
@@ -299,13 +313,18 @@ def _distance(report: RepairReport) -> str:
     return f"identical to {compared}" if report.float32_error == 0 else f"{number(report.float32_error)} away from {compared}"
 
 
-def show_devices(devices: Iterable[DeviceFacts], report: SelfTestReport, *, console: Console | None = None) -> None:
+def show_devices(
+    devices: Iterable[DeviceFacts], report: SelfTestReport, numerics: Numerics, *, console: Console | None = None
+) -> None:
+    """numerics: the saved settings, which say what Halftone will do on this device."""
     out = console or _console()
     facts = report.device
     memory = f" · {facts.memory_total / 1e9:.0f}\u00a0GB" if facts.memory_total else ""
     driver = f" · driver {facts.driver}" if facts.driver else ""
     out.print(Text(f"{facts.name} ({facts.id})", style="bold"))
-    _put(out, f"{facts.backend}{memory}{driver} · PyTorch {facts.torch_version}", 2, "dim")
+    threads = f" · {facts.threads} thread{'s' * (facts.threads > 1)} in use" if facts.threads else ""
+    details = "".join(f" · {name}: {value}" for name, value in facts.details.items())
+    _put(out, f"{facts.backend}{memory}{driver} · PyTorch {facts.torch_version}{threads}{details}", 2, "dim")
     out.print()
     for dtype in report.dtypes:
         out.print(Padding(_dtype_line(dtype), (0, 0, 0, 2)))
@@ -318,6 +337,9 @@ def show_devices(devices: Iterable[DeviceFacts], report: SelfTestReport, *, cons
     wrong = [test for test in report.tests if test.outcome not in {"right", "missing"}]
     when = report.measured_at[:16].replace("T", " ")
     _put(out, f"{len(report.tests)} tests, {len(wrong)} wrong, measured {when} in {duration(report.seconds)}.", 2, "dim")
+    for words, off in _failed_tests(report, numerics):
+        _put(out, words, 2, "dim" if off else "yellow")
+    _put(out, _settings_words(report, numerics), 2, "dim")
     for way in detours(report, "auto"):
         _put(out, way.text(), 2, "yellow")
     others = [f"{device.name} ({device.id})" for device in devices if device.id != facts.id]
@@ -333,9 +355,43 @@ def _dtype_line(report: DTypeReport) -> Text:
     return Text.assemble((f"{glyph} {DTYPE_NAMES[report.dtype]} {state}", style), f"{speed}.", (f" {report.reason}", "dim"))
 
 
+def _failed_tests(report: SelfTestReport, numerics: Numerics) -> list[tuple[str, bool]]:
+    """Say of each mode which accuracy tests failed in it, and whether the settings leave that mode out."""
+    found: list[tuple[str, bool]] = []
+    leaves_out = {"tf32": not numerics.tf32, "float16-sums": not numerics.fp16_accumulation}
+    for mode in dict.fromkeys(one.mode for one in report.tests):
+        ran = [one for one in report.tests if one.mode == mode and one.outcome != "missing"]
+        failed = [one for one in ran if one.outcome != "right"]
+        if failed:
+            off = leaves_out.get(mode, False)
+            count = f"{len(failed)} of {len(ran)} accuracy tests failed ({_operations(failed)})."
+            found.append((f"{_mode_name(mode)}: {count}{' Your settings leave it off.' if off else ''}", off))
+    return found
+
+
+def _mode_name(mode: str) -> str:
+    return {"tf32": "TF32", "float16-sums": "FP16 with FP16 sums"}.get(mode) or DTYPE_NAMES.get(cast("DType", mode), mode)
+
+
+def _settings_words(report: SelfTestReport, numerics: Numerics) -> str:
+    """Say what the saved settings have Halftone do on this device."""
+    dtype, _ = resolve_precision(numerics.precision, report, report.device)
+    asked = "Auto, so " if numerics.precision == "auto" else ""
+    sums = f"sums in {'FP16' if numerics.fp16_accumulation else 'FP32'}, " if dtype == "float16" else ""
+    checked = {"every-step": "every step is checked", "at-end": "the finished picture is checked", "off": "nothing is checked"}
+    attention = next(
+        choice.label for choice in declared("attention_backend").choices if choice.value == numerics.attention_backend
+    )
+    return f"Your settings: {asked}{DTYPE_NAMES[dtype]}, {sums}{attention} attention, and {checked[numerics.nan_check]}."
+
+
 def _tested(report: SelfTestReport) -> str:
     """matrix product, convolution, ...: every operation that was tested."""
-    names = dict.fromkeys(HABITS.get(one.operation) or OPERATIONS.get(one.operation, one.operation) for one in report.tests)
+    return _operations(report.tests)
+
+
+def _operations(tests: Iterable[OperationResult]) -> str:
+    names = dict.fromkeys(HABITS.get(one.operation) or OPERATIONS.get(one.operation, one.operation) for one in tests)
     return ", ".join(name[0].lower() + name[1:] for name in names)
 
 

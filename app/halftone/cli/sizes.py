@@ -3,6 +3,8 @@
 import sqlite3
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.request import PictureRequest
 from halftone.contract.wording import number
@@ -13,6 +15,8 @@ from halftone.health.passes import last_size
 from halftone.health.words import duration, elapsed
 from halftone.library.networks import known_networks
 from halftone.library.resolution_bins import computed_size
+from halftone.library.tasks import takes_strength
+from halftone.metadata.given import picture_size
 from halftone.settings.disk import size_text
 
 _FAR_ABOVE = 4.0
@@ -26,19 +30,42 @@ def size_note(request: PictureRequest, facts: ModelFacts, now: Conditions) -> tu
     """A note on a size far above the model's own, with the time as far as pictures made under the same conditions tell it, and
     the memory that is surely needed; none for others.
     """
-    if request.image is not None or request.resume_latents is not None:
-        return ()  # their own files tell the size
+    if (known := sized(request, facts)) is None:
+        return ()
+    request = known
     first = request.width or facts.native_width, request.height or facts.native_height
     width, height = computed_size(facts, last_size(request.hires, *first), request.options)
     native = facts.native_width * facts.native_height
     if not native or (ratio := width * height / native) < (_FAR_ABOVE if request.hires is None else _FAR_ABOVE_IN_PASSES):
         return ()
     made = _made_under(now)
-    steps = request.steps or facts.default_steps
+    steps = max(1, int((request.steps or facts.default_steps) * (request.start.strength or 1.0)))
     more = 0 if request.hires is None else first[0] * first[1] * steps
     work = (width * height * ((request.hires and request.hires.steps) or steps) + more) * request.batch
     what = f"{width} × {height} is {_times(ratio)} times the pixels this model was made for."
     return (f"{what} {_time(work, width * height, made)} {_memory(request, facts, now, made)}Ctrl+C stops it.",)
+
+
+def sized(request: PictureRequest, facts: ModelFacts) -> PictureRequest | None:
+    """Return the request with the width and height that its start picture gives it; None where they are not known beforehand:
+    kept latents, a masked part in its own size, a pipeline that chooses.
+
+    Raises image-unreadable.
+    """
+    if request.resume_latents is not None:
+        return None
+    if request.image is None or (request.width is not None and request.height is not None and not request.start.extends):
+        return request
+    start, (width, height) = request.start, picture_size(request.image)
+    if start.only_masked is not None or not (request.masked or takes_strength(facts.pipeline, mask=False)):
+        return None
+    if start.extends:
+        left, top, right, bottom = start.outpaint
+        return replace(request, width=width + left + right, height=height + top + bottom)
+    wide, high = request.width, request.height
+    if wide is None:
+        wide = width if high is None else round(width * high / height)
+    return replace(request, width=wide, height=round(height * wide / width) if high is None else high)
 
 
 def _memory(request: PictureRequest, facts: ModelFacts, now: Conditions, made: Iterable[Made]) -> str:

@@ -13,6 +13,7 @@ from halftone.cli.hardware import most_memory
 from halftone.cli.jobs import list_devices, run_job
 from halftone.cli.precision import ChosenPrecision
 from halftone.cli.progress import Progress, picture_count
+from halftone.cli.sizes import sized
 from halftone.cli.terminal import say
 from halftone.cli.tools import JOB, Tools, kept_log, kept_stdout
 from halftone.contract.errors import HalftoneError, JobCancelled
@@ -86,8 +87,9 @@ def check_memory(tools: Tools, request: PictureRequest, facts: ModelFacts, dtype
 
     Raises HalftoneError out-of-memory.
     """
-    if request.image is not None or request.resume_latents is not None:
-        return  # their own files tell the size
+    if (known := sized(request, facts)) is None:
+        return
+    request = known
     device = _chosen(list_devices(tools), request.device)
     networks = known_networks(facts, request.extras)
     most = most_memory(device)

@@ -321,10 +321,14 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "Not enough space on the disk: {need} needed, {free} free in {folder}.",
         "Free some space or choose another folder.",
     ),
-    "out-of-memory": ("This size does not fit: {detail}.", "Choose a smaller size, or FP16 or BF16."),
+    "out-of-memory": (
+        "This size does not fit: {detail}.",
+        "Choose a smaller size. If this ran in FP32, FP16 or BF16 needs less.",
+    ),
     "model-too-large": (
         "The model {model} does not fit into the free memory of {device}.",
-        "Close other programs that use it, set Offload to Auto in the settings, choose FP16 or BF16, or another device.",
+        "Close other programs that use it, set Offload to Auto in the settings, or use another device. If this ran "
+        "in FP32, FP16 or BF16 needs less.",
     ),
     "check-no-memory": (
         "There is not enough memory to check or repair {model}: {detail}.",

@@ -9,6 +9,7 @@ import msgspec
 from halftone.contract.echoes import MOST, MOST_OF_LIST, echo
 from halftone.contract.error_codes import ErrorCode
 from halftone.contract.error_words import WORDS
+from halftone.contract.seams import fill
 from halftone.contract.wording import ENGLISH, Words, listed
 
 Fact = str | int | float | Words | tuple[Words | str, ...]
@@ -53,7 +54,7 @@ _LISTS: Final = frozenset({"allowed", "command", "detail", "fetch", "files", "fo
 
 def filled(template: str, facts: Mapping[str, Fact], catalogue: NullTranslations = ENGLISH) -> str:
     """Put facts into their named places in a translated template, each made harmless and of a bounded length."""
-    return template.format_map(_Known({name: _shown(name, fact, catalogue) for name, fact in facts.items()}))
+    return fill(template, named=_Known({name: _shown(name, fact, catalogue) for name, fact in facts.items()}))
 
 
 def _shown(name: str, fact: Fact, catalogue: NullTranslations) -> str | int | float:

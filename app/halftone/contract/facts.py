@@ -340,7 +340,7 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     cut_short: why the next pass could not be made; what is saved is the picture of the one before.
     peak_memory: bytes on the device at the worst moment, weights included; None where it was not measured. tiled: the decoder
     made it in tiles. offload: which parts of the model waited outside the device. shortages: where the memory ended, in order;
-    after a last one that stopped it there is no picture. ran: sentences on how it ran (`health.ran`).
+    after a last one that stopped it there is no picture. ran: sentences on how it ran (`health.run_reasons`).
     computed: (width, height) in pixels that the model computed, where the picture was scaled from that.
     stopped_of: how many steps were planned, where the user kept it before the last of them.
     """

@@ -5,14 +5,14 @@ is a string is a name, a path or a word of the user's: it is made harmless and n
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from gettext import NullTranslations
-from string import Formatter
 from typing import Final, Union, cast
 
 import msgspec
 
 from halftone.contract.echoes import harmless
+from halftone.contract.seams import fill
 
 ENGLISH: Final = NullTranslations()
 """The catalogue that changes nothing: messages are English."""
@@ -36,7 +36,7 @@ class Words(msgspec.Struct, frozen=True, omit_defaults=True):
     def text(self, catalogue: NullTranslations = ENGLISH) -> str:
         """Return the sentence in the language of the catalogue."""
         found = self._template(catalogue)
-        return filled(found, [_shown(value, catalogue) for value in self.values]) if self.values else found
+        return fill(found, [_shown(value, catalogue) for value in self.values]) if self.values else found
 
     def __str__(self) -> str:
         return self.text()
@@ -44,19 +44,6 @@ class Words(msgspec.Struct, frozen=True, omit_defaults=True):
     def _template(self, catalogue: NullTranslations) -> str:
         count = self.values[0] if self.one else None
         return catalogue.ngettext(self.one, self.template, count) if isinstance(count, int) else catalogue.gettext(self.template)
-
-
-def filled(template: str, values: Sequence[str]) -> str:
-    """Put values into the numbered placeholders, with a space between Chinese characters and the letters or digits of a value."""
-    shown = list(values)
-    pieces = list(Formatter().parse(template))
-    for (before, field, _spec, _conversion), after in zip(pieces, [*(piece[0] for piece in pieces[1:]), ""], strict=True):
-        if field is None or not field.isdigit() or int(field) >= len(shown) or not (words := shown[int(field)]):
-            continue
-        left = " " if before and _is_han(before[-1]) and _is_latin(words[0]) else ""
-        right = " " if after and _is_han(after[0]) and _is_latin(words[-1]) else ""
-        shown[int(field)] = f"{left}{words}{right}"
-    return template.format(*shown)
 
 
 def listed(*parts: str, catalogue: NullTranslations = ENGLISH) -> str:
@@ -108,14 +95,6 @@ def _shown(value: Value, catalogue: NullTranslations) -> str:
             return harmless(value)
         case _:
             return number(value)
-
-
-def _is_han(letter: str) -> bool:
-    return "\u4e00" <= letter <= "\u9fff"
-
-
-def _is_latin(letter: str) -> bool:
-    return letter.isascii() and letter.isalnum()
 
 
 _ONCE_TEXT: Final = frozenset({"reasons", "ran", "reason", "refusal"})

@@ -8,7 +8,8 @@ import msgspec
 from PySide6.QtCore import QCoreApplication, QLibraryInfo, QLocale, QTranslator
 
 from halftone.contract.echoes import harmless
-from halftone.contract.wording import ENGLISH, Words, filled
+from halftone.contract.seams import fill
+from halftone.contract.wording import ENGLISH, Words
 from halftone.settings.places import resources
 
 CONTEXT = "halftone"
@@ -18,7 +19,7 @@ LanguageChoice = Literal["system", "en", "zh_CN"]
 def tr(text: str, *values: object) -> str:
     """`text` in the language in force, its numbered placeholders {0}, {1} filled with `values`, which are made harmless."""
     found = QCoreApplication.translate(CONTEXT, text)
-    return filled(found, [_shown(value) for value in values]) if values else found
+    return fill(found, [_shown(value) for value in values]) if values else found
 
 
 def _shown(value: object) -> str:

@@ -105,7 +105,7 @@ _SCORES: Final = 4.5
 
 
 _DC: Final = 6.5
-"""Of AutoencoderDC, for a pixel and channel of the widest layer at full size, by a tally."""
+"""Numbers that AutoencoderDC holds for a pixel and channel of the widest layer at full size, by a tally."""
 _LATER: Final = {"AutoencoderKLTemporalDecoder": 6.3}
 """Widths inside a unit that does not change the width, where they are more than its input, its two halves and their sum."""
 _FULL_SIZE: Final = ("decoder_block_out_channels", "block_out_channels", "up_block_out_channels", "base_dim")
@@ -113,7 +113,7 @@ _FULL_SIZE: Final = ("decoder_block_out_channels", "block_out_channels", "up_blo
 
 
 class Size(NamedTuple):
-    """Of one picture or video: in pixels, and the frames of it."""
+    """Width and height of one picture or video in pixels, and the number of its frames."""
 
     width: int
     height: int
@@ -336,8 +336,8 @@ def _kandinsky3(network: Network) -> float:
 
 
 def _cascade(network: Network, latents: int, size: Size, batch: int) -> int:
-    """Of the second stage, which is not guided: all latents, some of them to a place. The first, which sees pictures, makes what
-    the second is told: a cell for 42.67 pixels along an edge.
+    """Count the numbers of the second stage, which is not guided: all latents, some of them to a place. The first, which sees
+    pictures, makes what the second is told: a cell for 42.67 pixels along an edge.
     """
     first = bool(network.number("clip_image_in_channels"))
     places = batch * size.pixels / _PRIOR_CELL**2 if first else latents / max(1, network.number("patch_size", default=1)) ** 2

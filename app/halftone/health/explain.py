@@ -161,9 +161,10 @@ _FINDINGS: Final[dict[FindingCode, tuple[str, str, str]]] = {
     ),
     "weights-clipped": (
         "{0}: numbers in the tensor {6} of the file {5} stand at exactly the largest value of FP16 (count: {7}). They were "
-        "larger and were cut off when the file was converted.",
-        "{0}: numbers in the file stand at exactly the largest value of FP16: they were cut off when it was converted.",
-        "Every precision computes with what is left of them. Look for this model in BF16 or FP32.",
+        "most likely larger, cut off when the file was converted.",
+        "{0}: numbers in the file stand at exactly the largest value of FP16: most likely larger ones, cut off when it was "
+        "converted.",
+        "Every precision computes with the numbers in the file. Look for this model in BF16 or FP32.",
     ),
     "weights-overflow": (
         "{0}: a stored value of {2} is above the {1} limit of {3}.",

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from halftone.contract.facts import Finding, GuardEvent, LayerPeak
+from halftone.contract.facts import CheckReport, Finding, GuardEvent, LayerPeak
 from halftone.contract.plan import Plan, rescaled_modules
 from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType
-from halftone.health.judge import held_in
+from halftone.health.judge import held_in, over_and_tight
 
 SERIES_OTHER: Final = "chart.series-6"
 
@@ -86,6 +86,17 @@ def limit_exp(dtype: DType) -> float:
 def far_limit(dtype: DType) -> bool:
     """BF16 and FP32 end so far up that their limit is only named; the chart then keeps the scale it has for FP16."""
     return limit_exp(dtype) > 40
+
+
+def over_in_float16(report: CheckReport) -> int | None:
+    """Count the layers whose peak FP16 cannot hold, without the blocks around them. None where that tells nothing new: the check
+    ran in a type that is no wider, or measured no layer.
+    """
+    if not far_limit(report.precision) or not any(math.isfinite(log2_peak(layer.peak)) for layer in report.layers):
+        return None
+    limit = math.log2(FLOAT_LIMITS["float16"])
+    rooms = [limit - log2_peak(layer.peak) for layer in report.layers]
+    return over_and_tight([(layer.component, layer.module) for layer in report.layers], rooms)[0]
 
 
 def room_bits(exp: float, dtype: DType) -> float:

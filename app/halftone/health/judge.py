@@ -25,6 +25,10 @@ BEYOND: Final[frozenset[FindingCode]] = frozenset(
 """Numbers beyond a limit; in FP32 that cannot be cured."""
 
 
+ONCE: Final = "once"
+"""Fact of a finding: the same numbers were computed again, and came out sound."""
+
+
 class Badge(msgspec.Struct, frozen=True):
     """How a model stands on this device. room_bits: the smallest room of all layers, under the cure if one is applied.
 
@@ -39,7 +43,7 @@ class Badge(msgspec.Struct, frozen=True):
 
 def came_once(finding: Finding) -> bool:
     """Whether it was a wrong result that did not come again when the same was computed again."""
-    return finding.code == "memory-damage" and "once" in finding.facts
+    return finding.code == "memory-damage" and ONCE in finding.facts
 
 
 def headroom_bits(peak: float | None, dtype: DType) -> float | None:
@@ -140,6 +144,13 @@ def _changes(plan: Plan, base: Plan | None) -> bool:
     return (plan.dtypes, plan.rescale, plan.upcast, plan.settings) != (base.dtypes, base.rescale, base.upcast, base.settings)
 
 
+def cut_off(report: CheckReport) -> Finding | None:
+    """Return the first finding about weights at FP16's limit of a model in which nothing worse was found; None without one."""
+    if report.verdict not in {"healthy", "tight"}:
+        return None
+    return next((finding for finding in report.findings if finding.code == "weights-clipped"), None)
+
+
 def still_applied(old: CheckReport | None, new: CheckReport) -> bool:
     """Whether a cure that was in force stays so after a new check: it suggests the same plan, and that plan passed.
 
@@ -207,6 +218,8 @@ def badge(report: CheckReport | None, model: ModelFacts, device: DeviceFacts, nu
         return Badge("cured", room, Words("Passed the check with its cure."))
     if report.verdict == "fixable":
         return Badge("overflows", room, Words("A value passed the limit, or a bad number appeared. A cure is ready."))
+    if cut_off(report) is not None:
+        return Badge("tight", room, Words("No value passed the limit, but numbers in the file stand at FP16's limit."))
     if report.verdict == "tight":
         return Badge("tight", room, Words("No value passed the limit, but the smallest room is below 2 bits."))
     return Badge("healthy", room, Words("Every layer has at least 2 bits of room."))

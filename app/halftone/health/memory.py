@@ -34,9 +34,9 @@ was freed until a network is done (of Pocket at 512 x 512: 40 of 216 MB). Loadin
 weights while they became BF16, 1.01 times for FP32, and nothing where they run as they are stored: its first picture takes more.
 """
 TIGHT: Final = 0.9
-"""Of the free memory: what needs more of it may fail, since what else happens on the device is not known."""
+"""Share of the free memory above which a picture may fail, since what else happens on the device is not known."""
 _MUCH: Final = 0.25
-"""Of the free memory where it is a processor's and every other program's too."""
+"""The same share where the memory is a processor's, and every other program's too."""
 _ON_A_CPU: Final = 1.25
 """Convolutions on a CPU copy what they are given into an order of their own (a decoder measured: 1.24 and 1.27). Of their weights
 they copy one layer at a time.
@@ -163,7 +163,7 @@ def _weights(network: Network, item: int) -> int:
 
 
 def _decoded(decoder: Network, job: Job) -> int:
-    """In tiles: one of them, and the picture three times (its tiles, its rows, the whole)."""
+    """Count what decoding takes; in tiles one of them, and the picture three times (its tiles, its rows, the whole)."""
     size = job.size
     if not job.tile or max(size.width, size.height) <= job.tile:
         return decoding(decoder, size)
@@ -172,7 +172,7 @@ def _decoded(decoder: Network, job: Job) -> int:
 
 
 def _encoded(decoder: Network, job: Job) -> int:
-    """Of a given picture that is brought to a size of its own: others are encoded in less than what decodes them."""
+    """Count what encodes a given picture that is brought to a size of its own. Others need less than decoding does: 0."""
     if job.joined is None:
         return 0
     size = job.joined

@@ -8,7 +8,7 @@ from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Extras
 from halftone.contract.wording import ENGLISH, Words
 from halftone.contract.words import DTYPE_NAMES, CureKind, DTypeState, FindingCode
-from halftone.health.judge import Broken, came_once, damaged_lora, is_cured, why_broken
+from halftone.health.judge import Broken, came_once, cut_off, damaged_lora, is_cured, why_broken
 from halftone.health.timing import is_measurable
 from halftone.health.words import percent, share_of_change
 
@@ -17,7 +17,7 @@ Tone = Literal["ok", "warn", "danger", "unknown"]
 FINDING_STATES: Final[dict[FindingCode, tuple[str, Tone]]] = {
     "weights-nonfinite": ("Damaged", "danger"),
     "weights-overflow": ("Overflows", "danger"),
-    "weights-clipped": ("Cut off", "warn"),
+    "weights-clipped": ("At the limit", "warn"),
     "activation-overflow": ("Overflows", "danger"),
     "attention-overflow": ("Overflows", "danger"),
     "accumulation-overflow": ("Overflows", "danger"),
@@ -72,6 +72,8 @@ def verdict_words(report: CheckReport) -> tuple[Words, Tone]:
     values = (report.model.name, DTYPE_NAMES[report.precision], report.device.name)
     if is_cured(report):
         return Words("{0} holds in {1} on {2} with its cure, which is in use.", values), "ok"
+    if cut_off(report) is not None:
+        return Words("{0} works in {1} on {2}, but numbers in its file stand at FP16's limit.", values), "warn"
     match report.verdict:
         case "healthy":
             return Words("{0} is healthy in {1} on {2}.", values), "ok"

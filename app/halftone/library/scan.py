@@ -97,8 +97,8 @@ class _Part(NamedTuple):
 
 
 class _Tally(NamedTuple):
-    """Of some numbers of one tensor. peak: bits of the largest finite magnitude; of packed numbers that magnitude itself;
-    clipped: how many have the limit of float16.
+    """Counts over some numbers of one tensor. peak: bits of the largest finite magnitude; of packed numbers that magnitude
+    itself; clipped: how many have the limit of float16.
     """
 
     nonfinite: int = 0

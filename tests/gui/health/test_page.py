@@ -622,6 +622,18 @@ def test_the_figures_of_the_verdict_stand_in_one_line_in_chinese_too(qtbot: QtBo
         set_language("en")
 
 
+def test_a_file_with_numbers_at_the_limit_warns_and_says_what_to_do(qtbot: QtBot) -> None:
+    facts: dict[str, str | int | float | bool] = {"file": "m.safetensors", "tensor": "conv_in.weight", "count": 3, "read": True}
+    clipped = Finding(
+        code="weights-clipped", component="unet", module="conv_in", dtype="float16", peak=65504.0, limit=65504.0, facts=facts
+    )
+    page, _ = open_page(qtbot, msgspec.structs.replace(kit.healthy(), findings=(clipped,)))
+    assert page.view.state == "tight"
+    assert page.view.title == "Works in FP16, but numbers in its file stand at FP16's limit"
+    assert "most likely larger" in page.view.text
+    assert page.view.text.endswith("Look for this model in BF16 or FP32.")
+
+
 def test_trouble_that_is_not_the_models_warns_and_says_what_it_was() -> None:
     damage = Finding(code="memory-damage", component="vae", module="", dtype="float16", peak=None, limit=None)
     once = msgspec.structs.replace(damage, facts={"once": True})

@@ -74,7 +74,7 @@ def controller(qtbot: QtBot, link: Noting) -> Iterator[Controller]:
     shiboken6.delete(made)  # here: left to the garbage collector, it could end on a thread of the pool
 
 
-def report(*, verified: bool = True, refusal: str | None = None) -> CheckReport:
+def report(*, verified: bool = True, refusal: Words | None = None) -> CheckReport:
     plan = Plan(rescale={"vae": {"decoder.conv_in.weight": -3}}, verified=verified)
     cure = Cure(kind="rescale", plan=plan, suggested=True, refusal=refusal)
     made = samples.check_report(describe(POCKET), fragile=True)

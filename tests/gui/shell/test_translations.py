@@ -1,6 +1,5 @@
 """Every visible sentence has a Chinese translation with the same placeholders; reasons of the core are recognised."""
 
-import itertools
 import re
 
 import msgspec
@@ -8,13 +7,10 @@ import pytest
 from tests.gui import words
 from tests.helpers import samples
 
-from halftone.contract.facts import CheckReport, DTypeReport
-from halftone.contract.plan import Cure
+from halftone.contract.facts import DTypeReport
 from halftone.contract.wording import Words
-from halftone.contract.words import DTypeState
 from halftone.gui.i18n import say, set_language, table, tr
-from halftone.health.judge import badge
-from halftone.health.precision import Weights, choose_auto, follow_weights, resolve_precision
+from halftone.health.precision import Weights, choose_auto, follow_weights
 
 SENTENCES = {**words.tables(), **words.literals(), **words.messages()}
 
@@ -44,47 +40,8 @@ DTYPES = (
 )
 
 
-def checks() -> tuple[CheckReport, ...]:
-    """Checks in FP16: healthy, cured, and curable in another type alone."""
-    found = msgspec.structs.replace(samples.check_report(samples.POCKET), precision="float16", verdict="healthy", cures=())
-    plan = msgspec.structs.replace(found.plan, verified=True)
-    cured = msgspec.structs.replace(found, verdict="fixable", applied=True, plan=plan)
-    wide = msgspec.structs.replace(found, verdict="fixable", cures=(Cure(kind="bfloat16", plan=plan, suggested=True),))
-    return found, cured, wide
-
-
-def reasons_given() -> set[str]:
-    """What the core says in all its situations."""
-    device = samples.CPU
-    test = samples.self_test_report()
-    states: tuple[DTypeState, ...] = ("works", "wrong", "slow", "missing")
-    given = {
-        resolve_precision("auto", None, device)[1],
-        resolve_precision("float16", None, device)[1],
-        choose_auto(DTYPES[:1])[1],
-    }
-    for half, other in itertools.product(states, states):
-        dtypes = (DTYPES[0], msgspec.structs.replace(DTYPES[1], state=half), msgspec.structs.replace(DTYPES[2], state=other))
-        auto, why = choose_auto(dtypes)
-        report = msgspec.structs.replace(test, dtypes=dtypes, auto=auto, auto_reason=why)
-        given |= {resolve_precision(wanted, report, device)[1] for wanted in ("auto", "float16", "float32")}
-        for check, stored in itertools.product((None, *checks()), ("bfloat16", "float16", "q4_k")):
-            for family in ("FLUX", "SDXL"):
-                given.add(follow_weights(report, Weights(family, stored, check))[1])
-    check = samples.check_report(samples.POCKET)
-    for verdict in ("healthy", "tight", "fixable", "broken"):
-        changed = msgspec.structs.replace(check, verdict=verdict)
-        given.add(badge(changed, samples.POCKET, changed.device, changed.numerics).reason)
-    plan = msgspec.structs.replace(check.plan, verified=True)
-    cured = msgspec.structs.replace(check, applied=True, verdict="fixable", plan=plan)
-    given.add(badge(cured, samples.POCKET, cured.device, cured.numerics).reason)
-    given.add(badge(None, samples.POCKET, device, check.numerics).reason)
-    for field, value in (("name", "B"), ("driver", "2"), ("torch_version", "9")):
-        given.add(badge(check, samples.POCKET, msgspec.structs.replace(check.device, **{field: value}), check.numerics).reason)
-    given.add(badge(check, msgspec.structs.replace(samples.POCKET, fingerprint="x"), check.device, check.numerics).reason)
-    tf32 = msgspec.structs.replace(check.numerics, tf32=not check.numerics.tf32)
-    given.add(badge(check, samples.POCKET, check.device, tf32).reason)
-    return given
+def test_no_message_is_built_while_the_program_runs() -> None:
+    assert words.built_messages() == [], "no catalogue could hold it"
 
 
 def test_a_reason_is_translated_with_its_parts(qapp: object) -> None:
@@ -122,3 +79,21 @@ def test_a_language_can_be_changed_and_changed_back(qapp: object) -> None:
     assert tr("no such sentence") == "no such sentence"
     set_language("en")
     assert tr("Generate") == "Generate"
+
+
+_HAN = "[\u4e00-\u9fff]"
+_STRAY = {
+    "between Chinese characters": re.compile(rf"(?<={_HAN}) +(?={_HAN})"),
+    "at an end": re.compile(r"^ | $|  "),
+}
+
+
+@pytest.mark.parametrize("where", _STRAY)
+def test_no_stray_blanks_stand_in_chinese(where: str) -> None:
+    """What stands around placeholders is put right when they are filled."""
+    assert [words for words in table("zh_CN").values() if _STRAY[where].search(words)] == []
+
+
+def test_a_number_that_is_none_has_one_name_in_chinese() -> None:
+    others = re.compile("异常值|坏数|非有限|含有非数值|不是数字的值")
+    assert [words for words in table("zh_CN").values() if others.search(words)] == []

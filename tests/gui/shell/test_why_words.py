@@ -3,12 +3,12 @@
 import re
 
 import pytest
+from halftone.gui.reasons import fragment, recognised
 from tests.helpers.headers import header
 from tests.unit.library.test_gguf_header import WRONG
 from tests.unit.library.test_recognise import ADDITIONS, DEV, MODELS, PARTS
 
 from halftone.gui.i18n import set_language
-from halftone.gui.reasons import fragment, recognised
 from halftone.library.recognise import recognise
 from halftone.library.why import why_not
 
@@ -34,7 +34,7 @@ def test_the_parts_in_a_sentence_are_translated_too(qapp: object) -> None:
     assert "FLUX.1 dev" in said
     assert "tokenizer_2/spiece.model" in said
     assert not re.search(r"[a-z] [a-z]+ [a-z]", said), "no English is left"
-    assert net == "它是 放大模型（ESRGAN），不是完整的模型"
+    assert net == "它是放大模型（ESRGAN），不是完整的模型"
 
 
 def test_a_list_of_what_is_missing_is_translated(qapp: object) -> None:

@@ -20,7 +20,7 @@ from halftone.contract.words import OffloadMode
 from halftone.engine.basics.torch_settings import without_effect
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.offload import Piece, onload, put_offload
-from halftone.health.ran import how_it_ran
+from halftone.health.run_reasons import how_it_ran
 
 MODES: tuple[OffloadMode, ...] = ("model", "group", "sequential")
 CPU = torch.device("cpu")

@@ -24,6 +24,7 @@ from halftone.cli import main
 from halftone.cli.app import application
 from halftone.cli.hardware import names_here, possible_kinds
 from halftone.cli.objects import finite
+from halftone.contract.errors import Fact
 from halftone.contract.request import Lora, Numerics, PictureRequest
 from halftone.gallery.history import History
 from halftone.library.learned import recall, remember
@@ -90,6 +91,18 @@ def test_a_size_far_above_the_models_own_is_told_with_its_time(run: Run) -> None
     assert f"1024 × 512 is {round(1024 * 512 / side**2)} times the pixels this model was made for." in told
     assert "It needs about " in told
     assert f"measured at {known[0].width} × {known[0].height}, {known[0].steps} steps: about " in told
+
+
+def test_a_large_start_picture_is_warned_of_as_a_large_size_is(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a size the result is as large as its start picture."""
+    Image.new("RGB", (1024, 512)).save(tmp_path / "start.png")
+    words = ["generate", "x", "--model", "pocket", "--precision", "float32", "--image", str(tmp_path / "start.png")]
+    assert "1024 × 512 is 32 times the pixels this model was made for." in run(*words).err
+    assert "times the pixels" not in run(*words, "--width", "128").err
+    monkeypatch.setattr("psutil.swap_memory", lambda: SimpleNamespace(total=2**30))
+    refused = run(*words, "--width", "16384", "--height", "16384")
+    assert refused.code != 0
+    assert "This size does not fit: 16384 × 16384 pixels need about " in refused.err
 
 
 def test_a_size_of_which_nothing_is_known_is_said_not_to_be_measured(run: Run) -> None:
@@ -281,7 +294,7 @@ def test_a_picture_that_could_not_be_recovered(run: Run, model: str) -> None:
 def test_a_picture_that_could_not_be_saved_is_saved_elsewhere_as_it_was_asked_for(run: Run, model: str, tmp_path: Path) -> None:
     latents_dir().mkdir(parents=True, exist_ok=True)
     kept = write_kept(latents_dir() / "kept.safetensors", model)
-    facts: dict[str, str | int | float] = {"need": "3 MB", "free": "1 MB", "folder": "/full", "latents": str(kept)}
+    facts: dict[str, Fact] = {"need": "3 MB", "free": "1 MB", "folder": "/full", "latents": str(kept)}
     words = ["generate", "a sun", "-m", model, "--batch", "3", "-o", str(tmp_path / "a.png"), "--precision", "fp16"]
     run(*words, generate=[Fail(code="disk-full", facts=facts)])
     assert run.code == 2

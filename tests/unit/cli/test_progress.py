@@ -45,6 +45,18 @@ def test_a_long_step_is_told_again_and_again_without_a_terminal(monkeypatch: pyt
     assert screen.getvalue() == end, "nothing comes after the job"
 
 
+def test_after_a_bad_step_the_progress_says_that_it_recovers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search for a cure takes longer than a step, and no step is drawn meanwhile."""
+    screen = Screen("Recovering the picture, step 3 of 12, ")
+    monkeypatch.setattr("sys.stderr", screen)
+    with Progress(every=0.001) as progress:
+        progress(PhaseChanged(phase="denoise"))
+        progress(StepDone(step=3, steps=12, peak=None, finite=False, seconds=0.1))
+        assert screen.said.wait(PATIENCE), screen.getvalue()
+        progress(StepDone(step=3, steps=12, peak=1.0, finite=True, seconds=0.1))
+        screen.wait_for("Drawing, step 3 of 12, ")
+
+
 def test_of_several_pictures_the_progress_says_which_one(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Screen("Drawing, picture 1 of 3, ")
     monkeypatch.setattr("sys.stderr", screen)

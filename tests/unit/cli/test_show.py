@@ -13,7 +13,7 @@ from halftone.cli.show import show_check, show_devices, show_pictures, show_repa
 from halftone.cli.work import is_good
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, DeviceFacts, DTypeReport, Finding, GenerateReport, PictureFacts
-from halftone.contract.request import Extras, Lora
+from halftone.contract.request import Extras, Lora, Numerics
 from halftone.contract.wording import Words
 from halftone.health.device_faults import detours
 from halftone.health.explain import finding_words
@@ -171,7 +171,7 @@ def test_a_device_tells_what_others_met_on_it() -> None:
     card = DeviceFacts(id="cuda:0", backend="cuda", name="NVIDIA GeForce GTX 1660", torch_version="2.13.0")
     report = replace(samples.self_test_report(), device=card)
     out = Console(file=io.StringIO(), width=200, highlight=False)
-    show_devices((card,), report, console=out)
+    show_devices((card,), report, Numerics(), console=out)
     assert isinstance(out.file, io.StringIO)
     assert "Known on this device" in out.file.getvalue()
     assert [trouble["id"] for trouble in devices_object((card,), report)["known"]] == ["gtx16-fp16"]
@@ -182,7 +182,7 @@ def test_a_device_tells_each_way_around_its_faults() -> None:
     test = replace(sample.tests[0], mode="float16", outcome="wrong")
     bad = (replace(test, operation="attention-backend", size="flash, 64 tokens"), replace(test, operation="copies"))
     out = Console(file=io.StringIO(), width=200, highlight=False)
-    show_devices((), replace(sample, tests=bad), console=out)
+    show_devices((), replace(sample, tests=bad), Numerics(), console=out)
     assert isinstance(out.file, io.StringIO)
     ways = [line.strip() for line in out.file.getvalue().splitlines() if "self-test found" in line]
     assert ways == list(map(str, detours(replace(sample, tests=bad), "auto")))
@@ -196,13 +196,50 @@ def test_a_device_tells_what_was_tested_in_whole_sentences() -> None:
         DTypeReport(dtype=name, state="works", reason=Words("3 tests passed."), speed=2.0) for name in ("float16", "float32")
     )
     out = Console(file=io.StringIO(), width=200, highlight=False)
-    show_devices((sample.device, replace(sample.device, id="cuda:1")), replace(sample, tests=tests, dtypes=types), console=out)
+    show_devices(
+        (sample.device, replace(sample.device, id="cuda:1")), replace(sample, tests=tests, dtypes=types), Numerics(), console=out
+    )
     assert isinstance(out.file, io.StringIO)
     said = [line.strip() for line in out.file.getvalue().splitlines()]
     assert "✓ FP16 works, about 2.0 × as fast as FP32. 3 tests passed." in said
     assert "✓ FP32 works. 3 tests passed." in said
     assert "Tested: matrix product, copies." in said
     assert [line[-1] for line in said if "measured" in line or "Also here" in line] == [".", "."]
+
+
+def test_a_device_tells_which_accuracy_tests_failed_and_what_the_settings_do() -> None:
+    sample = samples.self_test_report()
+    right = sample.tests[0]
+    sums = replace(right, mode="float16-sums", operation="long-sums", outcome="wrong")
+    bad = (right, sums, replace(sums, operation="matmul"), replace(sums, outcome="right"))
+    for on in (False, True):
+        out = Console(file=io.StringIO(), width=200, highlight=False)
+        show_devices((), replace(sample, tests=bad), Numerics(precision="float16", fp16_accumulation=on), console=out)
+        assert isinstance(out.file, io.StringIO)
+        said = out.file.getvalue()
+        assert "FP16 with FP16 sums: 2 of 3 accuracy tests failed (long sums, matrix product)." in said
+        assert ("Your settings leave it off." in said) == (not on)
+        assert f"Your settings: FP16, sums in {'FP16' if on else 'FP32'}, Auto attention, and every step is checked." in said
+
+
+@pytest.mark.parametrize(("peak", "said"), [(1000.0, "In FP16, none would pass"), (70000.0, "In FP16, 1 layer would pass")])
+def test_a_check_in_a_wider_type_says_what_fp16_would_meet(peak: float, said: str) -> None:
+    report = samples.check_report()
+    wide = replace(report, precision="bfloat16", layers=(replace(report.layers[0], peak=peak),))
+    shown = lines(wide)
+    assert any(line.startswith(said) for line in shown)
+    assert ("To check FP16: --precision float16" in shown) == (peak > 65504)
+    assert not any("would pass" in line for line in lines(report))
+
+
+def test_the_memory_of_a_picture_is_told() -> None:
+    assert "2.1\u00a0GB of memory" in pictures_shown(replace(samples.picture_facts("a.png"), peak_memory=2_100_000_000))
+
+
+def test_the_time_of_a_cure_says_what_it_is_of() -> None:
+    report = samples.check_report(fragile=True)
+    cure = replace(report.cures[0], time_ratio=1.049, time_spread=0.01)
+    assert any("time for a picture about +4.9\u00a0%, measured" in line for line in lines(replace(report, cures=(cure,))))
 
 
 @pytest.mark.parametrize(
@@ -223,7 +260,7 @@ def test_a_device_tells_that_auto_follows_the_model() -> None:
     types = tuple(DTypeReport(dtype=name, state="works", reason=Words("Right."), speed=2.0) for name in ("float16", "bfloat16"))
     report = replace(samples.self_test_report(), dtypes=types, auto="float16")
     out = Console(file=io.StringIO(), width=200, highlight=False)
-    show_devices((), report, console=out)
+    show_devices((), report, Numerics(), console=out)
     assert isinstance(out.file, io.StringIO)
     assert "Auto takes FP16, or BF16 for a model that needs its range. " in out.file.getvalue()
 

@@ -8,7 +8,18 @@ from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
 from halftone.contract.wording import Words
 from halftone.contract.words import DType, FindingCode, Verdict
-from halftone.health.judge import Badge, badge, cured_by, headroom_bits, judge, smallest_room, still_applied, tried, why_broken
+from halftone.health.judge import (
+    Badge,
+    badge,
+    cured_by,
+    cut_off,
+    headroom_bits,
+    judge,
+    smallest_room,
+    still_applied,
+    tried,
+    why_broken,
+)
 
 DEVICE = DeviceFacts(id="cpu", backend="cpu", name="A processor", torch_version="2.13.0")
 MODEL = ModelFacts(
@@ -166,6 +177,16 @@ def test_a_broken_model_is_told_by_what_was_found(findings: tuple[Finding, ...],
     found = msgspec.structs.replace(report("broken"), findings=findings, cures=cures)
     assert why_broken(found) == why
     assert "every precision" not in str(badge(found, MODEL, DEVICE, Numerics()).reason)
+
+
+@pytest.mark.parametrize("verdict", ["healthy", "tight"])
+def test_numbers_at_the_limit_in_the_file_are_told_of_a_model_that_works(verdict: Verdict) -> None:
+    clipped = finding("weights-clipped")
+    found = msgspec.structs.replace(report(verdict), findings=(clipped,))
+    assert cut_off(report(verdict)) is None
+    assert cut_off(found) == clipped
+    assert badge(found, MODEL, DEVICE, Numerics()).state == "tight"
+    assert cut_off(msgspec.structs.replace(found, verdict="fixable")) is None
 
 
 def test_a_stale_report_is_no_check_and_says_why() -> None:

@@ -135,7 +135,11 @@ def test_nothing_that_is_named_becomes_markup(evil: str) -> None:
     layer = LayerPeak(component="unet", module=evil, kind=evil, peak=1e6)
     finding = Finding(code="activation-overflow", component=evil, module=evil, dtype="float16", peak=1e6, limit=65504.0)
     plan = Plan(
-        dtypes={evil: "float16"}, upcast={evil: (evil,)}, settings={evil: evil}, reasons=(Words("{0}", (evil,)),), upcast_parameters=1
+        dtypes={evil: "float16"},
+        upcast={evil: (evil,)},
+        settings={evil: evil},
+        reasons=(Words("{0}", (evil,)),),
+        upcast_parameters=1,
     )
     report = overflowing(
         model=msgspec.structs.replace(MODEL, name=evil, family=evil, stored_dtype=evil),

@@ -1,7 +1,7 @@
 """Trouble in a check that is not the model's: numbers that went bad in memory, and what does not come again in a second run."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -16,9 +16,7 @@ from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.offload import settle_weights
 from halftone.engine.weights.precision import damaged, mend
 from halftone.engine.weights.recipe import Exact, forget
-
-ONCE: Final = "once"
-"""Fact of a finding: the same numbers were computed again, and came out sound."""
+from halftone.health.judge import ONCE
 
 
 class Doubts:
@@ -49,12 +47,8 @@ class Doubts:
         dtype = self._loaded.states[call.component].dtype
         sound = is_sound(run_call(call, self._loaded.modules[call.component], dtype))
         if sound:
-            self.came_once(call.component, module)
+            self._note(call.component, module, {ONCE: True})
         return sound
-
-    def came_once(self, component: str, module: str) -> None:
-        """Note that something went bad there once."""
-        self._note(component, module, {ONCE: True})
 
     def reads_again(self, name: str) -> bool:
         """Whether weights of a component differed from its file; they are read again then. Compared once in a pass. Of one that

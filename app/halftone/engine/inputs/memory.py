@@ -135,7 +135,7 @@ class Room:
         return (*(Reference("float32", mode) for mode in modes), *narrow) or (Reference("float32", self.way.offload),)
 
     def reasons(self) -> tuple[Words, ...]:
-        """Of all that is not plain now, in words that are the same each time: they stand in the picture's file."""
+        """Give reasons for all that is not plain now, in words that are the same each time: they stand in the picture's file."""
         numerics = self.request.numerics
         reasons: list[Words] = []
         if self.way.offload != "none" and numerics.offload == "auto":
@@ -239,7 +239,7 @@ def room_of(
     frames: int,
     dtypes: Mapping[str, DType],
 ) -> Room:
-    """Of a job that is about to begin. dtypes: of its plan."""
+    """Make the room for a job that is about to begin. dtypes: of its plan."""
     size = Size(*last_size(request.hires, resolved.width, resolved.height), frames)
     return Room(loaded, device, request, size, resolved.guidance > 1, dtypes, loaded.networks)
 

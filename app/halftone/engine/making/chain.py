@@ -31,7 +31,7 @@ from halftone.engine.sampling.handover import Handover, from_tensors
 from halftone.engine.sampling.latents import read_handed
 from halftone.health.faults import first_line, is_out_of_memory
 from halftone.health.kept import Kept, read_kept
-from halftone.health.ran import first_times
+from halftone.health.run_reasons import first_times
 
 PASSES: Final = 2
 _GOOD: Final = ("clean", "recovered", "unwatched")

@@ -47,7 +47,7 @@ from halftone.engine.sampling.unfinished import plan_fits, read_loop
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.offload import told_packing
 from halftone.health.faults import first_line, is_out_of_memory
-from halftone.health.ran import how_it_ran
+from halftone.health.run_reasons import how_it_ran
 from halftone.library.resolution_bins import computed_size
 from halftone.library.spoken import spoken
 from halftone.measure.giving_back import trim_heap

@@ -11,7 +11,7 @@ from halftone.contract.facts import GenerateReport
 from halftone.contract.messages import AnyEvent, JobStarted, PictureReady, StepDone
 from halftone.contract.request import Lora, PictureRequest
 from halftone.health.kept import read_kept
-from halftone.health.ran import first_times
+from halftone.health.run_reasons import first_times
 from halftone.library.drawn_loras import drawn_loras
 from halftone.metadata.picture import absolute, numbered
 

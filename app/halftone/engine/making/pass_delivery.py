@@ -17,7 +17,7 @@ from halftone.engine.making.outcome import Finished, Outcome, Stopped
 from halftone.engine.making.picture import Picture
 from halftone.engine.sampling.handover import Handover
 from halftone.health.kept import Kept, given_files
-from halftone.health.ran import first_times
+from halftone.health.run_reasons import first_times
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ _DOWN: Final = re.compile(r"lora(?:_down|_A|\.down|_linear_layer\.down)(?:\.defa
 _TEXT_INPUT: Final = re.compile(r"(lora_te\d?_)(.*_self_attn_)([qkv])_proj\.lora_down\.weight")
 """kohya's name of what an attention of a text encoder is given."""
 _JOINED: Final = re.compile(r"qkv|in_proj|linear[12]")
-"""In the names of layers that diffusers splits into several."""
+"""Parts of the names of layers that diffusers splits into several."""
 
 
 class Change(Protocol):
@@ -385,7 +385,7 @@ class LayerPatch:
         return made
 
     def _scaled(self, found: dict[str, torch.Tensor], *, back: bool = False) -> dict[str, torch.Tensor]:
-        """In float32, where powers of two are exact."""
+        """Compute in float32, where powers of two are exact."""
         changes = {own: [(rows, -k if back else k) for rows, k in self.changes.get(own, ())] for own in found}
         return {own: rescaled(tensor.float(), changes[own]) if changes[own] else tensor for own, tensor in found.items()}
 
@@ -457,7 +457,7 @@ class _PeftLayer:
         return found[0] * weight, found[1]
 
     def delta(self, weight: float, like: torch.Tensor) -> Delta | None:
-        """As peft's `get_delta_weight` makes it in float32, whatever the file's type."""
+        """Return what peft's `get_delta_weight` makes, in float32 whatever the file's type; None where it does more than add."""
         del like
         layer = self._layer
         if type(layer.get_base_layer()) is not nn.Linear or _ADAPTER in layer.lora_variant or self.has_bias:
@@ -467,7 +467,7 @@ class _PeftLayer:
         return Product(up.float(), down.float(), layer.scaling[_ADAPTER])
 
     def merged(self, held: Mapping[str, torch.Tensor], weight: float) -> dict[str, torch.Tensor]:
-        """As peft merges, with the real weights in the place of the empty ones for that moment."""
+        """Merge as peft does, with the real weights in the place of the empty ones for that moment."""
         layer = self._layer
         base = layer.get_base_layer()
         empty = {own: getattr(base, own) for own in held}

@@ -54,7 +54,7 @@ _LAYERS: Final = (
     nn.GroupNorm,
     PackedLinear,
 )
-"""Of torch itself and our own, which are called, wherever they stand. Others are onloaded with their block."""
+"""Layers of torch and our own that are onloaded by themselves, wherever they stand. Others are onloaded with their block."""
 
 
 Bring = Callable[[torch.Tensor, torch.device], Made]
@@ -68,12 +68,12 @@ class Piece:
 
     def __init__(self, modules: Iterable[nn.Module], bring: Bring | None = None) -> None:
         self.next: Piece | None = None
-        """Which ran after it, as far as is known."""
+        """The piece that ran after this one, as far as is known."""
         self._bring = bring
         self._modules = [weakref.ref(module) for module in modules]
         self._away: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
         self._sent: dict[int, Made] = {}
-        """By which tensor it is of: what is on the device, or on its way there."""
+        """Maps the identity of a tensor at home to its copy on the device, or on its way there."""
         self._arrival: tuple[Staging, torch.Event] | None = None
 
     @property
@@ -148,7 +148,7 @@ def own_tensors(module: nn.Module) -> Iterator[torch.Tensor]:
 
 @dataclass
 class Places:
-    """Of a loaded model. apart: the device has memory of its own; present: components that are onloaded now."""
+    """Where a loaded model's components are. apart: the device has memory of its own; present: those that are onloaded now."""
 
     device: torch.device
     apart: bool
@@ -183,7 +183,7 @@ class Placed:
         self._module = weakref.ref(module)  # which holds this: no circle
         self._places = places
         self._laid: tuple[OffloadMode, bool] | None = None
-        """For which mode it is laid out, and whether packed; None: not yet."""
+        """The mode that it is laid out for, and whether packed; None: not laid out yet."""
         self._made_by: Bring | None = None
         """What makes the weights that are used instead of those that lie here."""
         self.packed: list[tuple[nn.Module, int, torch.dtype]] = []
@@ -370,7 +370,7 @@ class Placed:
 
 
 def _unpacked(k: int, dtype: torch.dtype, tensor: torch.Tensor, _device: torch.device) -> Made:
-    """Of a layer the weight alone is packed."""
+    """Compute a packed weight on the device it is wanted on; what else a packed layer holds is used as it is."""
     return Made(tensor.data, lambda there: computed(there, k, dtype)) if tensor.dtype == EIGHT else Made(tensor.data)
 
 

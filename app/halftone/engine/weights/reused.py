@@ -14,7 +14,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 _LARGE: Final = 2**22
 """Bytes from which memory is kept; what is smaller comes at once."""
 _SPARE: Final = 1.25
-"""Times as large as what is asked for may be what is given."""
+"""How many times larger than what is asked for the memory that is given may be."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class _Kept:
 
 
 class Reused:
-    """Of one component: no more is kept than was in use at once."""
+    """Keeps the memory of one component's tensors for the next ones. It keeps no more than was in use at once."""
 
     def __init__(self) -> None:
         self._kept: list[_Kept] = []
@@ -40,7 +40,7 @@ class Reused:
         return made
 
     def _fitting(self, size: int) -> NDArray[np.uint8]:
-        """Of what nothing uses the smallest that is large enough; else new memory, for as much of the other given back."""
+        """Take the smallest unused memory that is large enough; otherwise give back as much as is needed, and allocate anew."""
         unused = sorted((one for one in self._kept if one.used.expired()), key=lambda one: one.memory.nbytes)
         found = next((one for one in unused if size <= one.memory.nbytes <= _SPARE * size), None)
         room = 0

@@ -13,8 +13,8 @@ from halftone.gui.pages import health_words
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.headroom_chart_words import part_name, type_name
 from halftone.health.explain import finding_words
-from halftone.health.headroom import far_limit, log2_peak, part_key
-from halftone.health.judge import damaged_lora, innermost, over_and_tight, why_broken
+from halftone.health.headroom import log2_peak, over_in_float16, part_key
+from halftone.health.judge import cut_off, damaged_lora, innermost, over_and_tight, why_broken
 from halftone.health.report_words import size_words
 
 State = Literal["unchecked", "checking", "ok", "tight", "overflows", "cured", "broken", "failed", "stopped", "stale", "missing"]
@@ -30,6 +30,8 @@ def state_of(report: CheckReport, stale_reason: Words | None) -> State:
         return "broken"
     if report.applied and report.verdict in ("fixable", "tight"):
         return "cured"
+    if cut_off(report) is not None:
+        return "tight"
     verdicts: dict[str, State] = {"healthy": "ok", "tight": "tight", "fixable": "overflows"}
     return verdicts[report.verdict]
 
@@ -59,6 +61,9 @@ def verdict_words(report: CheckReport, state: State, stale_reason: Words | None)
         return tr("Not checked {0} since a change", where), sentences(say(stale_reason), earlier)
     if state == "ok":
         return tr("This model is healthy in {0} {1}", name, where), _ok_text(report)
+    if state == "tight" and (finding := cut_off(report)) is not None:
+        said = map(say, finding_words(finding))
+        return tr("Works in {0}, but numbers in its file stand at FP16's limit", name), sentences(*said)
     if state == "tight":
         return tr("Works in {0}, with little room", name), _tight_text(report)
     if state == "broken":
@@ -82,13 +87,14 @@ def _ok_text(report: CheckReport) -> str:
         return tr("No bad number appeared.")
     least = figures.bits(min(rooms))
     words = tr("Every layer keeps at least {0} of room, and no bad number appeared.", least)
-    return sentences(words, _in_float16(report) if far_limit(report.precision) else "")
+    return sentences(words, _in_float16(report))
 
 
 def _in_float16(report: CheckReport) -> str:
-    """What the same layers would meet in FP16, by the peaks that were measured."""
-    limit, places = figures.group(int(FLOAT_LIMITS["float16"])), [(layer.component, layer.module) for layer in report.layers]
-    over, _ = over_and_tight(places, rooms_of(report.layers, "float16"))
+    """What the same layers would meet in FP16, by the peaks that were measured; "" where that is not known."""
+    limit, over = figures.group(int(FLOAT_LIMITS["float16"])), over_in_float16(report)
+    if over is None:
+        return ""
     if over == 0:
         return tr("In FP16, none would pass the limit of {0}.", limit)
     if over == 1:

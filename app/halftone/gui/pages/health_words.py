@@ -40,7 +40,7 @@ def finding_title(finding: Finding) -> str:
     extra = {
         "tight": tr("{0}: finite in every test, watched while running", where),
         "weights-nonfinite": tr("{0}: the file holds numbers that are not numbers", str(finding.facts.get("lora") or where)),
-        "weights-clipped": tr("{0}: numbers in the file were cut off at the largest value of FP16", where),
+        "weights-clipped": tr("{0}: numbers in the file stand at the largest value of FP16", where),
         "weights-overflow": tr("{0}: a stored weight is too large", where),
         "accumulation-overflow": tr("{0}: a sum inside a product is too large", where),
         "underflow": tr("{0}: small values are lost", where),

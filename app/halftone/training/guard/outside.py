@@ -18,7 +18,7 @@ from halftone.training.guard.finite import waits
 from halftone.training.guard.networks import joined, state_tensors
 
 GONE: Final = "gone"
-"""Of a moment that was there after the step."""
+"""How a moment that was there after the step, and is no more, is named."""
 _SAMPLE: Final = 64
 """Numbers of each tensor that are held against those of before: what a write past the counters of versions changes."""
 _PLAIN: Final = (torch.Tensor, nn.Parameter)
@@ -238,7 +238,7 @@ def _are_others(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _differ(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Where the numbers are not the same, NaN counted as the same as NaN."""
+    """Mark the numbers that are not the same; NaN counts as the same as NaN."""
     return (one != other) & ~(one.isnan() & other.isnan())
 
 

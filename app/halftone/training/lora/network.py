@@ -77,7 +77,7 @@ def changes_nothing(lora: LoraNetwork) -> bool:
 
 
 def kohya_names(weights: Mapping[str, torch.Tensor], alpha: float) -> dict[str, torch.Tensor]:
-    """As sd-scripts writes them (networks/lora.py): A1111, ComfyUI and diffusers read these for UNets."""
+    """Name the tensors as sd-scripts does (networks/lora.py): A1111, ComfyUI and diffusers read these for UNets."""
     found: dict[str, torch.Tensor] = {}
     for name, tensor in weights.items():
         layer, side = _split(name)

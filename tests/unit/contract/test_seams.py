@@ -1,0 +1,33 @@
+"""Blanks where Chinese characters meet what is filled in."""
+
+import pytest
+
+from halftone.contract.seams import fill
+
+
+@pytest.mark.parametrize(
+    ("template", "values", "said"),
+    [
+        ("{1} 的第{0}部分", (2, "解码器"), "解码器的第 2 部分"),
+        ("{0}的范围是 {1} 到 {2}", ("CFG", 1, 30), "CFG 的范围是 1 到 30"),
+        ("{0} 使用", ("显卡",), "显卡使用"),
+        ("模型 {0}：损坏", ("甲",), "模型甲：损坏"),
+        ("模型 {0}：损坏", ("SDXL",), "模型 SDXL：损坏"),
+        ("{0}{1}保留", ("完成。", "种子"), "完成。种子保留"),
+        ("{0}时", ("",), "时"),
+        ("{{{0}}} 个", (3,), "{3} 个"),
+        ("{0:.1f} 位", (2.04,), "2.0 位"),
+        ("{0} {1}", ("我的", "模型"), "我的 模型"),
+        ("{0}: no such model", ("模型",), "模型: no such model"),
+    ],
+)
+def test_blanks_stand_beside_latin_letters_only(template: str, values: tuple[object, ...], said: str) -> None:
+    assert fill(template, values) == said
+
+
+def test_what_is_not_given_is_an_error_as_with_format() -> None:
+    with pytest.raises(IndexError):
+        fill("{1}", ("a",))
+    with pytest.raises(KeyError):
+        fill("{name}", (), {})
+    assert fill("{name} 的文件", (), {"name": "模型"}) == "模型的文件"
