@@ -60,7 +60,7 @@ def self_test_report(**changes: Any) -> SelfTestReport:
         "bits": (),
         "effects": (),
         "auto": "float16",
-        "auto_reason": "FP16 is right in all tests and 2.4 times faster than FP32.",
+        "auto_reason": Words("FP16 is right in all tests and 2.4 times faster than FP32."),
         "measured_at": "2026-05-12T21:14:00+02:00",
         "seconds": 4.0,
     }
