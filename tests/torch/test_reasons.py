@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests.helpers.tiny import save_tiny
-from tests.helpers.wording import translated
+from tests.helpers.wording import Chinese, translated
 
 from halftone.contract.facts import Finding
 from halftone.contract.request import Numerics, PictureRequest
@@ -70,11 +70,10 @@ def test_every_case_of_the_self_test_is_said_in_chinese() -> None:
 
 
 def test_the_size_that_a_device_failed_at_is_said_in_chinese() -> None:
-    chinese = table("zh_CN")
     sizes = {(case.operation, case.size) for kind in ("cpu", "cuda") for case in cases_for(kind) if case.operation in OPERATIONS}
     casting = check_casting(MODES[0], "cpu")
     for operation, size in (*sizes, (casting.operation, casting.size)):
         facts: dict[str, str | int | float | bool] = {"operation": operation, "size": size}
         finding = Finding(code="device-fault", component="", module="", dtype="float16", peak=None, limit=None, facts=facts)
-        said = finding_words(finding)[0].text(lambda words: chinese.get(words, words))
+        said = finding_words(finding)[0].text(Chinese())
         assert set(re.findall(r"\b[a-z]{3,}\b", said)) <= {"exp", "erf", "sin"}
