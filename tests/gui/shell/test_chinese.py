@@ -119,6 +119,10 @@ def _inside(node: ast.AST, value: ast.AST) -> bool:
     return any(node in ast.walk(other) for other in ast.walk(value) if isinstance(other, ast.JoinedStr) or _is_message(other))
 
 
+def _inside_message(node: ast.AST, value: ast.AST) -> bool:
+    return any(node in ast.walk(other) for other in ast.walk(value) if _is_message(other))
+
+
 def _is_message(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and ast.unparse(node.func) in ("Words", "both", "either")
 

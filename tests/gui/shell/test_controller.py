@@ -242,7 +242,7 @@ def test_auto_is_chosen_for_each_model(controller: Controller, link: Noting) -> 
     records.save_selftest(test)
     controller.use_device(samples.CPU)
     assert controller.model is not None
-    assert controller.precision == controller.device_precision == ("float16", "FP16, measured.")
+    assert controller.precision == controller.device_precision == ("float16", Words("FP16, measured."))
     other = msgspec.structs.replace(controller.model, id="other", path="/other", fingerprint="f", stored={"unet": "bfloat16"})
     assert controller.precision_of(other)[0] == "bfloat16"
     assert controller.precision_of(other, "float16") == ("float16", "FP16, as set.")
