@@ -162,8 +162,6 @@ def test_a_picture_of_another_aspect_is_stretched_and_that_is_said(
     receipt = read_picture(Path(report.images[0].path)).receipt or ""
     said = "The control picture of sd15 is 96 × 32 and was stretched to 32 × 32."
     assert said in receipt
-    told = next(reason for reason in report.plan.reasons if str(reason) == said)
-    assert translated(told)
 
 
 # --- as a component like any other ------------------------------------------------------------------------------------
