@@ -14,7 +14,7 @@ from halftone.cli.typed import command_line
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import CheckInputs, Lora, PictureRequest, Start, Style
-from halftone.contract.wording import number
+from halftone.contract.wording import Words, number
 from halftone.health.kept import check_same_model, read_kept
 from halftone.health.kept_files import check_named_files
 from halftone.health.requests import check_inputs, check_request
@@ -101,11 +101,11 @@ def new_request(asked: Mapping[str, Any], model: str | None, device: str | None,
     """The request for a picture that is to be made. asked: field -> value. Raises HalftoneError usage without a prompt."""
     command = command_line("generate")
     if asked["prompt"] is None and model is None:
-        raise HalftoneError("usage", problem=f"{command} needs a prompt", hint="", command=command)
+        raise HalftoneError("usage", problem=Words("{0} needs a prompt", (command,)), hint="", command=command)
     model, asked = with_host(model, asked, saved)
     facts = known_model(model, saved)
     if asked["prompt"] is None and reads_prompt(facts):
-        raise HalftoneError("usage", problem=f"{command} needs a prompt", hint="", command=command)
+        raise HalftoneError("usage", problem=Words("{0} needs a prompt", (command,)), hint="", command=command)
     given = with_named_parts({**asked, "prompt": asked["prompt"] or ""}, facts, saved, draws=asked.get("draws", True))
     given["empty_negative"] = given.get("empty_negative", False) or given.get("negative") == ""
     return PictureRequest(model=facts.id, device=known_device(device, saved), numerics=saved.numerics, **given)
@@ -149,8 +149,8 @@ def kept_request(
     for name, value in asked.items():
         if value not in (None, _USUAL_BATCH):
             flag = _FLAGS.get(name) or "--" + name.replace("_", "-")
-            allowed = "only --latents: its file holds what was asked for"
-            raise HalftoneError("setting-bad-value", name=flag, value="given together with --latents", allowed=allowed)
+            allowed = Words("only --latents: its file holds what was asked for")
+            raise HalftoneError("setting-bad-value", name=flag, value=Words("given together with --latents"), allowed=allowed)
     path = Path(latents).expanduser().absolute()
     kept = read_kept(path)
     check_named_files(kept, path, saved, model)

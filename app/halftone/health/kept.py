@@ -11,7 +11,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest, ResolvedRequest, Start
-from halftone.contract.wording import with_words
+from halftone.contract.wording import Words, with_words
 from halftone.library.header import file_stamp, read_header
 from halftone.library.models import describe
 from halftone.library.upscalers import is_upscale_model
@@ -89,7 +89,9 @@ def check_kept(request: PictureRequest) -> None:
     if request.resume_latents is None:
         return
     if request.batch != 1:
-        raise HalftoneError("setting-bad-value", name="Number of pictures", value=request.batch, allowed="1 with kept latents")
+        raise HalftoneError(
+            "setting-bad-value", name=Words("Number of pictures"), value=request.batch, allowed=Words("1 with kept latents")
+        )
     read_kept(Path(request.resume_latents))
 
 

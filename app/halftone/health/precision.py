@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import CheckReport, DeviceFacts, DTypeReport, ModelFacts, SelfTestReport
 from halftone.contract.request import Extras, Numerics
-from halftone.contract.wording import Value, Words, both
+from halftone.contract.wording import Value, Words, both, either
 from halftone.contract.words import DTYPE_NAMES, CureKind, DType, DTypeState, Precision
 from halftone.health.timing import is_measurable
 from halftone.library.denoisers import stored_denoiser
@@ -131,7 +131,7 @@ def _granted(chosen: tuple[DType, Words], report: SelfTestReport | None, device:
     if report is not None and state_of(report, dtype) == "missing":
         known = [DTYPE_NAMES[d.dtype] for d in report.dtypes if d.state in {"works", "slow"}]
         raise HalftoneError(
-            "precision-missing", device=device.name, dtype=DTYPE_NAMES[dtype], known=" or ".join(known) or DTYPE_NAMES["float32"]
+            "precision-missing", device=device.name, dtype=DTYPE_NAMES[dtype], known=either(*(known or [DTYPE_NAMES["float32"]]))
         )
     return dtype, reason
 

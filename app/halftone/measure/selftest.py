@@ -383,7 +383,7 @@ def _passed(ran: Sequence[OperationResult], notes: Sequence[OperationResult]) ->
     for note in notes:
         by_kind.setdefault(_OPERATION_WORDS[note.operation], []).append(note.size)
     wrong = tuple(Words("{0}: {1}", (Words(kind), tuple(sizes))) for kind, sizes in by_kind.items())
-    return Words("{0} of {1} tests passed; not right: {2}.", (right, len(ran), wrong))
+    return Words("{0} of {1} tests passed; not right {2}.", (right, len(ran), wrong))
 
 
 def _json(value: float) -> float | None:

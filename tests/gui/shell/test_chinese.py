@@ -108,9 +108,7 @@ def texts_in(value: ast.expr) -> Iterator[str]:
     for node in ast.walk(value):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and not _inside(node, value):
             yield node.value
-        if isinstance(node, ast.JoinedStr) and not any(
-            node in ast.walk(other) for other in ast.walk(value) if _is_message(other)
-        ):
+        if isinstance(node, ast.JoinedStr) and not _inside_message(node, value):
             yield "".join(str(part.value) if isinstance(part, ast.Constant) else "△" for part in node.values)
 
 

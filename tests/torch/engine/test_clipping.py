@@ -12,6 +12,7 @@ from tests.helpers.engine_runs import check, faulty_copy, generate, load_tiny, p
 
 from halftone.engine.finding.findings import clipped_findings
 from halftone.engine.service import DiffusersEngine
+from halftone.health.explain import finding_words
 from halftone.health.report_words import verdict_words
 from halftone.library.scan import TensorScan
 
@@ -119,7 +120,7 @@ def test_weights_that_were_cut_off_in_the_file_are_told(
         "count": 1,
         "read": True,
     }
-    assert "(count: 1)" in told.message
+    assert "(count: 1)" in str(finding_words(told)[0])
 
 
 def test_a_file_with_weights_at_the_limit_is_not_called_healthy(

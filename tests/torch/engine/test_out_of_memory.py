@@ -181,7 +181,7 @@ def test_the_setting_acts_and_says_why(models: dict[str, Path], choice: str, til
         report, _ = generate(engine, models["sd15"], vae_tiling=choice)
     assert (max(asked) < 16) == tiled
     assert only(report.images).tiled == tiled
-    assert any("VAE tiling is set to Always" in reason for reason in report.plan.reasons) == tiled
+    assert any("VAE tiling is set to Always" in str(reason) for reason in report.plan.reasons) == tiled
 
 
 def test_any_other_error_stays_what_it_is(engine: DiffusersEngine, models: dict[str, Path]) -> None:

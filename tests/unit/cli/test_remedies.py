@@ -11,6 +11,7 @@ from halftone.contract.error_codes import ERROR_CODES, ErrorCode
 from halftone.contract.error_words import WORDS
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import Finding
+from halftone.contract.wording import Words
 from halftone.contract.words import FindingCode
 from halftone.settings.declared import DECLARED
 
@@ -57,5 +58,5 @@ def test_a_remedy_of_the_terminal_holds_the_facts() -> None:
     ("name", "ending"), [("Seed", ", or -1 for a random one."), ("Variation seed", "one."), ("Steps", "to 9.")]
 )
 def test_a_seed_may_be_random(name: str, ending: str) -> None:
-    error = ErrorFacts(code="value-out-of-range", facts={"name": name, "value": -5, "low": 0, "high": 9})
+    error = ErrorFacts(code="value-out-of-range", facts={"name": Words(name), "value": -5, "low": 0, "high": 9})
     assert remedy_here(error).endswith(ending)

@@ -98,11 +98,11 @@ def _read(path: str) -> Halves:
     try:
         halves = read_halves(path)
     except (OSError, SafetensorError) as error:
-        raise HalftoneError("ip-adapter-not-one", str(error), path=path, detail="it cannot be read") from error
+        raise HalftoneError("ip-adapter-not-one", str(error), path=path, detail=Words("it cannot be read")) from error
     for half, tensors in halves.items():
         for name, tensor in tensors.items():
             if not bool(tensor.isfinite().all()):
-                detail = f"it holds numbers that are not numbers, in its tensor {half}.{name}"
+                detail = Words("it holds numbers that are not numbers, in its tensor {0}.{1}", (half, name))
                 raise HalftoneError("ip-adapter-not-one", path=path, detail=detail)
     return halves
 

@@ -94,7 +94,7 @@ def task_pipeline(loaded: Loaded, inputs: Inputs) -> Any:
                 pipe = getattr(diffusers, family).from_pipe(pipe) if own is None else _over(pipe, getattr(diffusers, own))
         except (ValueError, TypeError) as error:
             if inputs.controls:
-                detail = "diffusers has none that starts from a picture"
+                detail = Words("diffusers has none that starts from a picture")
                 raise HalftoneError("control-unsupported", str(error), model=loaded.facts.name, detail=detail) from error
             lacking = "start-no-mask" if name == "mask_image" else "start-no-picture"
             raise HalftoneError(lacking, str(error), model=loaded.facts.name) from error
@@ -149,8 +149,8 @@ def _options(pipe: Any, options: Mapping[str, OptionValue]) -> dict[str, Any]:
     return found
 
 
-def _known(pipe: Any) -> str:
-    return ", ".join(sorted(simple_options(pipe))) or "none"
+def _known(pipe: Any) -> tuple[str, ...] | Words:
+    return tuple(sorted(simple_options(pipe))) or Words("none")
 
 
 def start_canvas(pipe: Any, inputs: Inputs) -> Canvas | None:
@@ -300,7 +300,9 @@ def refused(options: dict[str, OptionValue], error: Exception) -> Exception:
     blamed = [name for name in options if _names(said, name)] or [name for name in options if _names(line, name)]
     if blamed:
         given = ", ".join(f"{name}={options[name]}" for name in blamed)
-        return HalftoneError("setting-bad-value", said, name="--option", value=given, allowed="a value that the pipeline takes")
+        return HalftoneError(
+            "setting-bad-value", said, name="--option", value=given, allowed=Words("a value that the pipeline takes")
+        )
     own = isinstance(error, ValueError) and _of_pipeline(error)
     return HalftoneError("pipeline-refused", detail=said.rstrip(".")) if own else error
 
@@ -356,7 +358,7 @@ def _strength(pipe: Any, inputs: Inputs) -> float | None:
 
 def _check_size(pipe: Any, inputs: Inputs) -> None:
     multiple = max(8, int(getattr(pipe, "vae_scale_factor", 8)))
-    for name, value in (("Width", inputs.width), ("Height", inputs.height)):
+    for name, value in ((Words("Width"), inputs.width), (Words("Height"), inputs.height)):
         if value is not None:
             check_multiple(name, value, multiple)
 

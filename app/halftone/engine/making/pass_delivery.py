@@ -92,7 +92,9 @@ class PassDelivery(Delivery):
         left = replace(left, facts=self._joined(left.now, facts), resolved=self._whole(left.resolved))
         if self._falls_back and facts.shortages and facts.shortages[-1].then == "stopped":
             self.left = self._left(left)
-            raise HalftoneError("out-of-memory", detail=f"the memory ended at {facts.width} × {facts.height}")
+            raise HalftoneError(
+                "out-of-memory", detail=Words("the memory ended at {0} × {1}", (str(facts.width), str(facts.height)))
+            )
         if self._falls_back:
             if facts.events[-1].sound_in_float32 is not False:
                 self.left = self._left(left)
@@ -165,13 +167,17 @@ class PassDelivery(Delivery):
 
 def _black(event: GuardEvent, *, asking: bool) -> HalftoneError:
     """What ended a pass whose numbers went bad. asking: the setting says to ask."""
-    detail = "the setting for black pictures says to stop there" if event.why == "setting" else "no cure that Halftone tried held"
+    detail = (
+        Words("the setting for black pictures says to stop there")
+        if event.why == "setting"
+        else Words("no cure that Halftone tried held")
+    )
     if asking:
-        detail = "the setting for black pictures says to ask first"
+        detail = Words("the setting for black pictures says to ask first")
     if event.why == "sampler":
-        detail = "the sampler's own arithmetic is not finite there"
+        detail = Words("the sampler's own arithmetic is not finite there")
     elif event.sound_in_float32 is False:
-        detail = "FP32 gives bad numbers there as well"
+        detail = Words("FP32 gives bad numbers there as well")
     return HalftoneError("second-pass-black", detail=detail, why=event.why)
 
 

@@ -128,7 +128,7 @@ class Refining(Chain):
             waiting.popleft()
             if self._out_of_room():
                 last = self._pictures[-1]
-                detail = f"the memory ended at {last.width} × {last.height}"
+                detail = Words("the memory ended at {0} × {1}", (str(last.width), str(last.height)))
                 self._keep_all(waiting, ErrorFacts(code="out-of-memory", facts={"detail": detail}))
                 return
 
@@ -191,7 +191,11 @@ class Refining(Chain):
         inputs = of_request(request, loaded.facts)
         pipe = task_pipeline(loaded, inputs)
         if END not in _arguments_of(pipe):
-            raise _refused("The refiner", "used with this pipeline", "it with ControlNets or with a start picture, not with both")
+            raise _refused(
+                Words("The refiner"),
+                Words("used with this pipeline"),
+                Words("it with ControlNets or with a start picture, not with both"),
+            )
         arguments = pipeline_arguments(pipe, inputs, start_canvas(pipe, inputs))
         steps = int(arguments.get(_STEPS) or _arguments_of(pipe)[_STEPS].default)
         begun, left = _steps_of(make_scheduler(loaded.native_scheduler, request.sampler), steps, self._wanted.at)
@@ -199,9 +203,13 @@ class Refining(Chain):
         if strength is not None:
             begun -= steps - min(steps, int(steps * strength))
         if begun < 1 or left < 1:
-            lacking = "the refiner" if left < 1 else "the base model"
-            said = f"{self._wanted.at:g} with {steps} steps: none would be left for {lacking}"
-            raise _refused("--refiner-at", said, "more steps, or another value")
+            lacking = (
+                "{0} with {1} steps: none would be left for the refiner"
+                if left < 1
+                else "{0} with {1} steps: none would be left for the base model"
+            )
+            said = Words(lacking, (f"{self._wanted.at:g}", str(steps)))
+            raise _refused("--refiner-at", said, Words("more steps, or another value"))
         return left
 
 
@@ -218,7 +226,7 @@ def _default_strength(pipe: Any) -> float | None:
     return None if parameter is None else float(parameter.default)
 
 
-def _refused(name: str, value: str, allowed: str) -> HalftoneError:
+def _refused(name: Words | str, value: Words, allowed: Words) -> HalftoneError:
     return HalftoneError("setting-bad-value", name=name, value=value, allowed=allowed)
 
 

@@ -10,11 +10,19 @@ from typing import Any
 import torch
 from torch import nn
 
+from halftone.contract.wording import Words
 from halftone.library.single import Place
 
 
 class UnfitFile(ValueError):  # noqa: N818 - a fact of the file
-    """A file does not hold what a network needs; the message is the end of a sentence."""
+    """A file does not hold what a network needs.
+
+    words: what it lacks, as the end of a sentence.
+    """
+
+    def __init__(self, words: Words) -> None:
+        super().__init__(words.text())
+        self.words = words
 
 
 def mapped_component(kind: Any, config: dict[str, Any], file: Any, places: Mapping[str, Place], dtype: torch.dtype) -> nn.Module:
@@ -29,7 +37,7 @@ def mapped_component(kind: Any, config: dict[str, Any], file: Any, places: Mappi
             full = f"{prefix}.{name}" if prefix else name
             place = places.get(full) or places.get(full.removeprefix("text_model."))  # some text encoders are wrapped
             if place is None:
-                raise UnfitFile(f"the file lacks {full}")
+                raise UnfitFile(Words("the file lacks {0}", (full,)))
             value = _shaped(_tensor(file, place), blank.shape, place.tensor).to(dtype)
             child.register_parameter(name, nn.Parameter(value, requires_grad=False))
     return module.eval()
@@ -53,7 +61,7 @@ def _tensor(file: Any, place: Place) -> torch.Tensor:
 
 def _shaped(tensor: torch.Tensor, shape: torch.Size, name: str) -> torch.Tensor:
     if not fits(tensor.shape, shape):
-        raise UnfitFile(f"{name} has the shape {tuple(tensor.shape)} where {tuple(shape)} is needed")
+        raise UnfitFile(Words("{0} has the shape {1} where {2} is needed", (name, str(tuple(tensor.shape)), str(tuple(shape)))))
     return tensor if tensor.shape == shape else tensor.reshape(shape)
 
 

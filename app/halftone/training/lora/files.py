@@ -11,6 +11,7 @@ from safetensors.torch import save
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.training import TrainConfig, WiderType
+from halftone.contract.wording import Words
 from halftone.contract.words import DType
 from halftone.library.families import SD2
 from halftone.metadata.picture import output_error
@@ -93,14 +94,14 @@ def check_same(run: Run, config: TrainConfig, folder: Path) -> None:
     for name in TrainConfig.__struct_fields__:
         was, now = getattr(run.config, name), getattr(config, name)
         if name not in _FREE and was != now:
-            detail = f"its {name.replace('_', ' ')} was {was}, not {now}"
+            detail = Words("its {0} was {1}, not {2}", (name.replace("_", " "), str(was), str(now)))
             raise HalftoneError("train-other-run", folder=str(folder), detail=detail)
 
 
 def check_steps(made: int, config: TrainConfig, folder: Path) -> None:
     """Raise HalftoneError train-other-run where more steps were made than the settings ask for."""
     if config.steps < made:
-        detail = f"{made} of its steps were made already, and the settings ask for {config.steps}"
+        detail = Words("{0} of its steps were made already, and the settings ask for {1}", (str(made), str(config.steps)))
         raise HalftoneError("train-other-run", folder=str(folder), detail=detail)
 
 
