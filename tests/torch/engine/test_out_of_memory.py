@@ -255,5 +255,5 @@ def test_the_way_is_chosen_by_what_is_free(engine: DiffusersEngine, models: dict
     room = Room(loaded, find_device("cpu"), request, Size(512, 512), guided=False, dtypes=dtypes, networks=loaded.networks)
     reasons = room.settle(round(share * room.plain.peak))
     assert (room.way.offload, loaded.places.mode) == (mode, mode)
-    told = any(reason.startswith("Offload (Sequential): all at once would need") for reason in reasons)
+    told = any(str(reason).startswith("Offload (Sequential): all at once would need") for reason in reasons)
     assert told == (mode != "none")
