@@ -27,7 +27,7 @@ from halftone.settings.regular_files import read_once
 log = logging.getLogger(__name__)
 
 _Record = TypeVar("_Record")
-_SELF_TEST_VERSION: Final = 4
+_SELF_TEST_VERSION: Final = 5
 """Of what the numbers of a stored self-test mean. 2: the speed of a type is of matrix product, convolution and attention.
 3: what a setting does is measured in each precision. 4: the speed of a type is of steps of a denoiser, with the kernels that
 models run with."""
