@@ -10,15 +10,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from halftone.contract.wording import Words
-
 _Read = TypeVar("_Read")
 
 _KINDS: Final = (
-    (stat.S_ISFIFO, Words("a named pipe")),
-    (stat.S_ISSOCK, Words("a socket")),
-    (stat.S_ISCHR, Words("a device")),
-    (stat.S_ISBLK, Words("a device")),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
 )
 
 
@@ -28,9 +26,11 @@ class NotRegularError(OSError):
     kind: what it is; words: the same as the end of a sentence.
     """
 
-    def __init__(self, path: str, kind: Words | None) -> None:
-        self.words = Words("it is not a file") if kind is None else Words("it is {0}, not a file", (kind,))
-        self.kind = kind or Words("a special file")
+    def __init__(self, path: str, kind: str | None) -> None:
+        from halftone.contract.wording import Words  # the first paint opens files, and waits for no more than it needs
+
+        self.words = Words("it is not a file") if kind is None else Words("it is {0}, not a file", (Words(kind),))
+        self.kind = Words(kind or "a special file")
         super().__init__(errno.EINVAL, self.words.text(), path)
 
 

@@ -123,7 +123,7 @@ def test_a_check_in_another_precision_is_not_denied(qtbot: QtBot) -> None:
     page, _ = open_page(qtbot, kit.report(), settings=settings)
     assert page.verdict.title() == "Checked in FP16, not in FP32 yet"
     badge = page._controller.badge(kit.MODEL)
-    assert (badge.state, badge.reason) == ("unchecked", "Checked in FP16, not in FP32 yet.")
+    assert (badge.state, str(badge.reason)) == ("unchecked", "Checked in FP16, not in FP32 yet.")
     part = ModelPart(page._controller)
     qtbot.addWidget(part)
     assert part.note.text() == "Checked in FP16, not in FP32 yet."

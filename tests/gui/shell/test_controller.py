@@ -20,7 +20,7 @@ from halftone.contract.words import DType, Outcome
 from halftone.gui.controller import Controller
 from halftone.gui.process import Link
 from halftone.gui.text import notice_message
-from halftone.health.precision import resolve_precision
+from halftone.health.precision import AS_SET, resolve_precision
 from halftone.library import learned, records
 from halftone.library.models import POCKET, describe
 from halftone.settings import places, store
@@ -245,7 +245,7 @@ def test_auto_is_chosen_for_each_model(controller: Controller, link: Noting) -> 
     assert controller.precision == controller.device_precision == ("float16", Words("FP16, measured."))
     other = msgspec.structs.replace(controller.model, id="other", path="/other", fingerprint="f", stored={"unet": "bfloat16"})
     assert controller.precision_of(other)[0] == "bfloat16"
-    assert controller.precision_of(other, "float16") == ("float16", "FP16, as set.")
+    assert controller.precision_of(other, "float16") == ("float16", Words(AS_SET, ("FP16",)))
     controller.check(other, precision="float16")
     command = link.sent[-1]
     assert isinstance(command, Examine)
