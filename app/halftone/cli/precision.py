@@ -30,7 +30,6 @@ class ChosenPrecision(NamedTuple):
 
     def line(self) -> str:
         """The sentence for people; empty for a plain wish, which needs no echo."""
-        name = DTYPE_NAMES[self.dtype]
         if self.measured:
-            return f"Precision: {name}, measured on this device: {self.reason}"
+            return f"Precision, as measured on this device: {self.reason}"
         return "" if self.reason.template == AS_SET else f"Precision: {self.reason}"

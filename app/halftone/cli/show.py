@@ -333,7 +333,11 @@ def show_devices(
         _put(out, "Times of a UNet step and a transformer step together, run in turns.", 2, "dim")
     out.print()
     or_wide = ", or BF16 for a model that needs its range" if auto_follows_model(report) else ""
-    _put(out, f"Auto takes {DTYPE_NAMES[report.auto]}{or_wide}. {report.auto_reason}", 2)
+    _put(
+        out,
+        f"Auto takes {DTYPE_NAMES[report.auto]}{or_wide}. {report.auto_reason}" if or_wide else f"Auto: {report.auto_reason}",
+        2,
+    )
     wrong = [test for test in report.tests if test.outcome not in {"right", "missing"}]
     when = report.measured_at[:16].replace("T", " ")
     _put(out, f"{len(report.tests)} tests, {len(wrong)} wrong, measured {when} in {duration(report.seconds)}.", 2, "dim")

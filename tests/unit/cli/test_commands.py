@@ -430,7 +430,7 @@ def test_a_device_that_is_not_here_is_refused_with_those_that_are(run: Run) -> N
 def test_auto_measures_the_device_before_its_first_job_and_says_what_it_took(run: Run, model: str) -> None:
     first = run("generate", "a sun", "-m", model)
     assert "Measuring A processor" in first.err
-    said = "Precision: FP32, measured on this device: FP16 is slower than FP32 on this processor."
+    said = "Precision, as measured on this device: FP16 is slower than FP32 on this processor."
     assert said in " ".join(first.out.split())
     again = run("generate", "a sun", "-m", model, selftest=[Throw(kind="value-error")])
     assert again.code == 0, "what was measured is kept"

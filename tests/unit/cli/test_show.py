@@ -247,13 +247,16 @@ def test_the_time_of_a_cure_says_what_it_is_of() -> None:
     [
         (
             Words("{0} passed every test and is about {1} × as fast as FP32.", ("FP16", "2.4")),
-            "FP16, measured on this device. Why: halftone devices",
+            "Precision: FP16, measured on this device. Why: halftone devices",
         ),
-        (Words("FP16, because BF16 is missing here."), "FP16, measured on this device: FP16, because BF16 is missing here."),
+        (
+            Words("FP16, because BF16 is missing here."),
+            "Precision, as measured on this device: FP16, because BF16 is missing here.",
+        ),
     ],
 )
 def test_what_is_the_same_for_every_picture_is_told_in_short(reason: Words, said: str) -> None:
-    assert ChosenPrecision("float16", reason, measured=True).brief() == f"Precision: {said}"
+    assert ChosenPrecision("float16", reason, measured=True).brief() == said
 
 
 def test_a_device_tells_that_auto_follows_the_model() -> None:
