@@ -1,6 +1,7 @@
 """The help window over the real window: chapters, search, links, languages, themes, and the way to it from every page."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -138,6 +139,24 @@ def test_up_and_down_walk_through_the_chapters(qtbot: QtBot) -> None:
     assert help_.topic == guide.TOPICS[1]
     QTest.keyClick(second, Qt.Key.Key_Up)
     assert help_.topic == guide.TOPICS[0]
+    QTest.keyClick(first, Qt.Key.Key_Up)
+    assert help_.topic == guide.TOPICS[0]
+    stage.close()
+
+
+def test_up_and_down_walk_through_the_sections_that_were_found(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    help_ = opened(stage)
+    type_in(help_, "mask blur")
+    entries = list(help_.entries.values())
+    assert any(" " in key for key in help_.entries)
+    stage.wait(entries[-1].isVisible)
+    entries[0].setFocus()
+    for key, walk in ((Qt.Key.Key_Down, entries), (Qt.Key.Key_Up, entries[::-1])):
+        for one, following in pairwise(walk):
+            QTest.keyClick(one, key)
+            assert following.isChecked()
+            assert following.hasFocus()
     stage.close()
 
 
