@@ -47,7 +47,7 @@ def test_a_long_step_is_told_again_and_again_without_a_terminal(monkeypatch: pyt
 
 
 def test_after_a_bad_step_the_progress_says_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The search takes longer than a step, and no step is drawn meanwhile. Only a new plan is a recovery: the job may stop, too."""
+    """No step is drawn while the cause is looked for. Only a new plan is a recovery: the job may stop, too."""
     screen = Screen("Looking for the cause, step 3 of 12, ")
     monkeypatch.setattr("sys.stderr", screen)
     with Progress(every=0.001) as progress:
