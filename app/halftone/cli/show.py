@@ -316,15 +316,14 @@ def _distance(report: RepairReport) -> str:
 def show_devices(
     devices: Iterable[DeviceFacts], report: SelfTestReport, numerics: Numerics, *, console: Console | None = None
 ) -> None:
-    """numerics: the saved settings, which say what Halftone will do on this device."""
+    """Show what the self-test measured of a device. numerics: the saved settings, which say what Halftone will do on it."""
     out = console or _console()
     facts = report.device
     memory = f" · {facts.memory_total / 1e9:.0f}\u00a0GB" if facts.memory_total else ""
     driver = f" · driver {facts.driver}" if facts.driver else ""
     out.print(Text(f"{facts.name} ({facts.id})", style="bold"))
-    threads = f" · {facts.threads} thread{'s' * (facts.threads > 1)} in use" if facts.threads else ""
-    details = "".join(f" · {name}: {value}" for name, value in facts.details.items())
-    _put(out, f"{facts.backend}{memory}{driver} · PyTorch {facts.torch_version}{threads}{details}", 2, "dim")
+    details = "".join(f" · {name}: {value}" for name, value in facts.details.items() if name != "Threads" or not facts.threads)
+    _put(out, f"{facts.backend}{memory}{driver} · PyTorch {facts.torch_version}{_threads_words(facts)}{details}", 2, "dim")
     out.print()
     for dtype in report.dtypes:
         out.print(Padding(_dtype_line(dtype), (0, 0, 0, 2)))
@@ -350,6 +349,15 @@ def show_devices(
     if others:
         _put(out, f"Also here: {', '.join(others)}. --device chooses.", 2, "dim")
     _show_known(out, known_on_device(facts), "device")
+
+
+def _threads_words(device: DeviceFacts) -> str:
+    """Say how many threads compute, and of how many where that is known."""
+    if not device.threads:
+        return ""
+    if of_all := device.details.get("Threads"):
+        return f" · {device.threads} of {of_all} threads in use"
+    return f" · {device.threads} thread{'s' * (device.threads > 1)} in use"
 
 
 def _dtype_line(report: DTypeReport) -> Text:

@@ -9,7 +9,7 @@ import msgspec
 from halftone.contract.echoes import MOST, MOST_OF_LIST, echo
 from halftone.contract.error_codes import ErrorCode
 from halftone.contract.error_words import WORDS
-from halftone.contract.seams import fill
+from halftone.contract.seams import Verbatim, fill
 from halftone.contract.wording import ENGLISH, Words, listed
 
 Fact = str | int | float | Words | tuple[Words | str, ...]
@@ -61,11 +61,12 @@ def _shown(name: str, fact: Fact, catalogue: NullTranslations) -> str | int | fl
     most = MOST_OF_LIST if name in _LISTS else MOST
     match fact:
         case str():
-            return echo(fact, most)
+            return Verbatim(echo(fact, most))
         case Words():
             return echo(fact.text(catalogue), MOST_OF_LIST)
         case tuple():
-            return echo(listed(*(str(_shown(name, one, catalogue)) for one in fact), catalogue=catalogue), MOST_OF_LIST)
+            joined = echo(listed(*(str(_shown(name, one, catalogue)) for one in fact), catalogue=catalogue), MOST_OF_LIST)
+            return joined if any(isinstance(one, Words) for one in fact) else Verbatim(joined)
         case _:
             return fact
 

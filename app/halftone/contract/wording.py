@@ -12,7 +12,7 @@ from typing import Final, Union, cast
 import msgspec
 
 from halftone.contract.echoes import harmless
-from halftone.contract.seams import fill
+from halftone.contract.seams import Verbatim, fill
 
 ENGLISH: Final = NullTranslations()
 """The catalogue that changes nothing: messages are English."""
@@ -90,9 +90,10 @@ def _shown(value: Value, catalogue: NullTranslations) -> str:
         case Words():
             return value.text(catalogue)
         case tuple():
-            return listed(*(_shown(part, catalogue) for part in value), catalogue=catalogue)
+            joined = listed(*(_shown(part, catalogue) for part in value), catalogue=catalogue)
+            return joined if any(isinstance(part, Words) for part in value) else Verbatim(joined)
         case str():
-            return harmless(value)
+            return Verbatim(harmless(value))
         case _:
             return number(value)
 

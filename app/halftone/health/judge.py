@@ -219,7 +219,9 @@ def badge(report: CheckReport | None, model: ModelFacts, device: DeviceFacts, nu
     if report.verdict == "fixable":
         return Badge("overflows", room, Words("A value passed the limit, or a bad number appeared. A cure is ready."))
     if cut_off(report) is not None:
-        return Badge("tight", room, Words("No value passed the limit, but numbers in the file stand at FP16's limit."))
+        tight = "No value passed the limit, but the smallest room is below 2 bits, and numbers in a file stand at FP16's limit."
+        roomy = "No value passed the limit, but numbers in a file stand at FP16's limit."
+        return Badge("tight", room, Words(tight if report.verdict == "tight" else roomy))
     if report.verdict == "tight":
         return Badge("tight", room, Words("No value passed the limit, but the smallest room is below 2 bits."))
     return Badge("healthy", room, Words("Every layer has at least 2 bits of room."))

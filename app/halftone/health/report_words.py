@@ -72,8 +72,11 @@ def verdict_words(report: CheckReport) -> tuple[Words, Tone]:
     values = (report.model.name, DTYPE_NAMES[report.precision], report.device.name)
     if is_cured(report):
         return Words("{0} holds in {1} on {2} with its cure, which is in use.", values), "ok"
-    if cut_off(report) is not None:
-        return Words("{0} works in {1} on {2}, but numbers in its file stand at FP16's limit.", values), "warn"
+    if (finding := cut_off(report)) is not None:
+        where = str(finding.facts.get("file", "")) or Words("a file")
+        tight = "{0} works in {1} on {2}, with little room. Numbers in {3} stand at FP16's limit."
+        roomy = "{0} works in {1} on {2}, but numbers in {3} stand at FP16's limit."
+        return Words(tight if report.verdict == "tight" else roomy, (*values, where)), "warn"
     match report.verdict:
         case "healthy":
             return Words("{0} is healthy in {1} on {2}.", values), "ok"

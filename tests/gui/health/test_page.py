@@ -629,8 +629,12 @@ def test_a_file_with_numbers_at_the_limit_warns_and_says_what_to_do(qtbot: QtBot
     )
     page, _ = open_page(qtbot, msgspec.structs.replace(kit.healthy(), findings=(clipped,)))
     assert page.view.state == "tight"
-    assert page.view.title == "Works in FP16, but numbers in its file stand at FP16's limit"
+    assert page.view.title == "Works in FP16, but numbers in a file stand at FP16's limit"
     assert "most likely larger" in page.view.text
+    assert page.view.text.endswith("Look for this model in BF16 or FP32.")
+    page, _ = open_page(qtbot, msgspec.structs.replace(kit.healthy(), verdict="tight", findings=(clipped,)))
+    assert page.view.title == "Works in FP16, with little room"
+    assert "close to the limit" in page.view.text
     assert page.view.text.endswith("Look for this model in BF16 or FP32.")
 
 

@@ -177,6 +177,22 @@ def test_a_device_tells_what_others_met_on_it() -> None:
     assert [trouble["id"] for trouble in devices_object((card,), report)["known"]] == ["gtx16-fp16"]
 
 
+@pytest.mark.parametrize(
+    ("threads", "details", "said"),
+    [
+        (1, {"Cores": "2", "Threads": "2"}, "1 of 2 threads in use · Cores: 2"),
+        (1, {"Cores": "2"}, "1 thread in use · Cores: 2"),
+        (None, {"Threads": "2"}, "Threads: 2"),
+    ],
+)
+def test_the_threads_of_a_device_are_told_once(threads: int | None, details: dict[str, str], said: str) -> None:
+    device = replace(samples.CPU, threads=threads, details=details)
+    out = Console(file=io.StringIO(), width=200, highlight=False)
+    show_devices((device,), replace(samples.self_test_report(), device=device), Numerics(), console=out)
+    assert isinstance(out.file, io.StringIO)
+    assert out.file.getvalue().splitlines()[1].endswith(f"PyTorch 2.13.0 · {said}")
+
+
 def test_a_device_tells_each_way_around_its_faults() -> None:
     sample = samples.self_test_report()
     test = replace(sample.tests[0], mode="float16", outcome="wrong")

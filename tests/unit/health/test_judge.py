@@ -20,6 +20,7 @@ from halftone.health.judge import (
     tried,
     why_broken,
 )
+from halftone.health.report_words import verdict_words
 
 DEVICE = DeviceFacts(id="cpu", backend="cpu", name="A processor", torch_version="2.13.0")
 MODEL = ModelFacts(
@@ -181,11 +182,16 @@ def test_a_broken_model_is_told_by_what_was_found(findings: tuple[Finding, ...],
 
 @pytest.mark.parametrize("verdict", ["healthy", "tight"])
 def test_numbers_at_the_limit_in_the_file_are_told_of_a_model_that_works(verdict: Verdict) -> None:
-    clipped = finding("weights-clipped")
+    clipped = finding("weights-clipped", file="net.safetensors")
     found = msgspec.structs.replace(report(verdict), findings=(clipped,))
     assert cut_off(report(verdict)) is None
     assert cut_off(found) == clipped
-    assert badge(found, MODEL, DEVICE, Numerics()).state == "tight"
+    shown = badge(found, MODEL, DEVICE, Numerics())
+    assert shown.state == "tight"
+    words, tone = verdict_words(found)
+    assert tone == "warn"
+    assert "in net.safetensors stand at FP16's limit" in str(words)
+    assert ("with little room" in str(words), "below 2 bits" in str(shown.reason)) == ((verdict == "tight"),) * 2
     assert cut_off(msgspec.structs.replace(found, verdict="fixable")) is None
 
 

@@ -24,6 +24,7 @@ from halftone.engine.basics.tensors import NAMES
 from halftone.engine.loading.folder_parts import no_deeper_than_weights
 from halftone.engine.loading.load import Loaded, make_ready, narrowest, told_loading
 from halftone.engine.weights.precision import ComponentState
+from halftone.engine.weights.stored_tables import tables_left_empty
 from halftone.health.faults import is_out_of_memory
 from halftone.library.controlnets import (
     CONTROLNET,
@@ -125,7 +126,7 @@ def _read(loaded: Loaded, path: str) -> nn.Module:
         limit = no_deeper_than_weights(place, config, len(tensors)) if config else nullcontext()
         kind = getattr(diffusers, str(config["_class_name"]) if config else UNETS)
         config = config or _config_beside(kind, loaded.pipe.unet, tensors)
-        with limit, init_empty_weights(include_buffers=False):
+        with limit, init_empty_weights(include_buffers=False), tables_left_empty():
             net = cast("nn.Module", kind.from_config(config))
     try:
         shapes = {name: value.shape for name, value in net.state_dict().items()}

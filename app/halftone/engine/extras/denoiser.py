@@ -22,6 +22,7 @@ from halftone.engine.loading.plans import HALF_DONE
 from halftone.engine.patches.lora import changed_components
 from halftone.engine.weights.file_tensors import fill, mapped, misfit, one_type
 from halftone.engine.weights.precision import ComponentState
+from halftone.engine.weights.stored_tables import compute_missing_tables, tables_left_empty
 from halftone.library.denoisers import (
     TransformerFile,
     check_transformer_fit,
@@ -79,7 +80,7 @@ def read_denoiser(loaded: Loaded, name: str, path: str) -> nn.Module:
     check_transformer_fit(path, loaded.facts)
     own = cast("Any", loaded.modules[name])
     with told_loading(loaded.facts, Path(path)):
-        with init_empty_weights(include_buffers=False):
+        with init_empty_weights(include_buffers=False), tables_left_empty():
             made = cast("nn.Module", type(own).from_config(own.config))
         tensors = _read(path)
         found = converted(made, tensors)
@@ -88,6 +89,7 @@ def read_denoiser(loaded: Loaded, name: str, path: str) -> nn.Module:
             raise HalftoneError("transformer-other-model", name=transformer_name(path), model=model, detail=why, family=family)
         loaded.file_names[name] = _places(made, tensors)
         fill(made, found)
+        compute_missing_tables(made)
     return made
 
 

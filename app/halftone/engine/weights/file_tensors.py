@@ -10,6 +10,7 @@ from torch import nn
 from halftone.contract.wording import Words
 from halftone.engine.weights.mapped import UnfitFile, empty, fits
 from halftone.engine.weights.packed import FLOAT8, Packed, PackedLinear, shape_of
+from halftone.engine.weights.stored_tables import compute_missing_tables, tables_left_empty
 from halftone.library.denoisers import is_scale, stays_packed
 from halftone.library.gguf_header import PACKED
 from halftone.library.header import Header, TensorInfo
@@ -68,7 +69,8 @@ def filled_component(kind: Any, config: dict[str, Any], path: Path, header: Head
     kind: a model class of diffusers or transformers; places: parameter -> where it lies. Raises UnfitFile where the file lacks a
     parameter or has it in another shape.
     """
-    made = empty(kind, config)
+    with tables_left_empty():
+        made = empty(kind, config)
     wanted = {place.tensor for place in places.values()}
     owners = {name.removesuffix(_WEIGHT) for name in wanted}
     own = [one for one in header.tensors if one.name in wanted or (is_scale(one.name) and one.name.rpartition(".")[0] in owners)]
@@ -83,6 +85,7 @@ def filled_component(kind: Any, config: dict[str, Any], path: Path, header: Head
     if (why := misfit(made, found)) is not None:
         raise UnfitFile(why)
     fill(made, found)
+    compute_missing_tables(made)
     if hasattr(made, "get_input_embeddings"):  # T5 has its table of words in two places
         cast("Any", made).set_input_embeddings(cast("Any", made).get_input_embeddings())
     return made

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from halftone.contract.wording import Words
+from halftone.engine.weights.stored_tables import compute_missing_tables, tables_left_empty
 from halftone.library.single import Place
 
 
@@ -31,7 +32,8 @@ def mapped_component(kind: Any, config: dict[str, Any], file: Any, places: Mappi
 
     Raises UnfitFile where the file lacks a parameter or has it in another shape.
     """
-    module = empty(kind, config)
+    with tables_left_empty():
+        module = empty(kind, config)
     for prefix, child in module.named_modules():
         for name, blank in list(child.named_parameters(recurse=False)):
             full = f"{prefix}.{name}" if prefix else name
@@ -40,6 +42,11 @@ def mapped_component(kind: Any, config: dict[str, Any], file: Any, places: Mappi
                 raise UnfitFile(Words("the file lacks {0}", (full,)))
             value = _shaped(_tensor(file, place), blank.shape, place.tensor).to(dtype)
             child.register_parameter(name, nn.Parameter(value, requires_grad=False))
+        for name, blank in [one for one in child.named_buffers(recurse=False) if one[1].is_meta]:
+            full = f"{prefix}.{name}" if prefix else name
+            if (place := places.get(full)) is not None:
+                child.register_buffer(name, _shaped(_tensor(file, place), blank.shape, place.tensor).to(dtype))
+    compute_missing_tables(module)
     return module.eval()
 
 

@@ -63,7 +63,9 @@ def verdict_words(report: CheckReport, state: State, stale_reason: Words | None)
         return tr("This model is healthy in {0} {1}", name, where), _ok_text(report)
     if state == "tight" and (finding := cut_off(report)) is not None:
         said = map(say, finding_words(finding))
-        return tr("Works in {0}, but numbers in its file stand at FP16's limit", name), sentences(*said)
+        if report.verdict == "tight":
+            return tr("Works in {0}, with little room", name), sentences(_tight_text(report), *said)
+        return tr("Works in {0}, but numbers in a file stand at FP16's limit", name), sentences(*said)
     if state == "tight":
         return tr("Works in {0}, with little room", name), _tight_text(report)
     if state == "broken":
