@@ -18,10 +18,12 @@ from tests.helpers.engine_runs import check, generate, pixels
 from tests.helpers.tiny import save_tiny
 
 from halftone.contract.facts import OperationResult, SelfTestReport, SpeedResult
+from halftone.contract.wording import Words
 from halftone.contract.words import DType
 from halftone.engine.sampling.host_schedule import HostSchedule
 from halftone.engine.service import DiffusersEngine
 from halftone.health.device_faults import copies_are_faulty, sound_backends
+from halftone.health.explain import finding_words
 from halftone.health.precision import choose_auto
 from halftone.library.records import save_selftest
 from halftone.measure.cases import cases_for
@@ -128,7 +130,7 @@ def reference(model: Path) -> NDArray[np.uint8]:
 def keep(tests: tuple[OperationResult, ...]) -> SelfTestReport:
     report = SelfTestReport(
         device=find_device(CARD), dtypes=tuple(judge_dtype(dtype, tests, []) for dtype in TYPES), tests=tests, speeds=(), bits=(),
-        effects=(), auto="float16", auto_reason="FP16.", measured_at="2026-01-01T00:00:00+00:00", seconds=1.0,
+        effects=(), auto="float16", auto_reason=Words("FP16."), measured_at="2026-01-01T00:00:00+00:00", seconds=1.0,
     )  # fmt: skip
     save_selftest(report)
     return report
@@ -180,6 +182,6 @@ def test_the_check_names_the_operation_of_a_faulty_type(model: Path, sound: tupl
         keep((*measured("float16"), *(one for one in sound if one.mode != "float16")))
         report, _ = check(DiffusersEngine(), model, "float16")
     assert [finding.code for finding in report.findings] == ["device-fault"]
-    assert report.findings[0].message == "This device computes wrongly in FP16. It failed at: Layer norm, 16 × 64."
+    assert str(finding_words(report.findings[0])[0]) == "This device computes wrongly in FP16. It failed at: Layer norm, 16 × 64."
     assert report.plan.verified
     assert set(report.plan.dtypes.values()) == {"bfloat16"}

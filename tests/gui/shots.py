@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, cast
 
+from halftone.contract.wording import Words
+
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parents[2] / "app")]
 
@@ -68,12 +70,12 @@ def self_test(faulty: bool = False) -> SelfTestReport:
         samples.self_test_report(),
         device=GPU,
         dtypes=(
-            DTypeReport(dtype="float32", state="works", reason="", speed=1.0),
-            DTypeReport(dtype="float16", state=state, reason="", speed=2.4),
-            DTypeReport(dtype="bfloat16", state="works", reason="", speed=2.3),
+            DTypeReport(dtype="float32", state="works", reason=Words("Right."), speed=1.0),
+            DTypeReport(dtype="float16", state=state, reason=Words("Right."), speed=2.4),
+            DTypeReport(dtype="bfloat16", state="works", reason=Words("Right."), speed=2.3),
         ),
         auto="float32" if faulty else "float16",
-        auto_reason="FP16: passed every test and was the fastest.",
+        auto_reason=Words("FP16: passed every test and was the fastest."),
     )
 
 
@@ -208,7 +210,7 @@ class Stage:
         seconds: float = 20.6,
         latents: str | None = None,
         kept_step: int | None = None,
-        ran: tuple[str, ...] = (),
+        ran: tuple[Words, ...] = (),
     ) -> None:
         """A whole job, from request to picture. latents: of one that is not finished, and has no file."""
         request = msgspec.structs.replace(self.page.request(), seed=seed)
@@ -316,11 +318,9 @@ def unfinished_zh(stage: Stage) -> None:
 
 
 RAN: Final = (
-    "Text encoder, denoiser and VAE run in FP16.",
-    "Attention scores are computed in FP32.",
-    "The VAE decodes in tiles: without them about 9.4 GB would be needed, more than is free.",
-    "The last 6 steps are those of the refiner, which came when the base model had left the memory.",
-    "Seed 8: drawn at random.",
+    Words("The VAE decodes in tiles: without them about {0} would be needed, more than is free.", ("9.4\u00a0GB",)),
+    Words("The last {0} steps are those of the refiner, which came when the base model had left the memory.", (6,)),
+    Words("Seed {0}: drawn at random.", ("8",)),
 )
 
 

@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from halftone.contract.wording import Words
+
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ["HALFTONE_DATA"] = tempfile.mkdtemp(prefix="halftone-shots-")
 sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parents[2] / "app")]
@@ -132,8 +134,6 @@ def broken() -> HealthPage:
         dtype="float16",
         peak=None,
         limit=None,
-        message="Holds 3 numbers that are not numbers.",
-        remedy="Download the file again.",
     )
     return HealthPage(
         kit.desk(
@@ -192,7 +192,7 @@ def device_faulty() -> DevicePage:
     tests = kit.known_answers(bad)
     failing = next(one for one in tests if one.outcome == "wrong")
     dtypes = list(kit.measured().dtypes)
-    dtypes[1] = type(dtypes[1])(dtype="float16", state="wrong", reason="", speed=2.0, failing=failing)
+    dtypes[1] = type(dtypes[1])(dtype="float16", state="wrong", reason=Words("Right."), speed=2.0, failing=failing)
     return DevicePage(kit.desk(self_test=kit.measured(dtypes=tuple(dtypes), tests=tests, auto="bfloat16"))[0])
 
 

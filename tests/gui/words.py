@@ -4,7 +4,6 @@ entries go through `tr`.
 
 import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 GUI = Path(__file__).resolve().parents[2] / "app" / "halftone" / "gui"
@@ -17,34 +16,83 @@ def literals() -> dict[str, str]:
     for file in sorted(GUI.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "tr" and node.args:
-                found |= dict.fromkeys(_strings(node.args[0]), file.name)
+                found |= dict.fromkeys(_texts(node.args[0], {}), file.name)
     return found
 
 
-def page_literals() -> dict[str, str]:
-    """What the page of a report and the words about LoRAs say: literal `say("…")` and `Words("…")` -> the file it stands in."""
+def messages() -> dict[str, str]:
+    """Every message that is put into `Words` anywhere, or said on the page of a report -> the file it stands in.
+
+    A message is a literal, or a name or table of literals of the same module or of one that it imports from.
+    """
+    trees = {file: ast.parse(file.read_text("utf-8")) for file in sorted(GUI.parent.rglob("*.py"))}
+    everywhere: dict[str, list[str]] = {}
+    own: dict[Path, dict[str, list[str]]] = {}
+    for file, tree in trees.items():
+        own[file] = _named(tree)
+        everywhere |= own[file]
     found: dict[str, str] = {}
-    for name in ("report.py", "report_words.py", "lora_words.py", "chart_svg.py", "training_words.py", "training_export.py"):
-        for node in ast.walk(ast.parse((GUI.parent / "health" / name).read_text("utf-8"))):
-            if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in ("say", "language.say", "Words"):
-                found |= {words: name for words in _strings(node.args[0]) if words.strip("{01}")}
+    for file, tree in trees.items():
+        said = ("Words",) if "cli" in file.parts else ("say", "language.say", "Words")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in said:
+                asked = [node.args[0], *(word.value for word in node.keywords if word.arg == "one")]
+                for part in asked:
+                    found |= {text: file.name for text in _texts(part, {**everywhere, **own[file]}) if _says_something(text)}
     return found
 
 
-def _strings(node: ast.expr) -> Iterator[str]:
-    """The string, or both strings of a conditional expression."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        yield node.value
-    elif isinstance(node, ast.IfExp):
-        yield from _strings(node.body)
-        yield from _strings(node.orelse)
+def built_messages() -> list[str]:
+    """Places where a message is put together while the program runs, so that no catalogue can hold it."""
+    return [
+        f"{file.name}:{node.lineno}"
+        for file in sorted(GUI.parent.rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Words" and isinstance(node.args[0], ast.JoinedStr)
+    ]
+
+
+def _says_something(text: str) -> bool:
+    return any(letter.isalpha() for letter in _PLACE.sub("", text))
+
+
+def _named(tree: ast.Module) -> dict[str, list[str]]:
+    """Name -> the strings that are assigned to it, in a table too."""
+    found: dict[str, list[str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                if isinstance(target, ast.Name):
+                    found.setdefault(target.id, []).extend(_texts(node.value, {}))
+    return found
+
+
+def _texts(node: ast.expr, named: dict[str, list[str]]) -> list[str]:
+    """Every text that an expression can give: literals, tables of them, either side of a condition, sums."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return [text]
+        case ast.Name(id=name):
+            return named.get(name, [])
+        case ast.IfExp(body=one, orelse=other):
+            return _texts(one, named) + _texts(other, named)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return [first + second for first in _texts(left, named) for second in _texts(right, named)]
+        case ast.Dict(values=values) | ast.Tuple(elts=values) | ast.List(elts=values) | ast.BoolOp(values=values):
+            return [text for value in values for text in _texts(value, named)]
+        case ast.Subscript(value=table):
+            return _texts(table, named)
+        case ast.Call(func=ast.Attribute(value=table, attr="get"), args=[_, *others]):
+            return [text for part in (table, *others) for text in _texts(part, named)]
+        case _:
+            return []
 
 
 def tables() -> dict[str, str]:
     """Sentences that reach `tr` as values: errors and declared settings."""
     from halftone.contract.error_words import WORDS
     from halftone.gui.pages.create_prompts import examples
-    from halftone.gui.reason_templates import FRAGMENTS, LISTS, PARTS, TEMPLATES
     from halftone.health import report_words
     from halftone.health.headroom import PART_NAMES
     from halftone.health.troubles import SURE_WORDS, all_troubles, helps_words, origin_words
@@ -54,7 +102,6 @@ def tables() -> dict[str, str]:
     found: dict[str, str] = {}
     for sentence, remedy in WORDS.values():
         found |= {sentence: "errors", remedy: "errors"}
-    found |= dict.fromkeys((*TEMPLATES, *FRAGMENTS, *PARTS, *LISTS), "reasons")
     for setting in DECLARED:
         for words in (setting.title, setting.sentence, setting.tooltip, setting.section):
             if words:

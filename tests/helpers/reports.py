@@ -14,6 +14,7 @@ from halftone.contract.facts import (
 )
 from halftone.contract.plan import Plan
 from halftone.contract.request import Numerics
+from halftone.contract.wording import Words
 
 DEVICE = DeviceFacts(id="cuda:0", backend="cuda", name="RTX 9", driver="580.12", torch_version="2.13.0")
 MODEL = ModelFacts(
@@ -51,15 +52,15 @@ def self_test_report(**changes: Any) -> SelfTestReport:
     known: dict[str, Any] = {
         "device": DEVICE,
         "dtypes": (
-            DTypeReport(dtype="float32", state="works", reason="All 30 tests right.", speed=1.0),
-            DTypeReport(dtype="float16", state="works", reason="All 30 tests right.", speed=2.4),
+            DTypeReport(dtype="float32", state="works", reason=Words("All 30 tests right."), speed=1.0),
+            DTypeReport(dtype="float16", state="works", reason=Words("All 30 tests right."), speed=2.4),
         ),
         "tests": (),
         "speeds": (),
         "bits": (),
         "effects": (),
         "auto": "float16",
-        "auto_reason": "FP16 is right in all tests and 2.4 times faster than FP32.",
+        "auto_reason": Words("FP16 is right in all tests and 2.4 times faster than FP32."),
         "measured_at": "2026-05-12T21:14:00+02:00",
         "seconds": 4.0,
     }

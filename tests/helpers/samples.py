@@ -22,6 +22,7 @@ from halftone.contract.messages import AnyEvent, TrainBegins, TrainCaught, Train
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
 from halftone.contract.training import Caught, TrainConfig, TrainPicture, TrainReport
+from halftone.contract.wording import Words
 from halftone.contract.words import FLOAT_LIMITS, ReceiptState
 from halftone.library.samplers import SAMPLERS
 
@@ -51,7 +52,7 @@ RESCALED = Plan(
     total_parameters=2_500_000,
     error=0.0021,
     verified=True,
-    reasons=("rescaled by 2 to the power of minus 4: exact, and without a price",),
+    reasons=(Words("rescaled by 2 to the power of minus 4: exact, and without a price"),),
 )
 LAYERS = tuple(
     LayerPeak(component="vae", module=f"decoder.up_blocks.{number}", kind="UpDecoderBlock2D", peak=peak, peak_after=peak / 16)
@@ -64,8 +65,6 @@ OVERFLOW = Finding(
     dtype="float16",
     peak=212_000.0,
     limit=FLOAT_LIMITS["float16"],
-    message="The picture decoder reaches 212 000, above the limit of FP16.",
-    remedy="Rescale it.",
 )
 GUARDED = GuardEvent(
     step=None,
@@ -100,16 +99,16 @@ def self_test_report() -> SelfTestReport:
     return SelfTestReport(
         device=CPU,
         dtypes=(
-            DTypeReport(dtype="float32", state="works", reason="the reference", speed=1.0),
-            DTypeReport(dtype="float16", state="slow", reason="right, but slower than FP32 here", speed=0.4),
-            DTypeReport(dtype="bfloat16", state="works", reason="right, and faster than FP32", speed=1.8),
+            DTypeReport(dtype="float32", state="works", reason=Words("the reference"), speed=1.0),
+            DTypeReport(dtype="float16", state="slow", reason=Words("right, but slower than FP32 here"), speed=0.4),
+            DTypeReport(dtype="bfloat16", state="works", reason=Words("right, and faster than FP32"), speed=1.8),
         ),
         tests=(operation(), operation("bfloat16")),
         speeds=(),
         bits=(),
         effects=(),
         auto="float32",
-        auto_reason="FP16 is slower than FP32 on this processor.",
+        auto_reason=Words("FP16 is slower than FP32 on this processor."),
         measured_at="2026-01-01T00:00:00+00:00",
         seconds=1.0,
     )

@@ -320,7 +320,7 @@ class _Player:
         self._emit(StepDone(step=step, steps=steps, peak=None, finite=False, seconds=0.25))
         self._events.append(msgspec.structs.replace(samples.GUARDED, step=step, component="unet", action="went-back-one-step"))
         self._emit(FindingMade(finding=msgspec.structs.replace(samples.OVERFLOW, component="unet", step=step)))
-        self._emit(PlanChanged(before=samples.PLAIN, after=samples.RESCALED, reason="the denoiser overflowed"))
+        self._emit(PlanChanged(before=samples.PLAIN, after=samples.RESCALED))
 
     def _picture(self, action: Picture) -> None:
         path = Path(action.path or _output(self._command))

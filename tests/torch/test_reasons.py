@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests.helpers.tiny import save_tiny
+from tests.helpers.wording import Chinese, translated
 
 from halftone.contract.facts import Finding
 from halftone.contract.request import Numerics, PictureRequest
@@ -15,7 +16,6 @@ from halftone.engine.inputs.wanted import of_request
 from halftone.engine.loading.load import Loaded, load_pipeline
 from halftone.engine.loading.plans import base_plan
 from halftone.gui.i18n import table
-from halftone.gui.reasons import recognised
 from halftone.health.device_faults import OPERATIONS
 from halftone.health.explain import finding_words
 from halftone.library.models import describe
@@ -32,22 +32,22 @@ def _loaded(folder: Path, family: str) -> Loaded:
 
 
 @pytest.mark.parametrize("family", ["sd15", "sd3"])
-def test_what_the_settings_order_is_recognised(tmp_path: Path, family: str) -> None:
+def test_what_the_settings_order_is_translated(tmp_path: Path, family: str) -> None:
     reasons = base_plan(_loaded(tmp_path, family), "float16", ALWAYS).reasons
     assert len(reasons) == 2
-    assert all(map(recognised, reasons))
+    assert all(map(translated, reasons))
 
 
-def test_what_a_request_leaves_open_is_recognised(tmp_path: Path) -> None:
+def test_what_a_request_leaves_open_is_translated(tmp_path: Path) -> None:
     loaded = _loaded(tmp_path, "sd15")
     request = PictureRequest(prompt="a red sun", model=loaded.facts.id)
     reasons = resolve(request, loaded, loaded.pipe, of_request(request, loaded.facts), "float16", ()).reasons
     assert len(reasons) >= 2
-    assert all(map(recognised, reasons))
+    assert all(map(translated, reasons))
 
 
 @pytest.mark.parametrize("device", ["cpu", "mps"])
-def test_settings_without_effect_are_recognised(device: str) -> None:
+def test_settings_without_effect_are_translated(device: str) -> None:
     switches = Numerics(
         fp16_reduction=True,
         bf16_reduction=True,
@@ -58,7 +58,7 @@ def test_settings_without_effect_are_recognised(device: str) -> None:
     )
     reasons = without_effect(switches, torch.device(device))
     assert len(reasons) >= 4
-    assert all(map(recognised, reasons))
+    assert all(map(translated, reasons))
 
 
 def test_every_case_of_the_self_test_is_said_in_chinese() -> None:
@@ -70,11 +70,10 @@ def test_every_case_of_the_self_test_is_said_in_chinese() -> None:
 
 
 def test_the_size_that_a_device_failed_at_is_said_in_chinese() -> None:
-    chinese = table("zh_CN")
     sizes = {(case.operation, case.size) for kind in ("cpu", "cuda") for case in cases_for(kind) if case.operation in OPERATIONS}
     casting = check_casting(MODES[0], "cpu")
     for operation, size in (*sizes, (casting.operation, casting.size)):
         facts: dict[str, str | int | float | bool] = {"operation": operation, "size": size}
         finding = Finding(code="device-fault", component="", module="", dtype="float16", peak=None, limit=None, facts=facts)
-        said = finding_words(finding)[0].text(lambda words: chinese.get(words, words))
+        said = finding_words(finding)[0].text(Chinese())
         assert set(re.findall(r"\b[a-z]{3,}\b", said)) <= {"exp", "erf", "sin"}

@@ -30,6 +30,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.messages import Examine, Repair
 from halftone.contract.request import CheckInputs, Extras
+from halftone.contract.wording import Words
 from halftone.library.copies import check_copy
 from halftone.library.models import POCKET, describe
 from halftone.settings.store import load
@@ -176,7 +177,9 @@ def check(
 def _undo(tools: Tools, facts: ModelFacts, device: str, extras: Extras, *, both: bool, as_json: bool) -> None:
     """Let a model run without its cure. both: --apply was given, too."""
     if both:
-        raise HalftoneError("setting-bad-value", name="--undo", value="given together with --apply", allowed="one of the two")
+        raise HalftoneError(
+            "setting-bad-value", name="--undo", value=Words("given together with --apply"), allowed=Words("one of the two")
+        )
     from halftone.cli.objects import SCHEMA, put
     from halftone.cli.work import undo_cure
 
@@ -250,5 +253,7 @@ def gui() -> None:
     except ImportError as error:
         from halftone.contract.errors import HalftoneError
 
-        raise HalftoneError("worker-start", detail=f"the window's libraries are missing ({error})", log="the terminal") from error
+        raise HalftoneError(
+            "worker-start", detail=Words("the window's libraries are missing ({0})", (str(error),)), log=Words("the terminal")
+        ) from error
     raise typer.Exit(code)

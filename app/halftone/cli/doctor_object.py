@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from halftone.cli.objects import SCHEMA
+from halftone.contract.errors import sentence
 from halftone.health.doctor.flags import flag
 from halftone.health.doctor.found import Diagnosis, First, Sign, Trouble, Where
 from halftone.health.doctor.words import ADVICE, NOTES, cause_words, sign_words, trouble_words, value_words
@@ -46,7 +47,7 @@ def doctor_object(place: str, read: Run, found: Diagnosis) -> dict[str, Any]:
                     "step": one.step,
                     "tensors": sum(kind.tensors for kind in one.kinds.values()),
                     "bad": [scan.tensor for scan in one.bad],
-                    "problem": one.problem or None,
+                    "problem": None if one.problem is None else sentence(one.problem),
                 }
                 for one in read.checkpoints
             ],

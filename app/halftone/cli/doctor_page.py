@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.text import Text
 
 from halftone.cli.console import HarmlessConsole
+from halftone.contract.errors import sentence
+from halftone.contract.wording import number
 from halftone.health.doctor.found import LOOK, Diagnosis, First, Sign, SignCode, Suspect
 from halftone.health.doctor.words import NOTES, advice_words, cause_words, sign_words, trouble_words, value_words, where_words
-from halftone.health.words import number
 from halftone.library.run_logs.folder import Run
 from halftone.library.run_logs.trainer import Trainer
 
@@ -116,7 +117,7 @@ def _counted(count: int, name: str) -> str:
 
 def _show_notes(out: Console, read: Run) -> None:
     notes = [NOTES[note.code].format(note.file, note.detail) for note in read.notes]
-    notes += [f"{one.file} was not looked into. {one.problem}" for one in read.checkpoints if one.problem]
+    notes += [f"{one.file} was not looked into. {sentence(one.problem)}" for one in read.checkpoints if one.problem]
     if read.pickles:
         notes.append(
             f"{_counted(len(read.pickles), 'pickle file')} ({read.pickles[0]}{' …' if len(read.pickles) > 1 else ''}) "

@@ -19,6 +19,7 @@ from halftone.cli.usage import is_help, is_usage, usage_facts
 from halftone.contract.engine import Engine
 from halftone.contract.error_codes import ErrorCode
 from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled, sentence
+from halftone.contract.wording import spelled_out
 from halftone.settings.disk import full_disk
 from halftone.settings.places import is_own
 
@@ -90,7 +91,8 @@ def tell(error: ErrorFacts, words: Sequence[str], *, kept: str = "") -> int:
     todo = remedy_here(error, words)
     say(f"{sentence(error)} {todo}{kept}", err=True)
     if "--json" in words:
-        facts = {name: str(fact) if fact in _NO_JSON or fact != fact else fact for name, fact in error.facts.items()}
+        told = ((name, spelled_out(fact)) for name, fact in error.facts.items())
+        facts = {name: str(fact) if fact in _NO_JSON or fact != fact else fact for name, fact in told}
         content = {"code": error.code, "message": sentence(error), "remedy": todo, "facts": facts}
         sys.stdout.write(json.dumps({"schema": 1, "error": content}) + "\n")
     return EXIT_FINDINGS if error.code in _FINDINGS else EXIT_BAD_INPUT

@@ -9,6 +9,7 @@ import halftone.cli.flags as given
 from halftone.cli.terminal import say
 from halftone.cli.typed import command_line
 from halftone.contract.errors import HalftoneError
+from halftone.contract.wording import Words
 from halftone.library.models import describe
 from halftone.library.small_files import lacking
 from halftone.settings.disk import size_text
@@ -72,8 +73,8 @@ def _agreed() -> bool:
     answer = sys.stdin.readline()
     if not answer:
         say()
-        hint = "Add --yes to fetch without a question. "
+        hint = Words("Add --yes to fetch without a question. ")
         raise HalftoneError(
-            "usage", problem="Nothing was fetched, because nobody answered", hint=hint, command=command_line("fetch")
+            "usage", problem=Words("Nothing was fetched, because nobody answered"), hint=hint, command=command_line("fetch")
         )
     return answer.strip().lower() in ("y", "yes")

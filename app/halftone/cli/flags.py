@@ -17,7 +17,8 @@ from halftone.cli.words import word_parameters
 from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import RANDOM_SEED
 from halftone.contract.request import Control, IpAdapter, Lora, Numerics, OptionValue, Start
-from halftone.contract.words import MaskedContent, Resize, VideoFormat, either
+from halftone.contract.wording import Words, either
+from halftone.contract.words import MaskedContent, Resize, VideoFormat
 from halftone.library.loras import weight_of
 from halftone.library.options import CLIP_SKIP, CLIP_SKIPS
 from halftone.library.videos import FORMATS
@@ -51,7 +52,7 @@ Merged = Annotated[list[str] | None, typer.Option("--lora", metavar=_LORA, help=
 Inputs = dict[str, Any]
 """Inputs that were given: field of CheckInputs or PictureRequest -> value; None of a seed: a random one is wanted."""
 
-Words = dict[str, Any]
+PromptFlags = dict[str, Any]
 """Options of `halftone.cli.words` that were given."""
 
 Flags = dict[str, str | bool]
@@ -120,7 +121,9 @@ def numerics_of(flags: Flags, saved: Numerics) -> Numerics:
 
 
 def _contradict(flag: str, other: str) -> NoReturn:
-    raise HalftoneError("setting-bad-value", name=flag, value=f"given together with {other}", allowed="only one of them")
+    raise HalftoneError(
+        "setting-bad-value", name=flag, value=Words("given together with {0}", (other,)), allowed=Words("only one of them")
+    )
 
 
 def options_of(pairs: list[str] | None) -> dict[str, OptionValue]:
@@ -132,7 +135,10 @@ def options_of(pairs: list[str] | None) -> dict[str, OptionValue]:
         key, found, text = pair.partition("=")
         if not found or not key.strip():
             raise HalftoneError(
-                "setting-bad-value", name="--option", value=pair, allowed="KEY=VALUE, for instance eta=0.5 or sigmas=[1.0, 0.5]"
+                "setting-bad-value",
+                name="--option",
+                value=pair,
+                allowed=Words("KEY=VALUE, for instance eta=0.5 or sigmas=[1.0, 0.5]"),
             )
         options[key.strip()] = _typed(text)
     return options
@@ -157,7 +163,7 @@ def video_of(given: str | None) -> VideoFormat | None:
     try:
         return msgspec.convert(given.lower().removeprefix("."), VideoFormat)
     except msgspec.ValidationError as error:
-        raise HalftoneError("setting-bad-value", name="--video", value=given, allowed=either(FORMATS)) from error
+        raise HalftoneError("setting-bad-value", name="--video", value=given, allowed=either(*FORMATS)) from error
 
 
 def loras_of(given: list[str] | None) -> tuple[Lora, ...]:
@@ -185,7 +191,7 @@ def _control(text: str) -> Control:
     found = None if _is_file(right) else _PICTURE.fullmatch(right)
     image, scale, start, end = (right, None, None, None) if found is None else found.groups()
     if not path or not image:
-        allowed = f"{_CONTROL}, for instance net=pose.png:0.8"
+        allowed = Words("{0}, for instance net=pose.png:0.8", (_CONTROL,))
         raise HalftoneError("setting-bad-value", name="--control", value=text, allowed=allowed)
     numbers = {name: float(number) for name, number in (("scale", scale), ("start", start), ("end", end)) if number is not None}
     return Control(path=absolute(path), image=absolute(image), canny=canny, **numbers)
@@ -204,7 +210,7 @@ def ip_adapters_of(given: list[str]) -> tuple[IpAdapter, ...]:
         match = None if _is_file(right) else _SCALED.fullmatch(right)
         image, scale = (right, 1.0) if match is None else (match[1], float(match[2]))
         if not path or not image:
-            allowed = f"{_IP_ADAPTER}, for instance plus.safetensors=face.png:0.6"
+            allowed = Words("{0}, for instance plus.safetensors=face.png:0.6", (_IP_ADAPTER,))
             raise HalftoneError("setting-bad-value", name="--ip-adapter", value=text, allowed=allowed)
         before = found.get((path, scale), IpAdapter(path=absolute(path), images=(), scale=scale))
         found[path, scale] = msgspec.structs.replace(before, images=(*before.images, absolute(image)))
@@ -225,7 +231,7 @@ def with_start(given: Inputs) -> Inputs:
         return given
     for name, allowed in (("resize", get_args(Resize)), ("masked_content", get_args(MaskedContent))):
         if found.get(name, allowed[0]) not in allowed:
-            raise HalftoneError("setting-bad-value", name=_spelled(name, True), value=found[name], allowed=either(allowed))
+            raise HalftoneError("setting-bad-value", name=_spelled(name, True), value=found[name], allowed=either(*allowed))
     if "outpaint" in found:
         found["outpaint"] = _sides(found["outpaint"])
     return {name: value for name, value in given.items() if name not in found} | {"start": Start(**found)}
@@ -242,7 +248,7 @@ def _sides(text: str) -> tuple[int, int, int, int]:
 
 
 def _no_sides(text: str) -> HalftoneError:
-    allowed = "LEFT,TOP,RIGHT,BOTTOM in pixels, for instance 0,0,128,0"
+    allowed = Words("LEFT,TOP,RIGHT,BOTTOM in pixels, for instance 0,0,128,0")
     return HalftoneError("setting-bad-value", name="--outpaint", value=text, allowed=allowed)
 
 
@@ -386,5 +392,5 @@ def _checked(setting: Setting, value: str | bool) -> str | bool:
     wanted = _SHORT.get(value.lower(), value.lower())
     allowed = [choice.value for choice in setting.choices]
     if wanted not in allowed:
-        raise HalftoneError("setting-bad-value", name=setting.flags[0], value=value, allowed=either(allowed))
+        raise HalftoneError("setting-bad-value", name=setting.flags[0], value=value, allowed=either(*allowed))
     return wanted

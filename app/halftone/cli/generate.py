@@ -14,6 +14,7 @@ from halftone.cli.words import asked_words
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import PictureRequest, Start
+from halftone.contract.wording import Words
 from halftone.contract.words import DType
 from halftone.settings.store import Settings, load
 
@@ -67,7 +68,7 @@ def generate(
     json: given.Json = False,
     *,
     inputs: given.Inputs,
-    words: given.Words,
+    words: given.PromptFlags,
     flags: given.Flags,
 ) -> None:
     """Make a picture. Its numbers are watched; a black one is recovered and explained.
@@ -101,7 +102,7 @@ def _given_start(context: typer.Context) -> frozenset[str]:
 
 def _base(
     asked: dict[str, Any],
-    words: given.Words,
+    words: given.PromptFlags,
     files: tuple[str | None, str | None],
     where: tuple[str | None, str | None],
     meant: frozenset[str],
@@ -113,7 +114,9 @@ def _base(
     """
     (latents, picture), (model, device) = files, where
     if latents is not None and picture is not None:
-        raise HalftoneError("setting-bad-value", name="--from", value="given together with --latents", allowed="one of the two")
+        raise HalftoneError(
+            "setting-bad-value", name="--from", value=Words("given together with --latents"), allowed=Words("one of the two")
+        )
     if latents is not None:
         return kept_request(latents, {**asked, **words}, model, device, saved), (), True, None
     asked, told, made = {**asked, **asked_words(words, saved)}, (), None

@@ -9,7 +9,7 @@ from halftone.cli.terminal import say
 from halftone.cli.typed import command_line
 from halftone.contract.echoes import echo
 from halftone.contract.errors import HalftoneError
-from halftone.contract.words import either
+from halftone.contract.wording import either
 from halftone.settings import guide as chapters
 
 _MOST: Final = 60
@@ -37,7 +37,7 @@ def _list() -> None:
 
 def _unknown(topic: str) -> HalftoneError:
     near = chapters.closest(topic)
-    hint = f"Did you mean {either(near)}? " if near else f"The topics are {', '.join(chapters.TOPICS)}. "
+    hint = f"Did you mean {either(*near)}? " if near else f"The topics are {', '.join(chapters.TOPICS)}. "
     problem = f"The guide has no topic “{echo(topic, _MOST)}”"
     return HalftoneError("usage", problem=problem, hint=hint, command=command_line("guide"))
 

@@ -10,7 +10,7 @@ from typing import Final
 import psutil
 
 from halftone.contract.facts import DeviceFacts
-from halftone.contract.words import either
+from halftone.contract.wording import Words, either
 
 _BUILT_FOR: Final = re.compile(r"^(cuda|hip|xpu)\b[^=]*= *'", re.MULTILINE)
 """Lines of torch/version.py that name the version of a toolkit instead of None."""
@@ -34,10 +34,10 @@ def possible_kinds(version_file: Path | None = None) -> tuple[str, ...]:
     return (*kinds, "cpu")
 
 
-def names_here(version_file: Path | None = None, root: Path = Path("/")) -> str:
+def names_here(version_file: Path | None = None, root: Path = Path("/")) -> Words | str:
     """The devices to choose from, for a sentence: "auto or cpu". root: below which Linux shows its cards."""
     here = [kind for kind in possible_kinds(version_file) if kind not in _SIGNS or _shown(kind, root)]
-    return either(["auto", *(f"{kind}:0" if kind in _SIGNS else kind for kind in here)])
+    return either("auto", *(f"{kind}:0" if kind in _SIGNS else kind for kind in here))
 
 
 def most_memory(device: DeviceFacts) -> int | None:

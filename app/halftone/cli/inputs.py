@@ -14,10 +14,10 @@ from halftone.cli.typed import command_line
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import CheckInputs, Lora, PictureRequest, Start, Style
+from halftone.contract.wording import Words, number
 from halftone.health.kept import check_same_model, read_kept
 from halftone.health.kept_files import check_named_files
 from halftone.health.requests import check_inputs, check_request
-from halftone.health.words import number
 from halftone.library.denoisers import host_of, is_transformer
 from halftone.library.families import reads_in_chunks
 from halftone.library.fitting import check_extras_fit
@@ -101,11 +101,11 @@ def new_request(asked: Mapping[str, Any], model: str | None, device: str | None,
     """The request for a picture that is to be made. asked: field -> value. Raises HalftoneError usage without a prompt."""
     command = command_line("generate")
     if asked["prompt"] is None and model is None:
-        raise HalftoneError("usage", problem=f"{command} needs a prompt", hint="", command=command)
+        raise HalftoneError("usage", problem=Words("{0} needs a prompt", (command,)), hint="", command=command)
     model, asked = with_host(model, asked, saved)
     facts = known_model(model, saved)
     if asked["prompt"] is None and reads_prompt(facts):
-        raise HalftoneError("usage", problem=f"{command} needs a prompt", hint="", command=command)
+        raise HalftoneError("usage", problem=Words("{0} needs a prompt", (command,)), hint="", command=command)
     given = with_named_parts({**asked, "prompt": asked["prompt"] or ""}, facts, saved, draws=asked.get("draws", True))
     given["empty_negative"] = given.get("empty_negative", False) or given.get("negative") == ""
     return PictureRequest(model=facts.id, device=known_device(device, saved), numerics=saved.numerics, **given)
@@ -149,8 +149,8 @@ def kept_request(
     for name, value in asked.items():
         if value not in (None, _USUAL_BATCH):
             flag = _FLAGS.get(name) or "--" + name.replace("_", "-")
-            allowed = "only --latents: its file holds what was asked for"
-            raise HalftoneError("setting-bad-value", name=flag, value="given together with --latents", allowed=allowed)
+            allowed = Words("only --latents: its file holds what was asked for")
+            raise HalftoneError("setting-bad-value", name=flag, value=Words("given together with --latents"), allowed=allowed)
     path = Path(latents).expanduser().absolute()
     kept = read_kept(path)
     check_named_files(kept, path, saved, model)
@@ -212,12 +212,12 @@ def report_place(given: str, *, overwrite: bool) -> Path:
 
 
 def prompt_notes(request: PictureRequest, facts: ModelFacts) -> tuple[str, ...]:
-    """A sentence for each prompt of which the model reads only the beginning, and for what of its signs is not followed."""
+    """Say which prompts are cut, and which signs in them are not followed."""
     texts = styled(request.prompt, request.negative, request.styles)
     cuts = [(name, cut_prompt(facts, text)) for name, text in zip(("prompt", "negative prompt"), texts, strict=True)]
     cut_notes = tuple(_cut_note(name, facts, *cut) for name, cut in cuts if cut is not None)
-    signs = notes(texts, weights=reads_in_chunks(facts.family))
-    return (*cut_notes, *signs, *(unfollowed(texts) if request.draws else ()), *_unnamed(request))
+    signs = [*notes(texts, weights=reads_in_chunks(facts.family)), *(unfollowed(texts) if request.draws else ())]
+    return (*cut_notes, *map(str, signs), *_unnamed(request))
 
 
 def _unnamed(request: PictureRequest) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from halftone.contract.errors import ErrorFacts, sentence
 from halftone.contract.facts import (
     CheckReport,
     DeviceFacts,
+    Finding,
     GenerateReport,
     GuardEvent,
     PictureFacts,
@@ -22,6 +23,8 @@ from halftone.contract.facts import (
 )
 from halftone.contract.plan import Cure, Plan, rescaled_modules
 from halftone.contract.request import PictureRequest
+from halftone.contract.wording import spelled_out
+from halftone.health.explain import finding_words
 from halftone.health.troubles import known_on, known_on_device, trouble_object
 
 SCHEMA = 1
@@ -29,7 +32,7 @@ SCHEMA = 1
 
 def put(content: dict[str, Any]) -> None:
     """One object on stdout, in ASCII, so that no terminal's encoding can break it."""
-    sys.stdout.write(json.dumps(finite(content), allow_nan=False, indent=2) + "\n")
+    sys.stdout.write(json.dumps(finite(spelled_out(content)), allow_nan=False, indent=2) + "\n")
 
 
 def finite(value: Any) -> Any:
@@ -47,7 +50,7 @@ def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: boo
     """layers: also every module's peak."""
     model, device = report.model, report.device
     known = known_on(model, device, report.precision, report.numerics)
-    found = [_without(msgspec.to_builtins(one), "facts") | {"remedy": finding_remedy(one)} for one in report.findings]
+    found = [_finding_object(one) for one in report.findings]
     content: dict[str, Any] = {
         "schema": SCHEMA,
         "model": {"path": model.path, "family": model.family, "format": model.format},
@@ -80,6 +83,12 @@ def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: boo
         names = ("component", "module", "kind", "peak", "peak_after")
         content["layers"] = [{name: getattr(layer, name) for name in names} for layer in report.layers]
     return content
+
+
+def _finding_object(finding: Finding) -> dict[str, Any]:
+    content = _without(_without(msgspec.to_builtins(finding), "facts"), "further")
+    said = {"message": finding_words(finding)[0], "remedy": finding_remedy(finding)}
+    return content | said | {"further": [msgspec.to_builtins(one) for one in finding.further]}
 
 
 def _cure_object(report: CheckReport, cure: Cure) -> dict[str, Any]:
@@ -168,7 +177,7 @@ def plan_object(plan: Plan) -> dict[str, Any]:
         "total_parameters": plan.total_parameters,
         "error": plan.error,
         "verified": plan.verified,
-        "reasons": list(plan.reasons),
+        "reasons": list(map(str, plan.reasons)),
     }
 
 

@@ -76,8 +76,7 @@ def _told(error: OSError) -> int:
     from halftone.contract.errors import say as said
     from halftone.settings.disk import system_words
 
-    words = system_words(error)
-    facts = ErrorFacts(code="stdout-failed", facts={"detail": words[:1].lower() + words[1:]})
+    facts = ErrorFacts(code="stdout-failed", facts={"detail": system_words(error)})
     say(said(facts), err=True)
     return EXIT_LOST
 

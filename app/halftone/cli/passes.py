@@ -10,6 +10,7 @@ from halftone.cli.flags import absolute
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import PictureFacts
 from halftone.contract.request import LANCZOS, LATENT, Hires, Refiner, model_stem
+from halftone.contract.wording import Words
 from halftone.library.upscalers import known_upscalers
 from halftone.settings.store import Settings
 
@@ -82,7 +83,9 @@ def hires_of(
     others = {"--hires-upscaler": upscaler, "--hires-steps": steps, "--hires-strength": strength}
     given = next((name for name, value in others.items() if value is not None), None)
     if scale is None and given is not None:
-        raise HalftoneError("setting-bad-value", name=given, value="given without --hires", allowed="--hires SCALE as well")
+        raise HalftoneError(
+            "setting-bad-value", name=given, value=Words("given without --hires"), allowed=Words("--hires SCALE as well")
+        )
     if scale is None:
         return None
     return Hires(scale=scale, upscaler=_upscaler(upscaler or LATENT, saved), steps=steps, strength=strength)
@@ -91,8 +94,8 @@ def hires_of(
 def refiner_of(model: str | None, at: float | None) -> Refiner | None:
     """The second model that was asked for. Raises HalftoneError setting-bad-value where it is missing."""
     if model is None and at is not None:
-        value = "given without --refiner"
-        raise HalftoneError("setting-bad-value", name="--refiner-at", value=value, allowed="--refiner MODEL as well")
+        value = Words("given without --refiner")
+        raise HalftoneError("setting-bad-value", name="--refiner-at", value=value, allowed=Words("--refiner MODEL as well"))
     if model is None:
         return None
     path = absolute(model)

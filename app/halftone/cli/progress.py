@@ -46,8 +46,10 @@ _PHASES: Final[dict[Phase, str]] = {
 }
 
 
+_SEEKING: Final = "Looking for the cause"
+"""What follows a step with bad numbers, whatever is to be done about them."""
 _CURING: Final = "Recovering the picture"
-"""What follows a step with bad numbers: they are computed again with one cure after another."""
+"""What follows a change of the plan: the numbers are computed again with a cure."""
 _OF_PICTURES: Final[frozenset[Phase]] = frozenset(("denoise", "decode", "upscale"))
 """Phases that each picture of a job has."""
 _EVERY: Final = 10.0
@@ -172,7 +174,7 @@ def _words(event: AnyEvent, phases: Mapping[Phase, str], which: str) -> str | No
             return ", ".join(filter(None, (phases[event.phase], which, detail_name(event.detail))))
         case StepDone():
             part = f"pass {event.in_pass} of {event.passes}" if event.passes > 1 else ""
-            doing = _CURING if event.finite is False else phases["denoise"]
+            doing = _SEEKING if event.finite is False else phases["denoise"]
             return ", ".join(filter(None, (doing, which, part, f"step {event.step} of {event.steps}")))
         case TrainBegins():
             return "Training"

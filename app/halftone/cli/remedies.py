@@ -10,6 +10,7 @@ from halftone.contract.errors import ErrorFacts, filled, remedy, sentence
 from halftone.contract.facts import Finding
 from halftone.contract.limits import RANDOM_SEED
 from halftone.contract.words import FindingCode
+from halftone.health.explain import finding_words
 from halftone.health.requests import SEEDS
 from halftone.settings.places import settings_file
 
@@ -84,4 +85,5 @@ def say_here(error: ErrorFacts) -> str:
 
 def finding_remedy(finding: Finding) -> str:
     """Of one that its measurement explains; a LoRA that is the cause has its own."""
-    return finding.remedy if "lora" in finding.facts else _OF_FINDINGS.get(finding.code, finding.remedy)
+    own = finding_words(finding)[1].text()
+    return own if "lora" in finding.facts else _OF_FINDINGS.get(finding.code, own)

@@ -31,9 +31,10 @@ from halftone.contract.facts import (
 )
 from halftone.contract.plan import Cure
 from halftone.contract.request import ALONE, Extras, Numerics
+from halftone.contract.wording import number
 from halftone.contract.words import DTYPE_NAMES, FLOAT_LIMITS, CureKind, DType, ReceiptState
 from halftone.health.device_faults import HABITS, OPERATIONS, detours
-from halftone.health.explain import copy_limits, further_words
+from halftone.health.explain import copy_limits, finding_words, further_words
 from halftone.health.headroom import over_in_float16
 from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cured, least_room
 from halftone.health.memory_words import shortage_note
@@ -52,7 +53,7 @@ from halftone.health.report_words import (
 from halftone.health.run_reasons import how_it_ran
 from halftone.health.troubles import Trouble, helps_words, known_on, known_on_device, origin_words
 from halftone.health.video_words import frame_list, video_seconds
-from halftone.health.words import bits, duration, elapsed, number, plain_module, share_of_change
+from halftone.health.words import bits, duration, elapsed, share_of_change
 from halftone.library.denoisers import transformer_name
 from halftone.library.inversions import inversion_name
 from halftone.library.vaes import vae_name
@@ -120,9 +121,8 @@ def _show_findings(out: Console, report: CheckReport) -> None:
         out.print()
         _put(out, "Before the cure:", 2)
     for index, finding in enumerate(report.findings[:_SHOWN_FINDINGS], 1):
-        message = finding.message or f"{plain_module(finding.component, finding.module)}: {finding.code}."
         out.print()
-        _put(out, f"{index}  {message}", 2, hanging=3)
+        _put(out, f"{index}  {finding_words(finding)[0]}", 2, hanging=3)
         if place := _place(finding):
             _put(out, place, 5, "dim")
         if (further := further_words(finding)) is not None:
@@ -262,7 +262,7 @@ def show_pictures(
         _show_events(out, report.events, "red")
     _put(out, precision.brief(), 2, "dim")
     for reason in how_it_ran(report.plan.reasons):
-        _put(out, reason, 2, "dim")
+        _put(out, reason.text(), 2, "dim")
     events = [event for picture in report.images for event in picture.events]
     if command := what_to_do(events, model, precision.dtype, extras):
         out.print(Text(f"  What you can do:  {command}", style="bold"), soft_wrap=True)
@@ -316,15 +316,14 @@ def _distance(report: RepairReport) -> str:
 def show_devices(
     devices: Iterable[DeviceFacts], report: SelfTestReport, numerics: Numerics, *, console: Console | None = None
 ) -> None:
-    """numerics: the saved settings, which say what Halftone will do on this device."""
+    """Show what the self-test measured of a device. numerics: the saved settings, which say what Halftone will do on it."""
     out = console or _console()
     facts = report.device
     memory = f" · {facts.memory_total / 1e9:.0f}\u00a0GB" if facts.memory_total else ""
     driver = f" · driver {facts.driver}" if facts.driver else ""
     out.print(Text(f"{facts.name} ({facts.id})", style="bold"))
-    threads = f" · {facts.threads} thread{'s' * (facts.threads > 1)} in use" if facts.threads else ""
-    details = "".join(f" · {name}: {value}" for name, value in facts.details.items())
-    _put(out, f"{facts.backend}{memory}{driver} · PyTorch {facts.torch_version}{threads}{details}", 2, "dim")
+    details = "".join(f" · {name}: {value}" for name, value in facts.details.items() if name != "Threads" or not facts.threads)
+    _put(out, f"{facts.backend}{memory}{driver} · PyTorch {facts.torch_version}{_threads_words(facts)}{details}", 2, "dim")
     out.print()
     for dtype in report.dtypes:
         out.print(Padding(_dtype_line(dtype), (0, 0, 0, 2)))
@@ -333,7 +332,11 @@ def show_devices(
         _put(out, "Times of a UNet step and a transformer step together, run in turns.", 2, "dim")
     out.print()
     or_wide = ", or BF16 for a model that needs its range" if auto_follows_model(report) else ""
-    _put(out, f"Auto takes {DTYPE_NAMES[report.auto]}{or_wide}. {report.auto_reason}", 2)
+    _put(
+        out,
+        f"Auto takes {DTYPE_NAMES[report.auto]}{or_wide}. {report.auto_reason}" if or_wide else f"Auto: {report.auto_reason}",
+        2,
+    )
     wrong = [test for test in report.tests if test.outcome not in {"right", "missing"}]
     when = report.measured_at[:16].replace("T", " ")
     _put(out, f"{len(report.tests)} tests, {len(wrong)} wrong, measured {when} in {duration(report.seconds)}.", 2, "dim")
@@ -341,11 +344,20 @@ def show_devices(
         _put(out, words, 2, "dim" if off else "yellow")
     _put(out, _settings_words(report, numerics), 2, "dim")
     for way in detours(report, "auto"):
-        _put(out, way, 2, "yellow")
+        _put(out, way.text(), 2, "yellow")
     others = [f"{device.name} ({device.id})" for device in devices if device.id != facts.id]
     if others:
         _put(out, f"Also here: {', '.join(others)}. --device chooses.", 2, "dim")
     _show_known(out, known_on_device(facts), "device")
+
+
+def _threads_words(device: DeviceFacts) -> str:
+    """Say how many threads compute, and of how many where that is known."""
+    if not device.threads:
+        return ""
+    if of_all := device.details.get("Threads"):
+        return f" · {device.threads} of {of_all} threads in use"
+    return f" · {device.threads} thread{'s' * (device.threads > 1)} in use"
 
 
 def _dtype_line(report: DTypeReport) -> Text:

@@ -7,11 +7,12 @@ from msgspec.structs import replace
 
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.request import PictureRequest
+from halftone.contract.wording import number
 from halftone.gallery.history import History
 from halftone.gallery.timed import Conditions, tells_time
 from halftone.health.forecast import Made, Next, forecast
 from halftone.health.passes import last_size
-from halftone.health.words import duration, elapsed, number
+from halftone.health.words import duration, elapsed
 from halftone.library.networks import known_networks
 from halftone.library.resolution_bins import computed_size
 from halftone.library.tasks import takes_strength

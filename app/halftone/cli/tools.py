@@ -8,6 +8,7 @@ from typing import Final, cast
 
 from halftone.cli.terminal import say
 from halftone.contract.engine import Engine
+from halftone.contract.wording import Words
 from halftone.settings.disk import system_words
 from halftone.settings.places import log_dir
 
@@ -49,12 +50,12 @@ def _real_engine() -> Engine:
     return cast("Engine", TrainingEngine())
 
 
-def log_path() -> str:
+def log_path() -> Words | str:
     """The file that keeps the log, as an error names it."""
     try:
         return str(log_dir() / _LOG_NAME)
     except OSError as error:
-        return f"no file, because its folder cannot be made ({system_words(error)})"
+        return Words("no file, because its folder cannot be made ({0})", (system_words(error),))
 
 
 _told_lost: set[str] = set()

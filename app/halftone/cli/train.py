@@ -13,6 +13,7 @@ from halftone.cli.tools import JOB, Tools
 from halftone.cli.train_config import example as example_file
 from halftone.cli.train_config import read_config
 from halftone.contract.errors import HalftoneError, JobCancelled
+from halftone.contract.errors import say as sentence_and_remedy
 from halftone.contract.messages import AnyEvent, Keep, Train, TrainSaved
 from halftone.contract.training import TrainConfig, TrainReport
 
@@ -63,7 +64,7 @@ def train(
 
         say("\n".join(end_lines(report, wanted)))
         if report.not_kept:
-            say(f"Not everything lies where it was to be saved: {report.not_kept}", err=True)
+            say(f"Not everything lies where it was to be saved: {sentence_and_remedy(report.not_kept)}", err=True)
     raise typer.Exit(_STOPPED if _ended_badly(report) else 0)
 
 

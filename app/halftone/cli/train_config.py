@@ -4,6 +4,7 @@ import codecs
 import difflib
 import os
 import tomllib
+from collections.abc import Iterator
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -13,6 +14,8 @@ from halftone.cli.terminal import say
 from halftone.cli.typed import command_line
 from halftone.contract.errors import HalftoneError
 from halftone.contract.training import TrainConfig
+from halftone.contract.wording import Words
+from halftone.settings.disk import system_words
 from halftone.settings.regular_files import read_regular
 
 EXAMPLE: Final = """\
@@ -90,7 +93,7 @@ def read_config(place: str) -> TrainConfig:
     try:
         config = msgspec.convert({**known, **content}, TrainConfig)
     except msgspec.ValidationError as error:
-        raise _refused(place, str(error)) from error
+        raise _refused(place, str(error).rstrip(".")) from error
     pictures, output = given.absolute(config.pictures), given.absolute(config.output)
     return msgspec.structs.replace(config, name=config.name.removesuffix(".safetensors"), pictures=pictures, output=output)
 
@@ -99,50 +102,53 @@ def _content(place: str) -> dict[str, Any]:
     try:
         raw = read_regular(place)
     except OSError as error:
-        why = "it is a folder" if os.path.isdir(place) else (error.strerror or "unknown").lower()
-        raise _refused(place, f"it cannot be read ({why})") from error
+        why = Words("it is a folder") if os.path.isdir(place) else system_words(error)
+        raise _refused(place, Words("it cannot be read ({0})", (why,))) from error
     coding = next((name for mark, name in _MARKS if raw.startswith(mark)), "utf-8")
     try:
         return tomllib.loads(raw.decode(coding))
     except UnicodeDecodeError as error:
-        raise _refused(place, "it is no text file in UTF-8") from error
+        raise _refused(place, Words("it is no text file in UTF-8")) from error
     except tomllib.TOMLDecodeError as error:
         raise _refused(place, _complaint(str(error), raw.decode(coding))) from error
     except RecursionError as error:
-        raise _refused(place, "it is nested too deeply") from error
+        raise _refused(place, Words("it is nested too deeply")) from error
     except ValueError as error:
-        raise _refused(place, "it holds a number of too many digits") from error
+        raise _refused(place, Words("it holds a number of too many digits")) from error
 
 
-def _complaint(said: str, text: str) -> str:
+def _complaint(said: str, text: str) -> Words | str:
     """What the parser says, with what most often lies behind it."""
-    said = said[:1].lower() + said[1:]
+    said = (said[:1].lower() + said[1:]).rstrip(".")
     if "escape" in said or "hex" in said:
-        return rf"{said}: in a path write / or \\ for each \, or put it between 'single quotes'"
+        return Words(r"{0}: in a path write / or \\ for each \, or put it between 'single quotes'", (said,))
     if "invalid value" in said:
-        return f'{said}: words need quotes, as in name = "my-style"'
-    return said if text.strip() else "it is empty"
+        return Words('{0}: words need quotes, as in name = "my-style"', (said,))
+    return said if text.strip() else Words("it is empty")
 
 
-def _faults(content: dict[str, Any]) -> Any:
+def _faults(content: dict[str, Any]) -> Iterator[Words]:
     """What is wrong with it, one sentence's middle after another."""
     kinds = get_type_hints(TrainConfig)
     for name, value in content.items():
         if name not in kinds:
             close = difflib.get_close_matches(name.lower().replace("-", "_"), list(kinds), 1)
-            yield f"there is no setting {name}" + (f"; {close[0]} may be meant" if close else "")
+            if close:
+                yield Words("there is no setting {0}; {1} may be meant", (name, close[0]))
+            else:
+                yield Words("there is no setting {0}", (name,))
         elif (takes := _takes(kinds[name], value)) is not None:
-            shown = f"“{value}”" if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else value
-            yield f"{name} takes {takes}, not {shown}"
+            shown = f"“{value}”" if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+            yield Words("{0} takes {1}, not {2}", (name, takes, shown))
     for field in msgspec.structs.fields(TrainConfig):
         if field.required and field.name not in content:
-            yield f"{field.name} is not set" if content else "it is empty"
+            yield Words("{0} is not set", (field.name,)) if content else Words("it is empty")
 
 
-def _takes(kind: Any, value: object) -> str | None:
+def _takes(kind: Any, value: object) -> Words | None:
     """What a setting takes, None where `value` is that."""
     if get_origin(kind) is Literal:
-        return None if value in get_args(kind) else "one of " + ", ".join(get_args(kind))
+        return None if value in get_args(kind) else Words("one of {0}", (get_args(kind),))
     kind = get_origin(kind) or kind
     fits = {
         bool: isinstance(value, bool),
@@ -151,8 +157,8 @@ def _takes(kind: Any, value: object) -> str | None:
         str: isinstance(value, str),
         tuple: isinstance(value, list) and all(isinstance(one, str) for one in value),
     }
-    return None if fits[kind] else _KINDS[kind]
+    return None if fits[kind] else Words(_KINDS[kind])
 
 
-def _refused(place: str, wrong: str) -> HalftoneError:
-    return HalftoneError("train-config", file=place, problem=wrong.rstrip("."))
+def _refused(place: str, wrong: Words | str) -> HalftoneError:
+    return HalftoneError("train-config", file=place, problem=wrong)

@@ -4,7 +4,8 @@ import difflib
 from typing import Any, Final
 
 from halftone.cli.typed import command_line
-from halftone.contract.errors import ErrorFacts
+from halftone.contract.errors import ErrorFacts, Fact
+from halftone.contract.wording import Words, both
 
 _SIZE: Final = "--size"
 """What other programs call width and height together, and so what many type first."""
@@ -31,7 +32,7 @@ def usage_facts(error: Any) -> ErrorFacts:
     return ErrorFacts(code="usage", facts={"problem": problem, "hint": hint, "command": command})
 
 
-def _words(error: Any, context: Any, command: str) -> tuple[str, str]:
+def _words(error: Any, context: Any, command: str) -> tuple[Fact, Fact]:
     """(what is wrong, "Did you mean …? " or nothing)."""
     complaint = error.format_message().strip().rstrip(".")
     parameter = getattr(error, "param", None)
@@ -39,39 +40,40 @@ def _words(error: Any, context: Any, command: str) -> tuple[str, str]:
     match type(error).__name__:
         case "NoSuchOption":
             options = [name for known in context.command.params for name in (*known.opts, *known.secondary_opts)]
-            return f"{command} has no option {option}", _did_you_mean(option, options)
+            return Words("{0} has no option {1}", (command, option)), _did_you_mean(option, options)
         case "BadOptionUsage":
             lacks = "requires" in complaint
-            return (f"{option} needs a value" if lacks else f"{option} takes no value"), ""
+            return Words("{0} needs a value" if lacks else "{0} takes no value", (option,)), ""
         case "MissingParameter" if parameter is not None:
-            return f"{command} needs {_name(parameter)}", ""
+            return Words("{0} needs {1}", (command, _name(parameter))), ""
         case "BadParameter" if parameter is not None:
             kind = next((said for word, said in _KINDS if word in complaint), "another value")
-            return f"{_name(parameter)} takes {kind}", ""
+            return Words("{0} takes {1}", (_name(parameter), Words(kind))), ""
         case _:
             return _other(complaint, context, command)
 
 
-def _other(complaint: str, context: Any, command: str) -> tuple[str, str]:
+def _other(complaint: str, context: Any, command: str) -> tuple[Fact, Fact]:
     if complaint.startswith("No such command"):
         name = complaint.split("'")[1]
-        return f"There is no command {name}", _did_you_mean(name, list(context.command.commands))
+        return Words("There is no command {0}", (name,)), _did_you_mean(name, list(context.command.commands))
     if "unexpected extra argument" in complaint:
         extra = complaint[complaint.find("(", complaint.find(")")) + 1 : -1]
-        return f"{command} does not know what to do with “{extra}”", "Words that belong together need quotes. "
+        problem = Words("{0} does not know what to do with “{1}”", (command, extra))
+        return problem, Words("Words that belong together need quotes. ")
     return complaint, ""
 
 
-def _name(parameter: Any) -> str:
+def _name(parameter: Any) -> Words | str:
     """--steps, or what an argument is called."""
     if parameter.param_type_name != "option":
-        return f"a {parameter.name}"
+        return Words("a {0}", (parameter.name,))
     return next(name for name in parameter.opts if name.startswith("--"))
 
 
-def _did_you_mean(name: str, known: list[str]) -> str:
+def _did_you_mean(name: str, known: list[str]) -> Words | str:
     sides = ["--width", "--height"]
     words = [*known, _SIZE] if set(sides) <= set(known) else known
     close = difflib.get_close_matches(name, words, 1)
     meant = sides if close == [_SIZE] else close
-    return f"Did you mean {' and '.join(meant)}? " if meant else ""
+    return Words("Did you mean {0}? ", (both(*meant),)) if meant else ""

@@ -11,6 +11,7 @@ import typer
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import RANDOM_SEED
+from halftone.contract.wording import Words
 from halftone.library.styles import known_styles, styles_named
 from halftone.settings.disk import no_folder
 from halftone.settings.store import Settings
@@ -55,7 +56,9 @@ def asked_words(given: Mapping[str, Any], saved: Settings) -> dict[str, Any]:
     if "style" in given:
         asked["styles"] = styles_named(given["style"], known_styles(given.get("styles") or saved.styles_file or None))
     elif "styles" in given:
-        raise HalftoneError("setting-bad-value", name="--styles", value="given alone", allowed="--style NAME as well")
+        raise HalftoneError(
+            "setting-bad-value", name="--styles", value=Words("given alone"), allowed=Words("--style NAME as well")
+        )
     if "seed_size" in given:
         asked["seed_size"] = _size(given["seed_size"])
     return asked
@@ -70,6 +73,6 @@ def _size(text: str) -> tuple[int, int]:
     found = _SIZE.fullmatch(text.strip())
     if found is None:
         raise HalftoneError(
-            "setting-bad-value", name="--seed-resize-from", value=text, allowed="WIDTHxHEIGHT, for instance 512x768"
+            "setting-bad-value", name="--seed-resize-from", value=text, allowed=Words("WIDTHxHEIGHT, for instance 512x768")
         )
     return int(found[1]), int(found[2])

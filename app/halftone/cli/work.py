@@ -29,7 +29,8 @@ from halftone.contract.facts import (
 )
 from halftone.contract.messages import AnyEvent, Examine, Generate, PictureReady, Repair, SelfTest, Upscale
 from halftone.contract.request import Extras, Numerics, PictureRequest, UpscaleRequest
-from halftone.contract.words import DType, either
+from halftone.contract.wording import Words, either
+from halftone.contract.words import DType
 from halftone.gallery.timed import Conditions, names_of
 from halftone.health.forecast import Next, forecast
 from halftone.health.judge import still_applied
@@ -98,9 +99,11 @@ def check_memory(tools: Tools, request: PictureRequest, facts: ModelFacts, dtype
         return
     first = request.width or facts.native_width, request.height or facts.native_height
     width, height = computed_size(facts, last_size(request.hires, *first), request.options)
-    said = f"{width} × {height} pixels need about {found.peak / 1e9:.1f}\u00a0GB"
+    said = Words("{0} × {1} pixels need about {2}\u00a0GB", (str(width), str(height), f"{found.peak / 1e9:.1f}"))
     if most is not None and found.peak * (1 - NEAR) > most:
-        raise HalftoneError("out-of-memory", detail=f"{said}, and there are {most / 1e9:.1f}\u00a0GB for {device.name}")
+        raise HalftoneError(
+            "out-of-memory", detail=Words("{0}, and there are {1}\u00a0GB for {2}", (said, f"{most / 1e9:.1f}", device.name))
+        )
     if device.backend == "cpu" and found.peak > (free := psutil.virtual_memory().available):
         _note(f"{said}, and only {free / 1e9:.1f}\u00a0GB are free: the system may become very slow or end Halftone.")
 
@@ -237,7 +240,7 @@ def _chosen(listed: tuple[DeviceFacts, ...], device: str) -> DeviceFacts:
     for facts in listed:
         if device in {"auto", facts.id, facts.id.partition(":")[0]}:
             return facts
-    raise HalftoneError("device-unknown", device=device, known=either(["auto", *(facts.id for facts in listed)]))
+    raise HalftoneError("device-unknown", device=device, known=either("auto", *(facts.id for facts in listed)))
 
 
 def _remember(request: PictureRequest | UpscaleRequest, facts: PictureFacts, thumbnail: bytes) -> list[str]:
@@ -248,7 +251,7 @@ def _remember(request: PictureRequest | UpscaleRequest, facts: PictureFacts, thu
         if isinstance(request, PictureRequest) and saved.last_model != request.model:
             save(replace(saved, last_model=request.model))
     except OSError as error:
-        why.append(f"settings: {system_words(error, str(error))}")
+        why.append(f"settings: {system_words(error)}")
     try:
         from halftone.gallery.made import list_made
 
@@ -258,8 +261,8 @@ def _remember(request: PictureRequest | UpscaleRequest, facts: PictureFacts, thu
     return why
 
 
-def _because(reason: str) -> str:
-    return f" ({reason})" if reason else ""
+def _because(reason: Words | None) -> str:
+    return "" if reason is None else f" ({reason})"
 
 
 def _note(text: str) -> None:

@@ -11,8 +11,6 @@ from halftone.settings.streams import open_log
 
 MAX_BYTES: Final = 2 * 2**20
 KEPT: Final = 3
-NO_LOG: Final = "no file, because none can be written"
-"""Errors name this in the place of the log, where there is none."""
 
 log = logging.getLogger(__name__)
 

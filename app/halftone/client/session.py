@@ -36,6 +36,8 @@ from halftone.contract.messages import (
     WorkerLost,
 )
 from halftone.contract.wire import WireError, event_reader, pack
+from halftone.contract.wording import Words
+from halftone.settings.streams import log_words
 
 GRACE_SECONDS: Final = 10.0
 MAX_FAILED_STARTS: Final = 3
@@ -232,26 +234,26 @@ class Session:
             case _:
                 pass
 
-    def _missing_end(self, name: str, job: _OpenJob, cause: str, log_path: str, details: str) -> JobEnded:
+    def _missing_end(self, name: str, job: _OpenJob, cause: Words, log_path: str, details: str) -> JobEnded:
         if job.cancelled_at is not None or self._quitting:
             return JobEnded(job=name, outcome="cancelled")
         if job.started:
             code = "worker-lost" if self.may_restart else "worker-given-up"
-            error = ErrorFacts(code=code, facts={"cause": cause, "log": log_path}, details=details)
+            error = ErrorFacts(code=code, facts={"cause": cause, "log": log_words(log_path)}, details=details)
         else:
-            error = ErrorFacts(code="worker-start", facts={"detail": cause, "log": log_path}, details=details)
+            error = ErrorFacts(code="worker-start", facts={"detail": cause, "log": log_words(log_path)}, details=details)
         return JobEnded(job=name, outcome="failed", error=error)
 
 
-def describe_end(exit_code: int | None, signal: str | None, broken: WireError | None = None) -> str:
+def describe_end(exit_code: int | None, signal: str | None, broken: WireError | None = None) -> Words:
     """Why a process ended, in the user's words, to stand in brackets."""
     if broken is not None:
-        return f"its messages could not be read: {broken}"
+        return Words("its messages could not be read: {0}", (str(broken),))
     if signal == "SIGKILL":
-        return "the system ended it, often because memory ran out"
+        return Words("the system ended it, often because memory ran out")
     if signal is not None:
-        return f"it crashed with {signal}" if signal in _CRASHES else f"it was ended by {signal}"
-    return "it ended without a word" if exit_code is None else f"it ended with code {exit_code}"
+        return Words("it crashed with {0}", (signal,)) if signal in _CRASHES else Words("it was ended by {0}", (signal,))
+    return Words("it ended without a word") if exit_code is None else Words("it ended with code {0}", (str(exit_code),))
 
 
 def _deadline(job: _OpenJob, grace: float) -> float | None:

@@ -1,6 +1,7 @@
 """Errors are built from facts; the sentence and the remedy of each code stand in one table and are composed at the edge."""
 
 from collections.abc import Mapping
+from gettext import NullTranslations
 from typing import Final
 
 import msgspec
@@ -8,9 +9,11 @@ import msgspec
 from halftone.contract.echoes import MOST, MOST_OF_LIST, echo
 from halftone.contract.error_codes import ErrorCode
 from halftone.contract.error_words import WORDS
-from halftone.contract.seams import fill
+from halftone.contract.seams import Verbatim, fill
+from halftone.contract.wording import ENGLISH, Words, listed
 
-Fact = str | int | float
+Fact = str | int | float | Words | tuple[Words | str, ...]
+"""A tuple is a list."""
 
 
 class ErrorFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -38,7 +41,7 @@ class JobCancelled(Exception):  # noqa: N818 - it is no error: the user asked fo
     """The user cancelled; the runner turns it into JobEnded(cancelled)."""
 
 
-class _Known(dict[str, Fact]):
+class _Known(dict[str, str | int | float]):
     """Leaves a missing fact visible instead of failing inside an error path."""
 
     def __missing__(self, key: str) -> str:
@@ -49,23 +52,33 @@ _LISTS: Final = frozenset({"allowed", "command", "detail", "fetch", "files", "fo
 """Facts that may name several things, or hold a command."""
 
 
-def filled(words: str, facts: Mapping[str, Fact]) -> str:
-    """Words with the facts in their places, each made harmless and of a bounded length."""
-    return fill(words, named=_Known({name: _shown(name, fact) for name, fact in facts.items()}))
+def filled(template: str, facts: Mapping[str, Fact], catalogue: NullTranslations = ENGLISH) -> str:
+    """Put facts into their named places in a translated template, each made harmless and of a bounded length."""
+    return fill(template, named=_Known({name: _shown(name, fact, catalogue) for name, fact in facts.items()}))
 
 
-def _shown(name: str, fact: Fact) -> Fact:
-    return echo(fact, MOST_OF_LIST if name in _LISTS else MOST) if isinstance(fact, str) else fact
+def _shown(name: str, fact: Fact, catalogue: NullTranslations) -> str | int | float:
+    most = MOST_OF_LIST if name in _LISTS else MOST
+    match fact:
+        case str():
+            return Verbatim(echo(fact, most))
+        case Words():
+            return echo(fact.text(catalogue), MOST_OF_LIST)
+        case tuple():
+            joined = echo(listed(*(str(_shown(name, one, catalogue)) for one in fact), catalogue=catalogue), MOST_OF_LIST)
+            return joined if any(isinstance(one, Words) for one in fact) else Verbatim(joined)
+        case _:
+            return fact
 
 
-def sentence(error: ErrorFacts) -> str:
-    """What happened, in one sentence."""
-    return filled(WORDS[error.code][0], error.facts)
+def sentence(error: ErrorFacts, catalogue: NullTranslations = ENGLISH) -> str:
+    """Say what happened, in one sentence."""
+    return filled(catalogue.gettext(WORDS[error.code][0]), error.facts, catalogue)
 
 
-def remedy(error: ErrorFacts) -> str:
-    """What the user can do, in the window; the command line has its own words where these name a part of that."""
-    return filled(WORDS[error.code][1], error.facts)
+def remedy(error: ErrorFacts, catalogue: NullTranslations = ENGLISH) -> str:
+    """Say what the user can do in the window; the command line has its own words where these name a part of that."""
+    return filled(catalogue.gettext(WORDS[error.code][1]), error.facts, catalogue)
 
 
 def say(error: ErrorFacts) -> str:

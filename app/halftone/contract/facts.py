@@ -5,6 +5,7 @@ import msgspec
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Control, Extras, IpAdapter, Lora, Numerics, Upscaled, extras_of
+from halftone.contract.wording import Words
 from halftone.contract.words import CureKind, Depth, DType, DTypeState, FindingCode, OffloadMode, Phase, ReceiptState, Verdict
 
 
@@ -68,7 +69,7 @@ class DTypeReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     dtype: DType
     state: DTypeState
-    reason: str
+    reason: Words
     speed: float | None
     failing: OperationResult | None = None
     spread: float | None = None
@@ -89,13 +90,13 @@ class SettingEffect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     time_spread: float | None = None
     error_ratio: float | None = None
     closeness_db: float | None = None
-    note: str | None = None
+    note: Words | None = None
 
 
 class SelfTestReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """What the device can do, measured. measured_at: ISO 8601 with offset. auto: the dtype Auto takes, auto_reason: why.
 
-    not_kept: why it could not be stored, "" when it was; it then holds only while the process that measured it lives.
+    not_kept: why it could not be stored, None when it was; it then holds only while the process that measured it lives.
     """
 
     device: DeviceFacts
@@ -105,10 +106,10 @@ class SelfTestReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     bits: tuple[BitsResult, ...]
     effects: tuple[SettingEffect, ...]
     auto: DType
-    auto_reason: str
+    auto_reason: Words
     measured_at: str
     seconds: float
-    not_kept: str = ""
+    not_kept: Words | None = None
 
 
 class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -145,8 +146,8 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the denoiser gives: "epsilon", "v_prediction", "flow", "edm"; empty where nothing tells."""
     lacks: tuple[str, ...] = ()
     """Parts of a whole model that a single file does not hold."""
-    why: str = ""
-    """Why it cannot make a picture as it is, as the end of a sentence; empty for what can."""
+    why: Words | None = None
+    """Why it cannot make a picture as it is, as the end of a sentence; None for what can."""
     takes_place: bool = False
     """Whether this file can run in the place of the transformer or UNet of a model, with the other parts of that."""
     stored: dict[str, str] = {}
@@ -178,8 +179,6 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     limit: float | None
     step: int | None = None
     facts: dict[str, str | int | float | bool] = msgspec.field(default_factory=dict[str, str | int | float | bool])
-    message: str = ""
-    remedy: str = ""
     further: tuple[FurtherLayer, ...] = ()
 
 
@@ -378,7 +377,7 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     offload: OffloadMode = "none"
     shortages: tuple[Shortage, ...] = ()
     cut_short: ErrorFacts | None = None
-    ran: tuple[str, ...] = ()
+    ran: tuple[Words, ...] = ()
     upscaled: Upscaled | None = None
     computed: tuple[int, int] | None = None
     stopped_of: int | None = None

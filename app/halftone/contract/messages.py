@@ -222,7 +222,6 @@ class FindingMade(Event, frozen=True, kw_only=True, tag=True):
 class PlanChanged(Event, frozen=True, kw_only=True, tag=True):
     before: Plan
     after: Plan
-    reason: str
 
 
 class PictureReady(Event, frozen=True, kw_only=True, tag=True):

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from halftone.contract.wording import Words
 from halftone.contract.words import CureKind, DType
 
 RESULT: Final = ".(result)"
@@ -87,7 +88,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     total_parameters: int = 0
     error: float | None = None
     verified: bool = False
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[Words, ...] = ()
 
     def upcast_modules(self, component: str) -> tuple[str, ...]:
         """Names of the modules that work in float32 or hand it on."""
@@ -137,7 +138,7 @@ class Cure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     memory_bytes: int | None = None
     disk_bytes: int | None = None
     psnr: float | None = None
-    refusal: str | None = None
+    refusal: Words | None = None
     suggested: bool = False
 
 

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from halftone.contract.wording import Words
 from halftone.contract.words import (
     AttentionBackend,
     DType,
@@ -288,7 +289,7 @@ class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     batch: int
     options: dict[str, OptionValue]
     numerics: Numerics
-    reasons: tuple[str, ...]
+    reasons: tuple[Words, ...]
     loras: tuple[Lora, ...] = ()
     vae: str | None = None
     transformer: str | None = None

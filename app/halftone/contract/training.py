@@ -7,6 +7,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
+from halftone.contract.errors import ErrorFacts
 from halftone.contract.words import DType, Precision
 
 Optimizer = Literal["adamw", "adamw8bit", "prodigy"]
@@ -237,8 +238,8 @@ class TrainReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     caught: tuple[Caught, ...]
     cures: tuple[TrainCure, ...] = ()
     dtype: DType = "float32"
-    not_kept: str = ""
-    """Why the last state could not be saved; empty when it was."""
+    not_kept: ErrorFacts | None = None
+    """Why the last state could not be saved; None when it was."""
     guarded: bool = True
     bad_losses: int = 0
     """Steps whose loss was not finite, of a training without the guard."""

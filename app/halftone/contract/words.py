@@ -1,6 +1,5 @@
 """Closed vocabularies. Spelled as they stand in JSON, on the command line and in settings files."""
 
-from collections.abc import Sequence
 from typing import Final, Literal
 
 DType = Literal["float16", "bfloat16", "float32"]
@@ -70,9 +69,3 @@ def split_sampler(name: str) -> tuple[str, str]:
     """ "DPM++ 2M Karras" -> ("DPM++ 2M", "Karras"); without a schedule the second is empty."""
     way = next((way for way in SCHEDULES if name.endswith(f" {way}")), "")
     return name.removesuffix(f" {way}") if way else name, way
-
-
-def either(names: Sequence[str]) -> str:
-    """["auto", "cuda:0", "cpu"] -> "auto, cuda:0 or cpu"; at least one name."""
-    *first, last = names
-    return f"{', '.join(first)} or {last}" if first else last

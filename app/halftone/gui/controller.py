@@ -16,6 +16,7 @@ from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, ModelFacts, SelfTestReport
 from halftone.contract.messages import AnyEvent, JobEnded, Quit, Ready, Repair, SelfTest, WorkerLost
 from halftone.contract.request import ALONE, Extras, Numerics
+from halftone.contract.wording import Words
 from halftone.contract.words import DType, Precision
 from halftone.gui.background import Background
 from halftone.gui.control.checks import Checks
@@ -268,12 +269,12 @@ class Controller(QObject):
         return self._keeper.once
 
     @property
-    def precision(self) -> tuple[DType, str]:
+    def precision(self) -> tuple[DType, Words]:
         """The dtype that the next picture runs in, and why."""
         return self._checks.precision_of(self.model)
 
     @property
-    def device_precision(self) -> tuple[DType, str]:
+    def device_precision(self) -> tuple[DType, Words]:
         """The dtype that the device runs in where no model says otherwise, and why."""
         return self._devices.precision
 

@@ -1,6 +1,7 @@
 """The window's words in the user's language: English sentences are keys; JSON tables, one per part, hold the rest."""
 
 from functools import cache
+from gettext import NullTranslations
 from typing import Literal
 
 import msgspec
@@ -8,6 +9,7 @@ from PySide6.QtCore import QCoreApplication, QLibraryInfo, QLocale, QTranslator
 
 from halftone.contract.echoes import harmless
 from halftone.contract.seams import fill
+from halftone.contract.wording import ENGLISH, Words
 from halftone.settings.places import resources
 
 CONTEXT = "halftone"
@@ -16,8 +18,41 @@ LanguageChoice = Literal["system", "en", "zh_CN"]
 
 def tr(text: str, *values: object) -> str:
     """`text` in the language in force, its numbered placeholders {0}, {1} filled with `values`, which are made harmless."""
-    translated = QCoreApplication.translate(CONTEXT, text)
-    return fill(translated, [harmless(value) if isinstance(value, str) else value for value in values]) if values else translated
+    found = QCoreApplication.translate(CONTEXT, text)
+    return fill(found, [_shown(value) for value in values]) if values else found
+
+
+def _shown(value: object) -> str:
+    return value.text(catalogue()) if isinstance(value, Words) else harmless(str(value))
+
+
+def say(words: Words | None) -> str:
+    """The sentence in the language in force; "" for none."""
+    return "" if words is None else words.text(catalogue())
+
+
+def catalogue() -> NullTranslations:
+    """The catalogue of the language in force, for `Words.text`."""
+    return ENGLISH if _language == "en" else _spoken(_language)
+
+
+@cache
+def _spoken(language: str) -> NullTranslations:
+    return _Table(language)
+
+
+class _Table(NullTranslations):
+    """Our tables as a catalogue of gettext."""
+
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        self._words = table(language)
+
+    def gettext(self, message: str) -> str:
+        return self._words.get(message, message)
+
+    def ngettext(self, msgid1: str, msgid2: str, n: int) -> str:
+        return self.gettext(msgid1 if n == 1 else msgid2)
 
 
 def sentences(*parts: str) -> str:

@@ -2,7 +2,7 @@
 
 from halftone.contract.facts import GuardEvent, PictureFacts
 from halftone.contract.words import FLOAT_LIMITS
-from halftone.gui.i18n import listed, sentences, tr
+from halftone.gui.i18n import catalogue, listed, sentences, tr
 from halftone.gui.text import TYPE_NAMES
 from halftone.gui.widgets import figures
 from halftone.health.explain import too_large
@@ -17,7 +17,7 @@ def details(event: GuardEvent, steps: int = 0) -> tuple[tuple[str, str], ...]:
         rows.append((tr("Peak"), _peak_words(event.peak, event.limit)))
     rows.append((tr("What followed"), _followed(event)))
     if event.step is not None:
-        rows.append((tr("When"), tr("Step {0}. The step before it was finite.", step_words(event).text(tr))))
+        rows.append((tr("When"), tr("Step {0}. The step before it was finite.", step_words(event).text(catalogue()))))
     elif event.action == "enlarged-again":
         rows.append((tr("When"), tr("While the picture was made larger.")))
     elif event.in_pass and event.action != "encoded-again":
@@ -45,7 +45,7 @@ def _where(event: GuardEvent) -> str:
 
 
 def _place(event: GuardEvent) -> str:
-    return tr("step {0}", step_words(event).text(tr)) if event.step is not None else ""
+    return tr("step {0}", step_words(event).text(catalogue())) if event.step is not None else ""
 
 
 def pass_rows(picture: PictureFacts) -> list[tuple[str, str]]:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, GuardEvent, PictureFacts, Shortage
 from halftone.contract.request import model_stem
-from halftone.gui.i18n import listed, sentences, tr
+from halftone.contract.wording import Words
+from halftone.gui.i18n import catalogue, listed, sentences, tr
 from halftone.gui.picture_details import cure_name, details, earlier, elapsed
 from halftone.gui.text import error_remedy, error_sentence
 from halftone.gui.widgets import figures
@@ -16,7 +17,7 @@ from halftone.health.memory_words import shortage_note
 from halftone.health.passes import kept_words, step_words
 from halftone.health.timing import is_measurable
 from halftone.health.video_words import frame_list
-from halftone.health.words import Words, module_words
+from halftone.health.words import module_words
 
 
 def main_event(picture: PictureFacts) -> GuardEvent | None:
@@ -58,13 +59,13 @@ def _short_of_memory(picture: PictureFacts, shortage: Shortage) -> Message:
     note = shortage_note(shortage)
     if shortage.then != "stopped":
         folded = (Act("fold", tr("Close"), "", "quiet"),)
-        return Message(level=note.level, title=note.title.text(tr), text=note.text.text(tr), actions=folded)
+        return Message(level=note.level, title=note.title.text(catalogue()), text=note.text.text(catalogue()), actions=folded)
     use = () if shortage.fits is None else (Act("use-size", tr("Use {0} × {1}", *shortage.fits), "", "primary"),)
     go_on = () if picture.latents is None else (Act("recover", tr("Try again"), "rotate-ccw", ""),)
     return Message(
         level=note.level,
-        title=note.title.text(tr),
-        text=note.text.text(tr),
+        title=note.title.text(catalogue()),
+        text=note.text.text(catalogue()),
         strong=_what_is_kept(picture),
         actions=(*use, *go_on, Act("fold", tr("Not now"), "", "quiet")),
     )
@@ -132,13 +133,13 @@ def _recovered_often(picture: PictureFacts, event: GuardEvent, price: str) -> Me
 
 def _title(event: GuardEvent, title: str) -> str:
     """With the LoRAs that are the cause."""
-    return named(event, Words(title)).text(tr)
+    return named(event, Words(title)).text(catalogue())
 
 
 def _causes(events: Sequence[GuardEvent]) -> str:
     """What LoRAs did, each thing once."""
     causes = dict.fromkeys(event.lora for event in events if event.lora is not None)
-    return "".join(words.text(tr) for cause in causes for words in cause_words(cause))
+    return "".join(words.text(catalogue()) for cause in causes for words in cause_words(cause))
 
 
 def _alike(events: Sequence[GuardEvent]) -> list[list[GuardEvent]]:
@@ -154,7 +155,7 @@ def _repair(alike: Sequence[GuardEvent]) -> str:
     first = alike[0]
     if first.step is None:
         return _decode_words(first)
-    steps = [step_words(event).text(tr) for event in alike if event.step is not None]
+    steps = [step_words(event).text(catalogue()) for event in alike if event.step is not None]
     at = tr("A bad number appeared at step {0}. Halftone went back one step.", steps[0])
     if len(steps) > 1:
         at = tr("Bad numbers appeared at the steps {0}. Halftone went back one step each time.", listed(*steps))
@@ -231,7 +232,7 @@ def _how(event: GuardEvent) -> str:
 
 
 def _step_cure(event: GuardEvent) -> str:
-    part = module_words(event.component, event.module).text(tr)
+    part = module_words(event.component, event.module).text(catalogue())
     return {
         "none": tr("The step was repeated as it was, and this time it came out right."),
         "read-again": tr("The model's numbers in memory had been damaged. They were read again from the file."),
@@ -245,9 +246,7 @@ def _step_cure(event: GuardEvent) -> str:
 
 
 def _recovered_steps(event: GuardEvent, price: str) -> Message:
-    title = tr(
-        "A bad number appeared at step {0}. Halftone went back one step and finished the picture.", step_words(event).text(tr)
-    )
+    title = tr("A bad number appeared at step {0}. Halftone went back one step and finished the picture.", step_words(event))
     return Message(
         level="warn",
         title=_title(event, title),
@@ -265,7 +264,7 @@ def _stopped(picture: PictureFacts, event: GuardEvent | None, price: str) -> Mes
         return Message("danger", tr("This picture could not be recovered."), strong=tr("Your prompt and seed are kept."))
     note = note_for(event)
     if event.why == "sampler":  # the model has no fault, and the same steps would end there again
-        return Message(note.level, note.title.text(tr), note.text.text(tr), details=details(event))
+        return Message(note.level, note.title.text(catalogue()), note.text.text(catalogue()), details=details(event))
     curable = event.sound_in_float32 is True and event.why != "no-cure"
     check = (
         Act("check", tr("Check the model file") if event.lora is None else tr("Check the model"), "activity", "primary"),
@@ -275,8 +274,8 @@ def _stopped(picture: PictureFacts, event: GuardEvent | None, price: str) -> Mes
     recover = (*_recover_actions(), *check[1:])
     return Message(
         level=note.level,
-        title=note.title.text(tr),
-        text=note.text.text(tr),
+        title=note.title.text(catalogue()),
+        text=note.text.text(catalogue()),
         strong=_what_is_kept(picture),
         actions=check if not curable else recover if picture.latents is not None else _fix_actions(),
         price=price if curable else "",
@@ -292,7 +291,7 @@ def _what_is_kept(picture: PictureFacts) -> str:
         return ""
     if picture.kept_step is None:
         return tr("What its steps made is kept, and can be decoded again.")
-    return tr("It is kept as it was after step {0}, and can go on from there.", kept_words(picture).text(tr))
+    return tr("It is kept as it was after step {0}, and can go on from there.", kept_words(picture))
 
 
 def _recover_actions() -> tuple[Act, Act]:
@@ -308,7 +307,7 @@ def _asking(picture: PictureFacts, event: GuardEvent | None) -> Message:
     title, text = tr("This picture came out black."), again
     if event is not None:
         note = note_for(event)
-        title, text = note.title.text(tr), note.text.text(tr) if picture.latents is not None else again
+        title, text = note.title.text(catalogue()), note.text.text(catalogue()) if picture.latents is not None else again
     return Message(
         level="warn",
         title=title,
@@ -366,7 +365,7 @@ def _short_recovery(event: GuardEvent | None) -> str:
     if event is None:
         return ""
     if event.action == "went-back-one-step":
-        return tr("Step {0} repeated after a bad number", step_words(event).text(tr))
+        return tr("Step {0} repeated after a bad number", step_words(event))
     if event.cure == "read-again":
         return tr("Damaged in memory, read again from the file")
     if event.action == "enlarged-again":

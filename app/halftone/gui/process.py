@@ -8,9 +8,10 @@ from typing import Final
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
 
 from halftone.client.command import worker_command, worker_environment
-from halftone.client.logs import NO_LOG, last_lines, worker_log
+from halftone.client.logs import last_lines, worker_log
 from halftone.client.session import GRACE_SECONDS, Session
 from halftone.contract.messages import AnyCommand, Quit
+from halftone.settings.streams import NO_LOG
 
 _LEAVE_MS: Final = 3000
 _KILL_MS: Final = 3000

@@ -22,6 +22,7 @@ from halftone.contract.messages import (
     StepDone,
 )
 from halftone.contract.plan import Plan
+from halftone.contract.wording import Words
 from halftone.contract.words import Outcome, Phase
 
 WorkerState = Literal["starting", "ready", "lost", "refused"]
@@ -117,6 +118,7 @@ class Notice:
     facts: tuple[str, ...] = ()
     error: ErrorFacts | None = None
     job: Job | None = None
+    why: Words | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ from halftone.contract.messages import (
     TrainStep,
     WorkerLost,
 )
+from halftone.contract.wording import Words
 from halftone.gui.own_events import (
     DeviceChosen,
     Dismissed,
@@ -90,10 +91,16 @@ def _refused(state: AppState, event: Refused) -> AppState:
 
 
 def note(
-    state: AppState, kind: NoticeKind, *, facts: tuple[str, ...] = (), error: ErrorFacts | None = None, job: Job | None = None
+    state: AppState,
+    kind: NoticeKind,
+    *,
+    facts: tuple[str, ...] = (),
+    error: ErrorFacts | None = None,
+    job: Job | None = None,
+    why: Words | None = None,
 ) -> AppState:
     """The state with one more message; only the newest fifty are kept."""
-    notice = Notice(number=state.next_notice, kind=kind, facts=facts, error=error, job=job)
+    notice = Notice(number=state.next_notice, kind=kind, facts=facts, error=error, job=job, why=why)
     return replace(state, notices=(*state.notices[-49:], notice), next_notice=notice.number + 1)
 
 
@@ -195,7 +202,7 @@ def _end(state: AppState, event: JobEnded) -> AppState:
     if isinstance(event.report, SelfTestReport):
         left = replace(left, self_test=event.report)
         if event.report.not_kept:
-            return note(left, "not-kept", facts=(event.report.device.name, event.report.not_kept))
+            return note(left, "not-kept", facts=(event.report.device.name,), why=event.report.not_kept)
     if event.outcome == "failed" and event.error is not None:
         kind: NoticeKind = "disk-full" if event.error.code == "disk-full" else "failed"
         return note(left, kind, error=event.error, job=job)

@@ -5,36 +5,36 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from halftone.contract.echoes import harmless
-from halftone.contract.error_words import WORDS
-from halftone.contract.errors import ErrorFacts, Fact, filled
+from halftone.contract.errors import ErrorFacts, remedy, sentence
 from halftone.contract.messages import Generate, Upscale
 from halftone.contract.request import Control, IpAdapter, Lora
 from halftone.contract.words import DTYPE_NAMES, DType, Phase, Precision
-from halftone.gui import reasons
-from halftone.gui.i18n import listed, sentences, tr
+from halftone.gui.i18n import catalogue, listed, say, sentences, tr
 from halftone.gui.state import AppState, Ended, Job, Notice, NoticeKind
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.banner import Act, Message
 from halftone.health.words import COMPONENT_NAMES, capital, plain_component
 from halftone.library.vaes import vae_name
+from halftone.settings.disk import system_words
 
 _LETTERS = 22
 """Of a name, where there is little room."""
 TYPE_NAMES: dict[str, str] = {"auto": "Auto", **DTYPE_NAMES}
 
 
-def _facts(error: ErrorFacts) -> dict[str, Fact]:
-    return {key: reasons.fragment(value) if isinstance(value, str) else value for key, value in error.facts.items()}
-
-
 def error_sentence(error: ErrorFacts) -> str:
-    """What happened, in the user's language."""
-    return filled(tr(WORDS[error.code][0]), _facts(error))
+    """Say what happened, in the user's language."""
+    return sentence(error, catalogue())
 
 
 def error_remedy(error: ErrorFacts) -> str:
-    """What the user can do, in the user's language."""
-    return filled(tr(WORDS[error.code][1]), _facts(error))
+    """Say what the user can do, in the user's language."""
+    return remedy(error, catalogue())
+
+
+def problem(error: Exception) -> str:
+    """Say in the user's language why a file could not be read or written."""
+    return say(system_words(error)) if isinstance(error, OSError) else str(error)
 
 
 def component_name(component: str) -> str:
@@ -45,7 +45,7 @@ def component_name(component: str) -> str:
 def part_name(component: str) -> str:
     """The same of any part of any model, as the beginning of a line."""
     known = component_name(component)
-    return capital(known) if known != component else plain_component(component).text(tr)
+    return capital(known) if known != component else plain_component(component).text(catalogue())
 
 
 def phase_name(phase: Phase) -> str:
@@ -212,7 +212,7 @@ def _short_notice(notice: Notice) -> Message:
         case "not-kept":
             title = tr("What was measured of {0} could not be kept.", first)
             used = tr("It is used for now, and measured again the next time Halftone starts.")
-            return Message("warn", title, sentences(tr("{0}.", reasons.fragment(notice.facts[1])), used))
+            return Message("warn", title, sentences(tr("{0}.", capital(say(notice.why))), used))
         case "model-refused" if notice.error is not None:
             said = sentences(error_sentence(notice.error), error_remedy(notice.error))
             return Message("warn", tr("{0} was not opened.", first), said)

@@ -6,8 +6,10 @@ Colours are classes, which the page that holds it defines (`report.css`).
 import html
 import math
 from collections.abc import Iterable
+from gettext import NullTranslations
 from typing import Final
 
+from halftone.contract.wording import ENGLISH, Words, number
 from halftone.contract.words import DTYPE_NAMES, FLOAT_LIMITS, TIGHT_BITS
 from halftone.health.headroom import (
     DISC,
@@ -25,7 +27,7 @@ from halftone.health.headroom import (
     room_state,
     ticks,
 )
-from halftone.health.words import Translate, Words, bits, number
+from halftone.health.words import bits
 
 WIDTH: Final = 1040.0
 HEIGHT: Final = 330.0
@@ -52,15 +54,15 @@ class _Frame:
         return min(self.y(layer.exp), self.bottom - 2)
 
 
-def chart_svg(data: ChartData, title: str, translate: Translate = str) -> str:
+def chart_svg(data: ChartData, title: str, catalogue: NullTranslations = ENGLISH) -> str:
     """An <svg> element. title: what it shows, in one sentence, for those who cannot see it."""
     frame = _Frame(data)
     boxes = lay_out(data, frame.left, frame.right - frame.left, _PITCH, _GAP, after=False)
     parts = [
         *_grid(frame),
-        *_bars(frame, data, boxes, translate),
-        *_lines(frame, data, translate),
-        *(part for box in boxes for part in _part(frame, box, translate)),
+        *_bars(frame, data, boxes, catalogue),
+        *_lines(frame, data, catalogue),
+        *(part for box in boxes for part in _part(frame, box, catalogue)),
         *_cures(frame, boxes),
         *_discs(frame, data, boxes),
     ]
@@ -79,19 +81,19 @@ def _grid(frame: _Frame) -> Iterable[str]:
         yield f'<text class="axis" x="{frame.left - 6:g}" y="{y + 4:.1f}" text-anchor="end">{raised}</text>'
 
 
-def _bars(frame: _Frame, data: ChartData, boxes: Iterable[PartBox], translate: Translate) -> Iterable[str]:
+def _bars(frame: _Frame, data: ChartData, boxes: Iterable[PartBox], catalogue: NullTranslations) -> Iterable[str]:
     for box in boxes:
         for column in box.columns:
             state = room_state(column.top.exp, data.dtype)
             tone = box.part.series.removeprefix("chart.") if state == "fine" else state
-            yield _bar(frame, data, column, tone, translate)
+            yield _bar(frame, data, column, tone, catalogue)
 
 
-def _bar(frame: _Frame, data: ChartData, column: Column, tone: str, translate: Translate) -> str:
+def _bar(frame: _Frame, data: ChartData, column: Column, tone: str, catalogue: NullTranslations) -> str:
     layer = column.top
     top = frame.bar_top(layer)
     width = column.width - min(6.0, max(1.0, column.width * 0.2))
-    said = html.escape(layer_words(layer, data).text(translate))
+    said = html.escape(layer_words(layer, data).text(catalogue))
     return (
         f'<g class="{tone}"><title>{said}</title>'
         f'<rect class="body" x="{column.x:.1f}" y="{top:.1f}" width="{width:.1f}" height="{frame.bottom - top:.1f}"/>'
@@ -110,9 +112,9 @@ def _room(layer: Layer, data: ChartData) -> str:
     return bits(room) if math.isfinite(room) else "\u2013"
 
 
-def _lines(frame: _Frame, data: ChartData, translate: Translate) -> Iterable[str]:
+def _lines(frame: _Frame, data: ChartData, catalogue: NullTranslations) -> Iterable[str]:
     name = DTYPE_NAMES[data.dtype]
-    limit = Words("{0} limit {1}", (name, number(FLOAT_LIMITS[data.dtype]))).text(translate)
+    limit = Words("{0} limit {1}", (name, number(FLOAT_LIMITS[data.dtype]))).text(catalogue)
     if far_limit(data.dtype):
         yield _text(frame.left + 6, frame.top + 11, limit, "axis")
         return
@@ -121,22 +123,22 @@ def _lines(frame: _Frame, data: ChartData, translate: Translate) -> Iterable[str
     yield _line(frame.left, y, frame.right, y, "limit")
     yield _line(frame.left, tight, frame.right, tight, "tight-line")
     yield _text(frame.left + 6, y - 5, limit, "limit-name halo")
-    words = Words("Tight: less than {0} bits of room", (int(TIGHT_BITS),)).text(translate)
+    words = Words("Tight: less than {0} bits of room", (int(TIGHT_BITS),)).text(catalogue)
     yield _text(frame.left + 6, tight - 3, words, "tight-name halo")
 
 
-def _part(frame: _Frame, box: PartBox, translate: Translate) -> Iterable[str]:
+def _part(frame: _Frame, box: PartBox, catalogue: NullTranslations) -> Iterable[str]:
     """The coloured line below a part, its name and how many layers it has."""
     y = frame.bottom + 7
     tone = box.part.series.removeprefix("chart.")
     yield f'<rect class="{tone}" x="{box.x:.1f}" y="{y - 1.5:.1f}" width="{box.width - 1:.1f}" height="3"/>'
     room = int((box.width + 8) / _LETTER)
-    name = translate(box.part.name)
-    name = name if len(name) <= room else translate(box.part.short)
+    name = catalogue.gettext(box.part.name)
+    name = name if len(name) <= room else catalogue.gettext(box.part.short)
     yield _text(box.x, y + 16, name if len(name) <= room else f"{name[: max(1, room - 1)]}…", "part")
     count = len(box.part.layers)
     words = Words("1 layer") if count == 1 else Words("{0} layers", (count,))
-    if len(said := words.text(translate)) <= room:
+    if len(said := words.text(catalogue)) <= room:
         yield _text(box.x, y + 30, said, "axis")
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from halftone.contract.facts import OperationResult, SelfTestReport
+from halftone.contract.wording import Words
 from halftone.contract.words import DTYPE_NAMES, AttentionBackend
 
 _NAMES: Final[tuple[AttentionBackend, ...]] = ("flash", "efficient", "cudnn", "math")
@@ -80,16 +81,17 @@ def copies_are_faulty(report: SelfTestReport | None) -> bool:
     return report is not None and any(one.operation == "copies" and one.outcome in _FAULTS for one in report.tests)
 
 
-def detours(report: SelfTestReport | None, wanted: AttentionBackend) -> tuple[str, ...]:
+def detours(report: SelfTestReport | None, wanted: AttentionBackend) -> tuple[Words, ...]:
     """A sentence for each fault of the device that Halftone goes around. wanted: the setting of the attention backend."""
     faulty = avoided_backends(report)
-    found: list[str] = []
+    found: list[Words] = []
     open_choice = report is not None and (wanted == "auto" or is_absent(wanted, report.device.backend))
     if report is not None and open_choice and sound_backends(report.tests):
-        names = ", ".join(name for name in _NAMES if name in faulty)
-        found.append(f"Attention runs on other backends than {names}, which the self-test found faulty on this device.")
+        names = tuple(name for name in _NAMES if name in faulty)
+        template = "Attention runs on other backends than {0}, which the self-test found faulty on this device."
+        found.append(Words(template, (names,)))
     elif wanted in faulty:
-        found.append(f"Attention runs on {wanted}, as set, though the self-test found it faulty on this device.")
+        found.append(Words("Attention runs on {0}, as set, though the self-test found it faulty on this device.", (wanted,)))
     if copies_are_faulty(report):
-        found.append("Copies to and from this device are waited for: the self-test found them wrong otherwise.")
+        found.append(Words("Copies to and from this device are waited for: the self-test found them wrong otherwise."))
     return tuple(found)

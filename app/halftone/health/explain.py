@@ -9,13 +9,14 @@ from typing import Final, Literal
 import msgspec
 
 from halftone.contract.facts import Finding, GuardEvent, RepairReport
+from halftone.contract.wording import Words, number
 from halftone.contract.words import DTYPE_NAMES, CureKind, FindingCode
 from halftone.health.device_faults import OPERATIONS
 from halftone.health.judge import came_once, headroom_bits
 from halftone.health.lora_words import cause_words, damaged_words, finding_cause, named
 from halftone.health.passes import step_words
 from halftone.health.video_words import frame_list
-from halftone.health.words import Words, bits, elapsed, module_words, number, plain_component
+from halftone.health.words import bits, elapsed, module_words, plain_component
 
 NoteLevel = Literal["warn", "danger", "info"]
 
@@ -26,12 +27,6 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     level: NoteLevel
     title: Words
     text: Words
-
-
-def explain(finding: Finding) -> Finding:
-    """The finding with its sentence and its remedy in English."""
-    message, remedy = finding_words(finding)
-    return msgspec.structs.replace(finding, message=message.text(), remedy=remedy.text())
 
 
 def finding_words(finding: Finding) -> tuple[Words, Words]:

@@ -9,6 +9,7 @@ import msgspec
 from halftone.contract.facts import CheckReport, DeviceFacts, Finding, LayerPeak, ModelFacts
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
+from halftone.contract.wording import Words
 from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType, FindingCode, Verdict
 from halftone.library.records import staleness
 
@@ -36,7 +37,7 @@ class Badge(msgspec.Struct, frozen=True):
 
     state: BadgeState
     room_bits: float | None
-    reason: str
+    reason: Words | None
     elsewhere: bool = False
 
 
@@ -205,23 +206,25 @@ def disk_price(cure: Cure) -> int | None:
 def badge(report: CheckReport | None, model: ModelFacts, device: DeviceFacts, numerics: Numerics) -> Badge:
     """What the badge of a model says, from its last check (None: there was none) and what changed since."""
     if report is None:
-        return Badge("unchecked", None, "Not checked on this device yet.")
+        return Badge("unchecked", None, Words("Not checked on this device yet."))
     changed = staleness(report, model, device, numerics)
     if changed is not None:
         return Badge("unchecked", None, changed)
     room = least_room(report)
     if report.verdict == "broken":
-        return Badge("broken", room, _WHY_BROKEN[why_broken(report)])
+        return Badge("broken", room, Words(_WHY_BROKEN[why_broken(report)]))
     if report.applied and report.plan.verified:
         room = smallest_room(report.layers, report.precision, after_cure=True, plan=report.plan)
-        return Badge("cured", room, "Passed the check with its cure.")
+        return Badge("cured", room, Words("Passed the check with its cure."))
     if report.verdict == "fixable":
-        return Badge("overflows", room, "A value passed the limit, or a bad number appeared. A cure is ready.")
+        return Badge("overflows", room, Words("A value passed the limit, or a bad number appeared. A cure is ready."))
     if cut_off(report) is not None:
-        return Badge("tight", room, "No value passed the limit, but numbers in the file stand at FP16's limit.")
+        tight = "No value passed the limit, but the smallest room is below 2 bits, and numbers in a file stand at FP16's limit."
+        roomy = "No value passed the limit, but numbers in a file stand at FP16's limit."
+        return Badge("tight", room, Words(tight if report.verdict == "tight" else roomy))
     if report.verdict == "tight":
-        return Badge("tight", room, "No value passed the limit, but the smallest room is below 2 bits.")
-    return Badge("healthy", room, "Every layer has at least 2 bits of room.")
+        return Badge("tight", room, Words("No value passed the limit, but the smallest room is below 2 bits."))
+    return Badge("healthy", room, Words("Every layer has at least 2 bits of room."))
 
 
 def why_broken(report: CheckReport) -> Broken:

@@ -11,6 +11,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest, ResolvedRequest, Start
+from halftone.contract.wording import Words, with_words
 from halftone.library.header import file_stamp, read_header
 from halftone.library.models import describe
 from halftone.library.upscalers import is_upscale_model
@@ -76,7 +77,7 @@ def _digest(path: Path) -> str:
 def read_kept(path: Path) -> Kept:
     """What a file of kept latents says. Raises latents-missing, latents-unreadable."""
     try:
-        return msgspec.json.decode(read_header(path).metadata.get(RECORD, ""), type=Kept)
+        return msgspec.convert(with_words(msgspec.json.decode(read_header(path).metadata.get(RECORD, ""))), Kept)
     except FileNotFoundError as error:
         raise HalftoneError("latents-missing", path=str(path)) from error
     except (OSError, HalftoneError, msgspec.MsgspecError) as error:
@@ -88,7 +89,9 @@ def check_kept(request: PictureRequest) -> None:
     if request.resume_latents is None:
         return
     if request.batch != 1:
-        raise HalftoneError("setting-bad-value", name="Number of pictures", value=request.batch, allowed="1 with kept latents")
+        raise HalftoneError(
+            "setting-bad-value", name=Words("Number of pictures"), value=request.batch, allowed=Words("1 with kept latents")
+        )
     read_kept(Path(request.resume_latents))
 
 

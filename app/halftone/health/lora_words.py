@@ -1,7 +1,7 @@
 """What is said where a LoRA makes the difference: that it does, as measured, and what can be done."""
 
 from halftone.contract.facts import Finding, GuardEvent, LoraCause
-from halftone.health.words import Words
+from halftone.contract.wording import Words
 
 
 def damaged_words(finding: Finding) -> tuple[Words, Words]:

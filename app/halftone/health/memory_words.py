@@ -1,8 +1,8 @@
 """What is said where the memory of a device ends."""
 
 from halftone.contract.facts import Shortage
+from halftone.contract.wording import Words
 from halftone.health.explain import Note
-from halftone.health.words import Words
 from halftone.settings.disk import size_text
 
 

@@ -7,7 +7,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import GuardEvent, ModelFacts, PictureFacts
 from halftone.contract.limits import SCALE_RANGE, SIZE_RANGE, STEPS_RANGE
 from halftone.contract.request import LATENT, Hires, PictureRequest
-from halftone.health.words import Words
+from halftone.contract.wording import Words
 from halftone.library.upscalers import check_upscaler
 from halftone.library.videos import makes_videos
 
@@ -71,23 +71,25 @@ def check_passes(request: PictureRequest, facts: ModelFacts | None) -> None:
     hires = request.hires
     if hires is None:
         return
-    _range("Scale of the second pass", hires.scale, *SCALE_RANGE)
+    _range(Words("Scale of the second pass"), hires.scale, *SCALE_RANGE)
     check_upscaler(hires.upscaler)
     if hires.strength is not None:
-        _range("Denoising strength of the second pass", hires.strength, 0.01, 1)
+        _range(Words("Denoising strength of the second pass"), hires.strength, 0.01, 1)
     if hires.steps is not None:
-        _range("Steps of the second pass", hires.steps, *STEPS_RANGE)
+        _range(Words("Steps of the second pass"), hires.steps, *STEPS_RANGE)
     if request.masked:
-        raise HalftoneError("setting-bad-value", name="--hires", value="used with a mask", allowed="one of the two")
+        raise HalftoneError("setting-bad-value", name="--hires", value=Words("used with a mask"), allowed=Words("one of the two"))
     if request.num_frames is not None or (facts is not None and makes_videos(facts)):
-        raise HalftoneError("setting-bad-value", name="--hires", value="used with a video", allowed="it for pictures")
+        raise HalftoneError(
+            "setting-bad-value", name="--hires", value=Words("used with a video"), allowed=Words("it for pictures")
+        )
     width = request.width or (facts.native_width if facts is not None else 0)
     height = request.height or (facts.native_height if facts is not None else 0)
     if width and height and request.image is None:
         for pixels in larger(width, height, hires.scale):
-            _range("The size of the second pass", pixels, *SIZE_RANGE)
+            _range(Words("The size of the second pass"), pixels, *SIZE_RANGE)
 
 
-def _range(name: str, value: float, low: float, high: float) -> None:
+def _range(name: Words | str, value: float, low: float, high: float) -> None:
     if not low <= value <= high:
         raise HalftoneError("value-out-of-range", name=name, value=value, low=low, high=high)

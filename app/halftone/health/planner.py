@@ -14,6 +14,7 @@ import msgspec
 from halftone.contract.facts import Finding, LayerPeak
 from halftone.contract.plan import Plan, handed_on, is_epsilon, rescaled_modules
 from halftone.contract.request import Numerics
+from halftone.contract.wording import Words, both
 from halftone.contract.words import DTYPE_NAMES, FLOAT_LIMITS, TIGHT_BITS, CureKind, DType, DTypeState, FindingCode
 from halftone.health.judge import NOT_BY_PLAN
 from halftone.health.rescale import MARGIN_BITS, RescaleGroup, TensorPeaks, choose_shifts, deviations, exponents, peaks_after
@@ -24,9 +25,6 @@ __all__ = ["MARGIN_BITS", "Region", "RescaleGroup", "candidate_plans"]
 BY_SCALE: Final[frozenset[FindingCode]] = frozenset({"activation-overflow", "weights-overflow", "tight"})
 """What a rescaling can cure."""
 _BY_SETTING: Final[frozenset[FindingCode]] = frozenset({"attention-overflow", "accumulation-overflow", "underflow"})
-_IN_RANGE: Final = "until the numbers are back in range"
-_RESULTS: Final = "The results of"
-_SCALED: Final = "The inputs of"
 _VAES: Final = ("vae", "vqvae", "vqgan", "movq")
 """How the libraries name the component that decodes latents."""
 
@@ -168,13 +166,13 @@ class _Case:
         settings: bool = False,
         upcast: Mapping[str, tuple[str, ...]] | None = None,
         moved: int = 0,
-        reasons: Iterable[str] = (),
+        reasons: Iterable[Words] = (),
     ) -> Plan:
         why = [*reasons]
         if rescale:
             why += _rescale_reasons(self)
         if settings:
-            why += _setting_reasons(self.settings)
+            why += [_SETTING_REASONS[name] for name in self.settings]
         return Plan(
             dtypes={**self.base, **(dtypes or {})},
             rescale=self.rescale if rescale else {},
@@ -244,12 +242,10 @@ def with_layers(
     whole = [module for module, k in parts if k is None]
     results = [module for module, k in parts if k == 0]
     scaled = [module for module, k in parts if k]
-    reasons = [_region_reason(whole, moved, sum(components.values()), dtype, "layers")] if whole else []
-    reasons += (
-        [f"{_SCALED} {_listed(scaled, 'layers')} are scaled by powers of two, and their results stay in FP32."] if scaled else []
-    )
-    reasons += [f"{_RESULTS} {_listed(results, 'layers')} stay in FP32."] if results else []
-    others = [other for other in plan.reasons if not any(own in other for own in (_IN_RANGE, _SCALED, _RESULTS))]
+    reasons = [_region_reason(whole, moved, sum(components.values()), dtype, _LAYERS)] if whole else []
+    reasons += [Words(_SCALED, (_listed(scaled, _LAYERS),))] if scaled else []
+    reasons += [Words(_RESULTS, (_listed(results, _LAYERS),))] if results else []
+    others = [other for other in plan.reasons if other.template not in (*_REGIONS, _SCALED, _RESULTS)]
     return msgspec.structs.replace(plan, upcast=dict(upcast), upcast_parameters=moved, reasons=(*reasons, *others))
 
 
@@ -304,13 +300,14 @@ def _components(case: _Case) -> list[tuple[CureKind, Plan]]:
 def _moved_plan(case: _Case, components: Sequence[str], dtype: DType) -> Plan:
     moved = sum(case.components[c] for c in components)
     if len(components) == len(case.components):
-        reason = f"The whole model runs in {DTYPE_NAMES[dtype]}."
+        reasons = [Words("The whole model runs in {0}.", (DTYPE_NAMES[dtype],))]
     else:
-        names = [plain_component(c).text() for c in components]
-        reason = f"{_listed(names)} {_run(names)} in {DTYPE_NAMES[dtype]}."
+        names = list(dict.fromkeys(map(plain_component, components)))
+        template = "{0} runs in {1}." if len(names) == 1 else "{0} run in {1}."
+        reasons = [Words(template, (both(*names), DTYPE_NAMES[dtype]))]
     if dtype == "bfloat16":
-        reason += " It reaches as far as FP32 and keeps 8 bits of detail instead of 11."
-    return case.plan(dtypes=dict.fromkeys(components, dtype), moved=moved, reasons=(reason,))
+        reasons.append(Words("BF16 reaches as far as FP32 and keeps 8 bits of detail instead of 11."))
+    return case.plan(dtypes=dict.fromkeys(components, dtype), moved=moved, reasons=reasons)
 
 
 def _safe_settings(codes: set[FindingCode], numerics: Numerics) -> dict[str, str | bool]:
@@ -332,10 +329,18 @@ def _safe_settings(codes: set[FindingCode], numerics: Numerics) -> dict[str, str
     return chosen
 
 
-def _rescale_reasons(case: _Case) -> list[str]:
+def _rescale_reasons(case: _Case) -> list[Words]:
     return [
-        f"{plain_component(component).text()}: {_layers_are(len(rescaled_modules(own)))} scaled by powers of two, "
-        f"up to 2^{_largest(own)}; {_change_words(case.deviation.get(component, 0.0))}."
+        Words(
+            "{1}: {0} layers are scaled by powers of two, up to 2^{2}; {3}.",
+            (
+                len(rescaled_modules(own)),
+                plain_component(component),
+                str(_largest(own)),
+                _change_words(case.deviation.get(component, 0.0)),
+            ),
+            one="{1}: 1 layer is scaled by powers of two, up to 2^{2}; {3}.",
+        )
         for component, own in case.rescale.items()
     ]
 
@@ -344,41 +349,36 @@ def _largest(exponents: Mapping[str, int]) -> int:
     return max((abs(k) for name, k in exponents.items() if not is_epsilon(name)), default=0)
 
 
-def _change_words(deviation: float) -> str:
+def _change_words(deviation: float) -> Words:
     if not deviation:
-        return "the result is the same in exact arithmetic"
-    return f"not exact: this was measured to change the result by up to {share_of_change(deviation)}"
+        return Words("the result is the same in exact arithmetic")
+    return Words("not exact: this was measured to change the result by up to {0}", (share_of_change(deviation),))
 
 
-def _setting_reasons(settings: Mapping[str, str | bool]) -> list[str]:
-    words = {
-        "math_attention_reduction": "Attention sums run in FP32 again.",
-        "attention_backend": "Attention uses a backend that keeps its scores in FP32.",
-        "upcast_cross_attention": "Attention scores are computed in FP32.",
-        "fp16_accumulation": "Sums of products are kept in FP32.",
-        "fp16_reduction": "Partial sums are kept in FP32.",
-        "upcast_sampling": "The steps between two model calls run in FP32.",
-    }
-    return [words[name] for name in settings]
+_SETTING_REASONS: Final = {
+    "math_attention_reduction": Words("Attention sums run in FP32 again."),
+    "attention_backend": Words("Attention uses a backend that keeps its scores in FP32."),
+    "upcast_cross_attention": Words("Attention scores are computed in FP32."),
+    "fp16_accumulation": Words("Sums of products are kept in FP32."),
+    "fp16_reduction": Words("Partial sums are kept in FP32."),
+    "upcast_sampling": Words("The steps between two model calls run in FP32."),
+}
+_REGIONS: Final = (
+    "{0} runs in FP32, until the numbers are back in range; {1}\u00a0% of the model stays in {2}.",
+    "{0} run in FP32, until the numbers are back in range; {1}\u00a0% of the model stays in {2}.",
+)
+"""Of one block or layer, and of several."""
+_SCALED: Final = "The inputs of {0} are scaled by powers of two, and their results stay in FP32."
+_RESULTS: Final = "The results of {0} stay in FP32."
+_BLOCKS: Final = "{0} to {1} ({2} blocks)"
+_LAYERS: Final = "{0} to {1} ({2} layers)"
 
 
-def _region_reason(names: Sequence[str], moved: int, total: int, dtype: DType, kind: str = "blocks") -> str:
+def _region_reason(names: Sequence[str], moved: int, total: int, dtype: DType, several: str = _BLOCKS) -> Words:
     kept = math.floor((1 - moved / max(1, total)) * 1000) / 10
-    return (
-        f"{_listed(names, kind)} {_run(names)} in FP32, {_IN_RANGE}; {kept:g}\u00a0% of the model stays in {DTYPE_NAMES[dtype]}."
-    )
+    return Words(_REGIONS[len(set(names)) > 1], (_listed(names, several), f"{kept:g}", DTYPE_NAMES[dtype]))
 
 
-def _run(names: Sequence[str]) -> str:
-    return "runs" if len(set(names)) == 1 else "run"
-
-
-def _layers_are(count: int) -> str:
-    return "1 layer is" if count == 1 else f"{count} layers are"
-
-
-def _listed(names: Sequence[str], kind: str = "blocks") -> str:
+def _listed(names: Sequence[str], several: str) -> Words | str:
     names = list(dict.fromkeys(names))
-    if len(names) > 3:
-        return f"{names[0]} to {names[-1]} ({len(names)} {kind})"
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return Words(several, (names[0], names[-1], len(names))) if len(names) > 3 else both(*names)

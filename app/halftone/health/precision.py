@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import CheckReport, DeviceFacts, DTypeReport, ModelFacts, SelfTestReport
 from halftone.contract.request import Extras, Numerics
+from halftone.contract.wording import Value, Words, both, either
 from halftone.contract.words import DTYPE_NAMES, CureKind, DType, DTypeState, Precision
 from halftone.health.timing import is_measurable
 from halftone.library.denoisers import stored_denoiser
@@ -26,7 +27,7 @@ class Weights(NamedTuple):
     check: CheckReport | None = None
 
 
-def choose_auto(dtypes: tuple[DTypeReport, ...]) -> tuple[DType, str]:
+def choose_auto(dtypes: tuple[DTypeReport, ...]) -> tuple[DType, Words]:
     """The fastest dtype that passed every test of the self-test, and a sentence that says why.
 
     A dtype that passed but is no faster than float32 counts as slow: float32 computes the same and keeps more. At equal speed
@@ -36,12 +37,13 @@ def choose_auto(dtypes: tuple[DTypeReport, ...]) -> tuple[DType, str]:
     passed = [d for d in dtypes if d.state == "works" and d.dtype != "float32" and d.speed is not None]
     others = _others(dtypes)
     if not passed:
-        return "float32", f"FP32, because {others}." if others else "FP32, because nothing else was measured."
+        nothing = Words("FP32, because nothing else was measured.")
+        return "float32", nothing if others is None else Words("FP32, because {0}.", (others,))
     best = max(passed, key=lambda d: _speed(d) * (1.1 if d.dtype == "float16" else 1.0))
     return best.dtype, _sentence(best, passed, others)
 
 
-def follow_weights(report: SelfTestReport, weights: Weights) -> tuple[DType, str]:
+def follow_weights(report: SelfTestReport, weights: Weights) -> tuple[DType, Words]:
     """What Auto takes for a model with these weights, and a sentence that says why.
 
     A model changes the device's own choice only where that is float16: a wider type is never traded for a narrower or slower one.
@@ -54,16 +56,16 @@ def follow_weights(report: SelfTestReport, weights: Weights) -> tuple[DType, str
     if report.auto != "float16":
         return report.auto, report.auto_reason
     why, proven = _need(weights), _proven(weights.check)
-    if not why:
+    if why is None:
         return report.auto, report.auto_reason
-    if proven:
-        return "float16", f"FP16, because {proven}, although {why}."
+    if proven is not None:
+        return "float16", Words("FP16, because {0}, although {1}.", (proven, why))
     half, brain = _reported(report, "float16"), _reported(report, "bfloat16")
     if auto_follows_model(report):
-        figures = f"about {_speed(brain):.1f} × as fast as FP32 here (FP16 {_speed(half):.1f} ×)"
-        return "bfloat16", f"BF16, because {why}; it is {figures}."
-    against = "BF16 is missing here" if brain is None else f"BF16 {_against(brain)}"
-    return "float16", f"FP16, because {against}, although {why}."
+        template = "BF16, because {0}; it is about {1} × as fast as FP32 here (FP16 {2} ×)."
+        return "bfloat16", Words(template, (why, f"{_speed(brain):.1f}", f"{_speed(half):.1f}"))
+    against = Words("{0} is missing here", ("BF16",)) if brain is None else _against(brain)
+    return "float16", Words("FP16, because {0}, although {1}.", (against, why))
 
 
 def auto_follows_model(report: SelfTestReport) -> bool:
@@ -81,18 +83,18 @@ def weights_matter(wanted: Precision, report: SelfTestReport | None) -> bool:
 
 def resolve_precision(
     wanted: Precision, report: SelfTestReport | None, device: DeviceFacts, weights: Weights | None = None
-) -> tuple[DType, str]:
+) -> tuple[DType, Words]:
     """(dtype to run in, the reason as a sentence). An explicit wish is granted; what the self-test says against it stands in
     the reason. weights: None where no model runs, or where its weights do not matter.
     """
     if wanted == "auto":
         if report is None:
-            return "float32", f"FP32, because {device.name} has not been measured yet."
+            return "float32", Words("FP32, because {0} has not been measured yet.", (device.name,))
         return (report.auto, report.auto_reason) if weights is None else follow_weights(report, weights)
     state = state_of(report, wanted)
     if state in {"wrong", "missing"}:
-        return wanted, f"{DTYPE_NAMES[wanted]}, as set, though the self-test found it {_STATES[state]} on {device.name}."
-    return wanted, f"{DTYPE_NAMES[wanted]}, as set."
+        return wanted, Words(_AGAINST_TEST, (DTYPE_NAMES[wanted], Words(_STATES[state]), device.name))
+    return wanted, Words(AS_SET, (DTYPE_NAMES[wanted],))
 
 
 def model_precision(
@@ -102,7 +104,7 @@ def model_precision(
     model: ModelFacts,
     extras: Extras,
     load: Callable[[ModelFacts, DeviceFacts, DType, Extras], CheckReport | None] = load_report,
-) -> tuple[DType, str]:
+) -> tuple[DType, Words]:
     """`resolve_precision` for a model with these extras. load: gives the stored check; it is asked only where it matters."""
     weights: Weights | None = None
     if weights_matter(numerics.precision, report):
@@ -112,24 +114,24 @@ def model_precision(
     return resolve_precision(numerics.precision, report, device, weights)
 
 
-def granted_precision(wanted: Precision, report: SelfTestReport | None, device: DeviceFacts) -> tuple[DType, str]:
+def granted_precision(wanted: Precision, report: SelfTestReport | None, device: DeviceFacts) -> tuple[DType, Words]:
     """`resolve_precision` for what is to run now. Raises HalftoneError precision-missing for a dtype that the device has not."""
     return _granted(resolve_precision(wanted, report, device), report, device)
 
 
 def granted_to(
     numerics: Numerics, report: SelfTestReport | None, device: DeviceFacts, model: ModelFacts, extras: Extras
-) -> tuple[DType, str]:
+) -> tuple[DType, Words]:
     """`model_precision` for a model that is to run now. Raises HalftoneError precision-missing, as `granted_precision`."""
     return _granted(model_precision(numerics, report, device, model, extras), report, device)
 
 
-def _granted(chosen: tuple[DType, str], report: SelfTestReport | None, device: DeviceFacts) -> tuple[DType, str]:
+def _granted(chosen: tuple[DType, Words], report: SelfTestReport | None, device: DeviceFacts) -> tuple[DType, Words]:
     dtype, reason = chosen
     if report is not None and state_of(report, dtype) == "missing":
         known = [DTYPE_NAMES[d.dtype] for d in report.dtypes if d.state in {"works", "slow"}]
         raise HalftoneError(
-            "precision-missing", device=device.name, dtype=DTYPE_NAMES[dtype], known=" or ".join(known) or DTYPE_NAMES["float32"]
+            "precision-missing", device=device.name, dtype=DTYPE_NAMES[dtype], known=either(*(known or [DTYPE_NAMES["float32"]]))
         )
     return dtype, reason
 
@@ -146,16 +148,28 @@ def states(report: SelfTestReport | None) -> dict[DType, DTypeState]:
 
 _WIDER: Final[frozenset[CureKind]] = frozenset({"bfloat16", "float32-component", "float32-all"})
 _STATES: Final[dict[DTypeState, str]] = {"works": "sound", "wrong": "faulty", "slow": "slow", "missing": "missing"}
-_FAILS: Final[dict[DTypeState, str]] = {"wrong": "is faulty here", "missing": "is missing here"}
+_FAILS: Final[dict[DTypeState, str]] = {"wrong": "{0} is faulty here", "missing": "{0} is missing here"}
+AS_SET: Final = "{0}, as set."
+_AGAINST_TEST: Final = "{0}, as set, though the self-test found it {1} on {2}."
 
 
-def _need(weights: Weights) -> str:
-    """Why the range of float16 may be too small for a model, as a clause; "" where nothing says so."""
+def is_set(reason: Words) -> bool:
+    """Whether a precision runs because the user set it."""
+    return reason.template in (AS_SET, _AGAINST_TEST)
+
+
+def is_measured(reason: Words) -> bool:
+    """Whether a precision runs because it was the fastest of the self-test."""
+    return reason.template.startswith(_FASTEST)
+
+
+def _need(weights: Weights) -> Words | None:
+    """Say why the range of float16 may be too small for a model, as a clause; None where nothing says so."""
     if weights.stored == "bfloat16":
-        return "this model is stored in BF16"
+        return Words("this model is stored in BF16")
     if runs_wide(weights.family):
-        return f"{weights.family} models are made for BF16"
-    return "the check found no cure that keeps all of it in FP16" if _beyond_half(weights.check) else ""
+        return Words("{0} models are made for BF16", (weights.family,))
+    return Words("the check found no cure that keeps all of it in FP16") if _beyond_half(weights.check) else None
 
 
 def _beyond_half(check: CheckReport | None) -> bool:
@@ -163,16 +177,16 @@ def _beyond_half(check: CheckReport | None) -> bool:
     return check is not None and any(cure.suggested and cure.kind in _WIDER for cure in check.cures)
 
 
-def _proven(check: CheckReport | None) -> str:
-    """What says that float16 is enough, as a clause; "" where nothing does."""
+def _proven(check: CheckReport | None) -> Words | None:
+    """Say why float16 is enough, as a clause; None where nothing proves it."""
     if check is not None and check.applied and check.plan.verified:
-        return "its cure passed the check"
-    return "the check found enough headroom" if check is not None and check.verdict == "healthy" else ""
+        return Words("its cure passed the check")
+    return Words("the check found enough headroom") if check is not None and check.verdict == "healthy" else None
 
 
-def _against(brain: DTypeReport) -> str:
-    """Why Auto does not take bfloat16 where its range would be of use."""
-    return "is much slower than FP16 here" if brain.state == "works" else _fails(brain)
+def _against(brain: DTypeReport) -> Words:
+    """Say why Auto does not take bfloat16 where its range would be of use."""
+    return Words("{0} is much slower than FP16 here", ("BF16",)) if brain.state == "works" else _fails(brain)
 
 
 def _reported(report: SelfTestReport, dtype: DType) -> DTypeReport | None:
@@ -183,21 +197,33 @@ def _speed(report: DTypeReport | None) -> float:
     return 0.0 if report is None else report.speed or 0.0
 
 
-def _sentence(best: DTypeReport, passed: list[DTypeReport], others: str) -> str:
-    said = f"{DTYPE_NAMES[best.dtype]} passed every test and is about {_speed(best):.1f} × as fast as FP32"
-    rest = [f"{DTYPE_NAMES[d.dtype]} {_speed(d):.1f} ×" for d in passed if d is not best]
-    if rest:
-        said += f" ({', '.join(rest)})"
-    return f"{said}, while {others}." if others else f"{said}."
+_FASTEST: Final = "{0} passed every test and is about {1} × as fast as FP32"
 
 
-def _others(dtypes: tuple[DTypeReport, ...]) -> str:
-    return " and ".join(f"{DTYPE_NAMES[d.dtype]} {_fails(d)}" for d in dtypes if d.state != "works" and d.dtype != "float32")
+def _sentence(best: DTypeReport, passed: list[DTypeReport], others: Words | str | None) -> Words:
+    values: list[Value] = [DTYPE_NAMES[best.dtype], f"{_speed(best):.1f}"]
+    rest = tuple(f"{DTYPE_NAMES[d.dtype]} {_speed(d):.1f} ×" for d in passed if d is not best)
+    match bool(rest), others is not None:
+        case True, True:
+            end = " ({2}), while {3}."
+        case True, False:
+            end = " ({2})."
+        case False, True:
+            end = ", while {2}."
+        case _:
+            end = "."
+    return Words(_FASTEST + end, (*values, *((rest,) if rest else ()), *((others,) if others is not None else ())))
 
 
-def _fails(report: DTypeReport) -> str:
-    """Why Auto passes over it. How much slower its operations were is no price of a picture, and stands with the self-test."""
+def _others(dtypes: tuple[DTypeReport, ...]) -> Words | str | None:
+    fails = [_fails(d) for d in dtypes if d.state != "works" and d.dtype != "float32"]
+    return both(*fails) if fails else None
+
+
+def _fails(report: DTypeReport) -> Words:
+    """Say why Auto passes over a type. How much slower single operations were stands with the self-test."""
+    name = DTYPE_NAMES[report.dtype]
     if report.state != "slow":
-        return _FAILS[report.state]
+        return Words(_FAILS[report.state], (name,))
     slower = report.speed is not None and report.speed < 1.0 and is_measurable(report.speed, report.spread)
-    return "is slower than FP32 here" if slower else "is no faster than FP32 here"
+    return Words("{0} is slower than FP32 here" if slower else "{0} is no faster than FP32 here", (name,))

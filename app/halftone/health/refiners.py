@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import PictureRequest
+from halftone.contract.wording import Words
 from halftone.health.kept import Kept
 from halftone.library.families import REFINER, SDXL
 from halftone.library.models import describe, runnable
@@ -28,11 +29,15 @@ def check_refiner(request: PictureRequest, model: ModelFacts | None) -> None:
         check_takes_refiner(model)
     low, high = AT_RANGE
     if not low <= refiner.at <= high:
-        raise HalftoneError("value-out-of-range", name="The refiner's switch point", value=refiner.at, low=low, high=high)
+        raise HalftoneError("value-out-of-range", name=Words("The refiner's switch point"), value=refiner.at, low=low, high=high)
     if request.masked:
-        raise HalftoneError("setting-bad-value", name="The refiner", value="used with a mask", allowed="one of the two")
+        raise HalftoneError(
+            "setting-bad-value", name=Words("The refiner"), value=Words("used with a mask"), allowed=Words("one of the two")
+        )
     if request.hires is not None:
-        raise HalftoneError("setting-bad-value", name="The refiner", value="used with --hires", allowed="one of the two")
+        raise HalftoneError(
+            "setting-bad-value", name=Words("The refiner"), value=Words("used with --hires"), allowed=Words("one of the two")
+        )
     for option in (END, START):
         if option in request.options:
             raise HalftoneError("setting-bad-value", name="--option", value=option, allowed="--refiner-at")
@@ -42,16 +47,22 @@ def check_refiner(request: PictureRequest, model: ModelFacts | None) -> None:
 def check_takes_refiner(model: ModelFacts) -> None:
     """Raise HalftoneError setting-bad-value for a model that none goes on with."""
     if model.family != SDXL.name:
-        value = f"used with {model.name}, a {model.family or 'strange'} model"
-        raise HalftoneError("setting-bad-value", name="The refiner", value=value, allowed="it with an SDXL base model")
+        value = Words("used with {0}, a strange model", (model.name,))
+        if model.family:
+            value = Words("used with {0}, a {1} model", (model.name, model.family))
+        raise HalftoneError(
+            "setting-bad-value", name=Words("The refiner"), value=value, allowed=Words("it with an SDXL base model")
+        )
 
 
 def check_is_refiner(path: str) -> ModelFacts:
     """Its facts. Raises HalftoneError setting-bad-value for another model, and as `describe` and `runnable`."""
     facts = describe(path)
     if facts.family != REFINER.name:
-        value = f"{path}: it is no SDXL refiner"
-        raise HalftoneError("setting-bad-value", name="The refiner", value=value, allowed="the folder or file of an SDXL refiner")
+        value = Words("{0}: it is no SDXL refiner", (path,))
+        raise HalftoneError(
+            "setting-bad-value", name=Words("The refiner"), value=value, allowed=Words("the folder or file of an SDXL refiner")
+        )
     runnable(facts)
     return facts
 

@@ -2,7 +2,8 @@
 
 import html
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from gettext import NullTranslations
 from pathlib import Path, PurePath
 from typing import Any, Final, cast
 
@@ -11,6 +12,7 @@ import msgspec
 from halftone import __version__
 from halftone.contract.facts import CheckReport, DTypeReport, Finding, LayerPeak, SelfTestReport
 from halftone.contract.plan import Cure, Plan, rescaled_modules
+from halftone.contract.wording import ENGLISH, Words, number, spelled_out
 from halftone.contract.words import DTYPE_NAMES
 from halftone.health.chart_svg import chart_svg
 from halftone.health.explain import finding_words, further_words
@@ -28,7 +30,7 @@ from halftone.health.report_words import (
     verdict_words,
 )
 from halftone.health.troubles import helps_words, known_on, library_versions, origin_words, trouble_object
-from halftone.health.words import Translate, Words, bits, elapsed, number, plain_component
+from halftone.health.words import bits, elapsed, plain_component
 from halftone.library.inversions import inversion_name
 from halftone.library.vaes import vae_name
 from halftone.metadata.parameters import without_places
@@ -43,10 +45,9 @@ Head = Sequence[tuple[str, bool]]
 
 
 class Language(msgspec.Struct, frozen=True):
-    """How a page speaks. translate: of templates; reason: of whole sentences that the check gave; code: as HTML names it."""
+    """How a page speaks. catalogue: of templates; code: as HTML names it."""
 
-    translate: Translate = str
-    reason: Callable[[str], str] = str
+    catalogue: NullTranslations = ENGLISH
     code: str = "en"
 
     def say(self, template: str, *values: Words | str | int | float) -> str:
@@ -54,10 +55,10 @@ class Language(msgspec.Struct, frozen=True):
         return self.words(Words(template, values))
 
     def words(self, words: Words) -> str:
-        return html.escape(words.text(self.translate))
+        return html.escape(words.text(self.catalogue))
 
 
-ENGLISH: Final = Language()
+IN_ENGLISH: Final = Language()
 _COUNTED: Final = "{0} layers and blocks; not counting blocks that hold others of them, "
 _MEASURED: Final = _COUNTED + "{1} above the {2} limit, {3} tight; smallest room {4} bits."
 _CURED: Final = (
@@ -89,12 +90,14 @@ def anonymous(report: CheckReport) -> CheckReport:
 def as_json(report: CheckReport) -> bytes:
     """Every number of the report, and what is known of its combination elsewhere."""
     known = known_on(report.model, report.device, report.precision, report.numerics)
-    content = cast("dict[str, Any]", json.loads(msgspec.json.encode(anonymous(report))))
+    content = cast("dict[str, Any]", spelled_out(json.loads(msgspec.json.encode(anonymous(report)))))
+    for finding, shown in zip(report.findings, content["findings"], strict=True):
+        shown["message"], shown["remedy"] = map(str, finding_words(finding))
     content["known"] = [trouble_object(trouble) for trouble in known]
     return msgspec.json.format(msgspec.json.encode(content), indent=2)
 
 
-def as_html(report: CheckReport, tested: SelfTestReport | None = None, language: Language = ENGLISH) -> str:
+def as_html(report: CheckReport, tested: SelfTestReport | None = None, language: Language = IN_ENGLISH) -> str:
     """One page with everything in it, which needs nothing from elsewhere. tested: the self-test of the same device."""
     say = language.say
     verdict, tone = verdict_words(report)
@@ -143,7 +146,7 @@ def _facts(report: CheckReport, language: Language) -> Iterable[str]:
     first.append(size_text(model.size_bytes))
     yield f'<p class="muted">{html.escape(" · ".join(part for part in first if part))}</p>'
     second = [html.escape(f"{device.name} ({device.backend})"), driver, html.escape(f"PyTorch {device.torch_version}")]
-    second += [when, f"{depth}, {html.escape(elapsed(report.seconds))}", html.escape(size_words(report, language.translate))]
+    second += [when, f"{depth}, {html.escape(elapsed(report.seconds))}", html.escape(size_words(report, language.catalogue))]
     yield f'<p class="muted">{" · ".join(part for part in second if part)}</p>'
     if report.transformer is not None:
         yield f"<p>{language.say('Checked with the transformer {0} in the place of its own.', vae_name(report.transformer))}</p>"
@@ -174,12 +177,12 @@ def _chart(report: CheckReport, language: Language) -> str:
     over, tight = over_and_tight([(layer.component, layer.module) for layer in report.layers], rooms)
     room = least_room(report)
     values = (len(report.layers), over, DTYPE_NAMES[report.precision], tight, "\u2013" if room is None else bits(room))
-    said = Words(_MEASURED, values).text(language.translate)
+    said = Words(_MEASURED, values).text(language.catalogue)
     if is_cured(report):
         now = cured_room(report)
-        said = Words(_CURED, (*values, "\u2013" if now is None else bits(now))).text(language.translate)
+        said = Words(_CURED, (*values, "\u2013" if now is None else bits(now))).text(language.catalogue)
     legend = language.say("Largest value of each layer, in running order. Ring: the origin. Dashed box: what the cure changes.")
-    return f'{chart_svg(data, said, language.translate)}<p>{html.escape(said)}</p><p class="muted small">{legend}</p>'
+    return f'{chart_svg(data, said, language.catalogue)}<p>{html.escape(said)}</p><p class="muted small">{legend}</p>'
 
 
 def _findings(report: CheckReport, language: Language) -> str:
@@ -225,7 +228,7 @@ def _plan(report: CheckReport, language: Language) -> str:
         if report.applied
         else say("It was not applied by hand; a picture that recovered by it may have put it in use all the same.")
     )
-    why = "".join(f"<li>{html.escape(language.reason(reason))}</li>" for reason in plan.reasons)
+    why = "".join(f"<li>{language.words(reason)}</li>" for reason in plan.reasons)
     stands = "" if plan.is_plain else f"<p>{held} {used}</p>"
     return f"{_pairs(rows)}{stands}{f'<ul>{why}</ul>' if why else ''}"
 
@@ -267,7 +270,7 @@ def _cure(cure: Cure, language: Language) -> list[str]:
     if (exactness := exactness_words(cure.plan)) is not None and not cure.refusal:
         title += f'<br><span class="muted">{language.words(exactness)}</span>'
     if cure.refusal:
-        title += f'<br><span class="muted">{html.escape(language.reason(cure.refusal))}</span>'
+        title += f'<br><span class="muted">{language.words(cure.refusal)}</span>'
     missing, time = say("Not measured"), slower_words(cure)
     return [
         title,

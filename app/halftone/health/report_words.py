@@ -1,14 +1,16 @@
 """Words that the command line and the page of a report share: verdicts, states of findings, cures and their prices."""
 
+from gettext import NullTranslations
 from typing import Final, Literal
 
 from halftone.contract.facts import CheckReport, Finding
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Extras
+from halftone.contract.wording import ENGLISH, Words
 from halftone.contract.words import DTYPE_NAMES, CureKind, DTypeState, FindingCode
 from halftone.health.judge import Broken, came_once, cut_off, damaged_lora, is_cured, why_broken
 from halftone.health.timing import is_measurable
-from halftone.health.words import Translate, Words, percent, share_of_change
+from halftone.health.words import percent, share_of_change
 
 Tone = Literal["ok", "warn", "danger", "unknown"]
 
@@ -70,8 +72,11 @@ def verdict_words(report: CheckReport) -> tuple[Words, Tone]:
     values = (report.model.name, DTYPE_NAMES[report.precision], report.device.name)
     if is_cured(report):
         return Words("{0} holds in {1} on {2} with its cure, which is in use.", values), "ok"
-    if cut_off(report) is not None:
-        return Words("{0} works in {1} on {2}, but numbers in its file stand at FP16's limit.", values), "warn"
+    if (finding := cut_off(report)) is not None:
+        where = str(finding.facts.get("file", "")) or Words("a file")
+        tight = "{0} works in {1} on {2}, with little room. Numbers in {3} stand at FP16's limit."
+        roomy = "{0} works in {1} on {2}, but numbers in {3} stand at FP16's limit."
+        return Words(tight if report.verdict == "tight" else roomy, (*values, where)), "warn"
     match report.verdict:
         case "healthy":
             return Words("{0} is healthy in {1} on {2}.", values), "ok"
@@ -83,10 +88,12 @@ def verdict_words(report: CheckReport) -> tuple[Words, Tone]:
             return Words(BROKEN[why_broken(report)], (*values, damaged_lora(report))), "danger"
 
 
-def size_words(report: CheckReport, translate: Translate = str) -> str:
+def size_words(report: CheckReport, catalogue: NullTranslations = ENGLISH) -> str:
     """Name the sizes that a check ran, "512 × 512" or "9 frames of 256 × 448"; empty where nothing had to run."""
-    said = (("{1}" if frames == 1 else translate("{0} frames of {1}"), frames, f"{w} × {h}") for w, h, frames in report.sizes)
-    return ", ".join(template.format(frames, size) for template, frames, size in said)
+    sizes = ((frames, f"{width} × {height}") for width, height, frames in report.sizes)
+    return ", ".join(
+        size if frames == 1 else Words("{0} frames of {1}", (frames, size)).text(catalogue) for frames, size in sizes
+    )
 
 
 def used_words(report: CheckReport) -> str:

@@ -19,6 +19,7 @@ from halftone.contract.limits import (
     STRENGTH_RANGE,
 )
 from halftone.contract.request import CheckInputs, PictureRequest, UpscaleRequest
+from halftone.contract.wording import Words
 from halftone.health.kept import check_kept, going_on
 from halftone.health.passes import check_passes
 from halftone.health.refiners import check_refiner
@@ -41,7 +42,7 @@ from halftone.settings.picture_files import check_there
 _IMAGE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
 
 
-SEEDS: Final = ("Seed", "Variation seed")
+SEEDS: Final = (Words("Seed"), Words("Variation seed"))
 """Names of what `SEED_RANGE` holds for."""
 FIELDS: Final[dict[str, str]] = {
     "prompt": "--prompt",
@@ -76,14 +77,14 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
     check_kept(request)
     for control in request.controls:
         if not control.image:
-            allowed = "CONTROLNET=PICTURE, for instance net=pose.png:0.8"
+            allowed = Words("CONTROLNET=PICTURE, for instance net=pose.png:0.8")
             raise HalftoneError("setting-bad-value", name="--control", value=control.path, allowed=allowed)
     request, only_decode = going_on(request)
     prompt, negative = styled(request.prompt, request.negative, request.styles)
     if not prompt.strip() and request.resume_latents is None and (facts is None or reads_prompt(facts)):
         raise HalftoneError("prompt-empty")
     _check_numbers(request)
-    _range("Number of pictures", request.batch, *BATCH_RANGE)
+    _range(Words("Number of pictures"), request.batch, *BATCH_RANGE)
     _check_noise(request)
     if request.draws and not only_decode:
         check_wildcards((prompt, negative), request.wildcards)
@@ -139,10 +140,10 @@ def check_upscale(request: UpscaleRequest) -> None:
 
 
 def _check_noise(request: PictureRequest) -> None:
-    _range("Variation strength", request.variation_strength, 0, 1)
+    _range(Words("Variation strength"), request.variation_strength, 0, 1)
     for size in request.seed_size or ():
-        _range("Size that the noise is drawn at", size, *SIZE_RANGE)
-        check_multiple("Size that the noise is drawn at", size)
+        _range(Words("Size that the noise is drawn at"), size, *SIZE_RANGE)
+        check_multiple(Words("Size that the noise is drawn at"), size)
 
 
 def check_inputs(inputs: CheckInputs, facts: ModelFacts | None = None) -> None:
@@ -185,16 +186,20 @@ def _check_start(values: PictureRequest | CheckInputs, *, pictured: bool) -> Non
     }
     for name, there in given.items():
         if there and values.image is None:
-            raise HalftoneError("setting-bad-value", name=name, value="used without a picture", allowed="--image as well")
+            raise HalftoneError(
+                "setting-bad-value", name=name, value=Words("used without a picture"), allowed=Words("--image as well")
+            )
     if start.only_masked is not None:
         if values.mask is None and not start.extends:
-            raise HalftoneError("setting-bad-value", name="--only-masked", value="used without a mask", allowed="--mask as well")
+            raise HalftoneError(
+                "setting-bad-value", name="--only-masked", value=Words("used without a mask"), allowed=Words("--mask as well")
+            )
         _range("--only-masked", start.only_masked, *ONLY_MASKED_RANGE)
     elif start.extends and (values.width or values.height):
-        allowed = "only --outpaint: the size comes from the start picture"
-        raise HalftoneError("setting-bad-value", name="--outpaint", value="given together with a size", allowed=allowed)
+        allowed = Words("only --outpaint: the size comes from the start picture")
+        raise HalftoneError("setting-bad-value", name="--outpaint", value=Words("given together with a size"), allowed=allowed)
     if start.strength is not None:
-        _range("Strength", start.strength, *STRENGTH_RANGE)
+        _range(Words("Strength"), start.strength, *STRENGTH_RANGE)
     _range("--mask-blur", start.mask_blur, *MASK_BLUR_RANGE)
     for pixels in start.outpaint:
         _range("--outpaint", pixels, *OUTPAINT_RANGE)
@@ -211,21 +216,21 @@ def _check_text(text: str) -> None:
 
 
 def _check_numbers(values: PictureRequest | CheckInputs) -> None:
-    for name, size in (("Width", values.width), ("Height", values.height)):
+    for name, size in ((Words("Width"), values.width), (Words("Height"), values.height)):
         if size is not None:
             _range(name, size, *SIZE_RANGE)
             check_multiple(name, size)
     if values.steps is not None:
-        _range("Steps", values.steps, *STEPS_RANGE)
+        _range(Words("Steps"), values.steps, *STEPS_RANGE)
     if values.guidance is not None:
-        _range("Guidance", values.guidance, *GUIDANCE_RANGE)
+        _range(Words("Guidance"), values.guidance, *GUIDANCE_RANGE)
     if values.seed is not None:
-        _range("Seed", values.seed, *SEED_RANGE)
+        _range(Words("Seed"), values.seed, *SEED_RANGE)
     if values.num_frames is not None:
-        _range("Number of frames", values.num_frames, 1, 10000)
+        _range(Words("Number of frames"), values.num_frames, 1, 10000)
 
 
-def check_multiple(name: str, value: int, multiple: int = SIZE_MULTIPLE) -> None:
+def check_multiple(name: Words, value: int, multiple: int = SIZE_MULTIPLE) -> None:
     """Raise size-not-multiple with the nearest sizes that work."""
     if value % multiple:
         below = max(multiple, value // multiple * multiple)
@@ -239,7 +244,7 @@ def check_multiple(name: str, value: int, multiple: int = SIZE_MULTIPLE) -> None
         )
 
 
-def _range(name: str, value: float, low: float, high: float) -> None:
+def _range(name: Words | str, value: float, low: float, high: float) -> None:
     if not low <= value <= high:
         raise HalftoneError("value-out-of-range", name=name, value=value, low=low, high=high)
 

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
+from halftone.contract.wording import Words
+
 _RAN: Final = (
     "Compile",
     "Offload",
@@ -15,12 +17,16 @@ _WITHIN: Final = (" layers are stored in FP8", " has no effect on ")
 _FIRST_STEP: Final = "Compile: the first step"
 
 
-def how_it_ran(reasons: Sequence[str]) -> tuple[str, ...]:
+def how_it_ran(reasons: Sequence[Words]) -> tuple[Words, ...]:
     """Those that are worth reading beside the picture."""
-    return tuple(reason for reason in reasons if reason.startswith(_RAN) or any(part in reason for part in _WITHIN))
+    return tuple(reason for reason in reasons if _tells(reason.template))
 
 
-def first_times(before: Sequence[str], now: Sequence[str]) -> tuple[str, ...]:
+def _tells(template: str) -> bool:
+    return template.startswith(_RAN) or any(part in template for part in _WITHIN)
+
+
+def first_times(before: Sequence[Words], now: Sequence[Words]) -> tuple[Words, ...]:
     """The reasons of now, with the times of the steps that were told before: what comes later is compiled already."""
-    told = [reason for reason in before if reason.startswith(_FIRST_STEP)]
-    return (*(reason for reason in now if not (told and reason.startswith(_FIRST_STEP))), *told)
+    told = [reason for reason in before if reason.template.startswith(_FIRST_STEP)]
+    return (*(reason for reason in now if not (told and reason.template.startswith(_FIRST_STEP))), *told)

@@ -8,8 +8,9 @@ from typing import Final
 
 from halftone import __version__
 from halftone.contract.training import WATCHED, TrainConfig, TrainReport
+from halftone.contract.wording import number
 from halftone.contract.words import DTYPE_NAMES
-from halftone.health.report import ENGLISH, Language, page_style
+from halftone.health.report import IN_ENGLISH, Language, page_style
 from halftone.health.training_curve import (
     Bin,
     Strip,
@@ -23,7 +24,7 @@ from halftone.health.training_curve import (
 )
 from halftone.health.training_record import RunRecord
 from halftone.health.training_words import ROWS, caught_title, cost_words, did_words, place_words, report_words, why_words
-from halftone.health.words import elapsed, number
+from halftone.health.words import elapsed
 
 _WIDTH: Final = 1040.0
 _HEIGHT: Final = 560.0
@@ -37,7 +38,7 @@ _PRIVATE: Final = frozenset({"pictures", "output", "word", "test_prompt", "left_
 """Fields of TrainConfig that hold paths and words of the user's."""
 
 
-def as_html(record: RunRecord, report: TrainReport | None = None, language: Language = ENGLISH) -> str:
+def as_html(record: RunRecord, report: TrainReport | None = None, language: Language = IN_ENGLISH) -> str:
     """One page, which needs nothing from elsewhere. report: of a training that has ended."""
     say = language.say
     tone = "warn" if record.stopped or record.config.guard == "off" else "ok"
@@ -100,7 +101,7 @@ def _settings(config: TrainConfig, language: Language) -> str:
 # --- the chart ------------------------------------------------------------------------------------------------------
 
 
-def chart_svg(record: RunRecord, language: Language = ENGLISH) -> str:
+def chart_svg(record: RunRecord, language: Language = IN_ENGLISH) -> str:
     """An <svg> element: loss, gradient norm and the guard's strip over one axis of steps."""
     steps = max(1, record.steps)
 

@@ -15,8 +15,9 @@ from halftone.contract.training import (
     Watched,
     WiderType,
 )
+from halftone.contract.wording import Words, number
 from halftone.contract.words import DTYPE_NAMES
-from halftone.health.words import Words, elapsed, module_words, number, percent
+from halftone.health.words import elapsed, module_words, percent
 from halftone.settings.disk import size_text
 
 _NAMED: Final = 3

@@ -14,8 +14,8 @@ from packaging.version import InvalidVersion, Version
 
 from halftone.contract.facts import DeviceFacts, ModelFacts
 from halftone.contract.request import Numerics
+from halftone.contract.wording import Words
 from halftone.contract.words import DType
-from halftone.health.words import Words
 from halftone.library.families import FAMILIES
 from halftone.settings.places import resources
 

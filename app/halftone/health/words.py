@@ -1,49 +1,14 @@
-"""Sentences as templates with values, so that a window can translate the template; numbers and module names in plain words."""
+"""Names of components, modules and cures in plain words; figures and durations as text."""
 
 import math
-from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
-from halftone.contract.seams import fill
-
-Translate = Callable[[str], str]
-"""English template -> template of another language with the same placeholders."""
-NARROW: Final = "\u202f"
-MINUS: Final = "\u2212"
-
-
-class Words(msgspec.Struct, frozen=True):
-    """An English template with numbered placeholders, and what goes into them. Values may be words themselves."""
-
-    template: str
-    values: tuple["Words | str | int | float", ...] = ()
-
-    def text(self, translate: Translate = str) -> str:
-        """The sentence."""
-        return fill(translate(self.template), [_shown(value, translate) for value in self.values])
+from halftone.contract.wording import MINUS, Words
 
 
 def capital(text: str) -> str:
     """With the first letter upper case and the rest as it was."""
     return text[:1].upper() + text[1:]
-
-
-def number(value: float) -> str:
-    """65504 -> "65 504" with narrow spaces, 3.4e38 -> "3.4 × 10^38", 0.0312 -> "0.031", -1.7 -> "−1.7"."""
-    if math.isnan(value):
-        return "not a number"
-    sign = MINUS if value < 0 else ""
-    size = abs(value)
-    if math.isinf(size):
-        return f"{sign}infinity"
-    if size >= 1e9 or 0 < size < 1e-3:
-        mantissa, exponent = f"{size:.1e}".split("e")
-        return f"{sign}{mantissa.removesuffix('.0')} × 10^{int(exponent)}".replace("^-", f"^{MINUS}")
-    if size >= 100 or size == int(size):
-        return sign + f"{size:,.0f}".replace(",", NARROW)
-    return f"{sign}{size:.2g}" if size < 10 else f"{sign}{size:.1f}"
 
 
 def bits(value: float) -> str:
@@ -134,8 +99,10 @@ def ordinal(index: int) -> Words:
     if index < len(_ORDINALS):
         return Words(_ORDINALS[index])
     count = index + 1
-    ending = "th" if count % 100 in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(count % 10, "th")
-    return Words(f"{{0}}{ending}", (count,))
+    return Words("{0}th" if count % 100 in {11, 12, 13} else _ENDINGS.get(count % 10, "{0}th"), (count,))
+
+
+_ENDINGS: Final = {1: "{0}st", 2: "{0}nd", 3: "{0}rd"}
 
 
 def _places(parts: list[str]) -> list[Words]:
@@ -158,12 +125,6 @@ def _places(parts: list[str]) -> list[Words]:
             places.append(Words("{0}", (part,)))
         index += 1
     return places
-
-
-def _shown(value: "Words | str | int | float", translate: Translate) -> str:
-    if isinstance(value, Words):
-        return value.text(translate)
-    return value if isinstance(value, str) else number(value)
 
 
 _ORDINALS: Final = (

@@ -10,15 +10,17 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import CONTROL_RANGE
 from halftone.contract.request import Control
+from halftone.contract.wording import Words
 from halftone.library.families import FLUX, HUNYUAN_DIT, QWEN_IMAGE, SANA, SD1, SD2, SD3, SDXL
 from halftone.library.folder import INDEX, read_json, read_part
 from halftone.library.header import Header, read_header
-from halftone.library.models import PICKLES
+from halftone.library.models import IS_PICKLE, PICKLES
 from halftone.library.original_names import unet_names
 from halftone.library.recognise import recognise
 from halftone.library.single import SINGLES, Config, configs
 from halftone.library.vaes import vae_version
 from halftone.library.why import instead
+from halftone.settings.disk import unread_words
 
 CONTROLNET: Final = "controlnet"
 """The component; several are one, with "nets.0." and so on before the names of their parts."""
@@ -36,6 +38,7 @@ CLASSES: Final = {
 }
 """Family -> class of its ControlNets."""
 _TEXT_WIDTHS: Final = ("joint_attention_dim", "caption_channels", "cross_attention_dim")
+_TRAITS: Final = {"text": "text width", "layers": "layer width", "sizes": "size input"}
 _START: Final = "control_model."
 _HINTS: Final = re.compile(r"input_hint_block\.(\d+)\.(.*)")
 _ZERO: Final = re.compile(r"zero_convs\.(\d+)\.0\.(.*)")
@@ -60,11 +63,12 @@ def check_controls(controls: Iterable[Control]) -> None:
     low, high = CONTROL_RANGE
     for control in controls:
         if not low <= control.scale <= high:
-            name = f"The strength of the ControlNet {control.name}"
+            name = Words("The strength of the ControlNet {0}", (control.name,))
             raise HalftoneError("value-out-of-range", name=name, value=control.scale, low=low, high=high)
         if not 0 <= control.start < control.end <= 1:
-            name, value = f"The part of the steps of the ControlNet {control.name}", f"{control.start:g}–{control.end:g}"
-            raise HalftoneError("setting-bad-value", name=name, value=value, allowed="a part from 0 to 1, for instance 0 to 0.8")
+            name = Words("The part of the steps of the ControlNet {0}", (control.name,))
+            value, allowed = f"{control.start:g}–{control.end:g}", Words("a part from 0 to 1, for instance 0 to 0.8")
+            raise HalftoneError("setting-bad-value", name=name, value=value, allowed=allowed)
         _traits_of(control.path)
 
 
@@ -77,14 +81,17 @@ def check_fit(controls: Iterable[Control], model: ModelFacts) -> None:
         own = denoiser_config(model)
         if wanted is None or own is None:
             raise HalftoneError(
-                "control-unsupported", model=model.name, detail=f"no ControlNet runs with {model.family} models here"
+                "control-unsupported", model=model.name, detail=Words("no ControlNet runs with {0} models here", (model.family,))
             )
         kind, traits = _traits_of(control.path)
         if kind != wanted:
-            raise _other_base(control, model, f"it is of the class {kind}, and those for this model are of {wanted}")
+            raise _other_base(
+                control, model, Words("it is of the class {0}, and those for this model are of {1}", (kind, wanted))
+            )
         for (name, given), theirs in zip(traits.items(), _traits(own).values(), strict=True):
             if given != theirs:
-                raise _other_base(control, model, f"its {name} is {given}, and the model's is {theirs}")
+                values = (Words(_TRAITS[name]), _said(given), _said(theirs))
+                raise _other_base(control, model, Words("its {0} is {1}, and the model's is {2}", values))
 
 
 def denoiser_config(model: ModelFacts) -> Config | None:
@@ -112,7 +119,7 @@ def weight_files(path: str) -> tuple[Path, ...]:
         if error.code == "model-pickle":
             raise _pickle(str(error.facts["path"])) from error
         if error.code == "model-incomplete":
-            raise _no_net(path, f"it has no {error.facts['missing']}") from error
+            raise _no_net(path, Words("it has no {0}", (error.facts["missing"],))) from error
         raise
 
 
@@ -167,18 +174,18 @@ def _traits_of(path: str) -> tuple[str, dict[str, Any]]:
     except FileNotFoundError as error:
         raise HalftoneError("control-missing", path=path) from error
     except (OSError, ValueError) as error:
-        raise _no_net(path, getattr(error, "strerror", None) or "it cannot be read") from error
+        raise _no_net(path, unread_words(error)) from error
 
 
 def _of_folder(folder: Path) -> tuple[str, dict[str, Any]]:
     if os.path.isfile(folder / INDEX):
-        raise _no_net(str(folder), "it is a whole model")
+        raise _no_net(str(folder), Words("it is a whole model"))
     if not os.path.isfile(folder / "config.json"):
-        raise _no_net(str(folder), "it is a folder without a config.json")
+        raise _no_net(str(folder), Words("it is a folder without a config.json"))
     config = read_json(folder / "config.json")
     kind = config.get("_class_name")
     if kind not in CLASSES.values():
-        raise _no_net(str(folder), "its config.json is not that of a ControlNet that runs here")
+        raise _no_net(str(folder), Words("its config.json is not that of a ControlNet that runs here"))
     weight_files(str(folder))
     return str(kind), _traits(config)
 
@@ -194,30 +201,34 @@ def _of_file(file: Path) -> tuple[str, dict[str, Any]]:
             raise KeyError(found.base)
         return UNETS, _traits(shaped({ours: shapes[name] for name, ours in parameter_names(header).items()}))
     except (KeyError, IndexError) as error:
-        raise _no_net(str(file), "this kind of ControlNet does not run from a file yet") from error
+        raise _no_net(str(file), Words("this kind of ControlNet does not run from a file yet")) from error
 
 
 def _traits(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What must be alike, by its name in a sentence."""
+    """What must be alike, by its name in `_TRAITS`."""
     if "block_out_channels" in config:
         return {
-            "text width": config.get("cross_attention_dim") or 1280,
-            "layer width": " + ".join(map(str, config["block_out_channels"])),
-            "size input": "SDXL" if config.get("addition_embed_type") else "none",
+            "text": config.get("cross_attention_dim") or 1280,
+            "layers": " + ".join(map(str, config["block_out_channels"])),
+            "sizes": "SDXL" if config.get("addition_embed_type") else None,
         }
     return {
-        "text width": next((config[name] for name in _TEXT_WIDTHS if config.get(name)), None),
-        "layer width": config.get("num_attention_heads", 0) * config.get("attention_head_dim", 0),
+        "text": next((config[name] for name in _TEXT_WIDTHS if config.get(name)), None),
+        "layers": config.get("num_attention_heads", 0) * config.get("attention_head_dim", 0),
     }
 
 
-def _other_base(control: Control, model: ModelFacts, detail: str) -> HalftoneError:
+def _said(trait: object) -> Words | str:
+    return Words("none") if trait is None else str(trait)
+
+
+def _other_base(control: Control, model: ModelFacts, detail: Words) -> HalftoneError:
     return HalftoneError("control-other-base", name=control.name, model=model.name, detail=detail, family=model.family)
 
 
 def _pickle(path: str) -> HalftoneError:
-    return _no_net(path, "it is a pickle file, which can run code when it is opened, so Halftone does not open it")
+    return _no_net(path, IS_PICKLE)
 
 
-def _no_net(path: str, detail: str) -> HalftoneError:
+def _no_net(path: str, detail: Words) -> HalftoneError:
     return HalftoneError("control-not-a-controlnet", path=path, detail=detail)

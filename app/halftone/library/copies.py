@@ -9,6 +9,7 @@ import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.wording import Words
 from halftone.library.header import Header
 from halftone.settings.disk import need_room, no_folder
 
@@ -60,7 +61,7 @@ def check_copy(facts: ModelFacts, output: str) -> Path:
     if os.path.lexists(path) and (is_file or not os.path.isdir(path) or any(path.iterdir())):
         raise HalftoneError("output-exists", path=str(path))
     if path.resolve().is_relative_to(Path(facts.path).resolve()):
-        raise HalftoneError("output-failed", path=str(path), detail="it lies inside the model's own folder")
+        raise HalftoneError("output-failed", path=str(path), detail=Words("it lies inside the model's own folder"))
     if not os.access(folder, os.W_OK | os.X_OK):
         raise HalftoneError("output-read-only", folder=str(folder))
     need_room(path, folder, facts.size_bytes)

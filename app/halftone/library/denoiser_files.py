@@ -4,6 +4,7 @@ names its tensors have. No weight is read.
 
 from typing import Final
 
+from halftone.contract.wording import Words
 from halftone.library import families as of
 from halftone.library.gguf_header import PACKED
 from halftone.library.header import Header, TensorInfo
@@ -24,10 +25,10 @@ CONVERTED: Final = frozenset(
 )  # fmt: skip
 """Families whose own names can be turned into those of diffusers; of the others only files in its names are read."""
 _OTHERWISE: Final = (
-    (of.CHROMA.name, "nerf_blocks.*", "diffusers has no Chroma Radiance"),
-    (of.LUMINA2.name, "clip_text_pooled_proj.0.weight", "diffusers has no NewBie"),
-    (of.PIXART_SIGMA.name, "blocks.14.attn.sr.weight", "diffusers has no PixArt-Σ with compressed keys"),
-    (of.COSMOS.name, "blocks.block0.*", "diffusers reads the transformer of Cosmos 1.0 in its own names only"),
+    (of.CHROMA.name, "nerf_blocks.*", Words("diffusers has no {0}", ("Chroma Radiance",))),
+    (of.LUMINA2.name, "clip_text_pooled_proj.0.weight", Words("diffusers has no {0}", ("NewBie",))),
+    (of.PIXART_SIGMA.name, "blocks.14.attn.sr.weight", Words("diffusers has no PixArt-Σ with compressed keys")),
+    (of.COSMOS.name, "blocks.block0.*", Words("diffusers reads the transformer of {0} in its own names only", ("Cosmos 1.0",))),
 )
 """(family, tensor, why it is not read) of variants of these that diffusers cannot turn."""
 _PARTED: Final = frozenset({of.CASCADE.name})
@@ -47,26 +48,26 @@ def _start(header: Header) -> str:
     return found[0] if found is not None else ""
 
 
-def unreadable(header: Header, found: Recognised) -> str | None:
+def unreadable(header: Header, found: Recognised) -> Words | None:
     """Why the file cannot be read as a denoiser, as the end of a sentence."""
     if found.split is not None:
-        return f"it is file {found.split[0]} of {found.split[1]} of a divided model"
+        return Words("it is file {0} of {1} of a divided model", (str(found.split[0]), str(found.split[1])))
     if found.kind not in ("denoiser", "checkpoint"):
-        return instead(found, "transformer") if found.kind != "unknown" else "it is not clear what model it is"
+        return instead(found, Words("transformer")) if found.kind != "unknown" else Words("it is not clear what model it is")
     if found.quantised and not _is_packed(header) and found.quantised != "scaled FP8":
-        return f"its weights are quantised ({found.quantised}), which Halftone does not read"
+        return Words("its weights are quantised ({0}), which Halftone does not read", (found.quantised,))
     strange = sorted({tensor.dtype for _, tensor in denoiser_tensors(header)} - PACKED - PLAIN - FLOAT8 - {"I32", "I64", "BOOL"})
     if strange:
-        return f"its weights are stored as {strange[0]}, which diffusers cannot unpack"
+        return Words("its weights are stored as {0}, which diffusers cannot unpack", (strange[0],))
     if found.family in _PARTED:
-        return f"{found.family} has two denoisers, and runs only whole, as a folder"
+        return Words("{0} has two denoisers, and runs only whole, as a folder", (found.family,))
     return _unturned(header, found) if found.naming == ORIGINAL else None
 
 
-def _unturned(header: Header, found: Recognised) -> str | None:
+def _unturned(header: Header, found: Recognised) -> Words | None:
     """Why the names that its makers gave cannot be turned into those of diffusers."""
     if found.family not in CONVERTED:
-        return f"diffusers reads the transformer of {found.family} in its own names only"
+        return Words("diffusers reads the transformer of {0} in its own names only", (found.family,))
     view = View({name: tensor.shape for name, tensor in denoiser_tensors(header)})
     return next((why for family, mark, why in _OTHERWISE if family == found.family and view.has(mark)), None)
 

@@ -12,15 +12,17 @@ from typing import Final, NamedTuple
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.wording import Words
 from halftone.library.denoiser_files import FLOAT8, denoiser_tensors, unreadable
 from halftone.library.folder import read_part
 from halftone.library.gguf_header import GGUF, PACKED, read_any
 from halftone.library.header import Header, TensorInfo, count_numbers, read_header
 from halftone.library.kinds.marks import View, view_of
-from halftone.library.models import PICKLES
+from halftone.library.models import IS_PICKLE, PICKLES
 from halftone.library.recognise import Recognised, base_of, denoiser_in, recognise
 from halftone.library.single import SINGLES, component_of
 from halftone.library.vaes import vae_name, vae_version
+from halftone.settings.disk import unread_words
 
 ENDINGS: Final = (".safetensors", ".sft", GGUF)
 NAMES: Final = ("transformer", "unet")
@@ -122,39 +124,39 @@ def _read(path: str) -> tuple[Header, Recognised]:
     place = Path(path)
     try:
         if os.path.isdir(place):
-            raise _no_transformer(path, "it is a folder; choose the file inside it")
+            raise _no_transformer(path, Words("it is a folder; choose the file inside it"))
         if place.suffix.lower() in PICKLES and os.path.exists(place):
-            raise _no_transformer(path, "it is a pickle file, which can run code when it is opened, so Halftone does not open it")
+            raise _no_transformer(path, IS_PICKLE)
         if place.suffix.lower() not in ENDINGS and os.path.exists(place):
-            raise _no_transformer(path, "it is neither a .gguf nor a .safetensors file")
+            raise _no_transformer(path, Words("it is neither a .gguf nor a .safetensors file"))
         header = read_any(place)
     except FileNotFoundError as error:
         raise HalftoneError("transformer-missing", path=path) from error
     except (OSError, ValueError) as error:  # a name that is too long, or one with a null in it
-        raise _no_transformer(path, getattr(error, "strerror", None) or "it cannot be read") from error
+        raise _no_transformer(path, unread_words(error)) from error
     found = recognise(header, place.stem)
     if (why := unreadable(header, found)) is not None:
         raise _no_transformer(path, why)
     return header, found
 
 
-def _difference(header: Header, found: Recognised, model: ModelFacts) -> str | None:
+def _difference(header: Header, found: Recognised, model: ModelFacts) -> Words | None:
     """Why it cannot take the place of the model's own, as the end of a sentence."""
     component = denoiser_name(model)
     if component is None:
         several = any(name.endswith("_2") and name.removesuffix("_2") in NAMES for name in model.components)
-        return "the model has two of them" if several else "the model has none that could be replaced"
+        return Words("the model has two of them") if several else Words("the model has none that could be replaced")
     if found.family != model.family:
-        return f"it is {found.base}, and the model is {model.base or model.family}"
+        return Words("it is {0}, and the model is {1}", (found.base, model.base or model.family))
     own = _own_tensors(model, component)
     if not own:
         return None  # the model lacks its own: only its configuration tells, when it is built
     here, there = (_shape_base(view) for view in (view_of(header.tensors), View(dict(own))))
     if here != there:
-        return f"it is {here}, and the model's own is {there}"
+        return Words("it is {0}, and the model's own is {1}", (here, there))
     numbers = [_numbers(shapes) for shapes in (_own_shapes(header), own)]
     if abs(numbers[0] - numbers[1]) > _NEAR * numbers[1]:
-        return f"it holds {numbers[0]:,} numbers, and the model's own {numbers[1]:,}"
+        return Words("it holds {0} numbers, and the model's own {1}", (f"{numbers[0]:,}", f"{numbers[1]:,}"))
     return None
 
 
@@ -196,5 +198,5 @@ def _numbers(tensors: Iterable[tuple[str, tuple[int, ...]]]) -> int:
     return sum(count_numbers(shape) for _, shape in tensors)
 
 
-def _no_transformer(path: str, detail: str) -> HalftoneError:
+def _no_transformer(path: str, detail: Words) -> HalftoneError:
     return HalftoneError("transformer-not-one", path=path, detail=detail)

@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 from halftone import __version__
 from halftone.contract.errors import HalftoneError
-from halftone.library.small_files import LARGEST, SmallFile, unfit
+from halftone.contract.wording import Words
+from halftone.library.small_files import LARGEST, SmallFile, Unfit, unfit
 from halftone.settings.atomic import write_atomically
 from halftone.settings.disk import need_room, system_words
 
@@ -23,11 +24,14 @@ _HUB: Final = "https://huggingface.co"
 _PATIENCE_S: Final = 10.0
 """For a connection, and for each next piece of what comes."""
 _REASONS: Final = (
-    (socket.gaierror, "this machine does not find the server, and may be offline"),
-    (ssl.SSLError, "the server's certificate could not be verified"),
-    ((TimeoutError, ConnectionRefusedError), "the server does not answer"),
+    (socket.gaierror, Words("this machine does not find the server, and may be offline")),
+    (ssl.SSLError, Words("the server's certificate could not be verified")),
+    ((TimeoutError, ConnectionRefusedError), Words("the server does not answer")),
 )
-
+_CAME: Final[dict[Unfit, str]] = {
+    "damaged": "what came is cut off, or no tokenizer",
+    "other": "what came is the tokenizer of another model",
+}
 
 Told = Callable[[int, int], None]
 
@@ -48,13 +52,13 @@ def fetch(file: SmallFile, told: Told = _nothing) -> Path:
     """
     data = _downloaded(file, told)
     if why := unfit(data):
-        raise _failed(file, f"what came {why}")
+        raise _failed(file, Words(_CAME[why]))
     try:
         file.place.parent.mkdir(parents=True, exist_ok=True)
         need_room(file.place, file.place.parent, len(data))
         write_atomically(file.place, data)
     except OSError as error:
-        raise _failed(file, system_words(error, "it cannot be written")) from error
+        raise _failed(file, system_words(error)) from error
     return file.place
 
 
@@ -63,9 +67,9 @@ def _downloaded(file: SmallFile, told: Told) -> bytes:
     from huggingface_hub import constants, errors, get_session
 
     if constants.HF_HUB_OFFLINE:
-        raise _failed(file, "HF_HUB_OFFLINE is set")
+        raise _failed(file, Words("HF_HUB_OFFLINE is set"))
     if not _is_address(hub()):
-        raise _failed(file, "HF_ENDPOINT is not a web address")
+        raise _failed(file, Words("HF_ENDPOINT is not a web address"))
     url, token = f"{hub()}/{file.repository}/resolve/main/{file.path}", _token(file)
     try:
         with get_session().stream("GET", url, headers=_headers(token), timeout=_PATIENCE_S) as answer:
@@ -80,7 +84,7 @@ def _token(file: SmallFile) -> str:
     """Only where the user gave one in HF_TOKEN: the files are public, and HF_ENDPOINT may be anybody's server."""
     token = os.environ.get("HF_TOKEN", "").strip()
     if not (token.isascii() and token.isprintable()) or " " in token:
-        raise _no_token(file, "HF_TOKEN holds signs that no token has")
+        raise _no_token(file, Words("HF_TOKEN holds signs that no token has"))
     return token
 
 
@@ -98,15 +102,15 @@ def _check(file: SmallFile, status: int, headers: Mapping[str, str], token: str)
     """401: nobody is signed in, or not with this token; of what has terms to agree to, the hub says so either way."""
     source = f"{hub()}/{file.repository}"
     if status == 401 and token:
-        raise _no_token(file, "the token in HF_TOKEN is wrong, or has expired")
+        raise _no_token(file, Words("the token in HF_TOKEN is wrong, or has expired"))
     if status == 401 and headers.get("X-Error-Code") != "GatedRepo":
-        raise _no_token(file, "it asks for a token")
+        raise _no_token(file, Words("it asks for a token"))
     if status in (401, 403):
         raise HalftoneError("fetch-refused", file=file.path, source=source)
     if status == 404:
         raise HalftoneError("fetch-missing", file=file.path, source=source)
     if status != 200:
-        raise _failed(file, f"the server answered {status}")
+        raise _failed(file, Words("the server answered {0}", (str(status),)))
 
 
 def _whole(pieces: Iterator[bytes], size: int, told: Told) -> bytes:
@@ -129,19 +133,19 @@ def _is_address(url: str) -> bool:
         return False
 
 
-def _reason(error: BaseException) -> str:
+def _reason(error: BaseException) -> Words:
     """Why a connection failed, from what the system said below the library's own words."""
     cause: BaseException | None = error
     while cause is not None:
-        if said := next((said for kinds, said in _REASONS if isinstance(cause, kinds)), ""):
+        if said := next((said for kinds, said in _REASONS if isinstance(cause, kinds)), None):
             return said
         cause = cause.__cause__ or cause.__context__
-    return "the connection failed"
+    return Words("the connection failed")
 
 
-def _no_token(file: SmallFile, detail: str) -> HalftoneError:
+def _no_token(file: SmallFile, detail: Words) -> HalftoneError:
     return HalftoneError("fetch-token", file=file.path, source=f"{hub()}/{file.repository}", detail=detail)
 
 
-def _failed(file: SmallFile, detail: str) -> HalftoneError:
+def _failed(file: SmallFile, detail: Words) -> HalftoneError:
     return HalftoneError("fetch-failed", file=file.path, source=f"{hub()}/{file.repository}", detail=detail)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from halftone.contract.wording import Words
 from halftone.library.folder import Part
 
 _BOTH: Final = ("out_channels", "in_channels")
@@ -25,14 +26,14 @@ channel.
 """
 
 
-def misfit(parts: Mapping[str, Part]) -> str:
-    """Why the VAE cannot take what the denoiser gives, as the end of a sentence; "" where it can or nothing tells."""
+def misfit(parts: Mapping[str, Part]) -> Words | None:
+    """Why the VAE cannot take what the denoiser gives, as the end of a sentence; None where it can or nothing tells."""
     denoiser, vae = parts.get("unet") or parts.get("transformer"), parts.get("vae")
     if denoiser is None or vae is None:
-        return ""
+        return None
     fields, places = _GIVES.get(str(denoiser.config.get("_class_name")), ((), 1))
     gives = next((value for name in fields if isinstance(value := denoiser.config.get(name), int)), None)
     takes = vae.config.get("latent_channels", vae.config.get("z_dim"))
     if gives is None or not isinstance(takes, int) or gives == takes * places:
-        return ""
-    return f"its VAE takes {takes} channels, and its denoiser gives {gives // places}"
+        return None
+    return Words("its VAE takes {0} channels, and its denoiser gives {1}", (str(takes), str(gives // places)))

@@ -12,6 +12,7 @@ import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import SIZE_MULTIPLE
+from halftone.contract.wording import Words
 from halftone.library.header import Header, TensorInfo, file_version, read_header
 from halftone.settings.regular_files import read_json_bytes
 
@@ -62,12 +63,12 @@ def read_json(path: Path) -> dict[str, object]:
     try:
         version = file_version(path)
         if version[0] > _MAX_JSON:
-            raise HalftoneError("model-bad-header", path=str(path), detail="it is larger than any such file")
+            raise HalftoneError("model-bad-header", path=str(path), detail=Words("it is larger than any such file"))
         data = _known(path, version) if version[0] <= _SMALL_JSON else read_json_bytes(path)
         plain = not any(word in data for word in _PYTHONS_NUMBERS)
         return msgspec.json.decode(data, type=dict[str, object]) if plain else _python_json(data)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise HalftoneError("model-bad-header", str(error), path=str(path), detail="it is not valid JSON") from error
+        raise HalftoneError("model-bad-header", str(error), path=str(path), detail=Words("it is not valid JSON")) from error
 
 
 @lru_cache(maxsize=128)
@@ -106,7 +107,7 @@ def read_part(root: Path, name: str) -> Part:
     """One component of the folder. Raises HalftoneError model-incomplete, model-pickle or what a header raises."""
     folder = root / name
     if os.sep in name or name in {".", ".."} or not os.path.isdir(folder):
-        raise _missing(root, f"folder {name}")
+        raise _missing(root, Words("folder {0}", (name,)))
     for kind, choices in _PLAIN_PARTS.items():
         if name.rstrip("0123456789_").endswith(kind):
             return _plain_part(root, name, kind, choices)
@@ -148,7 +149,7 @@ def _weights(root: Path, name: str, config: Mapping[str, object]) -> tuple[str, 
     pickles = [file for file in files if file.endswith(_PICKLES)]
     if pickles:
         raise HalftoneError("model-pickle", path=str(folder / pickles[0]))
-    raise _missing(root, f"weights of {name} (a .safetensors file)")
+    raise _missing(root, Words("weights of {0} (a .safetensors file)", (name,)))
 
 
 def _stem(config: Mapping[str, object], files: Iterable[str]) -> str:
@@ -172,7 +173,7 @@ def _shards(root: Path, name: str, index: str) -> list[tuple[Path, Header]]:
     """Every shard must be there and hold the tensors that the index promises."""
     weight_map = read_json(root / name / index).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map or not all(isinstance(file, str) for file in weight_map.values()):
-        raise HalftoneError("model-bad-header", path=str(root / name / index), detail="it has no weight_map")
+        raise HalftoneError("model-bad-header", path=str(root / name / index), detail=Words("it has no weight_map"))
     promised: dict[str, set[str]] = {}
     for tensor, file in weight_map.items():
         promised.setdefault(str(file), set()).add(str(tensor))
@@ -185,7 +186,7 @@ def _shards(root: Path, name: str, index: str) -> list[tuple[Path, Header]]:
             raise HalftoneError("model-pickle", path=str(path))
         header = read_header(path)
         if lost := tensors - {tensor.name for tensor in header.tensors}:
-            raise _missing(root, f"tensor {min(lost)} in {name}/{file}")
+            raise _missing(root, Words("tensor {0} in {1}", (min(lost), f"{name}/{file}")))
         shards.append((path, header))
     return shards
 
@@ -226,5 +227,5 @@ def _vae_scale(vae: Part | None) -> int:
     return 2 ** (len(levels) - 1) if isinstance(levels, list) and 0 < len(levels) <= 8 else 8
 
 
-def _missing(root: Path, part: str) -> HalftoneError:
+def _missing(root: Path, part: Words | str) -> HalftoneError:
     return HalftoneError("model-incomplete", path=str(root), missing=part)

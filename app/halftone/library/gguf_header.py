@@ -7,10 +7,11 @@ pairs, one entry a tensor, then the tensors' bytes. What does not tell a model (
 import os
 import struct
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Literal
 
 from halftone.contract.echoes import echo
 from halftone.contract.errors import HalftoneError
+from halftone.contract.wording import Words
 from halftone.library.header import Header, TensorInfo, count_numbers, read_header
 from halftone.settings.regular_files import open_regular
 
@@ -29,6 +30,7 @@ _KEPT: Final = 4096
 """Characters of a text that is kept: those that tell a model are short."""
 _MAX_DIMS: Final = 8
 _MAX_DEPTH: Final = 4
+_CLAIMS: Final = {"tensors": "it claims to hold {0} tensors", "pairs": "it claims to hold {0} pairs"}
 _OWN_SHAPE: Final = "comfy.gguf.orig_shape."
 """Pairs under which converters leave the shape of a tensor that they had to reshape."""
 
@@ -97,11 +99,15 @@ def parse_gguf(file: BinaryIO, size: int, path: Path) -> Header:
     """
     reader = _Reader(file, size, path)
     if reader.take(4) != MAGIC:
-        raise reader.bad("it does not begin as a GGUF file does")
+        raise reader.bad(Words("it does not begin as a GGUF file does"))
     version = reader.number("I")
     if version not in _VERSIONS:
         swapped = int.from_bytes(version.to_bytes(4, "little"), "big") in _VERSIONS
-        raise reader.bad("it is written for big-endian machines" if swapped else f"its GGUF version {version} is not known")
+        raise reader.bad(
+            Words("it is written for big-endian machines")
+            if swapped
+            else Words("its GGUF version {0} is not known", (str(version),))
+        )
     count = reader.counted(_MAX_TENSORS, 8 + 4 + 8 + 4 + 8, "tensors")
     pairs = reader.counted(_MAX_PAIRS, 8 + 4 + 1, "pairs")
     metadata, shapes = _pairs(reader, pairs)
@@ -133,16 +139,16 @@ class _Reader:
         if self.at > self.size:
             raise self.short(self.at)
         if self.at > _MAX_HEADER:
-            raise self.bad(f"it is larger than {_MAX_HEADER} bytes")
+            raise self.bad(Words("it is larger than {0} bytes", (str(_MAX_HEADER),)))
 
     def number(self, kind: str) -> int:
         return int(struct.unpack("<" + kind, self.take(struct.calcsize(kind)))[0])
 
-    def counted(self, most: int, least_bytes: int, what: str) -> int:
+    def counted(self, most: int, least_bytes: int, what: Literal["tensors", "pairs"]) -> int:
         """A count that the rest of the file has room for."""
         count = self.number("Q")
         if count > most:
-            raise self.bad(f"it claims to hold {count} {what}")
+            raise self.bad(Words(_CLAIMS[what], (str(count),)))
         if count * least_bytes > self.size - self.at:
             raise self.short(self.at + count * least_bytes)
         return count
@@ -150,16 +156,16 @@ class _Reader:
     def text(self, most: int) -> str:
         length = self.number("Q")
         if length > most:
-            raise self.bad(f"it holds a text of {length} bytes")
+            raise self.bad(Words("it holds a text of {0} bytes", (str(length),)))
         try:
             return self.take(length).decode()
         except UnicodeDecodeError as error:
-            raise self.bad("it holds a text that is not UTF-8") from error
+            raise self.bad(Words("it holds a text that is not UTF-8")) from error
 
     def short(self, expected: int) -> HalftoneError:
         return HalftoneError("model-truncated", path=str(self.path), expected=expected, actual=self.size)
 
-    def bad(self, detail: str) -> HalftoneError:
+    def bad(self, detail: Words) -> HalftoneError:
         return HalftoneError("model-bad-header", path=str(self.path), detail=detail)
 
 
@@ -188,19 +194,19 @@ def _value(reader: _Reader, kind: int) -> str:
 def _scalar(reader: _Reader, kind: int) -> str:
     letter = _SCALARS.get(kind)
     if letter is None:
-        raise reader.bad(f"it holds a value of the unknown kind {kind}")
+        raise reader.bad(Words("it holds a value of the unknown kind {0}", (str(kind),)))
     return letter
 
 
 def _array(reader: _Reader, depth: int, *, keep: bool) -> tuple[int, ...]:
     """Passes over an array; its numbers where `keep` and they can be a shape, else ()."""
     if depth == _MAX_DEPTH:
-        raise reader.bad("it is nested too deeply")
+        raise reader.bad(Words("it is nested too deeply"))
     kind, count = reader.number("I"), reader.number("Q")
     if kind in (_TEXT, _ARRAY):
         reader.words += count
         if reader.words > _MAX_WORDS:
-            raise reader.bad(f"it claims to hold {reader.words} texts")
+            raise reader.bad(Words("it claims to hold {0} texts", (str(reader.words),)))
         for _ in range(count):
             if kind == _TEXT:
                 reader.skip(reader.number("Q"))
@@ -218,7 +224,7 @@ def _alignment(reader: _Reader, metadata: dict[str, str]) -> int:
     said = metadata.get("general.alignment", "32")
     alignment = int(said) if said.isdecimal() else 0
     if not 0 < alignment <= 2**20:
-        raise reader.bad(f"its alignment cannot be {said[:20]}")
+        raise reader.bad(Words("its alignment cannot be {0}", (said[:20],)))
     return alignment
 
 
@@ -231,18 +237,18 @@ def _entries(reader: _Reader, count: int, shapes: dict[str, tuple[int, ...]]) ->
     for _ in range(count):
         name, dims = reader.text(_MAX_NAME), reader.number("I")
         if name in found:
-            raise reader.bad(f"the name {_shown(name)} stands in it twice")
+            raise reader.bad(Words("the name {0} stands in it twice", (_shown(name),)))
         if dims > _MAX_DIMS:
-            raise reader.bad(f"tensor {_shown(name)} has {dims} dimensions")
+            raise reader.bad(Words("tensor {0} has {1} dimensions", (_shown(name), str(dims))))
         sizes = tuple(reader.number("Q") for _ in range(dims))
         kind, offset = reader.number("I"), reader.number("Q")
         block = BLOCKS.get(kind)
         if block is None:
-            raise reader.bad(f"tensor {_shown(name)} has the unknown type {kind}")
+            raise reader.bad(Words("tensor {0} has the unknown type {1}", (_shown(name), str(kind))))
         total = count_numbers(sizes)
         length = total // block[1] * block[2]
         if total % block[1] or (sizes and sizes[0] % block[1]):
-            raise reader.bad(f"tensor {_shown(name)} does not divide into blocks of {block[1]}")
+            raise reader.bad(Words("tensor {0} does not divide into blocks of {1}", (_shown(name), str(block[1]))))
         own = shapes.get(name, ())
         shape = own if count_numbers(own) == total and own else tuple(reversed(sizes))
         found[name] = (name, block[0], shape, length, offset)
@@ -262,7 +268,7 @@ def _placed(reader: _Reader, entries: dict[str, _Entry], alignment: int) -> tupl
     end = 0
     for tensor in placed:
         if tensor.start < end:
-            raise reader.bad(f"tensor {_shown(tensor.name)} overlaps another")
+            raise reader.bad(Words("tensor {0} overlaps another", (_shown(tensor.name),)))
         end = tensor.end
     if end > reader.size:
         raise reader.short(end)

@@ -20,6 +20,7 @@ import msgspec
 
 from halftone.contract.echoes import echo
 from halftone.contract.errors import HalftoneError
+from halftone.contract.wording import Words
 from halftone.settings.regular_files import open_regular
 
 MAX_HEADER: Final = 32_000_000
@@ -127,13 +128,13 @@ def parse_header(file: BinaryIO, size: int, path: Path) -> Header:
     try:
         text = file.read(length).decode()
     except UnicodeDecodeError as error:
-        raise _bad(path, "it is not UTF-8 text") from error
+        raise _bad(path, Words("it is not UTF-8 text")) from error
     tensors, metadata = _parsed(path, text, 8 + length)
     end = tensors[-1].end if tensors else 8 + length
     if end > size:
         raise _truncated(path, end, size)
     if end < size:
-        raise _bad(path, f"{size - end} bytes at its end belong to no tensor")
+        raise _bad(path, Words("{0} bytes at its end belong to no tensor", (str(size - end),)))
     return Header(tuple(tensors), metadata)
 
 
@@ -144,12 +145,12 @@ def _parsed(path: Path, text: str, base: int) -> tuple[list[TensorInfo], dict[st
     seen: set[str] = set()
     for name, value in _pairs(path, text):
         if name in seen:
-            raise _bad(path, f"the name {_quoted(name)} stands in it twice")
+            raise _bad(path, Words("the name {0} stands in it twice", (_quoted(name),)))
         seen.add(name)
         if name == "__metadata__":
             metadata = _metadata(path, name, value)
         elif len(tensors) == MAX_TENSORS:
-            raise _bad(path, f"it names more than the {MAX_TENSORS} tensors that Halftone reads")
+            raise _bad(path, Words("it names more than the {0} tensors that Halftone reads", (str(MAX_TENSORS),)))
         else:
             tensors.append(_tensor(path, name, _entry(path, name, value), base))
     tensors.sort(key=lambda tensor: (tensor.start, tensor.end))
@@ -178,15 +179,15 @@ def _pairs(path: Path, text: str) -> Iterator[tuple[str, object]]:
             separator = _after(_NEXT, text, end)
             end, more = separator.end(), separator[1] == ","
         if text[end:].strip(" \t\r\n"):
-            raise _bad(path, "it is not valid JSON (extra text after its end)")
+            raise _bad(path, Words("it is not valid JSON (extra text after its end)"))
     except _TwinError as error:
-        raise _bad(path, f"the name {_quoted(str(error))} stands in it twice") from error
+        raise _bad(path, Words("the name {0} stands in it twice", (_quoted(str(error)),))) from error
     except _ConstantError as error:
-        raise _bad(path, f"it is not valid JSON ({error} is not a JSON number)") from error
+        raise _bad(path, Words("it is not valid JSON ({0} is not a JSON number)", (str(error),))) from error
     except RecursionError as error:
-        raise _bad(path, "it is nested too deeply") from error
+        raise _bad(path, Words("it is nested too deeply")) from error
     except ValueError as error:
-        raise _bad(path, "it is not valid JSON") from error
+        raise _bad(path, Words("it is not valid JSON")) from error
 
 
 def _after(pattern: re.Pattern[str], text: str, position: int) -> re.Match[str]:
@@ -222,7 +223,7 @@ def _metadata(path: Path, name: str, value: object) -> dict[str, str]:
     try:
         return msgspec.convert(value, dict[str, str])
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        raise _bad(path, f"the entry {name} is wrong (it holds more than pairs of text)") from error
+        raise _bad(path, Words("the entry {0} is wrong ({1})", (name, Words("it holds more than pairs of text")))) from error
 
 
 def _entry(path: Path, name: str, value: object) -> _Entry:
@@ -231,34 +232,34 @@ def _entry(path: Path, name: str, value: object) -> _Entry:
         name.encode()
         return msgspec.convert(value, _Entry)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        raise _bad(path, f"the entry {_quoted(name)} is wrong ({_wrong_field(value)})") from error
+        raise _bad(path, Words("the entry {0} is wrong ({1})", (_quoted(name), _wrong_field(value)))) from error
 
 
 _FIELDS: Final[dict[str, Any]] = {"dtype": str, "shape": list[_Size], "data_offsets": tuple[_Size, _Size]}
 
 
-def _wrong_field(value: object) -> str:
+def _wrong_field(value: object) -> Words:
     """The first field of an entry that is not as it has to be, as words in brackets."""
     if not isinstance(value, dict):
-        return "it describes no tensor"
+        return Words("it describes no tensor")
     given = cast("dict[str, object]", value)
     for field, kind in _FIELDS.items():
         try:
             msgspec.convert(given.get(field), kind)
         except (msgspec.ValidationError, UnicodeEncodeError):
-            return f"its {field} is wrong" if field in given else f"it has no {field}"
-    return "it has an unknown field" if given.keys() - _FIELDS.keys() else "its name is no text"
+            return Words("its {0} is wrong", (field,)) if field in given else Words("it has no {0}", (field,))
+    return Words("it has an unknown field") if given.keys() - _FIELDS.keys() else Words("its name is no text")
 
 
 def _tensor(path: Path, name: str, entry: _Entry, base: int) -> TensorInfo:
     bits = ITEM_BITS.get(entry.dtype)
     if bits is None:
-        raise _bad(path, f"tensor {_quoted(name)} has the unknown type {_quoted(entry.dtype)}")
+        raise _bad(path, Words("tensor {0} has the unknown type {1}", (_quoted(name), _quoted(entry.dtype))))
     start, end = entry.data_offsets
     if end < start:
-        raise _bad(path, f"tensor {_quoted(name)} ends before it begins")
+        raise _bad(path, Words("tensor {0} ends before it begins", (_quoted(name),)))
     if count_numbers(entry.shape) * bits != (end - start) * 8:
-        raise _bad(path, f"tensor {_quoted(name)} has {end - start} bytes, which is not what its shape needs")
+        raise _bad(path, Words("tensor {0} has {1} bytes, which is not what its shape needs", (_quoted(name), str(end - start))))
     return TensorInfo(name, entry.dtype, tuple(entry.shape), base + start, base + end)
 
 
@@ -276,20 +277,26 @@ def count_numbers(shape: Sequence[int]) -> int:
 
 def _refuse_gaps(path: Path, tensors: list[TensorInfo], base: int) -> None:
     if tensors and tensors[0].start != base:
-        raise _bad(path, f"{tensors[0].start - base} bytes before tensor {_quoted(tensors[0].name)} belong to no tensor")
+        raise _bad(
+            path,
+            Words("{0} bytes before tensor {1} belong to no tensor", (str(tensors[0].start - base), _quoted(tensors[0].name))),
+        )
     for before, after in pairwise(tensors):
         if after.start < before.end:
-            raise _bad(path, f"tensors {_quoted(before.name)} and {_quoted(after.name)} overlap")
+            raise _bad(path, Words("tensors {0} and {1} overlap", (_quoted(before.name), _quoted(after.name))))
         if after.start > before.end:
-            raise _bad(path, f"{after.start - before.end} bytes before tensor {_quoted(after.name)} belong to no tensor")
+            raise _bad(
+                path,
+                Words("{0} bytes before tensor {1} belong to no tensor", (str(after.start - before.end), _quoted(after.name))),
+            )
 
 
-_NO_SAFETENSORS: Final[tuple[tuple[bytes, str], ...]] = (
-    (b"version ", "it is a Git LFS pointer, not the file itself"),
-    (b"<!DOCTYP", "it is a web page, not a model"),
-    (b"<!doctyp", "it is a web page, not a model"),
-    (b"<html", "it is a web page, not a model"),
-    (b"GGUF", "it is a GGUF file under another name"),
+_NO_SAFETENSORS: Final[tuple[tuple[bytes, Words], ...]] = (
+    (b"version ", Words("it is a Git LFS pointer, not the file itself")),
+    (b"<!DOCTYP", Words("it is a web page, not a model")),
+    (b"<!doctyp", Words("it is a web page, not a model")),
+    (b"<html", Words("it is a web page, not a model")),
+    (b"GGUF", Words("it is a GGUF file under another name")),
 )
 
 
@@ -310,10 +317,10 @@ def _refuse_length(path: Path, first: bytes, length: int) -> NoReturn:
         if first.startswith(start):
             raise _bad(path, what)
     if _is_text(first):
-        raise _bad(path, "it is a text file under another name")
+        raise _bad(path, Words("it is a text file under another name"))
     exponent = math.log10(length)
     said = str(length) if exponent < 12 else f"10^{exponent:.0f}"
-    raise _bad(path, f"it claims to be {said} bytes long, and Halftone reads headers of up to {MAX_HEADER}")
+    raise _bad(path, Words("it claims to be {0} bytes long, and Halftone reads headers of up to {1}", (said, str(MAX_HEADER))))
 
 
 def _too_short(path: Path, first: bytes, size: int) -> HalftoneError:
@@ -321,7 +328,7 @@ def _too_short(path: Path, first: bytes, size: int) -> HalftoneError:
     if not first:
         return HalftoneError("file-empty", path=str(path))
     if _is_text(first):
-        return HalftoneError("not-safetensors", path=str(path), detail="it is a text file of a few letters")
+        return HalftoneError("not-safetensors", path=str(path), detail=Words("it is a text file of a few letters"))
     return _truncated(path, 8, size)
 
 
@@ -329,7 +336,7 @@ def _truncated(path: Path, expected: int, actual: int) -> HalftoneError:
     return HalftoneError("model-truncated", path=str(path), expected=expected, actual=actual)
 
 
-def _bad(path: Path, detail: str) -> HalftoneError:
+def _bad(path: Path, detail: Words) -> HalftoneError:
     return HalftoneError("model-bad-header", path=str(path), detail=detail)
 
 

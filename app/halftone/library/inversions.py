@@ -14,13 +14,15 @@ import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.wording import Words, both
 from halftone.library.families import REFINER, SD1, SD2, SDXL, reads_in_chunks
 from halftone.library.folder import read_json
 from halftone.library.header import Header, read_header
-from halftone.library.models import PICKLES, model_files
+from halftone.library.models import IS_PICKLE, PICKLES, model_files
 from halftone.library.prompt_syntax import at_step, changes, parse
 from halftone.library.recognise import recognise
-from halftone.library.why import listed_as
+from halftone.library.why import instead
+from halftone.settings.disk import system_words
 from halftone.settings.store import Settings
 
 MOST: Final = 75
@@ -59,27 +61,26 @@ def read_inversion(path: str) -> Inversion:
     """What its header tells. Raises HalftoneError inversion-missing or inversion-not-one."""
     file = Path(path)
     if file.suffix.lower() in PICKLES and os.path.exists(file):
-        raise _not_one(path, "it is a pickle file, which can run code when it is opened, so Halftone does not open it")
+        raise _not_one(path, IS_PICKLE)
     try:
         header = read_header(file)
     except FileNotFoundError as error:
         raise HalftoneError("inversion-missing", path=path) from error
     except OSError as error:
-        raise _not_one(path, error.strerror or "it cannot be read") from error
+        raise _not_one(path, system_words(error)) from error
     found = recognise(header, file.stem)
     if found.kind != "embedding":
-        family = listed_as(found)
-        raise _not_one(path, "its tensors have no embedding's names" if family == "Unknown" else f"it is a {family}")
+        raise _not_one(path, instead(found, Words("embedding")))
     tensors = _tensors(header)
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     counts = {_count(shapes[name]) for name in tensors.values()}
     if not counts or max(counts) > MOST or min(counts) < 1:
-        raise _not_one(path, f"it holds no vectors, or more than {MOST}")
+        raise _not_one(path, Words("it holds no vectors, or more than {0}", (str(MOST),)))
     widths = {encoder: shapes[name][-1] for encoder, name in tensors.items()}
     return Inversion(path=path, tensors=tensors, widths=widths, vectors=max(counts))
 
 
-def _not_one(path: str, detail: str) -> HalftoneError:
+def _not_one(path: str, detail: Words) -> HalftoneError:
     return HalftoneError("inversion-not-one", path=path, detail=detail)
 
 
@@ -122,13 +123,13 @@ def matching(one: Inversion, widths: Sequence[int], model: ModelFacts) -> tuple[
     return tensors
 
 
-def _why_not(one: Inversion, widths: Sequence[int]) -> str:
+def _why_not(one: Inversion, widths: Sequence[int]) -> Words:
     if not widths:
-        return "its text encoder takes no words from a file"
+        return Words("its text encoder takes no words from a file")
     if len(one.widths) < len(widths):
-        return f"it holds words for one text encoder, and the model has {len(widths)}"
-    own, needed = (" and ".join(map(str, some)) for some in (one.widths.values(), widths))
-    return f"its vectors have {own} numbers, the model's words {needed}"
+        return Words("it holds words for one text encoder, and the model has {0}", (str(len(widths)),))
+    own, needed = (both(*map(str, some)) for some in (one.widths.values(), widths))
+    return Words("its vectors have {0} numbers, the model's words {1}", (own, needed))
 
 
 # --- in a prompt -----------------------------------------------------------------------------------------

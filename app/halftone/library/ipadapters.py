@@ -9,14 +9,16 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import IP_ADAPTER_RANGE
 from halftone.contract.request import IpAdapter
+from halftone.contract.wording import Words
 from halftone.library.controlnets import denoiser_config
 from halftone.library.folder import read_json, read_part
 from halftone.library.header import file_stamp, read_header
 from halftone.library.kinds.marks import Shapes
-from halftone.library.models import PICKLES
+from halftone.library.models import IS_PICKLE, PICKLES
 from halftone.library.recognise import recognise
 from halftone.library.vaes import vae_version
 from halftone.library.why import instead
+from halftone.settings.disk import unread_words
 
 ENCODER: Final = "image_encoder"
 """The component, and the folder that holds it."""
@@ -81,8 +83,8 @@ def check_ip_adapters(adapters: Iterable[IpAdapter]) -> None:
     wanted = tuple(adapters)
     for one in wanted:
         if not one.images:
-            allowed = "at least one picture"
-            raise HalftoneError("setting-bad-value", name=f"The IP-Adapter {one.name}", value="given no picture", allowed=allowed)
+            name, allowed = Words("The IP-Adapter {0}", (one.name,)), Words("at least one picture")
+            raise HalftoneError("setting-bad-value", name=name, value=Words("given no picture"), allowed=allowed)
     check_adapter_files(wanted)
 
 
@@ -92,12 +94,12 @@ def check_adapter_files(adapters: Iterable[IpAdapter]) -> None:
     folders: dict[Path, str] = {}
     for one in adapters:
         if not low <= one.scale <= high:
-            name = f"The strength of the IP-Adapter {one.name}"
+            name = Words("The strength of the IP-Adapter {0}", (one.name,))
             raise HalftoneError("value-out-of-range", name=name, value=one.scale, low=low, high=high)
         folders.setdefault(encoder_folder(one.path).resolve(), one.name)
     if len(folders) > 1:
         first, second = list(folders.values())[:2]
-        detail = f"it is not the one that {first} reads them through; only one can be used at a time"
+        detail = Words("it is not the one that {0} reads them through; only one can be used at a time", (first,))
         raise HalftoneError("ip-adapter-no-encoder", name=second, detail=detail)
 
 
@@ -109,22 +111,22 @@ def check_files_fit(adapters: Iterable[IpAdapter], model: ModelFacts) -> None:
     check_adapter_files(wanted)
     for one in wanted:
         if adapter_facts(one.path).denoiser == _SD3 and (len(wanted) > 1 or len(one.images) > 1):
-            name, allowed = f"The IP-Adapter {one.name}", "one picture, and no other IP-Adapter beside it"
-            raise HalftoneError("setting-bad-value", name=name, value="given more", allowed=allowed)
+            name, allowed = Words("The IP-Adapter {0}", (one.name,)), Words("one picture, and no other IP-Adapter beside it")
+            raise HalftoneError("setting-bad-value", name=name, value=Words("given more"), allowed=allowed)
         config = denoiser_config(model) or {"_class_name": ""}
         kind = config.get("_class_name", _UNET)
         if kind not in _READERS or (_READERS[kind] == "FLUX" and model.pipeline not in _FLUX_PIPELINES):
-            detail = f"no IP-Adapter runs with {model.base or model.family} models here"
+            detail = Words("no IP-Adapter runs with {0} models here", (model.base or model.family,))
             raise HalftoneError("ip-adapter-unsupported", model=model.name, detail=detail)
         if config.get("encoder_hid_dim_type") not in (None, "text_proj"):
-            detail = "its denoiser reads its prompt in a way that leaves no room for pictures"
+            detail = Words("its denoiser reads its prompt in a way that leaves no room for pictures")
             raise HalftoneError("ip-adapter-unsupported", model=model.name, detail=detail)
         facts = adapter_facts(one.path)
         if _READERS[facts.denoiser] != _READERS[kind]:
-            raise other_base(one.path, model, f"it is for {_READERS[facts.denoiser]} models")
+            raise other_base(one.path, model, Words("it is for {0} models", (_READERS[facts.denoiser],)))
         own = _width(config)
         if own != facts.text:
-            raise other_base(one.path, model, f"its words have {facts.text} numbers, the model's {own}")
+            raise other_base(one.path, model, Words("its words have {0} numbers, the model's {1}", (str(facts.text), str(own))))
 
 
 def _width(config: Mapping[str, Any]) -> int | None:
@@ -134,7 +136,7 @@ def _width(config: Mapping[str, Any]) -> int | None:
     return config.get("joint_attention_dim" if config.get("_class_name") in (_FLUX, _CHROMA) else "cross_attention_dim")
 
 
-def other_base(path: str, model: ModelFacts, detail: str, details: str = "") -> HalftoneError:
+def other_base(path: str, model: ModelFacts, detail: Words, details: str = "") -> HalftoneError:
     """An error; it is not raised."""
     name = IpAdapter(path=path, images=()).name
     return HalftoneError("ip-adapter-other-base", details, name=name, model=model.name, detail=detail, family=model.family)
@@ -145,14 +147,14 @@ def adapter_facts(path: str) -> Facts:
     file = Path(path)
     try:
         if os.path.isdir(file):
-            raise _not_one(path, "it is a folder")
+            raise _not_one(path, Words("it is a folder"))
         if file.suffix.lower() in PICKLES and os.path.exists(file):
-            raise _not_one(path, "it is a pickle file, which can run code when it is opened, so Halftone does not open it")
+            raise _not_one(path, IS_PICKLE)
         header = read_header(file)
     except FileNotFoundError as error:
         raise HalftoneError("ip-adapter-missing", path=path) from error
     except (OSError, ValueError) as error:
-        raise _not_one(path, getattr(error, "strerror", None) or "it cannot be read") from error
+        raise _not_one(path, unread_words(error)) from error
     found = recognise(header, file.stem)
     if found.kind != KIND:
         raise _not_one(path, instead(found, KIND))
@@ -165,7 +167,7 @@ def adapter_facts(path: str) -> Facts:
         form, picture = _form(shapes)
         return Facts(form, shapes["ip_adapter.1.to_k_ip.weight"][1], picture)
     except (KeyError, IndexError) as error:
-        raise _not_one(path, "it reads faces (FaceID, InstantID) or is for another kind of denoiser") from error
+        raise _not_one(path, Words("it reads faces (FaceID, InstantID) or is for another kind of denoiser")) from error
 
 
 def _form(shapes: Shapes) -> tuple[Form, int]:
@@ -188,12 +190,20 @@ def encoder_folder(path: str) -> Path:
     name = IpAdapter(path=path, images=()).name
     if folder is None:
         looked = Path(path).parent / ENCODER
-        raise HalftoneError("ip-adapter-no-encoder", name=name, detail=f"none that gives {facts.picture} numbers is at {looked}")
+        raise HalftoneError(
+            "ip-adapter-no-encoder",
+            name=name,
+            detail=Words("none that gives {0} numbers is at {1}", (str(facts.picture), str(looked))),
+        )
     try:
         read_part(folder.parent, folder.name)
     except HalftoneError as error:
         missing = error.facts.get("missing")
-        detail = f"the one at {folder} lacks its {missing}" if missing else f"the one at {folder} cannot be read"
+        detail = (
+            Words("the one at {0} lacks its {1}", (str(folder), missing))
+            if missing
+            else Words("the one at {0} cannot be read", (str(folder),))
+        )
         raise HalftoneError("ip-adapter-no-encoder", str(error), name=name, detail=detail) from error
     return folder
 
@@ -217,5 +227,5 @@ def _gives(config: Mapping[str, object], facts: Facts) -> bool:
     return isinstance(inside, dict) and cast("dict[str, object]", inside).get("hidden_size") == facts.picture
 
 
-def _not_one(path: str, detail: str) -> HalftoneError:
+def _not_one(path: str, detail: Words) -> HalftoneError:
     return HalftoneError("ip-adapter-not-one", path=path, detail=detail)

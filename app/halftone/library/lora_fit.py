@@ -8,6 +8,7 @@ from typing import Final
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import Lora
+from halftone.contract.wording import Words, either
 from halftone.library.header import Header, read_header
 from halftone.library.kinds.loras import Layer, sized_layers
 from halftone.library.models import weight_files
@@ -52,14 +53,14 @@ def _fits(layer: Layer, shape: tuple[int, ...]) -> bool:
     return layer.outward in (0, outward) and layer.inward in (0, inward, inward * area)
 
 
-def _made_for(families: tuple[str, ...], model: ModelFacts) -> str:
-    """ "" where that would not tell why."""
-    return "" if not families or model.family in families else f"it was made for {' or '.join(families)}"
+def _made_for(families: tuple[str, ...], model: ModelFacts) -> Words | None:
+    """None where that would not tell why."""
+    return None if not families or model.family in families else Words("it was made for {0}", (either(*families),))
 
 
-def _widths(layer: Layer, shape: tuple[int, ...]) -> str:
+def _widths(layer: Layer, shape: tuple[int, ...]) -> Words:
     own, theirs = (" → ".join(map(str, widths)) for widths in ((layer.inward, layer.outward), (*shape[1:2], shape[0])))
-    return f"one of its layers has the widths {own}, and the model's there {theirs}"
+    return Words("one of its layers has the widths {0}, and the model's there {1}", (own, theirs))
 
 
 def _layer_shapes(model: ModelFacts) -> Shapes:
@@ -97,5 +98,5 @@ def _number(component: str) -> int | None:
     return 0 if component in ("unet", "transformer") else None
 
 
-def _other_base(lora: Lora, model: ModelFacts, detail: str) -> HalftoneError:
+def _other_base(lora: Lora, model: ModelFacts, detail: Words) -> HalftoneError:
     return HalftoneError("lora-other-base", name=lora.name, model=model.name, detail=detail, family=model.family)

@@ -11,13 +11,14 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import LORA_RANGE
 from halftone.contract.request import Lora
+from halftone.contract.wording import Words
 from halftone.library.header import file_stamp, read_header
 from halftone.library.lycoris import FOREIGN, UNDERSTOOD
-from halftone.library.models import PICKLES, list_models
+from halftone.library.models import IS_PICKLE, PICKLES, list_models
 from halftone.library.recognise import recognise
 from halftone.library.why import instead
 from halftone.library.wildcards import Span, drawn_spans
-from halftone.settings.disk import no_right
+from halftone.settings.disk import no_right, system_words
 from halftone.settings.store import Settings
 
 LORA: Final = "LoRA"
@@ -39,7 +40,7 @@ def check_loras(loras: Iterable[Lora]) -> None:
     low, high = LORA_RANGE
     for lora in loras:
         if not low <= lora.weight <= high:
-            name = f"The weight of the LoRA {lora.name}"
+            name = Words("The weight of the LoRA {0}", (lora.name,))
             raise HalftoneError("value-out-of-range", name=name, value=lora.weight, low=low, high=high)
         _check_file(Path(lora.path))
 
@@ -48,12 +49,11 @@ def _check_file(path: Path) -> None:
     try:
         folder = os.path.isdir(path)
     except OSError as error:  # a name that is too long, for instance
-        raise HalftoneError("lora-not-a-lora", path=str(path), detail=error.strerror or "it cannot be read") from error
+        raise HalftoneError("lora-not-a-lora", path=str(path), detail=system_words(error)) from error
     if folder:
-        raise HalftoneError("lora-not-a-lora", path=str(path), detail="it is a folder")
+        raise HalftoneError("lora-not-a-lora", path=str(path), detail=Words("it is a folder"))
     if path.suffix.lower() in PICKLES and os.path.exists(path):
-        detail = "it is a pickle file, which can run code when it is opened, so Halftone does not open it"
-        raise HalftoneError("lora-not-a-lora", path=str(path), detail=detail)
+        raise HalftoneError("lora-not-a-lora", path=str(path), detail=IS_PICKLE)
     try:
         found = recognise(read_header(path), path.stem)
     except FileNotFoundError as error:
@@ -61,7 +61,7 @@ def _check_file(path: Path) -> None:
     except PermissionError as error:
         raise no_right(error, path) from error
     except OSError as error:
-        raise HalftoneError("lora-not-a-lora", path=str(path), detail=error.strerror or "it cannot be read") from error
+        raise HalftoneError("lora-not-a-lora", path=str(path), detail=system_words(error)) from error
     if found.kind != LORA:
         raise HalftoneError("lora-not-a-lora", path=str(path), detail=instead(found, LORA))
     if found.lora is not None and found.lora.kind in FOREIGN:
@@ -136,8 +136,9 @@ def _named(name: str, weight: str | None, more: str | None, known: Mapping[str, 
     if path is None:
         raise _unknown(name, known, folders)
     if more:
-        name, allowed = f"The weight of the LoRA {name}", "one weight for the text encoder and everything else, for instance 0.8"
-        raise HalftoneError("setting-bad-value", name=name, value=f"{weight}:{more}", allowed=allowed)
+        setting = Words("The weight of the LoRA {0}", (name,))
+        allowed = Words("one weight for the text encoder and everything else, for instance 0.8")
+        raise HalftoneError("setting-bad-value", name=setting, value=f"{weight}:{more}", allowed=allowed)
     return Lora(path=path, weight=weight_of(name, weight or "1"))
 
 
@@ -146,7 +147,7 @@ def weight_of(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        setting, allowed = f"The weight of the LoRA {name}", "a number, for instance 0.8"
+        setting, allowed = Words("The weight of the LoRA {0}", (name,)), Words("a number, for instance 0.8")
         raise HalftoneError("setting-bad-value", name=setting, value=text, allowed=allowed) from error
 
 
@@ -166,7 +167,7 @@ def _nearest(name: str, known: Iterable[str]) -> list[str]:
     return [*near, *(other for other in folded.values() if other not in near)]
 
 
-def _some(names: Sequence[str]) -> str:
+def _some(names: Sequence[str]) -> Words | tuple[str, ...]:
     """The first of them, for a sentence."""
     more = len(names) - _SHOWN
-    return f"{', '.join(names[:_SHOWN])} and {more} more" if more > 0 else ", ".join(names)
+    return Words("{0} and {1} more", (tuple(names[:_SHOWN]), more)) if more > 0 else tuple(names)

@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-UNDERSTOOD: Final = "LoRA, LoCon, LoHa, LoKr, IA3, DoRA and differences of whole weights"
+from halftone.contract.wording import Words, both
+
+UNDERSTOOD: Final = both("LoRA", "LoCon", "LoHa", "LoKr", "IA3", "DoRA", Words("differences of whole weights"))
 FOREIGN: Final = frozenset({"OFT", "GLoRA"})
 """Kinds that are told from others, but not used."""
 _SPELLED: Final = {

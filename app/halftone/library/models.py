@@ -11,6 +11,7 @@ import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.wording import Words
 from halftone.library.copies import is_repaired
 from halftone.library.denoiser_files import unreadable
 from halftone.library.families import BY_NAME
@@ -30,7 +31,7 @@ from halftone.library.single import SINGLES, Config, configs, missing_parts, ten
 from halftone.library.small_files import check_here
 from halftone.library.tasks import only_a_stage
 from halftone.library.why import SCALED, listed_as, why_not
-from halftone.settings.disk import no_right
+from halftone.settings.disk import no_right, system_words
 from halftone.settings.places import resources
 from halftone.settings.regular_files import is_folder
 
@@ -45,6 +46,7 @@ _NOTE_FIELDS: Final = {
     "training": "training",
 }
 PICKLES: Final = {".ckpt", ".pt", ".pth", ".bin", ".pkl", ".pt2"}
+IS_PICKLE: Final = Words("it is a pickle file, which can run code when it is opened, so Halftone does not open it")
 _ENDINGS: Final = (".safetensors", ".sft", ".gguf")
 _DEPTH: Final = 4
 """Folders deep that list_models looks: far enough for a hub cache, not for a whole disk."""
@@ -68,7 +70,7 @@ def describe(model: str) -> ModelFacts:
     except PermissionError as error:
         raise no_right(error, path) from error
     except OSError as error:
-        raise HalftoneError("model-load-failed", path=str(path), detail=error.strerror or type(error).__name__) from error
+        raise HalftoneError("model-load-failed", path=str(path), detail=system_words(error)) from error
 
 
 def describe_again(model: str, known: Iterable[ModelFacts]) -> ModelFacts:
@@ -92,7 +94,7 @@ def _path(model: str) -> Path:
             return Path(model).expanduser().absolute()
     except RuntimeError:
         return Path(model).absolute()
-    raise HalftoneError("model-missing", path=model.replace("\0", "") or "(no path)")
+    raise HalftoneError("model-missing", path=model.replace("\0", "") or Words("(no path)"))
 
 
 def runnable(facts: ModelFacts) -> None:
@@ -105,7 +107,7 @@ def runnable(facts: ModelFacts) -> None:
     if facts.format == "diffusers" or facts.pipeline:
         check_here(facts)
         return
-    why = facts.why or "it is not clear what model it is"
+    why = facts.why or Words("it is not clear what model it is")
     if facts.takes_place:
         raise HalftoneError("model-needs-parts", path=facts.path, detail=why, family=home(facts))
     raise HalftoneError("model-unsupported", path=facts.path, detail=why)
@@ -222,7 +224,7 @@ def _folder(model: str, path: Path) -> ModelFacts:
         components=names,
         samplers=samplers_of(pipeline, scheduler) if scheduler else (),
         own_sampler=str(scheduler.get("_class_name", "")).removesuffix("Scheduler"),
-        why=only_a_stage(pipeline) or misfit(parts) or next(filter(None, map(config_fault, parts.values())), ""),
+        why=only_a_stage(pipeline) or misfit(parts) or next(filter(None, map(config_fault, parts.values())), None),
     )
     facts = _with_note(facts, path / _POCKET_NOTE)
     headers = (header for part in parts.values() for _, header in part.files)
@@ -237,16 +239,17 @@ def _bin_edge(pipeline: str, parts: Mapping[str, Part]) -> int:
 def _read_parts(path: Path, names: Iterable[str]) -> dict[str, Part]:
     """Raises HalftoneError model-incomplete with everything that is missing, or what the first damaged file raises."""
     parts: dict[str, Part] = {}
-    missing: list[str] = []
+    missing: list[Words | str] = []
     for name in names:
         try:
             parts[name] = read_part(path, name)
         except HalftoneError as error:
             if error.code != "model-incomplete":
                 raise
-            missing.append(str(error.facts["missing"]))
+            lost = error.facts["missing"]
+            missing.append(lost if isinstance(lost, Words) else str(lost))
     if missing:
-        raise HalftoneError("model-incomplete", path=str(path), missing=", ".join(missing))
+        raise HalftoneError("model-incomplete", path=str(path), missing=tuple(missing))
     return parts
 
 
@@ -256,7 +259,7 @@ def _no_pipeline(path: Path) -> HalftoneError:
     kind = read_json(config).get("_class_name") if os.path.isfile(config) else None
     if not isinstance(kind, str):
         return HalftoneError("model-not-a-model", path=str(path))
-    detail = f"it is only one part of a model ({kind}); choose the folder above it, which holds model_index.json"
+    detail = Words("it is only one part of a model ({0}); choose the folder above it, which holds model_index.json", (kind,))
     return HalftoneError("model-unsupported", path=str(path), detail=detail)
 
 
@@ -325,14 +328,14 @@ def _file(model: str, path: Path) -> ModelFacts:
         lacks=found.lacks,
     )
     why = _why_not(found, header)
-    if why:
+    if why is not None:
         return _as_a_part(facts, found, header, why)
     stored = {name: stored_dtype(tensors) for name, tensors in tensors_by_component(found.family, header).items()}
     facts = msgspec.structs.replace(facts, stored=stored)
     return _with_parts(facts, configs(facts.family, header), told=found.size != BY_NAME[found.family].size)
 
 
-def _as_a_part(facts: ModelFacts, found: Recognised, header: Header, why: str) -> ModelFacts:
+def _as_a_part(facts: ModelFacts, found: Recognised, header: Header, why: Words) -> ModelFacts:
     """A file that makes no picture alone. why: as the end of a sentence."""
     unread = unreadable(header, found)
     if unread is not None and found.kind == "denoiser" and not found.quantised:
@@ -340,8 +343,8 @@ def _as_a_part(facts: ModelFacts, found: Recognised, header: Header, why: str) -
     return msgspec.structs.replace(facts, why=why, takes_place=unread is None)
 
 
-def _why_not(found: Recognised, header: Header) -> str:
-    """Why this file alone makes no picture; "" for what can."""
+def _why_not(found: Recognised, header: Header) -> Words | None:
+    """Why this file alone makes no picture; None for what can."""
     if found.kind not in ("checkpoint", "denoiser") or found.family not in SINGLES:
         return why_not(found)
     by_shapes = SINGLES[found.family].naming is not None  # every base of these is built by its shapes
@@ -350,7 +353,7 @@ def _why_not(found: Recognised, header: Header) -> str:
     if by_shapes and (found.kind == "denoiser" or found.naming != ORIGINAL):
         return why_not(found)
     lacking = missing_parts(found.family, header)
-    return f"it does not hold {', '.join(lacking)}" if lacking else ""
+    return Words("it does not hold {0}", (lacking,)) if lacking else None
 
 
 def _with_parts(facts: ModelFacts, found: Mapping[str, Config], *, told: bool) -> ModelFacts:

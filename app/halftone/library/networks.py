@@ -276,7 +276,7 @@ def _stages(units: Mapping[str, int], layers: Mapping[str, int]) -> tuple[Parts,
 
 
 def _stage(prefix: str, units: Mapping[str, int], layers: Mapping[str, int]) -> tuple[Parts, ...]:
-    """Of what lies under a name; () where nothing does."""
+    """Sizes of what lies under a name; () where nothing does."""
     blocks, singles = ({name: size for name, size in parts.items() if name.startswith(prefix)} for parts in (units, layers))
     if not blocks:
         return ()

@@ -9,6 +9,7 @@ from typing import Final, Literal
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import OptionValue
+from halftone.contract.wording import Words, either
 
 Kind = Literal["number", "whole number", "text", "switch", "list"]
 
@@ -94,10 +95,12 @@ _ACCEPTS: Final[dict[Kind, tuple[type, ...]]] = {
     "switch": (bool,),
     "list": (list,),
 }
-_ALLOWED: Final[dict[Kind, str]] = {
-    "switch": "true or false",
-    "text": "text",
-    "list": 'a list, for instance ["a", "b"] or [1, 2]',
+_ALLOWED: Final[dict[Kind, Words]] = {
+    "number": Words("a number"),
+    "whole number": Words("a whole number"),
+    "switch": Words("true or false"),
+    "text": Words("text"),
+    "list": Words('a list, for instance ["a", "b"] or [1, 2]'),
 }
 
 
@@ -121,10 +124,10 @@ def check_options(
     if known is None:
         raise HalftoneError("start-no-mask" if mask else "start-no-picture", model=facts.name)
     if num_frames and own not in _OF_A_PICTURE:
-        raise HalftoneError("option-unknown", name="--num-frames", known=_listed(known))
+        raise HalftoneError("option-unknown", name="--num-frames", known=tuple(sorted(known)))
     for name, value in options.items():
         if name not in known:
-            raise HalftoneError("option-unknown", name=name, known=_listed(known))
+            raise HalftoneError("option-unknown", name=name, known=tuple(sorted(known)))
         check_kind(name, value, (KINDS[name],))
 
 
@@ -148,20 +151,16 @@ def over(options: Mapping[str, OptionValue], others: Mapping[str, OptionValue], 
 def check_one_schedule(pipeline: str, options: Mapping[str, OptionValue]) -> None:
     """Raise setting-bad-value for timesteps together with sigmas."""
     if all(options.get(name) is not None for name in SCHEDULE) and not pipeline.startswith(_BOTH):
-        value, allowed = " together with ".join(SCHEDULE), "one of the two: each says alone how the steps lie"
+        value, allowed = Words("timesteps together with sigmas"), Words("one of the two: each says alone how the steps lie")
         raise HalftoneError("setting-bad-value", name="--option", value=value, allowed=allowed)
 
 
 def check_kind(name: str, value: OptionValue, kinds: Sequence[Kind]) -> None:
     """Raise setting-bad-value for a value that is of none of these kinds."""
     if not any(_is_of(value, kind) for kind in kinds):
-        allowed = " or ".join(_ALLOWED.get(kind, f"a {kind}") for kind in kinds)
+        allowed = either(*(_ALLOWED[kind] for kind in kinds))
         raise HalftoneError("setting-bad-value", name=f"--option {name}", value=str(value), allowed=allowed)
 
 
 def _is_of(value: OptionValue, kind: Kind) -> bool:
     return isinstance(value, bool) == (kind == "switch") and isinstance(value, _ACCEPTS[kind])
-
-
-def _listed(names: frozenset[str]) -> str:
-    return ", ".join(sorted(names))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, cast
 
 from halftone.contract.echoes import echo
+from halftone.contract.wording import Words
 from halftone.library.folder import Part
 from halftone.library.header import TensorInfo
 
@@ -67,8 +68,8 @@ _FOREIGN: Final = ("adapter_config.json",)
 """Files beside the weights that make the libraries read others."""
 
 
-def config_fault(part: Part) -> str:
-    """Say what is wrong in the part's configuration, as the end of a sentence; "" where nothing is.
+def config_fault(part: Part) -> Words | None:
+    """Say what is wrong in the part's configuration, as the end of a sentence; None where nothing is.
 
     It names the file, what the configuration says, and what the weights have. Only what can be told for sure: the rest is
     compared when the part is built without memory.
@@ -79,21 +80,23 @@ def config_fault(part: Part) -> str:
     if name.endswith("scheduler"):
         return _schedule_fault(part)
     if not part.files:
-        return ""
+        return None
     tensors = [tensor for _, header in part.files for tensor in header.tensors]
-    return next(filter(None, (_elsewhere(part), _impossible(part), *_differences(part, tensors))), "")
+    return next(filter(None, (_elsewhere(part), _impossible(part), *_differences(part, tensors))), None)
 
 
-def _length_fault(part: Part) -> str:
+def _length_fault(part: Part) -> Words | None:
     """A tokenizer reads at least one token between its marks. No length, and one without end, are told by the text encoder."""
     for field in ("model_max_length", "max_len"):
         value = part.config.get(field)
         if value is not None and (not isinstance(value, int | float) or isinstance(value, bool) or value < SHORTEST):
-            return f"{part.name}/tokenizer_config.json says {field} {shown(value)}, which has no place for a word"
-    return ""
+            return Words(
+                "{0}/tokenizer_config.json says {1} {2}, which has no place for a word", (part.name, field, shown(value))
+            )
+    return None
 
 
-def _schedule_fault(part: Part) -> str:
+def _schedule_fault(part: Part) -> Words | None:
     """The first number of a scheduler's configuration that none can have."""
     for field, (kinds, low, high) in _SCHEDULE.items():
         value = part.config.get(field)
@@ -101,30 +104,31 @@ def _schedule_fault(part: Part) -> str:
             continue
         fits = isinstance(value, kinds) and not isinstance(value, bool)
         if not fits or not low <= cast("float", value) <= high:
-            return f"{part.name}/scheduler_config.json says {field} {shown(value)}, which no scheduler can have"
-    return ""
+            return Words("{0}/scheduler_config.json says {1} {2}, which no scheduler can have", (part.name, field, shown(value)))
+    return None
 
 
-def _elsewhere(part: Part) -> str:
+def _elsewhere(part: Part) -> Words | None:
     """Whether the libraries would read other weights than the named ones, or need a package for them."""
     folder = part.files[0][0].parent
     if (found := next((name for name in _FOREIGN if (folder / name).exists()), None)) is not None:
-        return f"{part.name}/{found} names other weights than those beside it"
+        return Words("{0}/{1} names other weights than those beside it", (part.name, found))
     if part.config.get("transformers_weights") is not None:
-        return f"{part.name}/config.json names other weights than those beside it"
+        return Words("{0}/{1} names other weights than those beside it", (part.name, "config.json"))
     quantised = part.config.get("quantization_config")
     if quantised is None:
-        return ""
+        return None
     method = cast("dict[str, object]", quantised).get("quant_method") if isinstance(quantised, dict) else None
-    return f"{part.name} is quantised by {shown(method or 'another program')}, which Halftone does not read in a folder"
+    by = shown(method) if method else Words("another program")
+    return Words("{0} is quantised by {1}, which Halftone does not read in a folder", (part.name, by))
 
 
-def _impossible(part: Part) -> str:
+def _impossible(part: Part) -> Words | None:
     for name, value in _numbers(part.config):
         many = part.name.startswith("transformer") and name in _CELLS and value > _MOST_CELLS
         if many or abs(value) > _LARGEST or (value < 0 and name in {*_LAYERS, *(field for field, _, _ in _EDGES)}):
-            return f"{part.name}/config.json says {shown(name)} {shown(value)}, which no model has"
-    return ""
+            return Words("{0}/config.json says {1} {2}, which no model has", (part.name, shown(name), shown(value)))
+    return None
 
 
 def _numbers(config: Mapping[str, object], depth: int = 0) -> Iterator[tuple[str, int | float]]:
@@ -136,7 +140,7 @@ def _numbers(config: Mapping[str, object], depth: int = 0) -> Iterator[tuple[str
             yield from _numbers(cast("dict[str, object]", value), depth + 1)
 
 
-def _differences(part: Part, tensors: Iterable[TensorInfo]) -> Iterator[str]:
+def _differences(part: Part, tensors: Iterable[TensorInfo]) -> Iterator[Words | None]:
     known = list(tensors)
     for field, ends in _LAYERS.items():
         yield _difference(part, field, _layers((tensor.name for tensor in known), ends))
@@ -158,11 +162,11 @@ def _layers(names: Iterable[str], ends: tuple[str, ...]) -> int | None:
     return wanted if wanted is not None else found.popitem()[1] if len(found) == 1 else None
 
 
-def _difference(part: Part, field: str, held: int | None) -> str:
+def _difference(part: Part, field: str, held: int | None) -> Words | None:
     said = part.config.get(field)
     if held is None or said is None or isinstance(said, list | dict) or said == held:
-        return ""
-    return f"{part.name}/config.json says {field} {shown(said)}, and its weights have {held:,}"
+        return None
+    return Words("{0}/config.json says {1} {2}, and its weights have {3}", (part.name, field, shown(said), f"{held:,}"))
 
 
 def shown(value: object) -> str:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from halftone.contract.wording import Words
+
 UP: Final = 1.1
 """What a pair of round brackets multiplies by."""
 MOST: Final = 10.0
@@ -224,17 +226,19 @@ def plain(text: str) -> str:
     return " ".join("".join(part.text for part in section) for section in parse(at_step(text, 1, 1000)) if section)
 
 
-def notes(texts: tuple[str, ...], *, weights: bool) -> tuple[str, ...]:
+def notes(texts: tuple[str, ...], *, weights: bool) -> tuple[Words, ...]:
     """A sentence for each sign that is not followed here. weights: whether the model's text encoder takes them."""
-    found: list[str] = []
+    found: list[Words] = []
     if not weights and any(is_weighted(at_step(text, 1, 1000)) for text in texts):
-        found.append("This model's text encoder takes no weights: it reads the prompt without the brackets.")
+        found.append(Words("This model's text encoder takes no weights: it reads the prompt without the brackets."))
     if not weights and any(map(changes, texts)):
-        found.append("This model reads one prompt for all steps: of what changes with the step it reads what stands first.")
+        found.append(
+            Words("This model reads one prompt for all steps: of what changes with the step it reads what stands first.")
+        )
     if left := next((left for text in texts for left in _left_open(text)), None):
-        found.append(f"A bracket without its partner is read as a letter: “{left}”.")
+        found.append(Words("A bracket without its partner is read as a letter: “{0}”.", (left,)))
     if any(map(_AND.search, texts)):
-        found.append("AND is read as a word: prompts are not weighed against each other.")
+        found.append(Words("AND is read as a word: prompts are not weighed against each other."))
     return tuple(found)
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts, SelfTestReport
 from halftone.contract.request import ALONE, Extras, Numerics
+from halftone.contract.wording import Words, with_words
 from halftone.contract.words import DType
 from halftone.library.extras import extras_key
 from halftone.settings.atomic import write_atomically
@@ -26,7 +27,7 @@ from halftone.settings.regular_files import read_once
 log = logging.getLogger(__name__)
 
 _Record = TypeVar("_Record")
-_SELF_TEST_VERSION: Final = 4
+_SELF_TEST_VERSION: Final = 5
 """Of what the numbers of a stored self-test mean. 2: the speed of a type is of matrix product, convolution and attention.
 3: what a setting does is measured in each precision. 4: the speed of a type is of steps of a denoiser, with the kernels that
 models run with."""
@@ -51,7 +52,7 @@ class SelfTests:
             save_selftest(report)
         except OSError as error:
             log.warning("The self-test could not be kept: %s", error)
-            report = msgspec.structs.replace(report, not_kept=system_words(error, str(error)))
+            report = msgspec.structs.replace(report, not_kept=system_words(error))
         self.take(report)
         return report
 
@@ -96,19 +97,20 @@ def drop_applied(model: ModelFacts, device: DeviceFacts, extras: Extras) -> bool
     return bool(applied)
 
 
-def staleness(report: CheckReport, model: ModelFacts, device: DeviceFacts, numerics: Numerics) -> str | None:
+def staleness(report: CheckReport, model: ModelFacts, device: DeviceFacts, numerics: Numerics) -> Words | None:
     """Which fact changed since the check, as a sentence; None if it still holds."""
     then = report.device
     if report.model.fingerprint != model.fingerprint:
-        return "The model's files changed since the check."
+        return Words("The model's files changed since the check.")
     if (then.name, then.backend) != (device.name, device.backend):
-        return f"The check was made on another device, {then.name}."
+        return Words("The check was made on another device, {0}.", (then.name,))
     if not same_driver(then.driver, device.driver):
-        return f"The driver changed since the check, from {then.driver or 'none'} to {device.driver or 'none'}."
+        none = Words("none")
+        return Words("The driver changed since the check, from {0} to {1}.", (then.driver or none, device.driver or none))
     if then.torch_version != device.torch_version:
-        return f"PyTorch changed since the check, from {then.torch_version} to {device.torch_version}."
+        return Words("PyTorch changed since the check, from {0} to {1}.", (then.torch_version, device.torch_version))
     if (field := changed_setting(report.numerics, numerics)) is not None:
-        return f"The setting “{declared(field).title}” changed since the check."
+        return Words("The setting “{0}” changed since the check.", (Words(declared(field).title),))
     return None
 
 
@@ -180,7 +182,7 @@ def _spelled(value: Any) -> Any:
 
 
 def _record(data: bytes, kind: type[_Record]) -> _Record:
-    return msgspec.convert(json.loads(data), kind, strict=False)  # reads "inf" where a number is due
+    return msgspec.convert(with_words(json.loads(data)), kind, strict=False)  # reads "inf" where a number is due
 
 
 def _load(name: str, kind: type[_Record]) -> _Record | None:

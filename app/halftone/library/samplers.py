@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.words import KARRAS, SCHEDULES, either, split_sampler
+from halftone.contract.wording import Words, either
+from halftone.contract.words import KARRAS, SCHEDULES, split_sampler
 
 Options = dict[str, Any]
 
@@ -118,15 +119,15 @@ _WAYS: Final[dict[str, str]] = {
     "ddimuniform": "",
 }
 """Names of A1111 and ComfyUI for schedules that diffusers has under another one, or that are a model's usual."""
-_WITHOUT: Final[dict[str, str]] = {
-    "dpmpp2sancestral": "diffusers has no such sampler; DPM++ SDE is the nearest",
-    "dpmpp2sa": "diffusers has no such sampler; DPM++ SDE is the nearest",
-    "dpmfast": "diffusers has no such sampler",
-    "dpmadaptive": "diffusers has no such sampler",
-    "restart": "diffusers has no such sampler",
-    "polyexponential": "diffusers has no such schedule",
-    "kloptimal": "diffusers has no such schedule",
-    "alignyoursteps": "diffusers has no such schedule",
+_WITHOUT: Final[dict[str, Words]] = {
+    "dpmpp2sancestral": Words("diffusers has no such sampler; DPM++ SDE is the nearest"),
+    "dpmpp2sa": Words("diffusers has no such sampler; DPM++ SDE is the nearest"),
+    "dpmfast": Words("diffusers has no such sampler"),
+    "dpmadaptive": Words("diffusers has no such sampler"),
+    "restart": Words("diffusers has no such sampler"),
+    "polyexponential": Words("diffusers has no such schedule"),
+    "kloptimal": Words("diffusers has no such schedule"),
+    "alignyoursteps": Words("diffusers has no such schedule"),
 }
 """What users of other programs know and cannot have here, and why."""
 
@@ -206,14 +207,16 @@ def unfit(wanted: str, names: tuple[str, ...]) -> HalftoneError:
     """What to say to a sampler that is not among those which can be had: why, or what else there is."""
     letters = _letters(wanted)
     ways = {way for name in names if (way := split_sampler(name)[1])}
-    why = next((why for part, why in _WITHOUT.items() if letters == part), "")
-    value = f"{wanted} ({why})" if why else wanted
+    why = next((why for part, why in _WITHOUT.items() if letters == part), None)
+    value = wanted if why is None else Words("{0} ({1})", (wanted, why))
     near = [] if why else get_close_matches(letters, [_letters(name) for name in names], n=3)
     close = [name for name in names if _letters(name) in near]
     methods = list(dict.fromkeys(split_sampler(name)[0] for name in names))
     behind = [way for way in SCHEDULES if way in ways]
-    allowed = either(close or methods) + ("" if close or not behind else f", most of them with {either(behind)} behind")
-    return HalftoneError("setting-bad-value", name="Sampler", value=value, allowed=allowed)
+    allowed = either(*(close or methods))
+    if behind and not close:
+        allowed = Words("{0}, most of them with {1} behind", (allowed, either(*behind)))
+    return HalftoneError("setting-bad-value", name=Words("Sampler"), value=value, allowed=allowed)
 
 
 # --- what they stand for -------------------------------------------------------------------------------------

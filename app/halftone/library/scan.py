@@ -29,7 +29,7 @@ from halftone.library.header import TensorInfo, read_header
 from halftone.library.models import weight_files
 from halftone.library.scan_blocks import BOUNDS, tally_blocks, whole_blocks
 from halftone.library.single import SINGLES, module_names
-from halftone.settings.disk import no_right
+from halftone.settings.disk import no_right, unread_words
 from halftone.settings.regular_files import open_regular
 
 CHUNK: Final = 2**20
@@ -205,8 +205,7 @@ def _look(source: _Source, window: list[_Part]) -> list[_Tally]:
     except PermissionError as error:
         raise no_right(error, source.path) from error
     except (OSError, ValueError) as error:  # the second where the file became shorter meanwhile
-        detail = getattr(error, "strerror", None) or "it cannot be read"
-        raise HalftoneError("model-load-failed", path=str(source.path), detail=detail) from error
+        raise HalftoneError("model-load-failed", path=str(source.path), detail=unread_words(error)) from error
     data = np.frombuffer(mapped, np.uint8)
     return [_look_at(data[part.start - first : part.end - first], source.tensors[part.tensor].dtype) for part in window]
 

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, cast
 import msgspec
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.wording import Words
 from halftone.library import single_configs, transformer_configs
 from halftone.library.families import BY_NAME, FLUX, REFINER, SD1, SD2, SD3, SDXL
 from halftone.library.folder import read_json
@@ -94,10 +95,14 @@ class Place(NamedTuple):
     swapped: bool = False
 
 
-_PARTS: Final = {"unet": "the denoiser (UNet)", "transformer": "the denoiser (transformer)", "vae": "the VAE"}
+_PARTS: Final = {
+    "unet": Words("the denoiser (UNet)"),
+    "transformer": Words("the denoiser (transformer)"),
+    "vae": Words("the VAE"),
+}
 
 
-def missing_parts(family: str, header: Header) -> tuple[str, ...]:
+def missing_parts(family: str, header: Header) -> tuple[Words, ...]:
     """Parts that a whole model of this family has and the file has not, for a sentence; () also for a family not known here."""
     single = SINGLES.get(family)
     if single is None:
@@ -105,7 +110,8 @@ def missing_parts(family: str, header: Header) -> tuple[str, ...]:
     held = {component_of(family, tensor.name) for tensor in header.tensors}
     lost = [name for name in single.prefixes if name not in held and name not in single.optional]
     named = _PARTS | {
-        f"text_encoder_{number}": f"the text encoder {kind}" for number, kind in enumerate(BY_NAME[family].encoders, 1)
+        f"text_encoder_{number}": Words("the text encoder {0}", (kind,))
+        for number, kind in enumerate(BY_NAME[family].encoders, 1)
     }
     named["text_encoder"] = named["text_encoder_1"]
     named.setdefault("text_encoder_2", named["text_encoder_1"])  # a refiner has no first one

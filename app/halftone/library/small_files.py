@@ -5,15 +5,16 @@ where they are published, whether they are here, and how a user's own is taken. 
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.wording import Words
 from halftone.library.families import FLUX, SD3
 from halftone.settings.atomic import write_atomically
-from halftone.settings.disk import size_text
+from halftone.settings.disk import size_text, system_words
 from halftone.settings.places import small_files_dir
 from halftone.settings.regular_files import read_regular
 
@@ -45,6 +46,13 @@ _T5_MARKS: Final = ("<pad>", "</s>", "<unk>")
 """T5's first words. Others of as many words, as XLNet's, begin otherwise."""
 _T5_SIZES: Final = range(32_000, 32_129)
 """T5's words; its extra ids may be among them, and its table ends at 32 128."""
+
+
+Unfit = Literal["damaged", "other"]
+_UNFIT: Final[dict[Unfit, str]] = {
+    "damaged": "it is cut off, or no tokenizer",
+    "other": "it is the tokenizer of another model",
+}
 
 
 class _Model(msgspec.Struct):
@@ -88,23 +96,22 @@ def check_here(facts: ModelFacts) -> None:
     if files := lacking(facts):
         with suppress(OSError):
             files[0].place.parent.mkdir(exist_ok=True)
-        told = ", ".join(f"{file.repository}/{file.path} ({size_text(file.size)})" for file in files)
+        told = tuple(f"{file.repository}/{file.path} ({size_text(file.size)})" for file in files)
         raise HalftoneError("model-needs-files", path=facts.path, files=told, folder=str(files[0].place.parent))
 
 
-def unfit(data: bytes) -> str:
-    """Why these bytes are not T5's tokenizer, as the end of a sentence; "" when they are."""
+def unfit(data: bytes) -> Unfit | None:
+    """Why these bytes are not T5's tokenizer; None when they are."""
     try:
         kind = msgspec.json.decode(data, type=_Tokenizer).model.type
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        return "is cut off, or no tokenizer"
-    other = "is the tokenizer of another model"
+        return "damaged"
     if kind != "Unigram":
-        return other
+        return "other"
     size, marks = _read(data)
     if not size:
-        return "is cut off, or no tokenizer"
-    return "" if size in _T5_SIZES and marks == _T5_MARKS else other
+        return "damaged"
+    return None if size in _T5_SIZES and marks == _T5_MARKS else "other"
 
 
 def _read(data: bytes) -> tuple[int, tuple[str | None, ...]]:
@@ -125,13 +132,14 @@ def take(file: SmallFile, source: str) -> Path:
     """Copy a user's own file to its place. Raises HalftoneError small-file-unfit; the user's file stays as it is."""
     try:
         data = read_regular(source) if Path(source).stat().st_size <= LARGEST else b""
-        why = f"it {said}" if (said := unfit(data)) else ""
-        if not why:
+        found = unfit(data)
+        why = None if found is None else Words(_UNFIT[found])
+        if why is None:
             file.place.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(file.place, data)
     except OSError as error:
-        why = error.strerror or "it cannot be read"
-    if why:
+        why = system_words(error)
+    if why is not None:
         name = Path(file.path).name
         raise HalftoneError("small-file-unfit", path=source, file=name, detail=why, source=file.repository)
     return file.place

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Style
-from halftone.contract.words import either
+from halftone.contract.wording import Words, either
 from halftone.library.wildcards import LONGEST, read_words
 from halftone.settings.atomic import write_atomically
 from halftone.settings.places import data_dir
@@ -80,7 +80,7 @@ def styles_named(names: Sequence[str], book: StyleBook) -> tuple[Style, ...]:
         style = known.get(name) or folded.get(name.casefold())
         if style is None:
             near = get_close_matches(name, list(known), n=_NEAR, cutoff=0.5) or list(known)[:_NEAR]
-            raise HalftoneError("style-unknown", name=name, known=either(near) if near else "a file that has styles")
+            raise HalftoneError("style-unknown", name=name, known=either(*near) if near else Words("a file that has styles"))
         found.append(style)
     return tuple(found)
 

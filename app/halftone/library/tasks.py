@@ -4,6 +4,7 @@ from typing import Final
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.wording import Words
 
 _FROM_PICTURE: Final = (
     "Img2Img", "Inpaint", "Fill", "ImageToVideo", "Image2Video", "I2V", "I2I", "ImageEdit", "InstructPix2Pix", "Layered",
@@ -84,13 +85,13 @@ def _base(pipeline: str) -> str:
     return pipeline.removesuffix("Pipeline")
 
 
-def only_a_stage(pipeline: str) -> str:
-    """Why a pipeline makes no picture alone, as the end of a sentence; "" for one that does."""
+def only_a_stage(pipeline: str) -> Words | None:
+    """Why a pipeline makes no picture alone, as the end of a sentence; None for one that does."""
     if pipeline.startswith(_PRIORS):
-        return "it is only the first of two stages, which makes no picture alone; choose a folder that holds both"
+        return Words("it is only the first of two stages, which makes no picture alone; choose a folder that holds both")
     if pipeline.startswith(_DECODERS):
-        return "it is only the second of two stages, which needs what the first one made; choose a folder that holds both"
-    return ""
+        return Words("it is only the second of two stages, which needs what the first one made; choose a folder that holds both")
+    return None
 
 
 def check_given(facts: ModelFacts, *, image: bool, mask: bool, strength: bool = False) -> None:

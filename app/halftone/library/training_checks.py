@@ -8,6 +8,7 @@ from typing import Final
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.training import Optimizer, TrainConfig
+from halftone.contract.wording import Words
 from halftone.library.models import describe
 from halftone.library.training_pictures import check_folder, shapes_for
 
@@ -24,6 +25,24 @@ _COUNTS: Final = {
     "save_every": (0, 10_000_000),
     "test_every": (0, 10_000_000),
 }
+_NAMES: Final = {
+    "shapes": "Shapes",
+    "repeats": "Repeats",
+    "rank": "Rank",
+    "steps": "Steps",
+    "batch": "Batch",
+    "accumulate": "Accumulate",
+    "stop_after": "Stop after",
+    "size": "Size",
+    "warm_up": "Warm up",
+    "save_every": "Save every",
+    "test_every": "Test every",
+    "alpha": "Alpha",
+    "learning_rate": "Learning rate",
+    "weight_decay": "Weight decay",
+    "clip": "Clip",
+    "snr_gamma": "Snr gamma",
+}
 _POSITIVE: Final = ("alpha", "learning_rate")
 _NOT_NEGATIVE: Final = ("weight_decay", "clip", "snr_gamma")
 _RATES: Final[dict[Optimizer, str]] = {"adamw": "0.0001", "adamw8bit": "0.0001", "prodigy": "1"}
@@ -34,17 +53,19 @@ def check_config(config: TrainConfig) -> None:
     """Raise HalftoneError value-out-of-range or setting-bad-value for what no training can be made with."""
     for name, (low, high) in _COUNTS.items():
         if not low <= (value := getattr(config, name)) <= high:
-            raise HalftoneError("value-out-of-range", name=_spoken(name), value=value, low=low, high=high)
+            raise HalftoneError("value-out-of-range", name=Words(_NAMES[name]), value=value, low=low, high=high)
     for name in (*_POSITIVE, *_NOT_NEGATIVE):
         value = getattr(config, name)
         if not 0 <= value < math.inf or (name in _POSITIVE and not value):
-            usual = f", such as {_RATES[config.optimizer]}" if name == "learning_rate" else ""
-            allowed = f"a number above 0{usual}" if name in _POSITIVE else "0 or a number above it"
-            raise HalftoneError("setting-bad-value", name=_spoken(name), value=value, allowed=allowed)
+            allowed = Words("a number above 0") if name in _POSITIVE else Words("0 or a number above it")
+            if name == "learning_rate":
+                allowed = Words("a number above 0, such as {0}", (_RATES[config.optimizer],))
+            raise HalftoneError("setting-bad-value", name=Words(_NAMES[name]), value=value, allowed=allowed)
     if not 0 <= config.caption_dropout <= 1:
-        raise HalftoneError("value-out-of-range", name="Caption dropout", value=config.caption_dropout, low=0, high=1)
+        raise HalftoneError("value-out-of-range", name=Words("Caption dropout"), value=config.caption_dropout, low=0, high=1)
     if not config.name.strip() or config.name != Path(config.name).name or config.name.startswith("."):
-        raise HalftoneError("setting-bad-value", name="The name of the LoRA", value=config.name or '""', allowed="a file's name")
+        name = Words("The name of the LoRA")
+        raise HalftoneError("setting-bad-value", name=name, value=config.name or '""', allowed=Words("a file's name"))
 
 
 def check_size(config: TrainConfig, model: ModelFacts) -> None:
@@ -67,8 +88,5 @@ def check_before(config: TrainConfig, *, new: bool) -> None:
     folder = check_folder(config.pictures)
     strange = next((name for name in config.left_out if not os.path.exists(folder / name)), None)
     if new and strange is not None:
-        raise HalftoneError("setting-bad-value", name="left_out", value=strange, allowed="names of pictures in that folder")
-
-
-def _spoken(name: str) -> str:
-    return name.replace("_", " ").capitalize()
+        allowed = Words("names of pictures in that folder")
+        raise HalftoneError("setting-bad-value", name="left_out", value=strange, allowed=allowed)

@@ -10,16 +10,17 @@ from typing import Final
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import LANCZOS, LATENT, model_stem
+from halftone.contract.wording import Words
 from halftone.library.families import KIND_NAMES
 from halftone.library.header import file_stamp, read_header
-from halftone.library.models import PICKLES, describe, model_files
+from halftone.library.models import IS_PICKLE, PICKLES, describe, model_files
+from halftone.settings.disk import system_words
 from halftone.settings.store import Settings
 
 UPSCALER: Final = "upscaler"
 """The kind of such a file, as far as it is recognised: of many architectures only what builds them tells."""
 
 _log = logging.getLogger(__name__)
-_PICKLE = "it is a pickle file, which can run code when it is opened, so Halftone does not open it"
 
 
 def is_upscale_model(upscaler: str) -> bool:
@@ -35,15 +36,15 @@ def check_upscaler(upscaler: str) -> None:
         return
     path = Path(upscaler)
     if os.path.isdir(path):
-        raise HalftoneError("upscaler-not-one", path=upscaler, detail="it is a folder")
+        raise HalftoneError("upscaler-not-one", path=upscaler, detail=Words("it is a folder"))
     if path.suffix.lower() in PICKLES and os.path.exists(path):
-        raise HalftoneError("upscaler-not-one", path=upscaler, detail=_PICKLE)
+        raise HalftoneError("upscaler-not-one", path=upscaler, detail=IS_PICKLE)
     try:
         read_header(path)
     except FileNotFoundError as error:
         raise HalftoneError("upscaler-missing", path=upscaler) from error
     except OSError as error:
-        raise HalftoneError("upscaler-not-one", path=upscaler, detail=error.strerror or "it cannot be read") from error
+        raise HalftoneError("upscaler-not-one", path=upscaler, detail=system_words(error)) from error
 
 
 def known_upscalers(settings: Settings) -> dict[str, str]:

@@ -11,13 +11,15 @@ from typing import Any, Final, NamedTuple, cast
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.wording import Words
 from halftone.library.folder import INDEX, read_json, read_part
 from halftone.library.header import Header, read_header
-from halftone.library.models import PICKLES
+from halftone.library.models import IS_PICKLE, PICKLES
 from halftone.library.original_names import vae_names
 from halftone.library.recognise import recognise
 from halftone.library.single import SINGLES, Config, configs
 from halftone.library.why import instead
+from halftone.settings.disk import unread_words
 
 VAE: Final = "vae"
 """The component that is replaced."""
@@ -68,7 +70,7 @@ def check_fit(path: str | None, model: ModelFacts) -> None:
         return
     own = model_config(model)
     if own is None:
-        detail = "the model has no VAE that could be replaced"
+        detail = Words("the model has no VAE that could be replaced")
         raise HalftoneError("vae-other-model", name=vae_name(path), model=model.name, detail=detail)
     given = _config(path, own)
     if (why := _difference(given, own)) is not None:
@@ -102,10 +104,10 @@ def vae_file(path: str) -> Path:
         if error.code == "model-pickle":
             raise _pickle(str(error.facts["path"])) from error
         if error.code == "model-incomplete":
-            raise _no_vae(path, f"it has no {error.facts['missing']}") from error
+            raise _no_vae(path, Words("it has no {0}", (error.facts["missing"],))) from error
         raise
     except ValueError as error:  # several files
-        raise _no_vae(path, "its weights are divided into several files") from error
+        raise _no_vae(path, Words("its weights are divided into several files")) from error
     return file
 
 
@@ -134,19 +136,18 @@ def _config(path: str, own: Mapping[str, Any]) -> Config:
     except FileNotFoundError as error:
         raise HalftoneError("vae-missing", path=path) from error
     except (OSError, ValueError) as error:  # a name that is too long, or one with a null in it
-        detail = getattr(error, "strerror", None) or "it cannot be read"
-        raise _no_vae(path, detail) from error
+        raise _no_vae(path, unread_words(error)) from error
 
 
 def _folder_config(folder: Path) -> Config:
     if os.path.isfile(folder / INDEX):
-        raise _no_vae(str(folder), "it is a whole model; choose the folder of its VAE inside it")
+        raise _no_vae(str(folder), Words("it is a whole model; choose the folder of its VAE inside it"))
     if not os.path.isfile(folder / "config.json"):
-        raise _no_vae(str(folder), "it is a folder without a config.json")
+        raise _no_vae(str(folder), Words("it is a folder without a config.json"))
     config = read_json(folder / "config.json")
     kind = config.get("_class_name")
     if not isinstance(kind, str) or "Autoencoder" not in kind:
-        raise _no_vae(str(folder), "its config.json is not that of a VAE")
+        raise _no_vae(str(folder), Words("its config.json is not that of a VAE"))
     vae_file(str(folder))
     return config
 
@@ -160,7 +161,7 @@ def _file_config(file: Path, own: Mapping[str, Any]) -> Config:
     try:
         return {**own, "_class_name": KL, **_shaped({ours: shapes[name] for name, ours in parameter_names(header).items()})}
     except (KeyError, IndexError, ValueError) as error:
-        raise _no_vae(str(file), f"this {found.base} can be read only as a diffusers folder") from error
+        raise _no_vae(str(file), Words("this {0} can be read only as a diffusers folder", (found.base,))) from error
 
 
 def _shaped(shapes: Mapping[str, tuple[int, ...]]) -> Config:
@@ -178,25 +179,27 @@ def _shaped(shapes: Mapping[str, tuple[int, ...]]) -> Config:
     }
 
 
-def _difference(given: Mapping[str, Any], own: Mapping[str, Any]) -> str | None:
+def _difference(given: Mapping[str, Any], own: Mapping[str, Any]) -> Words | None:
     """Why a VAE cannot take the place of the model's own, as the end of a sentence; None where it can."""
     kinds = str(given.get("_class_name")), str(own.get("_class_name"))
     if kinds[0] != kinds[1]:
-        return f"it is of the class {kinds[0]}, the model's own VAE of {kinds[1]}"
+        return Words("it is of the class {0}, the model's own VAE of {1}", (kinds[0], kinds[1]))
     channels = [config.get("latent_channels", 4) for config in (given, own)]
     if channels[0] != channels[1]:
-        return f"it takes {channels[0]} channels, and the model gives {channels[1]}"
+        return Words("it takes {0} channels, and the model gives {1}", (str(channels[0]), str(channels[1])))
     blocks = [config.get("block_out_channels") for config in (given, own)]
     levels = [2 ** (len(cast("list[Any]", found)) - 1) for found in blocks if isinstance(found, list)]
     if len(set(levels)) > 1:
-        return f"it makes {levels[0]} pixels wide of one latent, the model's own VAE {levels[1]}"
+        return Words("it makes {0} pixels wide of one latent, the model's own VAE {1}", (str(levels[0]), str(levels[1])))
     usual = _USUAL.get(kinds[0], {})
     for name in _SCALES:
         one, other = (config.get(name) or usual.get(name) or None for config in (given, own))
         if one != other and name == _SCALES[0]:
-            return f"it divides by {one or 1}, the model's own VAE by {other or 1}, so it belongs to another family"
+            return Words(
+                "it divides by {0}, the model's own VAE by {1}, so it belongs to another family", (str(one or 1), str(other or 1))
+            )
         if one != other:
-            return "it shifts or scales in another way than the model's own VAE, so it belongs to another family"
+            return Words("it shifts or scales in another way than the model's own VAE, so it belongs to another family")
     return None
 
 
@@ -212,8 +215,8 @@ def _modern(name: str) -> str:
 
 
 def _pickle(path: str) -> HalftoneError:
-    return _no_vae(path, "it is a pickle file, which can run code when it is opened, so Halftone does not open it")
+    return _no_vae(path, IS_PICKLE)
 
 
-def _no_vae(path: str, detail: str) -> HalftoneError:
+def _no_vae(path: str, detail: Words) -> HalftoneError:
     return HalftoneError("vae-not-a-vae", path=path, detail=detail)

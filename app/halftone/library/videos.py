@@ -6,7 +6,8 @@ from typing import Final
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import PictureRequest
-from halftone.contract.words import VideoFormat, either
+from halftone.contract.wording import Words, either
+from halftone.contract.words import VideoFormat
 from halftone.library import families as of
 
 FORMATS: Final[tuple[VideoFormat, ...]] = ("mp4", "webp")
@@ -58,7 +59,10 @@ def check_video(request: PictureRequest, facts: ModelFacts) -> None:
     named = _ending(request)
     if request.video is not None and named and named != request.video:
         raise HalftoneError(
-            "setting-bad-value", name="--video", value=f"{request.video} for {request.output}", allowed=f"--video {named}"
+            "setting-bad-value",
+            name="--video",
+            value=Words("{0} for {1}", (request.video, str(request.output))),
+            allowed=f"--video {named}",
         )
     if makes_videos(facts) is False:
         _refuse_video(request, facts, named)
@@ -68,7 +72,7 @@ def refuse_still(request: PictureRequest, facts: ModelFacts) -> None:
     """Raise HalftoneError output-bad-type where all frames but the first would be computed in vain."""
     named = _ending(request)
     if named and named not in FORMATS and makes_videos(facts) and request.num_frames != 1:
-        raise HalftoneError("output-bad-type", path=str(request.output), allowed=either([f".{known}" for known in FORMATS]))
+        raise HalftoneError("output-bad-type", path=str(request.output), allowed=either(*(f".{known}" for known in FORMATS)))
 
 
 def _refuse_video(request: PictureRequest, facts: ModelFacts, named: str) -> None:

@@ -1,7 +1,9 @@
 """Why a recognised file cannot make a picture as it is, in one sentence, with what it lacks."""
 
+import re
 from typing import Final
 
+from halftone.contract.wording import Words
 from halftone.library import families as of
 from halftone.library.families import BY_NAME, KIND_NAMES
 from halftone.library.family import BERT, CHATGLM, CLIP_G, CLIP_H, CLIP_L, T5_XXL, Family
@@ -26,7 +28,28 @@ SCALED: Final = "scaled FP8"
 _READ: Final = {*PACKED, SCALED}
 """Kinds of quantised weights that a transformer's file may have."""
 _PICTURES: Final = ("DC-AE", "Stage A", "MoVQ", "TAESD", "OpenCLIP-H vision")
-_WORDS: Final = {"embedding": "textual inversion"}
+_NAMES: Final = {"embedding": "textual inversion", "motion module": "motion module", "style model": "style model"}
+"""Kinds of files that are called by English words."""
+_OF_A_BASE: Final = {
+    "VAE": "VAE ({0})",
+    "text encoder": "text encoder ({0})",
+    "image encoder": "image encoder ({0})",
+    "upscaler": "upscaler ({0})",
+}
+_CHANNELS: Final = re.compile(r"VAE \((\d+) channels\)")
+_QUANTISED: Final = {
+    "denoiser": "its weights are quantised ({0}), which Halftone does not read; it holds only the denoiser of {1}",
+    "checkpoint": "its weights are quantised ({0}), which Halftone does not read; it holds {1}",
+}
+_WITHOUT_FILES: Final = {
+    "denoiser": "it holds only the denoiser of {0}, which runs only as a diffusers folder, with these small files beside its "
+    "weights: {1}",
+    "checkpoint": "it holds {0}, which runs only as a diffusers folder, with these small files beside its weights: {1}",
+}
+_WITHOUT_PARTS: Final = {
+    "denoiser": "it holds only the denoiser of {0}; a run also needs these parts: {1}; and these small files: {2}",
+    "checkpoint": "it holds {0}; a run also needs these parts: {1}; and these small files: {2}",
+}
 
 
 def listed_as(found: Recognised) -> str:
@@ -36,12 +59,13 @@ def listed_as(found: Recognised) -> str:
     return found.family or "Unknown" if found.kind == "shard" else KIND_NAMES[found.kind]
 
 
-def instead(found: Recognised, wanted: str) -> str:
+def instead(found: Recognised, wanted: Words | str) -> Words:
     """What a file is, that should have been a LoRA, a VAE or a ControlNet, as the end of a sentence."""
-    family = listed_as(found)
-    if family == "Unknown":
-        return f"its tensors have no {wanted}'s names"
-    return f"it is a whole {family} model" if found.kind in ("checkpoint", "denoiser") else f"it is a {family}"
+    if found.kind in ("checkpoint", "denoiser"):
+        return Words("it is a whole {0} model", (found.family,))
+    if (family := listed_as(found)) == KIND_NAMES["unknown"]:
+        return Words("its tensors have no {0}'s names", (wanted,))
+    return Words("it is a {0}", (family if found.kind == "shard" else Words(KIND_NAMES[found.kind]),))
 
 
 def small_files(family: Family) -> tuple[str, ...]:
@@ -55,41 +79,46 @@ def small_files(family: Family) -> tuple[str, ...]:
     return tuple(files)
 
 
-def why_not(found: Recognised) -> str:
+def why_not(found: Recognised) -> Words:
     """Why this file alone makes no picture, as the end of a sentence. Of a checkpoint too, as most run only as a folder."""
     if found.split is not None:
-        return f"it is file {found.split[0]} of {found.split[1]} of a divided model, which runs only whole, as a folder"
+        return Words(
+            "it is file {0} of {1} of a divided model, which runs only whole, as a folder",
+            (str(found.split[0]), str(found.split[1])),
+        )
     family = BY_NAME.get(found.family)
     if found.kind in ("checkpoint", "denoiser") and family:
         return _of_model(found, family)
     return _of_addition(found)
 
 
-def _of_model(found: Recognised, family: Family) -> str:
-    small = ", ".join(small_files(family))
-    what = f"only the denoiser of {found.base}" if found.kind == "denoiser" else found.base
+def _of_model(found: Recognised, family: Family) -> Words:
+    small = small_files(family)
     if found.quantised and found.quantised not in _READ:
-        return f"its weights are quantised ({found.quantised}), which Halftone does not read; it holds {what}"
+        return Words(_QUANTISED[found.kind], (found.quantised, found.base))
     if not found.lacks:
-        return f"it holds {what}, which runs only as a diffusers folder, with these small files beside its weights: {small}"
-    parts = ", ".join(_word(part) for part in found.lacks)
-    return f"it holds {what}; a run also needs these parts: {parts}; and these small files: {small}"
+        return Words(_WITHOUT_FILES[found.kind], (found.base, small))
+    return Words(_WITHOUT_PARTS[found.kind], (found.base, tuple(map(_word, found.lacks)), small))
 
 
-def _word(part: str) -> str:
+def _word(part: str) -> Words | str:
     """A part as it stands in a list; those for pictures are called what they are."""
-    return part if part.startswith("VAE") or part.endswith("VAE") or part in _PICTURES else f"text encoder {part}"
+    if (match := _CHANNELS.fullmatch(part)) is not None:
+        return Words("VAE ({0} channels)", (match[1],))
+    return part if part.startswith("VAE") or part.endswith("VAE") or part in _PICTURES else Words("text encoder {0}", (part,))
 
 
-def _of_addition(found: Recognised) -> str:
+def _of_addition(found: Recognised) -> Words:
     if found.kind == "unknown":
-        return "it is not clear what model it is"
+        return Words("it is not clear what model it is")
     if found.kind == "parts":
-        return f"it holds parts of a model, but no denoiser: {', '.join(_word(part) for part in found.holds)}"
-    word = _WORDS.get(found.kind, found.kind)
-    article = "an" if word[0] in "aeiouI" else "a"
-    if found.kind in ("VAE", "text encoder", "image encoder", "upscaler"):
-        named = found.base if "VAE" in found.base else f"{word} ({found.base})"
-        return f"it is {article} {named}, not a whole model"
-    fits = f" for {found.family}" if found.family else ""
-    return f"it is {article} {word}{fits}, not a whole model"
+        return Words("it holds parts of a model, but no denoiser: {0}", (tuple(map(_word, found.holds)),))
+    an = (_NAMES.get(found.kind) or found.kind)[0] in "aeiouI"
+    if found.kind in _OF_A_BASE:
+        named = _word(found.base) if "VAE" in found.base else Words(_OF_A_BASE[found.kind], (found.base,))
+        return Words("it is an {0}, not a whole model" if an else "it is a {0}, not a whole model", (named,))
+    kind = Words(_NAMES[found.kind]) if found.kind in _NAMES else found.kind
+    if not found.family:
+        return Words("it is an {0}, not a whole model" if an else "it is a {0}, not a whole model", (kind,))
+    fits = "it is an {0} for {1}, not a whole model" if an else "it is a {0} for {1}, not a whole model"
+    return Words(fits, (kind, found.family))

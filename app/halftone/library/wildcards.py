@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.words import either
+from halftone.contract.wording import Words, either
+from halftone.settings.disk import system_words
 from halftone.settings.regular_files import read_text
 
 log = logging.getLogger(__name__)
@@ -202,7 +203,7 @@ class Book:
             return HalftoneError("wildcard-empty", name=name, path=str(paths[0]))
         if not known:
             return HalftoneError("wildcard-none", name=name)
-        return HalftoneError("wildcard-missing", name=name, near=either(near or known[:_NEAR]))
+        return HalftoneError("wildcard-missing", name=name, near=either(*(near or known[:_NEAR])))
 
 
 def _texts_below(folder: Path) -> Iterator[Path]:
@@ -235,9 +236,9 @@ def read_words(path: Path) -> str:
     try:
         return read_text(path)
     except OSError as error:
-        raise HalftoneError("words-unreadable", path=str(path), detail=(error.strerror or "it cannot be read").lower()) from error
+        raise HalftoneError("words-unreadable", path=str(path), detail=system_words(error)) from error
     except UnicodeDecodeError as error:
-        raise HalftoneError("words-unreadable", str(error), path=str(path), detail="it is no text in UTF-8") from error
+        raise HalftoneError("words-unreadable", str(error), path=str(path), detail=Words("it is no text in UTF-8")) from error
 
 
 # --- drawing -------------------------------------------------------------------------------------------------
@@ -350,17 +351,17 @@ def drawn_spans(text: str) -> tuple[Span, ...]:
     return tuple(found)
 
 
-def unfollowed(texts: Sequence[str]) -> tuple[str, ...]:
+def unfollowed(texts: Sequence[str]) -> tuple[Words, ...]:
     """A sentence for each sign that users of dynamic prompts know and that is not followed here."""
-    found: list[str] = []
+    found: list[Words] = []
     if any(_VARIABLE.search(text) for text in texts):
-        found.append("Variables (${…}) are not followed: they are read as words.")
+        found.append(Words("Variables (${…}) are not followed: they are read as words."))
     if any(_BY_NAME.search(text) for text in texts):
-        found.append("@ and ~ before choices and wildcards are not followed: each picture draws for itself.")
+        found.append(Words("@ and ~ before choices and wildcards are not followed: each picture draws for itself."))
     if any(_JINJA.search(text) for text in texts):
-        found.append("Jinja templates are not followed: they are read as words.")
+        found.append(Words("Jinja templates are not followed: they are read as words."))
     if any(_unclosed(text) for text in texts):
-        found.append("A curly bracket without its partner is read as a letter.")
+        found.append(Words("A curly bracket without its partner is read as a letter."))
     return tuple(found)
 
 

@@ -17,7 +17,7 @@ import torch
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import DeviceFacts, MemoryFacts
-from halftone.contract.words import either
+from halftone.contract.wording import either
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ def find_device(name: str) -> DeviceFacts:
         found = [device for device in devices if matches(device, wanted)]
         if found:
             return found[0]
-    raise HalftoneError("device-unknown", device=name, known=either(["auto", *(device.id for device in devices)]))
+    raise HalftoneError("device-unknown", device=name, known=either("auto", *(device.id for device in devices)))
 
 
 def memory(device: str) -> MemoryFacts:

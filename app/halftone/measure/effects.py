@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from halftone.contract.facts import DeviceFacts, SettingEffect
+from halftone.contract.wording import Words
 from halftone.contract.words import AttentionBackend, DType
 from halftone.health.device_faults import is_absent
 from halftone.health.faults import raise_if_lost
@@ -36,8 +37,8 @@ from halftone.measure.wide_kernels import put_wide_kernels
 
 log = logging.getLogger(__name__)
 
-_NVIDIA_ONLY: Final = "Only on NVIDIA cards."
-_NOTHING: Final = "Changes nothing on this device."
+_NVIDIA_ONLY: Final = Words("Only on NVIDIA cards.")
+_NOTHING: Final = Words("Changes nothing on this device.")
 _SUM_SWITCHES: Final[tuple[tuple[str, str, object, DType], ...]] = (
     ("fp16_reduction", "allow_fp16_reduced_precision_reduction", True, "float16"),
     ("bf16_reduction", "allow_bf16_reduced_precision_reduction", True, "bfloat16"),
@@ -45,8 +46,8 @@ _SUM_SWITCHES: Final[tuple[tuple[str, str, object, DType], ...]] = (
     ("tf32", "allow_tf32", True, "float32"),
 )
 _USE: Final = ("always", "never")
-_ALL_FULL: Final = "Everything runs in FP32 here."
-_NO_TYPE: Final = "This device cannot compute in it."
+_ALL_FULL: Final = Words("Everything runs in FP32 here.")
+_NO_TYPE: Final = Words("This device cannot compute in it.")
 _FAULTY: Final = 0.1
 """Relative error above which an attention backend is called wrong."""
 _SAME_DB: Final = 150.0
@@ -119,7 +120,7 @@ def measure_effects(
         except RuntimeError as error:
             raise_if_lost(error, f"effect of {values[0][0]}")
             log.warning("effects of %s could not be measured: %s", values[0][0], str(error).partition("\n")[0])
-            effects += [_note(setting, value, "Could not be measured on this device.") for setting, value in values]
+            effects += [_note(setting, value, Words("Could not be measured on this device.")) for setting, value in values]
     return (*effects, *_without_price(bench))
 
 
@@ -155,8 +156,8 @@ def _upcasts(bench: Bench) -> list[SettingEffect]:
     """Picture decoder and attention scores in float32."""
     effects: list[SettingEffect] = []
     for setting, build, until in (
-        ("vae_float32", _decoder, "a picture decoder overflows"),
-        ("upcast_cross_attention", _attention, "attention scores overflow"),
+        ("vae_float32", _decoder, Words("a picture decoder overflows")),
+        ("upcast_cross_attention", _attention, Words("attention scores overflow")),
     ):
         if bench.dtype == "float32":
             effects += [_note(setting, value, _ALL_FULL) for value in ("always", "never")]
@@ -165,7 +166,7 @@ def _upcasts(bench: Bench) -> list[SettingEffect]:
         exact = _result(full)
         ratio = _ratio(bench, full, usual)
         effects.append(_effect(setting, "always", ratio, _error(_result(full), exact), _error(_result(usual), exact)))
-        effects.append(_note(setting, "never", f"Costs and saves nothing until {until}."))
+        effects.append(_note(setting, "never", Words("Costs and saves nothing until {0}.", (until,))))
     return effects
 
 
@@ -191,7 +192,7 @@ def _sums(bench: Bench, dtypes: Sequence[DType]) -> list[SettingEffect]:
         elif bench.device.backend in WITHOUT_SWITCHES:
             effects.append(_note(setting, "true", _NVIDIA_ONLY))
         elif not hasattr(matmul, attribute):
-            effects.append(_note(setting, "true", "This version of PyTorch has no such switch."))
+            effects.append(_note(setting, "true", Words("This version of PyTorch has no such switch.")))
         elif dtype not in dtypes:
             effects.append(_note(setting, "true", _NO_TYPE))
         else:
@@ -228,7 +229,7 @@ def _backends(bench: Bench) -> list[SettingEffect]:
     effects: list[SettingEffect] = []
     for name, backend in BACKENDS.items():
         if is_absent(name, bench.device.backend):
-            effects.append(_note("attention_backend", name, "Not available on a processor."))
+            effects.append(_note("attention_backend", name, Words("Not available on a processor.")))
             continue
         piece = _within(usual, lambda backend=backend: sdpa_kernel(backend))
         try:
@@ -236,12 +237,12 @@ def _backends(bench: Bench) -> list[SettingEffect]:
         except RuntimeError as problem:
             raise_if_lost(problem, f"attention backend {name}")
             log.info("attention backend %s: %s", name, problem)
-            effects.append(_note("attention_backend", name, "Not available on this device."))
+            effects.append(_note("attention_backend", name, Words("Not available on this device.")))
             continue
         if own <= _FAULTY and name not in bench.faulty:
             effects.append(_effect("attention_backend", name, _ratio(bench, piece, usual), own, error))
         else:  # nan too
-            effects.append(_note("attention_backend", name, "Gives wrong results on this device."))
+            effects.append(_note("attention_backend", name, Words("Gives wrong results on this device.")))
     return effects
 
 
@@ -273,10 +274,10 @@ def _look(latents: Tensor, steps: int) -> None:
 def _without_price(bench: Bench) -> list[SettingEffect]:
     of_the_model = (*_values("offload", "model", "group", "sequential"), ("fp8_storage", "true"), ("vae_tiling", "always"))
     return [
-        *(_note("on_black", value, "Changes nothing while the numbers are sound.") for value in ("quiet", "ask", "stop")),
+        *(_note("on_black", value, Words("Changes nothing while the numbers are sound.")) for value in ("quiet", "ask", "stop")),
         # compiling takes longer than all tests
-        _note("compile", "true", missing_compiler(torch.device(bench.id)) or "Each picture tells its own times."),
-        *(_note(setting, value, "Depends on the model and the size.") for setting, value in of_the_model),
+        _note("compile", "true", missing_compiler(torch.device(bench.id)) or Words("Each picture tells its own times.")),
+        *(_note(setting, value, Words("Depends on the model and the size.")) for setting, value in of_the_model),
     ]
 
 
@@ -404,7 +405,7 @@ def _effect(setting: str, value: str, time: Ratio, error: float, usual_error: fl
     )
 
 
-def _note(setting: str, value: str, words: str) -> SettingEffect:
+def _note(setting: str, value: str, words: Words) -> SettingEffect:
     return SettingEffect(setting=setting, value=value, note=words)
 
 

@@ -36,6 +36,7 @@ from halftone.contract.facts import (
     SelfTestReport,
     SpeedResult,
 )
+from halftone.contract.wording import Words
 from halftone.contract.words import DType
 from halftone.health.device_faults import faulty_backends, sound_backends
 from halftone.health.faults import is_out_of_memory, raise_if_lost
@@ -196,6 +197,12 @@ _STEPS: Final = {"unet-step": "A UNet step", "transformer-step": "A transformer 
 """Networks that may judge a type alone."""
 
 
+def _slow_words(alone: str, speed: float, spread: float | None) -> Words:
+    if not is_measurable(speed, spread):
+        return Words("A denoiser step takes about as long as in FP32.")
+    return Words("{0} takes about {1} × the time of FP32.", (Words(_STEPS.get(alone, "A denoiser step")), f"{1 / speed:.1f}"))
+
+
 def judge_dtype(dtype: DType, tests: Sequence[OperationResult], speeds: Sequence[SpeedResult]) -> DTypeReport:
     """The verdict on one format; the rule stands at the top of this module."""
     own = [t for t in tests if t.mode == dtype]
@@ -208,13 +215,11 @@ def judge_dtype(dtype: DType, tests: Sequence[OperationResult], speeds: Sequence
         return DTypeReport(dtype=dtype, state="wrong", reason=_fault_words(failing), speed=speed, failing=failing, spread=spread)
     ran = [t for t in core if t.outcome == "right"]
     if len(ran) <= len(core) / 2:
-        return DTypeReport(dtype=dtype, state="missing", reason="This device cannot compute in it.", speed=None)
-    said = f"{_passed([t for t in own if t.outcome != 'missing'])} passed" + _notes_words(notes) + "."
+        return DTypeReport(dtype=dtype, state="missing", reason=Words("This device cannot compute in it."), speed=None)
+    said = _passed([t for t in own if t.outcome != "missing"], notes)
     if dtype != "float32" and speed is not None and not (speed > 1.0 and is_measurable(speed, spread)):
-        as_long = f"{_STEPS.get(alone, 'A denoiser step')} takes about {1 / speed:.1f} × the time of FP32."
-        if not is_measurable(speed, spread):
-            as_long = "A denoiser step takes about as long as in FP32."
-        return DTypeReport(dtype=dtype, state="slow", reason=f"{as_long} {said}", speed=speed, spread=spread)
+        slow = Words("{0} {1}", (_slow_words(alone, speed, spread), said))
+        return DTypeReport(dtype=dtype, state="slow", reason=slow, speed=speed, spread=spread)
     return DTypeReport(dtype=dtype, state="works", reason=said, speed=speed, spread=spread)
 
 
@@ -352,19 +357,14 @@ def _casting_values() -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     return np.concatenate([np.array(edges), drawn]).astype(np.float32)
 
 
-def _fault_words(test: OperationResult) -> str:
-    what = {"nonfinite": "bad numbers", "zeros": "zeros", "wrong": "wrong values"}[test.outcome]
+def _fault_words(test: OperationResult) -> Words:
+    what = {
+        "nonfinite": "{0} ({1}) gives bad numbers.",
+        "zeros": "{0} ({1}) gives zeros.",
+        "wrong": "{0} ({1}) gives wrong values.",
+    }
     name = _OPERATION_WORDS.get(test.operation, test.operation.replace("-", " "))
-    return f"{name.capitalize()} ({test.size}) gives {what}."
-
-
-def _notes_words(notes: Sequence[OperationResult]) -> str:
-    if not notes:
-        return ""
-    by_kind: dict[str, list[str]] = {}
-    for note in notes:
-        by_kind.setdefault(_OPERATION_WORDS[note.operation], []).append(note.size)
-    return "; not right " + ", ".join(f"{kind}: {', '.join(sizes)}" for kind, sizes in by_kind.items())
+    return Words(what[test.outcome], (Words(name.capitalize()), test.size))
 
 
 def _first_line(error: Exception) -> str:
@@ -372,11 +372,18 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
-def _passed(ran: Sequence[OperationResult]) -> str:
-    """38 tests, or 36 of 38 tests: how many were right."""
+def _passed(ran: Sequence[OperationResult], notes: Sequence[OperationResult]) -> Words:
+    """Say how many tests were right, and what was not right beside them."""
     right = sum(1 for test in ran if test.outcome == "right")
-    noun = "test" if len(ran) == 1 else "tests"
-    return f"{right} {noun}" if right == len(ran) else f"{right} of {len(ran)} {noun}"
+    if not notes:
+        if right == len(ran):
+            return Words("{0} tests passed.", (right,), one="1 test passed.")
+        return Words("{0} of {1} tests passed.", (right, len(ran)))
+    by_kind: dict[str, list[str]] = {}
+    for note in notes:
+        by_kind.setdefault(_OPERATION_WORDS[note.operation], []).append(note.size)
+    wrong = tuple(Words("{0}: {1}", (Words(kind), tuple(sizes))) for kind, sizes in by_kind.items())
+    return Words("{0} of {1} tests passed; not right {2}.", (right, len(ran), wrong))
 
 
 def _json(value: float) -> float | None:

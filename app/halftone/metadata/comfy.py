@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from halftone.contract.wording import Words
 from halftone.metadata.reading import Parameters, whole_signs
 
 Node = Mapping[str, Any]
@@ -31,13 +32,17 @@ _EMBEDDING: Final = re.compile(r"\bembedding:(?=\S)")
 class NotPlainError(Exception):
     """Says in a part of a sentence what is not plain."""
 
+    def __init__(self, words: Words) -> None:
+        super().__init__(words)
+        self.words = words
+
 
 def parameters_of(graph: str) -> Parameters:
     """Of the JSON in the text chunk "prompt". Raises NotPlainError."""
     try:
         nodes = json.loads(graph)
     except (ValueError, RecursionError) as error:
-        raise NotPlainError("its text is damaged") from error
+        raise NotPlainError(Words("its text is damaged")) from error
     return _Graph(nodes if isinstance(nodes, dict) else {}).parameters()
 
 
@@ -50,7 +55,7 @@ class _Graph:
         sampler = self._linked(decoder, "samples", (_SAMPLES,))
         canvas = self._linked(sampler, "latent_image", _EMPTY)
         if _number(sampler, "denoise", 1) != 1:
-            raise NotPlainError("it draws over another picture")
+            raise NotPlainError(Words("it draws over another picture"))
         model, loras = self._model(sampler)
         prompt, negative = (self._prompt(sampler, name) for name in ("positive", "negative"))
         fields = {
@@ -75,7 +80,7 @@ class _Graph:
         shown = [node for node in self._nodes.values() if _kind(node) in _SHOWS]
         found = {id(node): node for node in (self._linked(one, "images", _DECODES) for one in shown)}
         if len(found) != 1:
-            raise NotPlainError("it saves several pictures" if found else "no node saves its picture")
+            raise NotPlainError(Words("it saves several pictures") if found else Words("no node saves its picture"))
         return next(iter(found.values()))
 
     def _linked(self, node: Node, name: str, kinds: tuple[str, ...]) -> Node:
@@ -83,7 +88,9 @@ class _Graph:
         found = self._behind(node, name)
         if found is None or _kind(found) not in kinds:
             raise NotPlainError(
-                f"it has the node {_kind(found)}" if found is not None else f"the node {_kind(node)} has no {name}"
+                Words("it has the node {0}", (_kind(found),))
+                if found is not None
+                else Words("the node {0} has no {1}", (_kind(node), name))
             )
         return found
 
@@ -99,7 +106,7 @@ class _Graph:
             between.append(found)
             found = self._behind(found, name)
         if found is None:
-            raise NotPlainError(f"the node {_kind(node)} has no {name}")
+            raise NotPlainError(Words("the node {0} has no {1}", (_kind(node), name)))
         return between, found
 
     # --- what they say ------------------------------------------------------------------------------------------------
@@ -108,7 +115,7 @@ class _Graph:
         """The loader, and the LoRAs behind it as A1111 writes them, in the order in which they are added."""
         between, model = self._chain(sampler, "model", "LoraLoader")
         if _kind(model) not in _LOADS:
-            raise NotPlainError(f"it has the node {_kind(model)}")
+            raise NotPlainError(Words("it has the node {0}", (_kind(model),)))
         return model, [_lora(node) for node in reversed(between)]
 
     def _prompt(self, sampler: Node, name: str) -> str:
@@ -141,16 +148,16 @@ def _inputs(node: Node) -> Node:
 def _text(node: Node, name: str) -> str:
     found = _inputs(node).get(name)
     if not isinstance(found, str):
-        raise NotPlainError(f"{name} of the node {_kind(node)} comes from another one")
+        raise NotPlainError(Words("{0} of the node {1} comes from another one", (name, _kind(node))))
     return whole_signs(found).strip()
 
 
 def _number(node: Node, name: str, usual: int | None = None) -> int | float:
     found = _inputs(node).get(name, usual)
     if isinstance(found, bool) or not isinstance(found, int | float):
-        raise NotPlainError(f"{name} of the node {_kind(node)} comes from another one")
+        raise NotPlainError(Words("{0} of the node {1} comes from another one", (name, _kind(node))))
     if not abs(found) <= _LARGEST:
-        raise NotPlainError(f"{name} of the node {_kind(node)} is not a number that it can be")
+        raise NotPlainError(Words("{0} of the node {1} is not a number that it can be", (name, _kind(node))))
     return found
 
 
@@ -158,6 +165,6 @@ def _lora(node: Node) -> str:
     """Only one weight can be told, which has to be both."""
     model, words = (_number(node, f"strength_{part}", 1) for part in ("model", "clip"))
     if model != words:
-        raise NotPlainError("it has a LoRA with two strengths")
+        raise NotPlainError(Words("it has a LoRA with two strengths"))
     name = re.sub(r"\.safetensors$", "", _text(node, "lora_name").replace("\\", "/").rpartition("/")[2])
     return f"<lora:{name}:{model:g}>"

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.wording import Words
 from halftone.settings.picture_files import opened_picture, turned
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def picture_size(path: str) -> tuple[int, int]:
     return _opened(path, size, decoded=False)
 
 
-def read_mask(path: str, size: tuple[int, int]) -> "tuple[Image.Image, tuple[str, ...]]":
+def read_mask(path: str, size: tuple[int, int]) -> "tuple[Image.Image, tuple[Words, ...]]":
     """(mask of that size in L: 255 where something new is to be, notes). size: of its picture. What is transparent counts as
     black.
 
@@ -69,7 +70,7 @@ def read_mask(path: str, size: tuple[int, int]) -> "tuple[Image.Image, tuple[str
         raise HalftoneError("mask-empty", path=path)
     if mask.size == size:
         return mask, ()
-    note = f"The mask is {mask.width} × {mask.height} and was scaled to the picture's {size[0]} × {size[1]}."
+    note = Words("The mask is {0} × {1} and was scaled to the picture's {2} × {3}.", tuple(map(str, (*mask.size, *size))))
     return mask.resize(size, Image.Resampling.BILINEAR), (note,)
 
 

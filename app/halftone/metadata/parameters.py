@@ -202,11 +202,17 @@ def receipt_json(request: ResolvedRequest, picture: PictureFacts, plan: Plan, ma
         "schema": 1,
         "version": __version__,
         "made_with": made_with or {},
-        "request": shown,
-        "plan": plan,
+        "request": _with_sentences(shown),
+        "plan": _with_sentences(plan),
         "receipt": {**_timeless(msgspec.to_builtins(picture)), "loras": _named(picture.loras)},
     }
     return msgspec.json.encode(content).decode()
+
+
+def _with_sentences(told: ResolvedRequest | Plan) -> dict[str, Any]:
+    """As plain data, with its reasons as the English sentences that people and scripts read."""
+    content = cast("dict[str, Any]", msgspec.to_builtins(told))
+    return {name: list(map(str, told.reasons)) if name == "reasons" else value for name, value in content.items()}
 
 
 def _named(loras: tuple[Lora, ...]) -> tuple[Lora, ...]:

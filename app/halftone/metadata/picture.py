@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.words import either
+from halftone.contract.wording import either
 from halftone.settings.atomic import create_atomically, write_atomically
-from halftone.settings.disk import free_bytes, need_room, no_folder, size_text
+from halftone.settings.disk import free_bytes, need_room, no_folder, size_text, system_words
 from halftone.settings.picture_files import opened_picture
 
 if TYPE_CHECKING:
@@ -119,11 +119,7 @@ def output_error(error: OSError, path: Path, need: int) -> HalftoneError:
         return HalftoneError("output-read-only", folder=str(folder))
     if error.errno in _NO_FOLDER:
         return no_folder(folder)
-    return HalftoneError("output-failed", path=str(path), detail=_in_a_sentence(error.strerror) or type(error).__name__)
-
-
-def _in_a_sentence(text: str | None) -> str:
-    return text[:1].lower() + text[1:] if text else ""
+    return HalftoneError("output-failed", path=str(path), detail=system_words(error))
 
 
 def _encoded(image: "Image.Image", path: Path, parameters: str, receipt: str) -> bytes:
@@ -182,4 +178,4 @@ def _is_taken(path: Path) -> bool:
 def refuse_type(path: Path, endings: tuple[str, ...]) -> NoReturn:
     """Raise HalftoneError output-bad-type. endings: of the names that may be given."""
     shown = [ending for ending in endings if ending not in (".jpeg", ".htm")]
-    raise HalftoneError("output-bad-type", path=str(path), allowed=either(shown))
+    raise HalftoneError("output-bad-type", path=str(path), allowed=either(*shown))

@@ -17,4 +17,4 @@ def said_by(path: Path) -> Parameters:
     try:
         return parameters_of(found.graph)
     except NotPlainError as error:
-        raise HalftoneError("picture-graph", path=path.name, detail=str(error)) from error
+        raise HalftoneError("picture-graph", path=path.name, detail=error.words) from error

@@ -7,24 +7,50 @@ from pathlib import Path
 from typing import Final
 
 from halftone.contract.errors import ErrorFacts, HalftoneError
+from halftone.contract.wording import Words
+from halftone.settings.regular_files import NotRegularError
 
 
-def system_words(error: OSError, otherwise: str = "") -> str:
-    """Say what the system said of an error; a full disk is said in Halftone's own words. otherwise: what is said where the
-    system said nothing.
-    """
-    if error.errno == errno.ENOSPC:
-        return "Not enough space on the disk"
-    return error.strerror or otherwise or type(error).__name__
+def system_words(error: OSError) -> Words:
+    """Say why the system could not read or write something, as the end of a sentence."""
+    if isinstance(error, NotRegularError):
+        return error.words
+    if error.errno in _KNOWN:
+        return Words(_KNOWN[error.errno])
+    return Words("{0}", (_in_a_sentence(error.strerror or "") or str(error) or type(error).__name__,))
+
+
+def unread_words(error: OSError | ValueError) -> Words:
+    """Say why a path could not be read, as the end of a sentence. A name with a null in it is a ValueError."""
+    return system_words(error) if isinstance(error, OSError) else Words("it cannot be read")
+
+
+def _in_a_sentence(text: str) -> str:
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
+
+
+_KNOWN: Final = {
+    errno.ENOSPC: "not enough space on the disk",
+    getattr(errno, "EDQUOT", errno.ENOSPC): "disk quota exceeded",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+    errno.EROFS: "read-only file system",
+    errno.ENOENT: "no such file or directory",
+    errno.EISDIR: "is a directory",
+    errno.ENOTDIR: "not a directory",
+    errno.EEXIST: "file exists",
+    errno.ENAMETOOLONG: "file name too long",
+    errno.EIO: "input/output error",
+}
+"""The usual errors of files. Windows has no quota among its errors."""
 
 
 def full_disk(error: BaseException) -> ErrorFacts | None:
     """Say what an error means for which nobody else has words, where a disk or a quota was full; None for any other error."""
     if not isinstance(error, OSError) or error.errno not in _FULL:
         return None
-    path = error.filename if isinstance(error.filename, str) else "A file that Halftone needs"
-    words = system_words(error)
-    return ErrorFacts(code="output-failed", facts={"path": path, "detail": words[:1].lower() + words[1:]})
+    path = error.filename if isinstance(error.filename, str) else Words("A file that Halftone needs")
+    return ErrorFacts(code="output-failed", facts={"path": path, "detail": system_words(error)})
 
 
 _FULL: Final = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
@@ -38,7 +64,7 @@ def need_room(path: Path, folder: Path, need: int) -> None:
     if (free := free_bytes(folder)) >= need:
         return
     if _holds_nothing(folder):
-        raise HalftoneError("output-failed", path=str(path), detail="the system keeps no files there")
+        raise HalftoneError("output-failed", path=str(path), detail=Words("the system keeps no files there"))
     raise HalftoneError("disk-full", need=size_text(need), free=size_text(free), folder=str(folder))
 
 

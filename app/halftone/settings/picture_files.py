@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from halftone.contract.error_codes import ErrorCode
 from halftone.contract.errors import HalftoneError
+from halftone.contract.wording import Words
 from halftone.settings.disk import no_right, system_words
 from halftone.settings.picture_kinds import BEGINNING, has_whole_directory, other_kind, own_kind
 from halftone.settings.regular_files import NotRegularError, check_regular, open_regular
@@ -82,14 +83,14 @@ def _not_opened(error: OSError | ValueError, path: str | Path) -> HalftoneError:
     if isinstance(error, NotRegularError):
         return HalftoneError("image-not-file", path=str(path), kind=error.kind)
     if isinstance(error, IsADirectoryError):
-        return HalftoneError("image-not-file", path=str(path), kind="a folder")
+        return HalftoneError("image-not-file", path=str(path), kind=Words("a folder"))
     if isinstance(error, OSError) and error.errno not in _NOTHING_THERE:
         return HalftoneError("image-not-read", path=str(path), detail=system_words(error))
     return HalftoneError("image-missing", path=str(path))
 
 
 _NOTHING_THERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
-_Refusal = tuple[ErrorCode, dict[str, str]]
+_Refusal = tuple[ErrorCode, dict[str, Words]]
 """(code, facts beside the path)."""
 _DAMAGED: Final[_Refusal] = ("image-damaged", {})
 
@@ -106,7 +107,7 @@ def _refusal(file: BinaryIO, path: str | Path) -> _Refusal:
     except OSError as error:
         raise _not_opened(error, path) from error
     if whole:
-        return "image-other-kind", {"kind": "a TIFF of a special kind"}
+        return "image-other-kind", {"kind": Words("a TIFF of a special kind")}
     if own in _kinds():
         return _DAMAGED
     other = other_kind(start)

@@ -4,6 +4,8 @@ import os
 import struct
 from typing import BinaryIO, Final, NamedTuple
 
+from halftone.contract.wording import Words
+
 BEGINNING: Final = 64
 """Bytes of a file by which its kind is known."""
 _STARTS: Final = (
@@ -25,7 +27,7 @@ _TAG_BYTES: Final = 12
 class OtherKind(NamedTuple):
     """A file that Halftone does not read. kind: its name in a sentence."""
 
-    kind: str
+    kind: Words
     picture: bool = True
 
 
@@ -44,14 +46,14 @@ def other_kind(start: bytes) -> OtherKind | None:
     """Name a kind of photograph or video that is never read, None for any other file."""
     brands = _brands(start)
     if start.startswith(b"\x1aE\xdf\xa3") or (start[:4] == b"RIFF" and start[8:12] == b"AVI "):
-        return OtherKind("a video", picture=False)
+        return OtherKind(Words("a video"), picture=False)
     if not brands or start[8:12] in _SOUNDS:
         return None
     if b"crx " in brands:
-        return OtherKind("a camera's raw photo")
+        return OtherKind(Words("a camera's raw photo"))
     if brands & _AVIF:
-        return OtherKind("an AVIF photo")
-    return OtherKind("a HEIC photo") if brands & _HEIC else OtherKind("a video", picture=False)
+        return OtherKind(Words("an AVIF photo"))
+    return OtherKind(Words("a HEIC photo")) if brands & _HEIC else OtherKind(Words("a video"), picture=False)
 
 
 def _brands(start: bytes) -> frozenset[bytes]:

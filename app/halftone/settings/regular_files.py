@@ -21,9 +21,17 @@ _KINDS: Final = (
 
 
 class NotRegularError(OSError):
-    """A pipe, a socket or a device stands where a file is to be read; `strerror` says which, as a part of a sentence."""
+    """A pipe, a socket or a device stands where a file is to be read.
 
-    kind: str = "a special file"
+    kind: what it is; words: the same as the end of a sentence.
+    """
+
+    def __init__(self, path: str, kind: str | None) -> None:
+        from halftone.contract.wording import Words  # the first paint opens files, and waits for no more than it needs
+
+        self.words = Words("it is not a file") if kind is None else Words("it is {0}, not a file", (Words(kind),))
+        self.kind = Words(kind or "a special file")
+        super().__init__(errno.EINVAL, self.words.text(), path)
 
 
 def open_regular(path: str | Path) -> io.BufferedReader:
@@ -93,6 +101,4 @@ def _check_mode(mode: int, path: str) -> None:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     kind = next((kind for is_kind, kind in _KINDS if is_kind(mode)), None)
-    error = NotRegularError(errno.EINVAL, "it is not a file" if kind is None else f"it is {kind}, not a file", path)
-    error.kind = kind or error.kind
-    raise error
+    raise NotRegularError(path, kind)

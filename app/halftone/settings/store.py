@@ -10,12 +10,16 @@ import msgspec
 
 from halftone.contract.echoes import echo
 from halftone.contract.request import Numerics
+from halftone.contract.wording import Words
 from halftone.settings.atomic import write_atomically
 from halftone.settings.disk import system_words
 from halftone.settings.places import settings_file
 from halftone.settings.regular_files import read_text
 
 log = logging.getLogger(__name__)
+
+_STAYS: Final = "The settings file {0} is damaged ({1}). It could not be set aside ({2}). The defaults are used."
+_ASIDE: Final = "The settings file {0} is damaged ({1}). It was set aside as {2}, and the defaults are used."
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +50,7 @@ class Loaded(msgspec.Struct, frozen=True):
     """Settings and what was wrong with the file, one plain sentence each."""
 
     settings: Settings
-    problems: tuple[str, ...] = ()
+    problems: tuple[Words, ...] = ()
 
 
 _FIELDS: Final[dict[str, str]] = {
@@ -87,13 +91,16 @@ def load_with_problems(path: Path | None = None) -> Loaded:
     try:
         path = path or settings_file()
     except OSError as error:
-        return Loaded(Settings(), (f"The settings folder cannot be made ({system_words(error)}). The defaults are used.",))
+        return Loaded(
+            Settings(), (Words("The settings folder cannot be made ({0}). The defaults are used.", (system_words(error),)),)
+        )
     try:
         content = tomllib.loads(read_text(path))
     except FileNotFoundError:
         return Loaded(Settings())
     except OSError as error:
-        return Loaded(Settings(), (f"The settings file {path} cannot be read ({system_words(error)}). The defaults are used.",))
+        unread = Words("The settings file {0} cannot be read ({1}). The defaults are used.", (str(path), system_words(error)))
+        return Loaded(Settings(), (unread,))
     except (ValueError, RecursionError) as error:
         return Loaded(Settings(), (_set_aside(path, error),))
     return _from_content(content)
@@ -130,7 +137,7 @@ def save(settings: Settings, path: Path | None = None) -> None:
 
 
 def _from_content(content: dict[str, Any]) -> Loaded:
-    problems: list[str] = []
+    problems: list[Words] = []
     numerics: dict[str, Any] = {}
     others: dict[str, Any] = {}
     for name, value in _flat(content).items():
@@ -142,7 +149,7 @@ def _from_content(content: dict[str, Any]) -> Loaded:
         try:
             into[field] = _understood(name, value)
         except msgspec.ValidationError:
-            problems.append(f"The setting {echo(name)} cannot be {_shown(value)}. Its default is used.")
+            problems.append(Words("The setting {0} cannot be {1}. Its default is used.", (echo(name), _shown(value))))
     return Loaded(Settings(numerics=Numerics(**numerics), **others), tuple(problems))
 
 
@@ -182,37 +189,38 @@ def _values(settings: Settings) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def _unknown(name: str) -> str:
+def _unknown(name: str) -> Words:
     nearest = difflib.get_close_matches(name, _FIELDS, n=1, cutoff=0.4)
-    return f"There is no setting {echo(name)}; it is ignored." + (f" Did you mean {nearest[0]}?" if nearest else "")
+    if nearest:
+        return Words("There is no setting {0}; it is ignored. Did you mean {1}?", (echo(name), nearest[0]))
+    return Words("There is no setting {0}; it is ignored.", (echo(name),))
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any) -> Words | str:
     try:
         return echo(repr(value))
     except ValueError:  # more digits than Python writes
-        return "a number of so many digits"
+        return Words("a number of so many digits")
 
 
-def _why(error: Exception) -> str:
+def _why(error: Exception) -> Words:
     """Return what the parser says, as the end of a sentence."""
     if isinstance(error, RecursionError):
-        return "it is nested too deeply"
+        return Words("it is nested too deeply")
     if isinstance(error, UnicodeDecodeError):
-        return "it is no text in UTF-8"
+        return Words("it is no text in UTF-8")
     if type(error) is ValueError:  # of a number; the parsers raise kinds of it
-        return "it holds a number of too many digits"
-    return echo(str(error).partition("\n")[0])
+        return Words("it holds a number of too many digits")
+    return Words("{0}", (echo(str(error).partition("\n")[0]),))
 
 
-def _set_aside(path: Path, error: Exception) -> str:
+def _set_aside(path: Path, error: Exception) -> Words:
     """Keep the broken file under a free name, so that nothing in it is lost when the settings are saved again."""
-    what = f"The settings file {path} is damaged ({_why(error)})."
     number = 1
     while (aside := path.with_name(f"{path.stem}-damaged-{number}{path.suffix}")).exists():
         number += 1
     try:
         path.rename(aside)
     except OSError as failed:
-        return f"{what} It could not be set aside ({system_words(failed)}). The defaults are used."
-    return f"{what} It was set aside as {aside.name}, and the defaults are used."
+        return Words(_STAYS, (str(path), _why(error), system_words(failed)))
+    return Words(_ASIDE, (str(path), _why(error), aside.name))

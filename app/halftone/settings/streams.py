@@ -9,11 +9,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from halftone.contract.wording import Words
 from halftone.settings.disk import system_words
 from halftone.settings.regular_files import check_regular
 
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+NO_LOG: Final = "no file, because none can be written"
+"""A worker is told this in the place of its log, where there is none."""
 _PRIVATE: Final = 0o600
+
+
+def log_words(place: str) -> Words | str:
+    """Name a worker's log for the words of an error. place: its path, or NO_LOG."""
+    return Words(NO_LOG) if place == NO_LOG else place
 
 
 class LogFile(logging.handlers.RotatingFileHandler):
@@ -46,7 +54,7 @@ class LogFile(logging.handlers.RotatingFileHandler):
     def _give_up(self, error: OSError) -> None:
         lost, self._lost = self._lost, None
         if lost is not None:
-            lost(system_words(error))
+            lost(str(system_words(error)))
 
 
 def open_log(path: Path) -> io.TextIOWrapper:

@@ -6,11 +6,12 @@ import msgspec
 
 from halftone.contract.error_words import WORDS
 from halftone.contract.errors import ErrorFacts, HalftoneError
+from halftone.contract.wording import Words
 from halftone.health.faults import first_line, is_device_lost, is_out_of_memory
 from halftone.settings.disk import full_disk
 
 
-def error_facts(error: BaseException, device: str, log: str) -> ErrorFacts:
+def error_facts(error: BaseException, device: str, log: Words | str) -> ErrorFacts:
     """The facts of any exception.
 
     device: the device that was asked for; log: where the user finds more. What is not foreseen becomes `internal`, with the
@@ -28,7 +29,7 @@ def error_facts(error: BaseException, device: str, log: str) -> ErrorFacts:
     return ErrorFacts(code="internal", facts={"detail": first_line(error), "log": log}, details=trace)
 
 
-def _with_log(facts: ErrorFacts, log: str) -> ErrorFacts:
+def _with_log(facts: ErrorFacts, log: Words | str) -> ErrorFacts:
     if "{log}" not in "".join(WORDS[facts.code]) or "log" in facts.facts:
         return facts
     return msgspec.structs.replace(facts, facts={**facts.facts, "log": log})

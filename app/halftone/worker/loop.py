@@ -16,9 +16,10 @@ from halftone.contract.engine import Engine
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.messages import AnyEvent, JobEnded, JobStarted, Keep, Quit
 from halftone.contract.wire import WireError, command_reader
+from halftone.contract.wording import Words
 from halftone.gallery.made import Recorder
 from halftone.measure.giving_back import give_back, importing
-from halftone.settings.streams import LOG_FORMAT, unfailing
+from halftone.settings.streams import LOG_FORMAT, log_words, unfailing
 from halftone.worker.environment import give_way, prepare
 from halftone.worker.pipes import FrameWriter, chunks, claim_pipes
 from halftone.worker.runner import MEMORY_SECONDS, JobRunner
@@ -48,7 +49,7 @@ class _Worker:
     def __init__(self, frames_in: int, frames_out: int, options: argparse.Namespace) -> None:
         self._frames_in = frames_in
         self._grace = float(options.grace)
-        self._log_path = str(options.log)
+        self._log_path = log_words(str(options.log))
         self._commands_broke = False
         self._writer = FrameWriter(frames_out, on_broken=self._leave)
         self._recorder = Recorder()
@@ -118,7 +119,9 @@ class _Worker:
     def _tell_broken(self, error: WireError) -> None:
         self._commands_broke = True
         log.error("the commands cannot be read: %s", error)
-        facts = ErrorFacts(code="internal", facts={"detail": f"a command could not be read: {error}", "log": self._log_path})
+        facts = ErrorFacts(
+            code="internal", facts={"detail": Words("a command could not be read: {0}", (str(error),)), "log": self._log_path}
+        )
         self._runner.refuse("", facts)
 
     def _leave(self) -> None:

@@ -47,6 +47,7 @@ from halftone.contract.messages import (
     Upscale,
     WorkerLost,
 )
+from halftone.contract.wording import Words
 from halftone.health.faults import forget_frames, is_device_lost
 from halftone.worker.control import JobControl
 from halftone.worker.failures import error_facts
@@ -69,6 +70,9 @@ class _Job:
         self.ended = False
 
 
+_THE_LOG: Final = Words("the log")
+
+
 def _never() -> bool:
     return False
 
@@ -88,7 +92,7 @@ class JobRunner:
         engine: Engine | Callable[[], Engine],
         send: Send,
         *,
-        log_path: str = "the log",
+        log_path: Words | str = _THE_LOG,
         is_behind: Callable[[], bool] = _never,
         clock: Callable[[], float] = time.monotonic,
         watch_memory: float | None = None,
@@ -170,7 +174,7 @@ class JobRunner:
         if fresh:
             self._send(JobEnded(job=command.job, outcome="cancelled"))
         else:
-            detail = f"the job id {command.job} was used before"
+            detail = Words("the job id {0} was used before", (command.job,))
             self.refuse(type(command).__name__, ErrorFacts(code="internal", facts={"detail": detail, "log": self._log_path}))
 
     def _cancel(self, job: str) -> None:

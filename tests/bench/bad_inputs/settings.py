@@ -169,7 +169,7 @@ def _tomls(sound: str, rng: random.Random, count: int) -> Iterator[tuple[str, by
 
 
 def _load(_folder: Path) -> None:
-    for problem in load_with_problems().problems:
+    for problem in map(str, load_with_problems().problems):
         assert len(problem) < 1500, problem[:99]
         assert problem.replace("\u202f", " ").isprintable(), repr(problem[:200])
     glance()

@@ -35,6 +35,7 @@ from halftone.contract.request import CheckInputs, Numerics, OptionValue, Pictur
 from halftone.contract.words import DTYPE_NAMES, DType, Precision
 from halftone.engine.service import DiffusersEngine
 from halftone.health.device_faults import OPERATIONS, avoided_backends
+from halftone.health.explain import finding_words
 from halftone.health.precision import state_of
 from halftone.library.records import set_applied
 from halftone.measure.pictures import psnr
@@ -146,8 +147,8 @@ class Bench:
                 set_applied(checked, True)
         with faults.lying(lie, pace):
             cured = self._closeness(engine, self._numerics(dtype))
-        words = [finding.message for finding in checked.findings if finding.code != "tight"]
-        ways = [reason for reason in checked.plan.reasons if "self-test" in reason and "as set" not in reason]
+        words = [str(finding_words(finding)[0]) for finding in checked.findings if finding.code != "tight"]
+        ways = [reason for reason in map(str, checked.plan.reasons) if "self-test" in reason and "as set" not in reason]
         cure = next((one.kind for one in checked.cures if one.suggested), "")
         return Row(
             lie.name, findings(report, self.sound), self._auto(report), " ".join(words or ways) or "–",

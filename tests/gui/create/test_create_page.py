@@ -148,6 +148,16 @@ def test_time_goes_on_while_no_step_is_done(qtbot: QtBot) -> None:
     assert so_far(dataclasses.replace(job, started=1.0), 1.9) == ""
 
 
+@pytest.mark.parametrize("width", [1024, 1180, 1320, 1400, 1600])
+def test_nothing_of_the_banner_is_cut_off(qtbot: QtBot, width: int) -> None:
+    stage = Stage(qtbot, {"generate": [*STARTED, scripted.Picture(state="recovered")]})
+    banner = stage.page.centre.banner
+    stage.window.resize(width, 800)
+    stage.picture()
+    stage.wait(lambda: not banner.isHidden())
+    stage.wait(lambda: banner._inside.width() <= banner._area.viewport().width())
+
+
 def test_a_recovered_picture_says_what_happened(qtbot: QtBot) -> None:
     stage = Stage(qtbot, {"generate": [*STARTED, scripted.Picture(state="recovered")]})
     page = stage.page

@@ -10,6 +10,7 @@ from tests.helpers import samples
 from halftone.contract.facts import PassFacts
 from halftone.contract.messages import Generate, StepDone
 from halftone.contract.request import Hires, PictureRequest
+from halftone.contract.wording import Words
 from halftone.gui.pages.create_estimate import Shape, shape_of
 from halftone.gui.pages.create_hires import hires_line
 from halftone.gui.pages.create_receipt import receipt_rows
@@ -82,8 +83,8 @@ def test_the_receipt_tells_both() -> None:
     assert rows["Pass 1"] == "512 × 512, 20 steps, 8.0\u00a0s"
     assert "1024 × 1024, 10 steps" in rows["Pass 2"]
     assert "How it ran" not in rows
-    ran = ("unet: 26 layers are stored in FP8.", "Compile: the first step took 9.0 s, the others 0.20 s each.")
-    assert dict(receipt_rows(replace(MADE, ran=ran), request))["How it ran"] == "\n".join(ran)
+    ran = (Words("unet: 26 layers are stored in FP8."), Words("Compile: the first step took 9.0 s, the others 0.20 s each."))
+    assert dict(receipt_rows(replace(MADE, ran=ran), request))["How it ran"] == "\n".join(map(str, ran))
     assert "Steps" not in rows
     kept = replace(MADE, steps=20, stopped_of=28, passes=PASSES[:1])
     assert dict(receipt_rows(kept, request))["Steps"] == "stopped at step 20 of 28"

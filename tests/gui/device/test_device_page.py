@@ -19,6 +19,7 @@ from tests.helpers import model_files
 from halftone.contract.facts import DeviceFacts, DTypeReport
 from halftone.contract.messages import Cancel, Ready, SelfTest, TestDone
 from halftone.contract.request import Numerics
+from halftone.contract.wording import Words
 from halftone.contract.words import AttentionBackend, Precision
 from halftone.gui import theme
 from halftone.gui.i18n import set_language
@@ -291,7 +292,7 @@ def test_arrow_keys_move_in_the_matrix(qtbot: QtBot) -> None:
 
 def test_what_halftone_will_do_follows_the_settings(qtbot: QtBot) -> None:
     page, _ = open_page(qtbot)
-    lines = device_view.promises(kit.measured(), Numerics(), ("float16", "because"))
+    lines = device_view.promises(kit.measured(), Numerics(), ("float16", Words("because")))
     assert [one.text for one in lines] == [
         "Compute in FP16 or BF16",
         "Add sums up in FP32",
@@ -299,16 +300,18 @@ def test_what_halftone_will_do_follows_the_settings(qtbot: QtBot) -> None:
         "Check every step",
     ]
     one_kind = kit.measured(dtypes=types("works", "slow"))
-    assert device_view.promises(one_kind, Numerics(), ("float16", ""))[0].text == "Compute in FP16"
+    assert device_view.promises(one_kind, Numerics(), ("float16", Words("measured")))[0].text == "Compute in FP16"
     assert lines[1].reason == "FP16 sums failed 2 of 31 tests"
     assert lines[2].reason == "about 1.6\u00a0× as fast as Math"
     assert lines[3].reason == "costs 0.3\u00a0%"
     changed = Numerics(fp16_accumulation=True, attention_backend="math", nan_check="off", precision="float16")
-    lines = device_view.promises(kit.measured(), changed, ("float16", ""))
+    lines = device_view.promises(kit.measured(), changed, ("float16", Words("measured")))
     assert [one.text for one in lines[1:]] == ["Add sums up in FP16", "Use Math attention", "Not check for bad numbers"]
     sound = kit.measured(tests=kit.known_answers(()))
-    assert device_view.promises(sound, Numerics(), ("float16", ""))[1].reason == "as set", "no reason against FP16 sums"
-    assert device_view.promises(sound, changed, ("float16", ""))[1].reason == "FP16 sums passed 31 tests"
+    assert device_view.promises(sound, Numerics(), ("float16", Words("measured")))[1].reason == "as set", (
+        "no reason against FP16 sums"
+    )
+    assert device_view.promises(sound, changed, ("float16", Words("measured")))[1].reason == "FP16 sums passed 31 tests"
     spy = QSignalSpy(page._controller.page_requested)
     page.promises.change.emit()
     assert spy.at(0) == ["numerics"]
@@ -332,18 +335,18 @@ def test_what_halftone_will_do_follows_the_settings(qtbot: QtBot) -> None:
 def test_faulty_backends_are_told(faulty: tuple[str, ...], backend: AttentionBackend, told: list[tuple[str, str]]) -> None:
     tests = tuple(msgspec.structs.replace(FAULT, size=f"{name}, 64 tokens") for name in faulty)
     report = kit.measured(tests=(*kit.known_answers(()), *tests))
-    lines = device_view.promises(report, Numerics(attention_backend=backend), ("float16", ""))
+    lines = device_view.promises(report, Numerics(attention_backend=backend), ("float16", Words("measured")))
     assert [(one.text, one.reason) for one in lines if "ttention" in one.text] == told
 
 
 def test_faulty_copies_are_told_in_both_languages() -> None:
     report = kit.measured(tests=kit.known_answers((("float16", "copies"), ("float16", "attention-backend"))))
-    lines = device_view.promises(report, Numerics(), ("float16", ""))
+    lines = device_view.promises(report, Numerics(), ("float16", Words("measured")))
     assert [(one.text, one.reason) for one in lines if "cop" in one.text] == [
         ("Wait for every copy", "other copies gave wrong numbers here")
     ]
     set_language("zh_CN")
-    said = {one.text: one.reason for one in device_view.promises(report, Numerics(), ("float16", ""))}
+    said = {one.text: one.reason for one in device_view.promises(report, Numerics(), ("float16", Words("measured")))}
     set_language("en")
     assert said["使用 Flash 以外的注意力"] == "Flash 在此设备上结果错误"
     assert said["等待每次数据复制完成"] == "不等待的复制在此出错"

@@ -24,6 +24,7 @@ from halftone.contract.facts import (
 from halftone.contract.messages import AnyCommand, AnyEvent, Examine, JobEnded, MemoryChanged, Ready
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
+from halftone.contract.wording import Words
 from halftone.contract.words import DType
 from halftone.gui.control.model_list import Found
 from halftone.gui.controller import Controller
@@ -198,7 +199,7 @@ def report(model: ModelFacts = MODEL, device: DeviceFacts = GPU, **changes: obje
             time_ratio=2.34,
             memory_bytes=6_500_000_000,
             disk_bytes=0,
-            refusal="It gives bad numbers as well.",
+            refusal=Words("It gives bad numbers as well."),
         ),
     )
     shown = tuple(
@@ -299,9 +300,9 @@ def measured(device: DeviceFacts = GPU, **changes: object) -> SelfTestReport:
     known: dict[str, object] = {
         "device": device,
         "dtypes": (
-            DTypeReport(dtype="float32", state="works", reason="All 20 tests right.", speed=1.0),
-            DTypeReport(dtype="float16", state="works", reason="All 20 tests right.", speed=2.4),
-            DTypeReport(dtype="bfloat16", state="works", reason="All 20 tests right.", speed=2.3),
+            DTypeReport(dtype="float32", state="works", reason=Words("All 20 tests right."), speed=1.0),
+            DTypeReport(dtype="float16", state="works", reason=Words("All 20 tests right."), speed=2.4),
+            DTypeReport(dtype="bfloat16", state="works", reason=Words("All 20 tests right."), speed=2.3),
         ),
         "tests": known_answers(),
         "speeds": tuple(
@@ -321,7 +322,7 @@ def measured(device: DeviceFacts = GPU, **changes: object) -> SelfTestReport:
         ),
         "effects": EFFECTS,
         "auto": "float16",
-        "auto_reason": "FP16 passed every test and is about 2.4 × as fast as FP32 (BF16 2.3 ×).",
+        "auto_reason": Words("FP16 passed every test and is about 2.4 × as fast as FP32 (BF16 2.3 ×)."),
         "measured_at": "2026-05-12T21:14:00+02:00",
         "seconds": 41.0,
     }
@@ -334,17 +335,17 @@ EFFECTS = (
     SettingEffect(setting="precision", value="bfloat16", time_ratio=1.04, error_ratio=8.1, closeness_db=39.0),
     SettingEffect(setting="precision", value="float32", time_ratio=2.4, error_ratio=0.0, closeness_db=150.0),
     SettingEffect(setting="vae_float32", value="always", time_ratio=1.61, error_ratio=0.0, closeness_db=150.0),
-    SettingEffect(setting="vae_float32", value="never", note="Costs and saves nothing until a picture decoder overflows."),
+    SettingEffect(setting="vae_float32", value="never", note=Words("Costs and saves nothing until a picture decoder overflows.")),
     SettingEffect(setting="upcast_cross_attention", value="always", time_ratio=1.34, error_ratio=0.0, closeness_db=150.0),
     SettingEffect(setting="upcast_sampling", value="false", time_ratio=0.998, closeness_db=58.5),
     SettingEffect(setting="fp16_reduction", value="true", time_ratio=1.0, error_ratio=1.9, closeness_db=53.0),
-    SettingEffect(setting="bf16_reduction", value="true", note="Changes nothing on this device."),
+    SettingEffect(setting="bf16_reduction", value="true", note=Words("Changes nothing on this device.")),
     SettingEffect(setting="fp16_accumulation", value="true", time_ratio=0.61, error_ratio=12.0, closeness_db=35.0),
     SettingEffect(setting="math_attention_reduction", value="true", time_ratio=0.55, error_ratio=1.7, closeness_db=43.5),
     SettingEffect(setting="tf32", value="true", time_ratio=0.86, error_ratio=320.0, closeness_db=64.0),
     SettingEffect(setting="attention_backend", value="flash", time_ratio=1.0, error_ratio=1.0, closeness_db=55.0),
     SettingEffect(setting="attention_backend", value="efficient", time_ratio=1.2, error_ratio=1.0, closeness_db=55.0),
-    SettingEffect(setting="attention_backend", value="cudnn", note="Gives wrong results on this device."),
+    SettingEffect(setting="attention_backend", value="cudnn", note=Words("Gives wrong results on this device.")),
     SettingEffect(setting="attention_backend", value="math", time_ratio=1.6, error_ratio=0.94, closeness_db=55.5),
     SettingEffect(setting="nan_check", value="at-end", time_ratio=0.997),
     SettingEffect(setting="nan_check", value="off", time_ratio=0.997),

@@ -123,7 +123,7 @@ def test_a_check_in_another_precision_is_not_denied(qtbot: QtBot) -> None:
     page, _ = open_page(qtbot, kit.report(), settings=settings)
     assert page.verdict.title() == "Checked in FP16, not in FP32 yet"
     badge = page._controller.badge(kit.MODEL)
-    assert (badge.state, badge.reason) == ("unchecked", "Checked in FP16, not in FP32 yet.")
+    assert (badge.state, str(badge.reason)) == ("unchecked", "Checked in FP16, not in FP32 yet.")
     part = ModelPart(page._controller)
     qtbot.addWidget(part)
     assert part.note.text() == "Checked in FP16, not in FP32 yet."
@@ -629,8 +629,12 @@ def test_a_file_with_numbers_at_the_limit_warns_and_says_what_to_do(qtbot: QtBot
     )
     page, _ = open_page(qtbot, msgspec.structs.replace(kit.healthy(), findings=(clipped,)))
     assert page.view.state == "tight"
-    assert page.view.title == "Works in FP16, but numbers in its file stand at FP16's limit"
+    assert page.view.title == "Works in FP16, but numbers in a file stand at FP16's limit"
     assert "most likely larger" in page.view.text
+    assert page.view.text.endswith("Look for this model in BF16 or FP32.")
+    page, _ = open_page(qtbot, msgspec.structs.replace(kit.healthy(), verdict="tight", findings=(clipped,)))
+    assert page.view.title == "Works in FP16, with little room"
+    assert "close to the limit" in page.view.text
     assert page.view.text.endswith("Look for this model in BF16 or FP32.")
 
 

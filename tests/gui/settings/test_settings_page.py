@@ -14,6 +14,7 @@ from tests.gui.health import kit
 from halftone.contract.facts import SelfTestReport, SettingEffect
 from halftone.contract.messages import SelfTest
 from halftone.contract.request import Numerics
+from halftone.contract.wording import Words
 from halftone.contract.words import DType, Precision
 from halftone.gui import theme
 from halftone.gui.i18n import set_language, tr
@@ -106,7 +107,7 @@ def in_each_precision() -> SelfTestReport:
 
     def one(setting: str, value: str, dtype: DType, ratio: float) -> SettingEffect:
         if dtype == "float32" and ratio == 0:
-            return SettingEffect(setting=setting, value=value, dtype=dtype, note="Everything runs in FP32 here.")
+            return SettingEffect(setting=setting, value=value, dtype=dtype, note=Words("Everything runs in FP32 here."))
         return SettingEffect(setting=setting, value=value, dtype=dtype, time_ratio=ratio, closeness_db=57.0)
 
     times: dict[DType, tuple[float, float]] = {"float16": (1.5, 0.5), "bfloat16": (1.2, 0.25), "float32": (0, 0.98)}

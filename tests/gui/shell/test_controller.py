@@ -15,11 +15,12 @@ from halftone.contract.facts import CheckReport, DTypeReport
 from halftone.contract.messages import AnyCommand, AnyEvent, Examine, JobEnded, Ready, SelfTest
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
+from halftone.contract.wording import Words
 from halftone.contract.words import DType, Outcome
 from halftone.gui.controller import Controller
 from halftone.gui.process import Link
 from halftone.gui.text import notice_message
-from halftone.health.precision import resolve_precision
+from halftone.health.precision import AS_SET, resolve_precision
 from halftone.library import learned, records
 from halftone.library.models import POCKET, describe
 from halftone.settings import places, store
@@ -73,7 +74,7 @@ def controller(qtbot: QtBot, link: Noting) -> Iterator[Controller]:
     shiboken6.delete(made)  # here: left to the garbage collector, it could end on a thread of the pool
 
 
-def report(*, verified: bool = True, refusal: str | None = None) -> CheckReport:
+def report(*, verified: bool = True, refusal: Words | None = None) -> CheckReport:
     plan = Plan(rescale={"vae": {"decoder.conv_in.weight": -3}}, verified=verified)
     cure = Cure(kind="rescale", plan=plan, suggested=True, refusal=refusal)
     made = samples.check_report(describe(POCKET), fragile=True)
@@ -143,7 +144,7 @@ def test_a_model_that_was_checked_is_cured_without_another_check(qtbot: QtBot, c
 def test_a_cure_that_does_not_hold_is_taken_back(qtbot: QtBot, controller: Controller, link: Noting) -> None:
     controller.apply_cure(report())
     wait_sent(qtbot, link, 1)
-    link.examined(report(verified=False, refusal="still bad"))
+    link.examined(report(verified=False, refusal=Words("still bad")))
     assert kinds(controller) == ["cure-failed"]
     pocket = controller.model
     assert pocket is not None
@@ -234,15 +235,17 @@ def test_a_measurement_that_cannot_be_kept_is_told_and_used_as_the_worker_uses_i
 
 def test_auto_is_chosen_for_each_model(controller: Controller, link: Noting) -> None:
     speeds: dict[DType, float] = {"float32": 1.0, "float16": 2.4, "bfloat16": 2.3}
-    dtypes = tuple(DTypeReport(dtype=name, state="works", reason="", speed=speed) for name, speed in speeds.items())
-    test = msgspec.structs.replace(samples.self_test_report(), dtypes=dtypes, auto="float16", auto_reason="FP16, measured.")
+    dtypes = tuple(DTypeReport(dtype=name, state="works", reason=Words("Right."), speed=speed) for name, speed in speeds.items())
+    test = msgspec.structs.replace(
+        samples.self_test_report(), dtypes=dtypes, auto="float16", auto_reason=Words("FP16, measured.")
+    )
     records.save_selftest(test)
     controller.use_device(samples.CPU)
     assert controller.model is not None
-    assert controller.precision == controller.device_precision == ("float16", "FP16, measured.")
+    assert controller.precision == controller.device_precision == ("float16", Words("FP16, measured."))
     other = msgspec.structs.replace(controller.model, id="other", path="/other", fingerprint="f", stored={"unet": "bfloat16"})
     assert controller.precision_of(other)[0] == "bfloat16"
-    assert controller.precision_of(other, "float16") == ("float16", "FP16, as set.")
+    assert controller.precision_of(other, "float16") == ("float16", Words(AS_SET, ("FP16",)))
     controller.check(other, precision="float16")
     command = link.sent[-1]
     assert isinstance(command, Examine)

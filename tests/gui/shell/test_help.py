@@ -1,6 +1,7 @@
 """The help window over the real window: chapters, search, links, languages, themes, and the way to it from every page."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -65,7 +66,7 @@ class Browser(QObject):
 
 @pytest.mark.parametrize("topic", guide.TOPICS)
 def test_bold_words_are_words_of_the_window(topic: str) -> None:
-    english = {*words.tables(), *words.literals(), *words.page_literals(), *(name for name, _icon in SECTIONS)}
+    english = {*words.tables(), *words.literals(), *words.messages(), *(name for name, _icon in SECTIONS)}
     chinese = set(table("zh_CN").values())
     folder = guide.guide_folder()
     bold = {language: BOLD.findall((folder / language / f"{topic}.md").read_text("utf-8")) for language in ("en", "zh_CN")}
@@ -138,6 +139,24 @@ def test_up_and_down_walk_through_the_chapters(qtbot: QtBot) -> None:
     assert help_.topic == guide.TOPICS[1]
     QTest.keyClick(second, Qt.Key.Key_Up)
     assert help_.topic == guide.TOPICS[0]
+    QTest.keyClick(first, Qt.Key.Key_Up)
+    assert help_.topic == guide.TOPICS[0]
+    stage.close()
+
+
+def test_up_and_down_walk_through_the_sections_that_were_found(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    help_ = opened(stage)
+    type_in(help_, "mask blur")
+    entries = list(help_.entries.values())
+    assert any(" " in key for key in help_.entries)
+    stage.wait(entries[-1].isVisible)
+    entries[0].setFocus()
+    for key, walk in ((Qt.Key.Key_Down, entries), (Qt.Key.Key_Up, entries[::-1])):
+        for one, following in pairwise(walk):
+            QTest.keyClick(one, key)
+            assert following.isChecked()
+            assert following.hasFocus()
     stage.close()
 
 
@@ -184,7 +203,7 @@ def type_in(help_: HelpWindow, text: str) -> None:
     help_.look()
 
 
-def test_search_lists_where_the_words_stand_and_enter_goes_from_place_to_place(qtbot: QtBot) -> None:
+def test_search_lists_where_the_words_stand(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     help_ = opened(stage)
     type_in(help_, "mask blur")
@@ -194,21 +213,73 @@ def test_search_lists_where_the_words_stand_and_enter_goes_from_place_to_place(q
     assert help_.count.text() == f"{sum(hit.count for hit in hits)} hits"
     marks = help_.view.extraSelections()
     assert {mark.cursor.selectedText().lower() for mark in marks} == {"mask", "blur"}
-    seen: list[tuple[str, int]] = []
-    for _ in range(len(marks) + 40):
-        QTest.keyClick(help_.search, Qt.Key.Key_Return)
-        seen.append((help_.topic, help_.view.textCursor().position()))
-    topics = list(dict.fromkeys(topic for topic, _at in seen))
-    assert topics == list(dict.fromkeys(hit.chapter.topic for hit in hits)) or len(topics) == 1
-    assert len({at for topic, at in seen if topic == help_.topic}) > 1
-    here = help_.view.textCursor().position()
-    help_.after.click()
-    help_.before.click()
-    assert help_.view.textCursor().position() == here
     type_in(help_, "")
     assert list(help_.entries) == [*guide.TOPICS, SHORTCUTS, PLACES]
     assert not help_.view.extraSelections()
     assert not help_.count.isVisible()
+    stage.close()
+
+
+def test_enter_goes_from_place_to_place_through_all_chapters_and_back(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    help_ = opened(stage)
+
+    def place() -> tuple[str, int]:
+        return help_.topic, help_.view.textCursor().position()
+
+    type_in(help_, "cure")
+    topics = [topic for topic in help_.entries if " " not in topic]
+    assert topics == list(dict.fromkeys(hit.chapter.topic for hit in guide.search(guide.chapters(), "cure")))
+    assert len(topics) > 3
+    first = topics.index(help_.topic)
+    walk = [place()]
+    while len(walk) < 500:
+        QTest.keyClick(help_.search, Qt.Key.Key_Return)
+        if place() == walk[0]:
+            break
+        walk.append(place())
+    assert place() == walk[0]
+    assert len(set(walk)) == len(walk)
+    assert list(dict.fromkeys(topic for topic, _at in walk)) == topics[first:] + topics[:first]
+    for expected in reversed(walk):
+        help_.before.click()
+        assert place() == expected
+    stage.close()
+
+
+def marked_now(help_: HelpWindow) -> list[int]:
+    """Ends of the marked places that are shown as the one that was gone to."""
+    now = theme.current().color("warn")
+    return [one.cursor.selectionEnd() for one in help_.view.extraSelections() if one.format.background().color() == now]
+
+
+def test_a_theme_keeps_the_hit_that_was_gone_to(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    help_ = opened(stage)
+    type_in(help_, "cure")
+    for _ in range(3):
+        help_.next_hit()
+    key = next(key for key, entry in help_.entries.items() if entry.isChecked())
+    here, scrolled = help_.view.textCursor().position(), help_.view.verticalScrollBar().value()
+    assert marked_now(help_) == [here]
+    stage.controller.update_settings(msgspec.structs.replace(stage.controller.settings, theme="light"))
+    assert help_.view.textCursor().position() == here
+    assert help_.view.verticalScrollBar().value() == scrolled
+    assert marked_now(help_) == [here]
+    assert help_.entries[key].isChecked()
+    stage.controller.update_settings(msgspec.structs.replace(stage.controller.settings, theme="dark"))
+    stage.close()
+
+
+def test_f1_brings_a_minimised_window_back(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    help_ = opened(stage)
+    help_.showMinimized()
+    assert help_.isMinimized()
+    stage.window.activateWindow()
+    stage.workspace.show_guide()
+    assert not help_.isMinimized()
+    assert help_.isVisible()
     stage.close()
 
 

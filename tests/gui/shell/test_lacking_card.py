@@ -11,6 +11,7 @@ from tests.gui.stage import Stage
 from tests.helpers import scripted
 from tests.helpers.hub import WHOLE, Hub, save_flux, serving
 
+from halftone.contract.errors import Fact
 from halftone.gui.widgets.banner import MessageBar
 from halftone.library.small_files import T5
 from halftone.settings.disk import size_text
@@ -123,7 +124,7 @@ def test_a_file_that_went_away_is_said_when_the_model_runs(qtbot: QtBot, tmp_pat
     T5.place.parent.mkdir(parents=True)
     T5.place.write_bytes(WHOLE)
     path = str(save_flux(tmp_path / "flux.safetensors"))
-    facts: dict[str, str | int | float] = {"path": path, "files": "tokenizer.json", "folder": str(T5.place.parent)}
+    facts: dict[str, Fact] = {"path": path, "files": "tokenizer.json", "folder": str(T5.place.parent)}
     script = {"generate": [scripted.Fail(code="model-needs-files", facts=facts)]}
     stage = Stage(qtbot, script, settings=Settings(first_run_done=True, model_folders=(path,), last_model=path))
     assert stage.workspace.lacking_card.bar is None

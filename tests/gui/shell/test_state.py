@@ -84,7 +84,7 @@ def test_the_plan_of_a_picture_follows_the_worker() -> None:
     known = play(*start, JobStarted(job="a", kind="generate", plan=samples.PLAIN)).running
     assert known is not None
     assert known.plan == samples.PLAIN
-    cured = PlanChanged(job="a", before=samples.PLAIN, after=samples.RESCALED, reason="")
+    cured = PlanChanged(job="a", before=samples.PLAIN, after=samples.RESCALED)
     changed = play(*start, cured).running
     assert changed is not None
     assert changed.plan == samples.RESCALED

@@ -4,31 +4,35 @@ import re
 
 import pytest
 from tests.helpers.headers import header
+from tests.helpers.wording import translated
 from tests.unit.library.test_gguf_header import WRONG
 from tests.unit.library.test_recognise import ADDITIONS, DEV, MODELS, PARTS
 
-from halftone.gui.i18n import set_language
-from halftone.gui.reasons import fragment, recognised
+from halftone.contract.errors import HalftoneError
+from halftone.contract.wording import Words
+from halftone.gui.i18n import say, set_language
+from halftone.gui.text import error_sentence
 from halftone.library.recognise import recognise
-from halftone.library.why import why_not
+from halftone.library.why import instead, why_not
 
 
 @pytest.mark.parametrize("case", [*MODELS, *PARTS, *ADDITIONS])
 def test_every_sentence_can_be_translated(case: str) -> None:
-    patterns = (MODELS.get(case) or PARTS.get(case) or ADDITIONS[case])[0]
-    assert recognised(why_not(recognise(header(patterns))))
+    found = recognise(header((MODELS.get(case) or PARTS.get(case) or ADDITIONS[case])[0]))
+    assert translated(why_not(found))
+    assert translated(instead(found, "LoRA"))
 
 
 def test_what_is_wrong_with_a_gguf_file_can_be_translated() -> None:
-    details = [str(outcome.facts["detail"]) for outcome in WRONG]
-    assert not [detail for detail in details if not recognised(detail)]
+    assert WRONG
+    assert all(translated(outcome.facts["detail"]) for outcome in WRONG)
 
 
 def test_the_parts_in_a_sentence_are_translated_too(qapp: object) -> None:
     del qapp
     set_language("zh_CN")
-    said = fragment(why_not(recognise(header(DEV))))
-    net = fragment(why_not(recognise(header(ADDITIONS["esrgan-new"][0]))))
+    said = say(why_not(recognise(header(DEV))))
+    net = say(why_not(recognise(header(ADDITIONS["esrgan-new"][0]))))
     set_language("en")
     assert "VAE（16 通道），文本编码器 CLIP-L，文本编码器 T5-XXL" in said
     assert "FLUX.1 dev" in said
@@ -39,10 +43,11 @@ def test_the_parts_in_a_sentence_are_translated_too(qapp: object) -> None:
 
 def test_a_list_of_what_is_missing_is_translated(qapp: object) -> None:
     del qapp
+    weights = Words("weights of {0} (a .safetensors file)", ("vae",))
+    files = HalftoneError("model-incomplete", path="/m", missing=("tokenizer/tokenizer.json", weights))
+    folders = HalftoneError("model-incomplete", path="/m", missing=(Words("folder {0}", ("unet",)), "my folder, upscaler"))
     set_language("zh_CN")
-    said = fragment("tokenizer/tokenizer.json, weights of vae (a .safetensors file)")
-    alone, name = fragment("folder unet"), fragment("my folder, upscaler")
+    said, alone = (error_sentence(error.as_facts()) for error in (files, folders))
     set_language("en")
-    assert said == "tokenizer/tokenizer.json，vae 的权重（一个 .safetensors 文件）"
-    assert alone == "文件夹 unet"
-    assert name == "my folder, upscaler", "a name is left as it is"
+    assert "tokenizer/tokenizer.json，vae 的权重（一个 .safetensors 文件）" in said
+    assert "文件夹 unet，my folder, upscaler" in alone, "a name is left as it is"

@@ -146,7 +146,7 @@ def test_a_training_is_refused_paused_stopped_gone_on_with_and_tried(person: Per
     assert record is not None
     assert list(record.losses[: stopped.steps]) == pytest.approx(before.losses[: stopped.steps])
     done = person.report()
-    assert (done.steps, done.not_kept) == (8, "")
+    assert (done.steps, done.not_kept) == (8, None)
     person.wait(lambda: "Training finished, 8 steps, no bad number." in person.words())
     pictures = [made.accessibleName() for made in page.pictures.buttons()]
     assert (pictures[0], pictures[-1]) == ("Step 8: a hill", "Step 2: a hill")
@@ -177,5 +177,5 @@ def test_an_overflow_is_cured_a_picture_left_out_and_what_cannot_be_saved_goes_e
     person.wait(lambda: person.training.folder == str(tmp_path / "there" / "hills"))
     person.press("Stop and keep")
     report = person.report()
-    assert (Path(report.path).parent, report.not_kept, len(report.caught)) == (tmp_path / "there", "", 1)
+    assert (Path(report.path).parent, report.not_kept, len(report.caught)) == (tmp_path / "there", None, 1)
     assert caught.items[0] in (Path(report.folder) / "state.safetensors").read_bytes()[:100_000].decode("utf-8", "replace")

@@ -12,6 +12,7 @@ from tests.helpers.engine_runs import check, faulty_copy, generate, load_tiny, p
 
 from halftone.engine.finding.findings import clipped_findings
 from halftone.engine.service import DiffusersEngine
+from halftone.health.explain import finding_words
 from halftone.health.report_words import verdict_words
 from halftone.library.scan import TensorScan
 
@@ -119,7 +120,7 @@ def test_weights_that_were_cut_off_in_the_file_are_told(
         "count": 1,
         "read": True,
     }
-    assert "(count: 1)" in told.message
+    assert "(count: 1)" in str(finding_words(told)[0])
 
 
 def test_a_file_with_weights_at_the_limit_is_not_called_healthy(
@@ -133,7 +134,7 @@ def test_a_file_with_weights_at_the_limit_is_not_called_healthy(
     report, _ = check(engine, _edited(models["sd15"], tmp_path / "cut", cut), "float32", family="sd15")
     words, tone = verdict_words(report)
     assert (report.verdict, tone) == ("healthy", "warn")
-    assert words.text().endswith("but numbers in its file stand at FP16's limit.")
+    assert words.text().endswith("but numbers in diffusion_pytorch_model.safetensors stand at FP16's limit.")
 
 
 def test_constants_at_the_limit_are_no_weights_that_were_cut_off() -> None:

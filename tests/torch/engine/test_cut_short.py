@@ -11,13 +11,14 @@ import torch
 from tests.helpers.engine_runs import Recorder, generate, pixels
 from tests.helpers.interrupted import failing
 from tests.helpers.upscalers import make_upscaler
+from tests.helpers.wording import translated
 from tests.torch.engine.test_out_of_memory import FULL, full, large, part
 
 from halftone.contract.errors import HalftoneError, say
 from halftone.contract.messages import PictureReady, StepDone
 from halftone.contract.request import Hires
+from halftone.contract.wording import Words
 from halftone.engine.service import DiffusersEngine
-from halftone.gui.reasons import recognised
 
 LATENT = Hires(scale=2.0, steps=2, strength=0.5)
 LANCZOS = Hires(scale=2.0, upscaler="lanczos", steps=2, strength=0.5)
@@ -122,7 +123,9 @@ def test_a_second_pass_that_comes_out_black_leaves_the_first_pictures(
     picture = report.images[0]
     assert picture.cut_short is not None
     assert picture.cut_short.code == "second-pass-black"
-    assert recognised(str(picture.cut_short.facts["detail"]))
+    detail = picture.cut_short.facts["detail"]
+    assert isinstance(detail, Words)
+    assert translated(detail)
     assert picture.latents is None, "it would fail again"
     assert [one.kind for one in picture.passes] == ["first"]
     assert np.array_equal(pixels(report), first)
@@ -169,7 +172,9 @@ def test_a_second_pass_that_is_to_ask_leaves_the_first_picture_and_can_go_on(
     assert (picture.state, Path(picture.path).is_file()) == ("clean", True)
     assert picture.cut_short is not None
     assert "the setting for black pictures says to ask first" in say(picture.cut_short)
-    assert recognised(str(picture.cut_short.facts["detail"]))
+    detail = picture.cut_short.facts["detail"]
+    assert isinstance(detail, Words)
+    assert translated(detail)
     with failing(engine):
         again, _ = generate(engine, models["sd15"], "float16", resume_latents=picture.latents)
     assert np.array_equal(pixels(again), pixels(whole))

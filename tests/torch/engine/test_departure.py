@@ -13,6 +13,7 @@ from torch import nn
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.finding.departure import SAMPLE, Samples, Size, code_of, offset_layer, samples_of, size_of
 from halftone.engine.service import DiffusersEngine
+from halftone.health.explain import finding_words
 from halftone.health.words import module_words
 
 
@@ -58,7 +59,7 @@ def test_the_layer_that_adds_an_offset_is_named_and_not_the_norm_where_it_shows(
     assert (found.module, found.code) in ((layer, "flat-output"), (layer, "inexact-output"))
     assert "norm" in str(found.facts["shows"])
     assert found.peak == pytest.approx(offset.size, rel=0.05)
-    assert found.message.startswith(f"{module_words(component, layer).text()}: it adds an offset of up to ")
+    assert str(finding_words(found)[0]).startswith(f"{module_words(component, layer).text()}: it adds an offset of up to ")
 
 
 def test_an_offset_that_the_type_can_hold_is_no_cause() -> None:

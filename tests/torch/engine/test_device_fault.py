@@ -7,7 +7,9 @@ from tests.helpers.engine_runs import check
 from tests.helpers.reports import self_test_report
 
 from halftone.contract.facts import DTypeReport, OperationResult
+from halftone.contract.wording import Words
 from halftone.engine.service import DiffusersEngine
+from halftone.health.explain import finding_words
 from halftone.library.records import save_selftest
 from halftone.measure.devices import find_device
 
@@ -27,9 +29,9 @@ def faulty() -> None:
         seconds=0.1,
     )
     dtypes = (
-        DTypeReport(dtype="float32", state="works", reason="", speed=1.0),
-        DTypeReport(dtype="float16", state="wrong", reason="", speed=2.0, failing=failing),
-        DTypeReport(dtype="bfloat16", state="works", reason="", speed=2.0),
+        DTypeReport(dtype="float32", state="works", reason=Words("measured"), speed=1.0),
+        DTypeReport(dtype="float16", state="wrong", reason=Words("measured"), speed=2.0, failing=failing),
+        DTypeReport(dtype="bfloat16", state="works", reason=Words("measured"), speed=2.0),
     )
     save_selftest(self_test_report(device=find_device("auto"), dtypes=dtypes, auto="bfloat16"))
 
@@ -40,7 +42,7 @@ def test_a_faulty_precision_is_named_and_another_one_suggested(engine: Diffusers
     first = report.findings[0]
     assert (first.code, first.component, first.dtype) == ("device-fault", "", "float16")
     assert first.facts == {"operation": "gemm", "size": "1024", "outcome": "wrong"}
-    assert first.message == "This device computes wrongly in FP16."
+    assert str(finding_words(first)[0]) == "This device computes wrongly in FP16."
     assert report.verdict == "fixable"
     assert [cure.kind for cure in report.cures if cure.suggested] == ["bfloat16"]
     assert set(report.plan.dtypes.values()) == {"bfloat16"}

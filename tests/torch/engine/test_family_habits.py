@@ -53,7 +53,8 @@ def test_what_a_pipeline_does_not_know_is_left_out_and_said(tmp_path: Path) -> N
     picture = str(run.picture(tmp_path / "given.png", 32))
     request = PictureRequest(prompt="a red sun", negative="blue", model=facts.id, guidance=2.0, image=picture)
     inputs = of_request(request, facts)
-    said = resolve(request, loaded, loaded.pipe, inputs, "float16", ()).reasons
+    reasons = resolve(request, loaded, loaded.pipe, inputs, "float16", ()).reasons
+    said = list(map(str, reasons))
     assert [reason for reason in said if "this model" in reason] == [
         "Prompt: this model reads none.",
         "Negative prompt: this model reads none.",

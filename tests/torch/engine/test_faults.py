@@ -11,6 +11,7 @@ from tests.helpers.engine_runs import check, faulty_copy, generate, pixels
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import FindingMade, JobStarted, PhaseChanged, PictureReady, PlanChanged, Repair
 from halftone.engine.service import DiffusersEngine
+from halftone.health.explain import finding_words
 from halftone.library.models import describe
 from halftone.measure.pictures import psnr
 
@@ -56,7 +57,7 @@ def test_check_names_the_module_and_offers_a_verified_rescaling_first(
     assert report.verdict == "fixable"
     first = report.findings[0]
     assert (first.code, first.component, first.module) == (code, component, module)
-    assert first.message
+    assert str(finding_words(first)[0])
     assert [event.finding for event in events.of(FindingMade)] == list(report.findings)
     cure = report.cures[0]
     assert (cure.kind, cure.suggested, cure.refusal) == ("rescale", True, None)

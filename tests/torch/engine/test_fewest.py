@@ -63,7 +63,7 @@ def _check_the_search(report: CheckReport, events: Recorder) -> None:
     assert "time_embedding.linear_2" in layers
     assert all(name.startswith("time_embedding.") or name.endswith(".time_emb_proj") for name in layers)
     assert 0 < report.plan.upcast_parameters < 0.1 * report.plan.total_parameters
-    assert any("layers) run in FP32" in reason for reason in report.plan.reasons)
+    assert any("layers) run in FP32" in str(reason) for reason in report.plan.reasons)
     assert all(layer.peak <= FLOAT_LIMITS[held_in(layer, "float16", report.plan)] for layer in report.layers)
 
 

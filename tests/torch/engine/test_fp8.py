@@ -7,6 +7,7 @@ import torch
 from tests.helpers.apart import apart
 from tests.helpers.engine_runs import check, faulty_copy, generate, pixels
 from tests.helpers.loras import make_lora
+from tests.helpers.wording import translated
 
 from halftone.contract.request import Lora, Numerics
 from halftone.contract.words import Precision
@@ -14,7 +15,6 @@ from halftone.engine.loading.load import exact_source
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.fp8 import EIGHT, computed, stored, stored_exactly
 from halftone.engine.weights.offload import own_tensors
-from halftone.gui.reasons import recognised
 from halftone.library.records import changed_setting
 from halftone.measure.pictures import psnr
 
@@ -55,8 +55,8 @@ def test_the_denoiser_takes_less_memory_and_gives_nearly_the_same_picture(models
     assert held(engine) < before * (0.6 if precision == "float16" else 0.4)
     assert 20 < psnr(pixels(made), pixels(whole)) < 90
     assert made.images[0].state == "clean"
-    (told,) = [reason for reason in made.plan.reasons if "FP8" in reason]
-    assert recognised(told)
+    (told,) = [reason for reason in made.plan.reasons if "FP8" in str(reason)]
+    assert translated(told)
     apart(engine)
     offloaded, _ = generate(engine, model, precision, fp8_storage=True, offload="group")
     assert (pixels(offloaded) == pixels(made)).all()

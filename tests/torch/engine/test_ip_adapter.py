@@ -285,4 +285,4 @@ def test_an_encoder_with_a_lora_of_its_own_folder_is_refused(
     with pytest.raises(HalftoneError) as caught:
         generate(engine, models["sd15"], ip_adapters=(adapter(copy, "sd15 plain"),))
     detail = "image_encoder/adapter_config.json names other weights than those beside it"
-    assert (caught.value.code, caught.value.facts["detail"]) == ("model-cannot-run", detail)
+    assert (caught.value.code, str(caught.value.facts["detail"])) == ("model-cannot-run", detail)

@@ -42,6 +42,7 @@ def test_convolutions_are_made_as_they_are_to_lie() -> None:
         found = dict(network.named_parameters())
         assert found["0.weight"].is_contiguous(memory_format=torch.channels_last)
         assert all(tensor.is_contiguous() for name, tensor in found.items() if name != "0.weight")
+        assert found["1.weight"].stride() == exact["1.weight"].stride(), "alike in both orders: no other kernel is chosen for it"
         realise(other := deepcopy(usual), exact, state)
         assert all(torch.equal(found[name], tensor) for name, tensor in other.named_parameters()), state
 

@@ -19,6 +19,7 @@ from halftone.engine.loading.load import exact_source, load_pipeline
 from halftone.engine.loading.plans import apply_plan, put_loras
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.calls import Call
+from halftone.health.explain import finding_words
 from halftone.library.models import describe
 from halftone.measure.pictures import psnr
 
@@ -45,10 +46,10 @@ def test_a_lora_that_is_too_strong_is_named(engine: DiffusersEngine, models: dic
     assert ".attentions.0.transformer_blocks.0.attn" in first.module
     assert first.facts["lora"] == "too much"
     said = "The model alone stays in range here; the LoRA too much, at a weight of 0.8, does not let it."
-    assert first.message.endswith(said)
+    assert str(finding_words(first)[0]).endswith(said)
     assert sum("lora" in finding.facts for finding in report.findings) == 1, "it is said once"
     held = 0.8 * float(first.facts["lora_share"])
-    assert first.remedy == f"Apply the cure, or lower the weight of too much: at {held:g} the same step held."
+    assert str(finding_words(first)[1]) == f"Apply the cure, or lower the weight of too much: at {held:g} the same step held."
     lighter, _ = check(engine, models["sd15"], loras=(mild, Lora(path=strong.path, weight=held)))
     assert lighter.verdict in ("healthy", "tight")
     cure = next(cure for cure in report.cures if cure.suggested)
@@ -81,7 +82,7 @@ def test_each_layer_is_decided_by_itself_where_the_model_overflows_too(
         assert ("lora" in finding.facts) == (module not in plain)
     assert len(found) > len(plain & set(found)) > 0, "some of each kind"
     named = next(finding for finding in found.values() if "lora" in finding.facts)
-    assert named.remedy == "Apply the cure: the model goes out of range elsewhere without too much too."
+    assert str(finding_words(named)[1]) == "Apply the cure: the model goes out of range elsewhere without too much too."
 
 
 def test_a_rescaled_model_with_a_lora_gives_its_float32_picture(
@@ -141,7 +142,7 @@ def test_bad_numbers_in_its_file_end_the_check_before_anything_runs(
     assert (finding.code, finding.component) == ("weights-nonfinite", "unet")
     assert finding.module
     assert finding.module in tensor
-    assert finding.message == f"The LoRA holed holds numbers that are not numbers, in its tensor {tensor}."
+    assert str(finding_words(finding)[0]) == f"The LoRA holed holds numbers that are not numbers, in its tensor {tensor}."
     assert report.layers == ()
 
 

@@ -125,7 +125,7 @@ def test_parts_for_a_text_encoder_that_takes_none_are_told(pipelines: dict[str, 
     adapter = read(loaded, tensors, tmp_path / "a.safetensors")
     check_added(loaded, adapter, wanted)
     (told,) = left_out([adapter])
-    assert told == "1 of 5 layers of the LoRA a found no place in this model and were left out."
+    assert str(told) == "1 of 5 layers of the LoRA a found no place in this model and were left out."
 
 
 def test_a_bias_that_diffusers_drops_is_told(pipelines: dict[str, Loaded], tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_bias_that_diffusers_drops_is_told(pipelines: dict[str, Loaded], tmp_p
     adapter = read(loaded, tensors, tmp_path / "a.safetensors")
     check_added(loaded, adapter, wanted)
     said = "1 tensor of the LoRA a holds a change of a kind that this model cannot use and was left out."
-    assert left_out([adapter]) == (said,)
+    assert list(map(str, left_out([adapter]))) == [said]
 
 
 def test_a_tensor_that_nobody_knows_is_refused(pipelines: dict[str, Loaded], tmp_path: Path) -> None:

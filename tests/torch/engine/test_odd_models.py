@@ -2,6 +2,8 @@
 
 import json
 import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,8 @@ import numpy as np
 import pytest
 import torch
 from diffusers import SD3Transformer2DModel
+from diffusers.models import embeddings
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from tests.bench.bad_inputs.__main__ import cases_of
 from tests.bench.bad_inputs.case import Printed, answers, is_clear, quotes_library
@@ -19,9 +23,15 @@ from tests.helpers.tiny import load_tiny
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Control
+from halftone.engine.extras.controls import read_controls
+from halftone.engine.extras.denoiser import read_denoiser
 from halftone.engine.loading.folder_parts import load_network
 from halftone.engine.service import DiffusersEngine
+from halftone.engine.weights.file_tensors import filled_component
+from halftone.engine.weights.mapped import mapped_component
 from halftone.engine.weights.stored_tables import tables_left_empty
+from halftone.library.header import read_header
+from halftone.library.single import Place
 
 SAMPLES = {"configurations": 90, "folders": 89, "pickles": 53, "single_files": 36, "extras": 50, "gguf": 40, "headers": 40}
 """Kind of the bench of bad inputs -> every how many cases one is taken."""
@@ -91,6 +101,73 @@ def test_a_stored_table_of_positions_is_read_and_not_computed(models: dict[str, 
     save_file(tensors, file)
     with pytest.raises(HalftoneError, match=r"pos_embed\.pos_embed"):
         load_network(copy, "transformer", SD3Transformer2DModel, torch.float32)
+
+
+TABLE = "pos_embed.pos_embed"
+
+
+@pytest.mark.parametrize(
+    ("way", "held"),
+    [("single file", True), ("single file", False), ("packed", True), ("packed", False), ("transformer file", True)],
+)
+def test_a_table_of_positions_comes_from_a_file_or_is_computed(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path, way: str, held: bool
+) -> None:
+    network: Any = load_tiny(models["sd3"]).transformer
+    tensors = {name: value.clone() for name, value in network.state_dict().items()}
+    own = tensors.pop(TABLE)
+    wanted = torch.rand_like(own) if held else own
+    if held:
+        tensors[TABLE] = wanted
+    path = tmp_path / "net.safetensors"
+    save_file(tensors, path)
+    places = {name: Place(name) for name in tensors}
+    config = {name: value for name, value in network.config.items() if not name.startswith("_")}
+    with watched_tables() as computed:
+        if way == "single file":
+            with safe_open(path, "pt") as file:
+                made: Any = mapped_component(SD3Transformer2DModel, config, file, places, torch.float32)
+        elif way == "packed":
+            made = filled_component(SD3Transformer2DModel, config, path, read_header(path), places)
+        else:
+            generate(engine, models["sd3"], "float32", family="sd3", guidance=4.0)
+            assert engine.loaded is not None
+            computed.clear()
+            made = read_denoiser(engine.loaded, "transformer", str(path))
+    assert torch.equal(made.pos_embed.pos_embed, wanted)
+    assert len(computed) == (0 if held else 1)
+
+
+@contextmanager
+def watched_tables() -> Generator[list[int]]:
+    """Edges of the tables that are computed meanwhile."""
+    whole, computed = embeddings.get_2d_sincos_pos_embed, list[int]()
+
+    def counted(width: int, edge: Any, **kept: Any) -> Any:
+        computed.append(edge)
+        return whole(width, edge, **kept)
+
+    embeddings.get_2d_sincos_pos_embed = counted
+    try:
+        yield computed
+    finally:
+        embeddings.get_2d_sincos_pos_embed = whole
+
+
+def test_a_control_net_takes_its_table_of_positions_from_its_file(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = save_net(make_net(models["sd3"]), tmp_path / "net")
+    (file,) = folder.glob("*.safetensors")
+    tensors = load_file(file)
+    tensors[TABLE] = torch.rand_like(tensors[TABLE])
+    save_file(tensors, file)
+    generate(engine, models["sd3"], "float32", family="sd3", guidance=4.0)
+    assert engine.loaded is not None
+    with watched_tables() as computed:
+        net: Any = read_controls(engine.loaded, [str(folder)])
+    assert torch.equal(net.pos_embed.pos_embed, tensors[TABLE])
+    assert computed == []
 
 
 @pytest.mark.parametrize("part", ["text_encoder_3", "tokenizer_3", "text_encoder_2", "transformer"])

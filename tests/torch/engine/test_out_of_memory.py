@@ -181,7 +181,7 @@ def test_the_setting_acts_and_says_why(models: dict[str, Path], choice: str, til
         report, _ = generate(engine, models["sd15"], vae_tiling=choice)
     assert (max(asked) < 16) == tiled
     assert only(report.images).tiled == tiled
-    assert any("VAE tiling is set to Always" in reason for reason in report.plan.reasons) == tiled
+    assert any("VAE tiling is set to Always" in str(reason) for reason in report.plan.reasons) == tiled
 
 
 def test_any_other_error_stays_what_it_is(engine: DiffusersEngine, models: dict[str, Path]) -> None:
@@ -255,5 +255,5 @@ def test_the_way_is_chosen_by_what_is_free(engine: DiffusersEngine, models: dict
     room = Room(loaded, find_device("cpu"), request, Size(512, 512), guided=False, dtypes=dtypes, networks=loaded.networks)
     reasons = room.settle(round(share * room.plain.peak))
     assert (room.way.offload, loaded.places.mode) == (mode, mode)
-    told = any(reason.startswith("Offload (Sequential): all at once would need") for reason in reasons)
+    told = any(str(reason).startswith("Offload (Sequential): all at once would need") for reason in reasons)
     assert told == (mode != "none")

@@ -73,7 +73,7 @@ def test_a_cure_that_is_a_little_off_in_one_call_is_seen_in_a_whole_picture(
         assert first.psnr > 30
     else:
         assert (first.suggested, first.plan.verified) == (False, False)
-        assert first.refusal == f"Its picture differs from FP32 ({first.psnr:.0f}\u00a0dB)."
+        assert str(first.refusal) == f"Its picture differs from FP32 ({first.psnr:.0f}\u00a0dB)."
         assert report.plan.verified, "a dearer cure is taken"
 
 

@@ -19,6 +19,7 @@ from tests.torch.engine.test_going_on import hooked
 from halftone.contract.facts import CheckReport, Finding, GenerateReport
 from halftone.contract.messages import PlanChanged
 from halftone.engine.service import DiffusersEngine
+from halftone.health.explain import finding_words
 from halftone.measure.pictures import psnr
 from halftone.metadata.video import read_frames
 from halftone.settings.declared import ALIASES
@@ -71,7 +72,7 @@ def test_an_overflowing_cross_attention_is_found_and_named_and_its_cures_come_ch
     report, _ = check(engine, crossing)
     found = first_finding(report)
     assert (found.code, found.component, found.module) == ("activation-overflow", "unet", f"{CROSS}.to_v")
-    assert "middle block, first attention layer, values" in found.message
+    assert "middle block, first attention layer, values" in str(finding_words(found)[0])
     kinds = [cure.kind for cure in report.cures]
     assert kinds[0] == "rescale"
     assert kinds[-1] == "float32-all", "--no-half comes last"

@@ -16,6 +16,7 @@ from tests.helpers.engine_runs import Meddler, check, generate, pixels
 from tests.helpers.tiny import sd15
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.wording import Words
 from halftone.contract.words import split_sampler
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.sampling import samplers
@@ -271,7 +272,7 @@ def test_more_steps_than_the_sampler_has_are_refused(engine: DiffusersEngine, of
     assert caught.value.__cause__ is not caught.value
     told = caught.value.as_facts()
     assert told.code == "value-out-of-range"
-    assert told.facts == {"name": "Steps", "value": 60, "low": 1, "high": 50}
+    assert told.facts == {"name": Words("Steps"), "value": 60, "low": 1, "high": 50}
     assert "original_steps" in told.details
     report, _ = generate(engine, of_few_steps, steps=2, sampler=sampler)
     assert report.images[0].state == "clean"
@@ -280,7 +281,7 @@ def test_more_steps_than_the_sampler_has_are_refused(engine: DiffusersEngine, of
 def test_a_check_with_too_many_steps_is_refused(engine: DiffusersEngine, of_few_steps: Path) -> None:
     with pytest.raises(HalftoneError) as caught:
         check(engine, of_few_steps, depth="thorough", steps=60)
-    assert caught.value.as_facts().facts == {"name": "Steps", "value": 60, "low": 1, "high": 50}
+    assert caught.value.as_facts().facts == {"name": Words("Steps"), "value": 60, "low": 1, "high": 50}
 
 
 def test_a_fault_of_the_pipeline_is_not_its_own_cause(engine: DiffusersEngine, models: dict[str, Path]) -> None:

@@ -103,7 +103,9 @@ def test_a_start_picture_that_is_too_small_is_enlarged_and_this_is_said(
     found = canvas(Image.new("RGB", own), None, Start(), asked, multiple)
     assert found.image.size == made
     assert len(found.notes) == bool(said)
-    assert all(note.startswith(f"The start picture is {own[0]} × {own[1]}") and note.endswith(said) for note in found.notes)
+    assert all(
+        str(note).startswith(f"The start picture is {own[0]} × {own[1]}") and str(note).endswith(said) for note in found.notes
+    )
 
 
 def test_the_note_about_a_small_start_picture_reaches_the_receipt(

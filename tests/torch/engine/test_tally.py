@@ -10,6 +10,7 @@ from tests.helpers.engine_runs import Recorder, Steady
 from halftone.contract.messages import Examine
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import CheckInputs, Numerics
+from halftone.contract.wording import Words
 from halftone.engine.basics.tensors import relative_error
 from halftone.engine.checks.examine import ALIKE
 from halftone.engine.finding.tally import Tally, closest, picture_psnr
@@ -38,7 +39,7 @@ def test_the_first_that_is_clearly_the_same_else_the_closest(
 
     def cures() -> Iterator[Cure]:
         for psnr, refused in given:
-            refusal = "Its picture differs." if refused else None
+            refusal = Words("Its picture differs.") if refused else None
             asked.append(Cure(kind="upcast-region", plan=Plan(error=0.01), psnr=psnr, refusal=refusal))
             yield asked[-1]
 
@@ -49,7 +50,7 @@ def test_the_first_that_is_clearly_the_same_else_the_closest(
 
 def test_one_that_is_not_finite_ends_the_search() -> None:
     held = Cure(kind="upcast-region", plan=Plan(error=0.01), psnr=32.0)
-    bad = Cure(kind="upcast-region", plan=Plan(), refusal="It gives bad numbers as well.")
+    bad = Cure(kind="upcast-region", plan=Plan(), refusal=Words("It gives bad numbers as well."))
     rest = iter([held, bad, held])
     assert closest(rest) is held
     assert next(rest) is held, "it was not asked for"

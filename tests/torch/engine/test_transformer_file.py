@@ -19,6 +19,7 @@ from tests.helpers.originals import original_names, save_original, tiny_original
 from tests.helpers.read_back import parse_parameters, read_picture
 from tests.helpers.tiny import liven, load_tiny
 from tests.helpers.transformer_files import ltx_names, save_float8, save_gguf, sd3_original
+from tests.helpers.wording import translated
 
 from halftone.contract.facts import GenerateReport
 from halftone.contract.messages import ModelChanged
@@ -28,7 +29,6 @@ from halftone.engine.loading.load import Loaded, exact_source
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.packed import PackedLinear, packed_layers
 from halftone.engine.weights.precision import damaged
-from halftone.gui.reasons import recognised
 from halftone.library.gguf_header import read_any
 from halftone.measure.pictures import psnr
 
@@ -302,8 +302,8 @@ def test_fp8_storage_leaves_a_file_of_its_own_as_it_is_and_is_there_again_withou
     plain = made(engine, flux, transformer=str(path))
     eight = made(engine, flux, transformer=str(path), fp8_storage=True)
     assert (pixels(eight) == pixels(plain)).all()
-    (told,) = [reason for reason in eight.plan.reasons if "FP8" in reason]
-    assert recognised(told)
+    (told,) = [reason for reason in eight.plan.reasons if "FP8" in str(reason)]
+    assert translated(told)
     masters = exact_source(of(engine), "transformer")
     assert damaged(of(engine).modules["transformer"], masters, of(engine).states["transformer"]) == []
     back, alone = made(engine, flux, fp8_storage=True), made(DiffusersEngine(), flux, fp8_storage=True)

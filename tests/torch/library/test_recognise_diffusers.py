@@ -281,7 +281,7 @@ def test_a_whole_model_in_one_file_lacks_nothing(tmp_path: Path, kind: str, fami
     assert (found.kind, found.family, found.base, found.naming, found.lacks) == ("checkpoint", family, family, "original", ())
     facts = describe(str(path))
     runnable(facts)
-    assert (facts.family, facts.base, facts.prediction, facts.why) == (family, family, prediction, "")
+    assert (facts.family, facts.base, facts.prediction, facts.why) == (family, family, prediction, None)
 
 
 def test_a_turbo_model_in_one_file_starts_with_its_own_steps_guidance_and_size(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_what_is_wrong_is_named_with_its_size(
     assert found.state == "wrong"
     assert found.failing is not None
     assert (found.failing.operation, found.failing.outcome, found.failing.mode) == (named, outcome, dtype)
-    assert reason in found.reason
+    assert reason in str(found.reason)
     assert report.auto != dtype
     others = {one.state for one in report.dtypes if one.dtype != dtype}
     assert "wrong" not in others
@@ -131,6 +131,6 @@ def test_a_format_that_is_not_there_is_missing() -> None:
     report = measured(Lacking())
     assert verdict(report, "bfloat16").state == "missing"
     assert report.auto != "bfloat16"
-    assert {effect.note for effect in report.effects if (effect.setting, effect.value) == ("precision", "bfloat16")} == {
+    assert {str(effect.note) for effect in report.effects if (effect.setting, effect.value) == ("precision", "bfloat16")} == {
         "This device cannot compute in it."
     }

@@ -9,6 +9,7 @@ import torch
 from halftone.contract.errors import JobCancelled
 from halftone.contract.facts import DeviceFacts, OperationResult, SelfTestReport, SpeedResult
 from halftone.contract.request import Numerics
+from halftone.contract.wording import Words
 from halftone.measure import cases as table
 from halftone.measure.cases import Case, cases_for, tolerance
 from halftone.measure.denoiser import STEPS, Sizes, operations, step_of
@@ -47,7 +48,7 @@ def test_the_processor_is_measured_in_full(report: tuple[SelfTestReport, list[tu
     assert [d.dtype for d in found.dtypes] == ["float16", "bfloat16", "float32"]
     assert found.dtypes[2].state == "works"
     assert found.auto in ("float16", "bfloat16", "float32")
-    assert found.auto_reason.endswith(".")
+    assert str(found.auto_reason).endswith(".")
     assert [done for _, done, _ in seen] == list(range(1, len(found.tests) + 1))
     assert {total for _, _, total in seen} == {len(found.tests)}
     assert {t.mode for t in found.tests} == {"float32", "float16", "bfloat16"}
@@ -55,7 +56,7 @@ def test_the_processor_is_measured_in_full(report: tuple[SelfTestReport, list[tu
     assert {s.operation for s in found.speeds} == {"unet-step", "transformer-step"}, "what is judged is also shown"
     for judged in found.dtypes:
         own = [t for t in found.tests if t.mode == judged.dtype]
-        assert f"{len(own)} tests passed" in judged.reason, "as many as the window shows"
+        assert f"{len(own)} tests passed" in str(judged.reason), "as many as the window shows"
 
 
 def test_all_numbers_in_the_report_are_finite(report: tuple[SelfTestReport, list[tuple[OperationResult, int, int]]]) -> None:
@@ -74,10 +75,10 @@ def test_every_setting_has_an_effect_or_a_reason(
     for effect in effects:
         assert (effect.note is None) == (effect.time_ratio is not None)
         assert effect.time_ratio is None or effect.time_ratio > 0
-    notes = {(e.setting, e.note) for e in effects}
+    notes = {(e.setting, str(e.note)) for e in effects}
     assert ("fp16_accumulation", "Only on NVIDIA cards.") in notes
     tf32 = next(e for e in effects if e.setting == "tf32")
-    assert tf32.note in (None, "Changes nothing on this device."), "measured on a processor, too"
+    assert tf32.note in (None, Words("Changes nothing on this device.")), "measured on a processor, too"
 
 
 def test_each_look_at_the_latents_has_its_price(report: tuple[SelfTestReport, list[tuple[OperationResult, int, int]]]) -> None:
@@ -96,7 +97,7 @@ def test_what_depends_on_the_precision_is_measured_in_each(
         assert found.keys() == {"float16", "bfloat16", "float32"}
         assert found["float16"].time_ratio is not None
         assert found["bfloat16"].time_ratio is not None
-        assert found["float32"].note == "Everything runs in FP32 here.", "said only of FP32"
+        assert str(found["float32"].note) == "Everything runs in FP32 here.", "said only of FP32"
 
 
 def test_float32_on_the_processor_has_no_finding_near_the_limit(
@@ -201,7 +202,7 @@ def test_a_core_failure_makes_a_type_wrong_and_names_it() -> None:
     found = judge_dtype("float16", tests, [])
     assert found.state == "wrong"
     assert found.failing == tests[1]
-    assert found.reason == "Convolution (3 × 3) gives bad numbers."
+    assert str(found.reason) == "Convolution (3 × 3) gives bad numbers."
 
 
 def test_failures_near_the_limit_are_notes() -> None:
@@ -209,7 +210,7 @@ def test_failures_near_the_limit_are_notes() -> None:
     found = judge_dtype("float16", tests, [speed("float32", 1.0), speed("float16", 0.5)])
     assert found.state == "works"
     assert found.speed == 2.0
-    assert found.reason == "1 of 3 tests passed; not right near the limit: RMS norm, tiny values: 2 × 2."
+    assert str(found.reason) == "1 of 3 tests passed; not right near the limit: RMS norm, tiny values: 2 × 2."
 
 
 def test_slow_is_judged_over_all_timed_operations() -> None:
@@ -222,20 +223,20 @@ def test_slow_is_judged_over_all_timed_operations() -> None:
     found = judge_dtype("float16", [result()], speeds)
     assert found.state == "slow"
     assert found.speed == pytest.approx(2 / 9.5), "one figure, the one that judges"
-    assert found.reason == "A denoiser step takes about 4.8 × the time of FP32. 1 test passed."
+    assert str(found.reason) == "A denoiser step takes about 4.8 × the time of FP32. 1 test passed."
 
 
 @pytest.mark.parametrize(("step", "said"), [("unet-step", "A UNet step"), ("transformer-step", "A transformer step")])
 def test_a_network_that_judges_alone_is_named(step: str, said: str) -> None:
     speeds = [speed("float32", 9.0), speed("bfloat16", 1.0), speed("float32", 1.0, step), speed("bfloat16", 2.0, step)]
     found = judge_dtype("bfloat16", [result(mode="bfloat16")], speeds)
-    assert (found.state, found.reason) == ("slow", f"{said} takes about 2.0 × the time of FP32. 1 test passed.")
+    assert (found.state, str(found.reason)) == ("slow", f"{said} takes about 2.0 × the time of FP32. 1 test passed.")
 
 
 def test_a_difference_that_the_runs_themselves_show_is_none() -> None:
     rounds = [msgspec.structs.replace(speed("float32", 1.0), runs=(1.0, 1.2, 0.9)), speed("float16", 0.9)]
     found = judge_dtype("float16", [result()], [rounds[0], msgspec.structs.replace(rounds[1], runs=(0.9, 1.3, 0.8))])
-    assert (found.state, found.reason) == ("slow", "A denoiser step takes about as long as in FP32. 1 test passed.")
+    assert (found.state, str(found.reason)) == ("slow", "A denoiser step takes about as long as in FP32. 1 test passed.")
     assert found.speed is not None
     assert found.spread is not None
     assert abs(found.speed - 1) < found.spread
@@ -338,4 +339,4 @@ def test_a_device_that_fails_while_it_is_timed_has_reasons_instead_of_effects() 
     odd = DeviceFacts(id="vulkan", backend="odd", name="An odd device")
     effects = measure_effects(odd, "float32", [], lambda: None)
     assert {e.setting for e in effects} == set(Numerics.__struct_fields__)
-    assert ("precision", "Could not be measured on this device.") in {(e.setting, e.note) for e in effects}
+    assert ("precision", "Could not be measured on this device.") in {(e.setting, str(e.note)) for e in effects}

@@ -24,6 +24,7 @@ from halftone.cli import main
 from halftone.cli.app import application
 from halftone.cli.hardware import names_here, possible_kinds
 from halftone.cli.objects import finite
+from halftone.contract.errors import Fact
 from halftone.contract.request import Lora, Numerics, PictureRequest
 from halftone.gallery.history import History
 from halftone.library.learned import recall, remember
@@ -293,7 +294,7 @@ def test_a_picture_that_could_not_be_recovered(run: Run, model: str) -> None:
 def test_a_picture_that_could_not_be_saved_is_saved_elsewhere_as_it_was_asked_for(run: Run, model: str, tmp_path: Path) -> None:
     latents_dir().mkdir(parents=True, exist_ok=True)
     kept = write_kept(latents_dir() / "kept.safetensors", model)
-    facts: dict[str, str | int | float] = {"need": "3 MB", "free": "1 MB", "folder": "/full", "latents": str(kept)}
+    facts: dict[str, Fact] = {"need": "3 MB", "free": "1 MB", "folder": "/full", "latents": str(kept)}
     words = ["generate", "a sun", "-m", model, "--batch", "3", "-o", str(tmp_path / "a.png"), "--precision", "fp16"]
     run(*words, generate=[Fail(code="disk-full", facts=facts)])
     assert run.code == 2
@@ -429,7 +430,7 @@ def test_a_device_that_is_not_here_is_refused_with_those_that_are(run: Run) -> N
 def test_auto_measures_the_device_before_its_first_job_and_says_what_it_took(run: Run, model: str) -> None:
     first = run("generate", "a sun", "-m", model)
     assert "Measuring A processor" in first.err
-    said = "Precision: FP32, measured on this device: FP16 is slower than FP32 on this processor."
+    said = "Precision, as measured on this device: FP16 is slower than FP32 on this processor."
     assert said in " ".join(first.out.split())
     again = run("generate", "a sun", "-m", model, selftest=[Throw(kind="value-error")])
     assert again.code == 0, "what was measured is kept"
@@ -547,11 +548,11 @@ def test_a_measurement_that_cannot_be_kept_is_told_with_the_reason(run: Run, mod
     kept.mkdir()
     found = run("generate", "a sun", "-m", model)
     assert found.code == 0
-    assert "What was measured could not be kept (Is a directory), so Auto takes FP32." in found.err
+    assert "What was measured could not be kept (is a directory), so Auto takes FP32." in found.err
     assert "Precision: FP32, because A processor has not been measured yet." in " ".join(found.out.split())
     shown = run("devices")
     assert shown.code == 0
-    assert shown.err == "What was measured could not be kept (Is a directory): the next command measures again.\n"
+    assert shown.err == "What was measured could not be kept (is a directory): the next command measures again.\n"
 
 
 def test_a_cancelled_picture_says_how_far_it_was_and_what_is_kept(run: Run, model: str) -> None:

@@ -35,7 +35,7 @@ NAMES = ("cuda", "hip", "rocm", "xpu")
 )
 def test_only_what_is_here_is_named(tmp_path: Path, built: dict[str, str], sign: str, said: str) -> None:
     (tmp_path / sign).mkdir(parents=True)
-    assert names_here(version_file(tmp_path, **built), tmp_path) == said
+    assert str(names_here(version_file(tmp_path, **built), tmp_path)) == said
 
 
 @ON_LINUX

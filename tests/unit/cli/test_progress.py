@@ -7,7 +7,8 @@ import pytest
 from tests.helpers import samples
 
 from halftone.cli.progress import Progress, TimeLeft
-from halftone.contract.messages import PhaseChanged, PictureReady, StepDone
+from halftone.contract.messages import PhaseChanged, PictureReady, PlanChanged, StepDone
+from halftone.contract.plan import Plan
 from halftone.contract.words import Phase
 
 PATIENCE = 30
@@ -45,14 +46,17 @@ def test_a_long_step_is_told_again_and_again_without_a_terminal(monkeypatch: pyt
     assert screen.getvalue() == end, "nothing comes after the job"
 
 
-def test_after_a_bad_step_the_progress_says_that_it_recovers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The search for a cure takes longer than a step, and no step is drawn meanwhile."""
-    screen = Screen("Recovering the picture, step 3 of 12, ")
+def test_after_a_bad_step_the_progress_says_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No step is drawn while the cause is looked for. Only a new plan is a recovery: the job may stop, too."""
+    screen = Screen("Looking for the cause, step 3 of 12, ")
     monkeypatch.setattr("sys.stderr", screen)
     with Progress(every=0.001) as progress:
         progress(PhaseChanged(phase="denoise"))
         progress(StepDone(step=3, steps=12, peak=None, finite=False, seconds=0.1))
         assert screen.said.wait(PATIENCE), screen.getvalue()
+        assert "Recovering" not in screen.getvalue()
+        progress(PlanChanged(before=Plan(), after=Plan()))
+        screen.wait_for("Recovering the picture, ")
         progress(StepDone(step=3, steps=12, peak=1.0, finite=True, seconds=0.1))
         screen.wait_for("Drawing, step 3 of 12, ")
 

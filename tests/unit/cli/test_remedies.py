@@ -11,8 +11,8 @@ from halftone.contract.error_codes import ERROR_CODES, ErrorCode
 from halftone.contract.error_words import WORDS
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import Finding
+from halftone.contract.wording import Words
 from halftone.contract.words import FindingCode
-from halftone.health.explain import explain
 from halftone.settings.declared import DECLARED
 
 CLICKS = re.compile(
@@ -43,7 +43,7 @@ def test_the_window_is_told_no_options(code: ErrorCode) -> None:
 
 @pytest.mark.parametrize("code", get_args(FindingCode))
 def test_a_finding_in_a_terminal_names_options(code: FindingCode) -> None:
-    finding = explain(Finding(code=code, component="unet", module="conv_in", dtype="float16", peak=1.0, limit=65504.0))
+    finding = Finding(code=code, component="unet", module="conv_in", dtype="float16", peak=1.0, limit=65504.0)
     assert CLICKS.search(finding_remedy(finding)) is None
 
 
@@ -58,5 +58,5 @@ def test_a_remedy_of_the_terminal_holds_the_facts() -> None:
     ("name", "ending"), [("Seed", ", or -1 for a random one."), ("Variation seed", "one."), ("Steps", "to 9.")]
 )
 def test_a_seed_may_be_random(name: str, ending: str) -> None:
-    error = ErrorFacts(code="value-out-of-range", facts={"name": name, "value": -5, "low": 0, "high": 9})
+    error = ErrorFacts(code="value-out-of-range", facts={"name": Words(name), "value": -5, "low": 0, "high": 9})
     assert remedy_here(error).endswith(ending)

@@ -14,11 +14,12 @@ from halftone.cli.work import is_good
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, DeviceFacts, DTypeReport, Finding, GenerateReport, PictureFacts
 from halftone.contract.request import Extras, Lora, Numerics
+from halftone.contract.wording import Words
 from halftone.health.device_faults import detours
-from halftone.health.explain import explain
+from halftone.health.explain import finding_words
 from halftone.health.report_words import size_words
 
-AS_SET = ChosenPrecision("float16", "FP16, as set.", measured=False)
+AS_SET = ChosenPrecision("float16", Words("{0}, as set.", ("FP16",)), measured=False)
 
 
 def lines(report: CheckReport) -> list[str]:
@@ -99,7 +100,7 @@ def test_a_damaged_file_is_named_with_its_tensor_and_the_remedy_comes_last() -> 
     finding = Finding(
         code="weights-nonfinite", component="vae", module="conv_in", dtype="float16", peak=None, limit=None, facts=facts
     )
-    broken = replace(samples.check_report(), verdict="broken", findings=(explain(finding),), cures=())
+    broken = replace(samples.check_report(), verdict="broken", findings=(finding,), cures=())
     shown = lines(broken)
     assert shown[0] == "✗ Pocket holds broken numbers."
     assert "the file model.safetensors holds numbers that are not numbers, in its tensor conv_in.weight." in shown[-3]
@@ -112,7 +113,7 @@ def test_a_lora_that_is_the_cause_brings_its_remedy() -> None:
         code="activation-overflow", component="unet", module="conv_in", dtype="float16", peak=7e4, limit=65504.0, facts=facts
     )
     other = replace(finding, module="conv_out", facts={})
-    shown = lines(replace(samples.check_report(fragile=True), findings=(explain(finding), explain(other))))
+    shown = lines(replace(samples.check_report(fragile=True), findings=(finding, other)))
     remedies = [line for line in shown if line.startswith("Apply the cure")]
     assert remedies == ["Apply the cure, or lower the weight of glow: at 0.4 the same step held."]
 
@@ -136,12 +137,12 @@ def test_pictures_name_what_they_were_made_with() -> None:
 def test_a_damaged_lora_is_named_and_the_model_is_not_blamed() -> None:
     facts: dict[str, str | int | float | bool] = {"lora": "glow", "file": "glow.safetensors", "tensor": "up", "read": True}
     finding = Finding(code="weights-nonfinite", component="unet", module="m", dtype="float16", peak=None, limit=None, facts=facts)
-    shown = lines(replace(samples.check_report(), verdict="broken", findings=(explain(finding),), cures=()))
+    shown = lines(replace(samples.check_report(), verdict="broken", findings=(finding,), cures=()))
     assert shown[0] == "✗ The LoRA glow holds broken numbers: Pocket cannot run with it."
 
 
 def finding_remedy(finding: Finding) -> str:
-    return explain(finding).remedy
+    return finding_words(finding)[1].text()
 
 
 def test_what_others_met_stands_under_a_heading_of_its_own_after_the_findings() -> None:
@@ -176,6 +177,22 @@ def test_a_device_tells_what_others_met_on_it() -> None:
     assert [trouble["id"] for trouble in devices_object((card,), report)["known"]] == ["gtx16-fp16"]
 
 
+@pytest.mark.parametrize(
+    ("threads", "details", "said"),
+    [
+        (1, {"Cores": "2", "Threads": "2"}, "1 of 2 threads in use · Cores: 2"),
+        (1, {"Cores": "2"}, "1 thread in use · Cores: 2"),
+        (None, {"Threads": "2"}, "Threads: 2"),
+    ],
+)
+def test_the_threads_of_a_device_are_told_once(threads: int | None, details: dict[str, str], said: str) -> None:
+    device = replace(samples.CPU, threads=threads, details=details)
+    out = Console(file=io.StringIO(), width=200, highlight=False)
+    show_devices((device,), replace(samples.self_test_report(), device=device), Numerics(), console=out)
+    assert isinstance(out.file, io.StringIO)
+    assert out.file.getvalue().splitlines()[1].endswith(f"PyTorch 2.13.0 · {said}")
+
+
 def test_a_device_tells_each_way_around_its_faults() -> None:
     sample = samples.self_test_report()
     test = replace(sample.tests[0], mode="float16", outcome="wrong")
@@ -184,14 +201,16 @@ def test_a_device_tells_each_way_around_its_faults() -> None:
     show_devices((), replace(sample, tests=bad), Numerics(), console=out)
     assert isinstance(out.file, io.StringIO)
     ways = [line.strip() for line in out.file.getvalue().splitlines() if "self-test found" in line]
-    assert ways == list(detours(replace(sample, tests=bad), "auto"))
+    assert ways == list(map(str, detours(replace(sample, tests=bad), "auto")))
     assert len(ways) == 2
 
 
 def test_a_device_tells_what_was_tested_in_whole_sentences() -> None:
     sample = samples.self_test_report()
     tests = (*(replace(sample.tests[0], operation=name) for name in ("matmul", "copies", "matmul")),)
-    types = tuple(DTypeReport(dtype=name, state="works", reason="3 tests passed.", speed=2.0) for name in ("float16", "float32"))
+    types = tuple(
+        DTypeReport(dtype=name, state="works", reason=Words("3 tests passed."), speed=2.0) for name in ("float16", "float32")
+    )
     out = Console(file=io.StringIO(), width=200, highlight=False)
     show_devices(
         (sample.device, replace(sample.device, id="cuda:1")), replace(sample, tests=tests, dtypes=types), Numerics(), console=out
@@ -242,16 +261,22 @@ def test_the_time_of_a_cure_says_what_it_is_of() -> None:
 @pytest.mark.parametrize(
     ("reason", "said"),
     [
-        ("FP16 passed every test and is about 2.4 × as fast as FP32.", "FP16, measured on this device. Why: halftone devices"),
-        ("FP16, because BF16 is missing here.", "FP16, measured on this device: FP16, because BF16 is missing here."),
+        (
+            Words("{0} passed every test and is about {1} × as fast as FP32.", ("FP16", "2.4")),
+            "Precision: FP16, measured on this device. Why: halftone devices",
+        ),
+        (
+            Words("FP16, because BF16 is missing here."),
+            "Precision, as measured on this device: FP16, because BF16 is missing here.",
+        ),
     ],
 )
-def test_what_is_the_same_for_every_picture_is_told_in_short(reason: str, said: str) -> None:
-    assert ChosenPrecision("float16", reason, measured=True).brief() == f"Precision: {said}"
+def test_what_is_the_same_for_every_picture_is_told_in_short(reason: Words, said: str) -> None:
+    assert ChosenPrecision("float16", reason, measured=True).brief() == said
 
 
 def test_a_device_tells_that_auto_follows_the_model() -> None:
-    types = tuple(DTypeReport(dtype=name, state="works", reason="", speed=2.0) for name in ("float16", "bfloat16"))
+    types = tuple(DTypeReport(dtype=name, state="works", reason=Words("Right."), speed=2.0) for name in ("float16", "bfloat16"))
     report = replace(samples.self_test_report(), dtypes=types, auto="float16")
     out = Console(file=io.StringIO(), width=200, highlight=False)
     show_devices((), report, Numerics(), console=out)
@@ -320,7 +345,7 @@ def test_a_script_learns_what_is_kept() -> None:
 
 
 def test_how_it_ran_is_told_after_the_pictures_and_cures_are_not_told_twice() -> None:
-    plan = replace(samples.PLAIN, reasons=("unet runs in BF16.", "unet: 26 layers are stored in FP8."))
+    plan = replace(samples.PLAIN, reasons=(Words("unet runs in BF16."), Words("unet: 26 layers are stored in FP8.")))
     report = GenerateReport(images=(samples.picture_facts("a.png"),), plan=plan, events=(), seconds=1.0, seconds_per_step=None)
     out = Console(file=io.StringIO(), width=120, highlight=False)
     show_pictures(report, "pocket", AS_SET, console=out)

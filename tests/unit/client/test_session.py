@@ -24,6 +24,7 @@ from halftone.contract.messages import (
 )
 from halftone.contract.request import PictureRequest
 from halftone.contract.wire import WireError, command_reader, pack
+from halftone.contract.wording import Words
 
 READY = Ready(seq=0, version="0.1.0", protocol=1, pid=1, devices=(samples.CPU,))
 
@@ -103,7 +104,7 @@ def test_a_crash_fails_the_running_job_and_keeps_the_queue() -> None:
     assert (end.seq, end.job, end.outcome) == (3, "a", "failed")
     assert end.error is not None
     assert (end.error.code, end.error.details) == ("worker-lost", "the end of the log")
-    assert end.error.facts == {"cause": "it crashed with SIGSEGV", "log": "worker.log"}
+    assert end.error.facts == {"cause": Words("it crashed with {0}", ("SIGSEGV",)), "log": "worker.log"}
     assert talk.session.may_restart
     assert commands(talk.session.start()) == [Hello(), paint("b"), paint("c")]
 
@@ -312,7 +313,7 @@ def test_an_event_that_comes_twice_is_dropped() -> None:
     ],
 )
 def test_the_end_of_a_process_is_told_in_words(code: int | None, signal: str | None, words: str) -> None:
-    assert describe_end(code, signal) == words
+    assert str(describe_end(code, signal)) == words
 
 
 def test_commands_that_are_no_jobs_are_sent_as_they_are() -> None:

@@ -2,7 +2,9 @@
 
 import pytest
 
+from halftone.contract.errors import filled
 from halftone.contract.seams import fill
+from halftone.contract.wording import Words
 
 
 @pytest.mark.parametrize(
@@ -23,6 +25,20 @@ from halftone.contract.seams import fill
 )
 def test_blanks_stand_beside_latin_letters_only(template: str, values: tuple[object, ...], said: str) -> None:
     assert fill(template, values) == said
+
+
+@pytest.mark.parametrize("path", ["/home/我的模型", "D:\\模型\\甲", "我的模型", "甲.safetensors"])
+def test_blanks_of_a_template_stay_beside_names_and_paths(path: str) -> None:
+    said = f"文件 {path} 不存在。"
+    assert filled("文件 {path} 不存在。", {"path": path}) == said
+    assert Words("文件 {0} 不存在。", (path,)).text() == said
+    assert Words("文件 {0} 不存在。", ((path,),)).text() == said
+    assert Words("文件 {0} 不存在。", (Words("甲"),)).text() == "文件甲不存在。"
+
+
+def test_a_path_is_known_by_its_slashes_where_nothing_else_tells() -> None:
+    assert fill("文件 {0} 不存在。", ("/home/我的模型",)) == "文件 /home/我的模型 不存在。"
+    assert fill("文件 {0} 不存在。", ("D:\\模型",)) == "文件 D:\\模型 不存在。"
 
 
 def test_what_is_not_given_is_an_error_as_with_format() -> None:

@@ -4,9 +4,10 @@ import msgspec
 import pytest
 
 from halftone.contract.facts import DeviceFacts, Finding, OperationResult, SelfTestReport
+from halftone.contract.wording import Words
 from halftone.contract.words import AttentionBackend
 from halftone.health.device_faults import avoided_backends, copies_are_faulty, detours, faulty_backends, sound_backends
-from halftone.health.explain import explain
+from halftone.health.explain import finding_words
 
 RIGHT: Final = OperationResult(
     mode="float16",
@@ -29,7 +30,7 @@ def reported(*tests: tuple[str, str, str]) -> SelfTestReport:
     )
     return SelfTestReport(
         device=DeviceFacts(id="card:0", backend="card", name="Card"), dtypes=(), tests=results, speeds=(), bits=(), effects=(),
-        auto="float16", auto_reason="FP16.", measured_at="2026-01-01T00:00:00+00:00", seconds=1.0,
+        auto="float16", auto_reason=Words("FP16."), measured_at="2026-01-01T00:00:00+00:00", seconds=1.0,
     )  # fmt: skip
 
 
@@ -78,9 +79,9 @@ def test_copies_that_were_wrong_are_known(outcome: str, faulty: bool) -> None:
 def test_each_way_around_a_fault_is_told() -> None:
     report = reported(FLASH, *on("math"), ("copies", "4 096 numbers", "wrong"))
     other, copies = detours(report, "auto")
-    assert other == "Attention runs on other backends than flash, which the self-test found faulty on this device."
-    assert copies == "Copies to and from this device are waited for: the self-test found them wrong otherwise."
-    as_set = "Attention runs on flash, as set, though the self-test found it faulty on this device."
+    assert str(other) == "Attention runs on other backends than flash, which the self-test found faulty on this device."
+    assert str(copies) == "Copies to and from this device are waited for: the self-test found them wrong otherwise."
+    as_set = Words("Attention runs on {0}, as set, though the self-test found it faulty on this device.", ("flash",))
     assert detours(report, "flash") == (as_set, copies)
     assert detours(report, "math") == (copies,)
     assert detours(report, "efficient") == (copies,)
@@ -102,4 +103,4 @@ def test_each_way_around_a_fault_is_told() -> None:
 )
 def test_a_fault_of_the_device_names_the_operation(facts: dict[str, str | int | float | bool], message: str) -> None:
     finding = Finding(code="device-fault", component="", module="", dtype="float16", peak=None, limit=None, facts=facts)
-    assert explain(finding).message == message
+    assert finding_words(finding)[0].text() == message

@@ -6,6 +6,7 @@ import pytest
 from halftone.contract.facts import CheckReport, DeviceFacts, Finding, LayerPeak, ModelFacts
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
+from halftone.contract.wording import Words
 from halftone.contract.words import DType, FindingCode, Verdict
 from halftone.health.judge import (
     Badge,
@@ -19,6 +20,7 @@ from halftone.health.judge import (
     tried,
     why_broken,
 )
+from halftone.health.report_words import verdict_words
 
 DEVICE = DeviceFacts(id="cpu", backend="cpu", name="A processor", torch_version="2.13.0")
 MODEL = ModelFacts(
@@ -121,7 +123,7 @@ def test_verdicts(findings: list[Finding], plan: Plan, verdict: Verdict) -> None
         (None, CURED, False),
         (report("fixable", CURED), CURED, False),
         (report("fixable", CURED, applied=True), CURED, True),
-        (report("fixable", CURED, applied=True), msgspec.structs.replace(CURED, error=0.1, reasons=("why",)), True),
+        (report("fixable", CURED, applied=True), msgspec.structs.replace(CURED, error=0.1, reasons=(Words("why"),)), True),
         (report("fixable", CURED, applied=True), msgspec.structs.replace(CURED, verified=False), False),
         (report("fixable", CURED, applied=True), Plan(rescale={"vae": {"a": -2}}, verified=True), False),
         (report("fixable", CURED, applied=True), Plan(verified=True), False),
@@ -134,7 +136,7 @@ def test_a_cure_stays_in_force_when_a_new_check_confirms_it(old: CheckReport | N
 
 def test_what_the_settings_order_is_no_cure() -> None:
     base = Plan(
-        dtypes={"unet": "float16", "vae": "float32"}, upcast={"unet": ("attn2",)}, upcast_parameters=5, reasons=("Always",)
+        dtypes={"unet": "float16", "vae": "float32"}, upcast={"unet": ("attn2",)}, upcast_parameters=5, reasons=(Words("Always"),)
     )
     plain = msgspec.structs.replace(base, verified=True, error=0.001)
     assert judge([], plain, base) == "healthy"
@@ -157,7 +159,7 @@ def test_what_the_settings_order_is_no_cure() -> None:
 def test_badges(found: CheckReport | None, state: str, room: float | None) -> None:
     shown = badge(found, MODEL, DEVICE, Numerics())
     assert shown.state == state
-    assert shown.reason.endswith(".")
+    assert str(shown.reason).endswith(".")
     assert shown.room_bits == (None if room is None else pytest.approx(room, abs=0.05))
 
 
@@ -169,50 +171,55 @@ def test_badges(found: CheckReport | None, state: str, room: float | None) -> No
         ((finding("weights-nonfinite", lora="glow"), finding("weights-nonfinite")), (), "file"),
         ((finding("weights-nonfinite", read=False), finding("activation-overflow")), (), "no-cure-known"),
         ((finding("activation-overflow", "float32"),), (), "float32"),
-        ((finding("activation-overflow"),), (Cure(kind="rescale", plan=Plan(), refusal="too far"),), "no-cure"),
+        ((finding("activation-overflow"),), (Cure(kind="rescale", plan=Plan(), refusal=Words("too far")),), "no-cure"),
     ],
 )
 def test_a_broken_model_is_told_by_what_was_found(findings: tuple[Finding, ...], cures: tuple[Cure, ...], why: str) -> None:
     found = msgspec.structs.replace(report("broken"), findings=findings, cures=cures)
     assert why_broken(found) == why
-    assert "every precision" not in badge(found, MODEL, DEVICE, Numerics()).reason
+    assert "every precision" not in str(badge(found, MODEL, DEVICE, Numerics()).reason)
 
 
 @pytest.mark.parametrize("verdict", ["healthy", "tight"])
 def test_numbers_at_the_limit_in_the_file_are_told_of_a_model_that_works(verdict: Verdict) -> None:
-    clipped = finding("weights-clipped")
+    clipped = finding("weights-clipped", file="net.safetensors")
     found = msgspec.structs.replace(report(verdict), findings=(clipped,))
     assert cut_off(report(verdict)) is None
     assert cut_off(found) == clipped
-    assert badge(found, MODEL, DEVICE, Numerics()).state == "tight"
+    shown = badge(found, MODEL, DEVICE, Numerics())
+    assert shown.state == "tight"
+    words, tone = verdict_words(found)
+    assert tone == "warn"
+    assert "in net.safetensors stand at FP16's limit" in str(words)
+    assert ("with little room" in str(words), "below 2 bits" in str(shown.reason)) == ((verdict == "tight"),) * 2
     assert cut_off(msgspec.structs.replace(found, verdict="fixable")) is None
 
 
 def test_a_stale_report_is_no_check_and_says_why() -> None:
     shown = badge(report("healthy"), MODEL, DEVICE, Numerics(tf32=True))
     assert shown == Badge("unchecked", None, shown.reason)
-    assert "TF32" in shown.reason
+    assert "TF32" in str(shown.reason)
 
 
 def test_a_cure_that_was_tried_by_itself_brings_its_prices_to_the_report() -> None:
-    chosen = Plan(upcast={"vae": ("decoder",)}, reasons=("why",))
+    chosen = Plan(upcast={"vae": ("decoder",)}, reasons=(Words("why"),))
     cures = (
         Cure(kind="rescale", plan=CURED, time_ratio=1.0, suggested=True),
         Cure(kind="upcast-region", plan=chosen, memory_bytes=7, disk_bytes=0),
     )
     before = msgspec.structs.replace(report("fixable", chosen), cures=cures)
-    held = msgspec.structs.replace(chosen, verified=True, error=0.01, reasons=("another",))
+    held = msgspec.structs.replace(chosen, verified=True, error=0.01, reasons=(Words("another"),))
     alone = Cure(kind="setting", plan=held, time_ratio=1.2, memory_bytes=8, psnr=40.0)
     after = tried(before, msgspec.structs.replace(report("healthy", held), cures=(alone,)))
-    assert (after.plan.verified, after.plan.error, after.plan.reasons) == (True, 0.01, ("why",))
+    assert (after.plan.verified, after.plan.error, after.plan.reasons) == (True, 0.01, (Words("why"),))
     assert after.cures[0] == cures[0]
     found = after.cures[1]
     assert (found.kind, found.time_ratio, found.memory_bytes, found.disk_bytes, found.psnr) == ("upcast-region", 1.2, 8, 0, 40.0)
     assert found.plan.verified
-    refused = msgspec.structs.replace(alone, refusal="It gives bad numbers as well.", time_ratio=None)
+    refused = msgspec.structs.replace(alone, refusal=Words("It gives bad numbers as well."), time_ratio=None)
     failed = tried(before, msgspec.structs.replace(report("broken", chosen), cures=(refused,)))
     assert not failed.plan.verified
-    assert failed.cures[1].refusal == "It gives bad numbers as well."
+    assert failed.cures[1].refusal == Words("It gives bad numbers as well.")
 
 
 HALF = Plan(dtypes={"unet": "float16", "vae": "float16"}, rescale={"vae": {"decoder.conv_in.weight": -4}}, verified=True)

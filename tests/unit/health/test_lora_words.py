@@ -6,7 +6,7 @@ from tests.helpers.samples import GUARDED
 
 from halftone.cli.events import event_line
 from halftone.contract.facts import Finding, LoraCause
-from halftone.health.explain import explain, note_for
+from halftone.health.explain import finding_words, note_for
 
 GLOW = LoraCause(names=("glow",), weight=0.8, share=0.5)
 LOST = replace(GUARDED, action="stopped", cure="none", sound_in_float32=False)
@@ -45,7 +45,7 @@ def test_a_model_that_fails_elsewhere_too_is_not_excused() -> None:
     finding = Finding(
         code="activation-overflow", component="unet", module="conv_in", dtype="float16", peak=7e4, limit=65504.0, facts=facts
     )
-    assert explain(finding).remedy == "Apply the cure: the model goes out of range elsewhere without glow too."
+    assert finding_words(finding)[1].text() == "Apply the cure: the model goes out of range elsewhere without glow too."
 
 
 def test_the_line_of_a_recovered_picture_names_it() -> None:

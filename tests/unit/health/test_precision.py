@@ -8,8 +8,10 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import CheckReport, DeviceFacts, DTypeReport, ModelFacts, SelfTestReport
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import ALONE, Extras, Numerics
+from halftone.contract.wording import Words
 from halftone.contract.words import CureKind, DType, DTypeState, Precision
 from halftone.health.precision import (
+    AS_SET,
     Weights,
     auto_follows_model,
     choose_auto,
@@ -26,7 +28,7 @@ DEVICE = DeviceFacts(id="cpu", backend="cpu", name="A processor")
 
 
 def dtype(name: DType, state: DTypeState, speed: float | None = None) -> DTypeReport:
-    return DTypeReport(dtype=name, state=state, reason="", speed=speed)
+    return DTypeReport(dtype=name, state=state, reason=Words("Right."), speed=speed)
 
 
 FULL = dtype("float32", "works", 1.0)
@@ -47,36 +49,39 @@ FULL = dtype("float32", "works", 1.0)
 def test_auto_takes_the_fastest_that_passed(half: DTypeReport, brain: DTypeReport, auto: DType) -> None:
     found, reason = choose_auto((half, brain, FULL))
     assert found == auto
-    assert reason.endswith(".")
+    assert str(reason).endswith(".")
 
 
 def test_the_reason_names_figures_and_what_was_turned_down() -> None:
     _, reason = choose_auto((dtype("float16", "slow", 0.1), dtype("bfloat16", "works", 2.44), FULL))
-    assert reason == ("BF16 passed every test and is about 2.4 × as fast as FP32, while FP16 is slower than FP32 here.")
+    assert str(reason) == ("BF16 passed every test and is about 2.4 × as fast as FP32, while FP16 is slower than FP32 here.")
     _, reason = choose_auto((dtype("float16", "slow", 0.99), dtype("bfloat16", "slow", None), FULL))
-    assert reason == "FP32, because FP16 is no faster than FP32 here and BF16 is no faster than FP32 here."
+    assert str(reason) == "FP32, because FP16 is no faster than FP32 here and BF16 is no faster than FP32 here."
 
 
 def report(auto: DType) -> SelfTestReport:
     return SelfTestReport(
         device=DEVICE, dtypes=(dtype("float16", "wrong", 2.0), FULL), tests=(), speeds=(), bits=(), effects=(), auto=auto,
-        auto_reason="Because.", measured_at="", seconds=1.0,
+        auto_reason=Words("Because."), measured_at="", seconds=1.0,
     )  # fmt: skip
 
 
 def test_auto_without_a_measurement_is_float32() -> None:
-    assert resolve_precision("auto", None, DEVICE) == ("float32", "FP32, because A processor has not been measured yet.")
+    assert resolve_precision("auto", None, DEVICE) == (
+        "float32",
+        Words("FP32, because {0} has not been measured yet.", ("A processor",)),
+    )
 
 
 def test_auto_follows_the_self_test() -> None:
-    assert resolve_precision("auto", report("bfloat16"), DEVICE) == ("bfloat16", "Because.")
+    assert resolve_precision("auto", report("bfloat16"), DEVICE) == ("bfloat16", Words("Because."))
 
 
 def test_a_wish_is_granted_and_what_speaks_against_it_is_said() -> None:
-    assert resolve_precision("float32", report("float32"), DEVICE) == ("float32", "FP32, as set.")
+    assert resolve_precision("float32", report("float32"), DEVICE) == ("float32", Words(AS_SET, ("FP32",)))
     found, reason = resolve_precision("float16", report("float32"), DEVICE)
     assert found == "float16"
-    assert "faulty" in reason
+    assert "faulty" in str(reason)
 
 
 def test_what_the_device_has_not_is_refused_when_it_is_to_run() -> None:
@@ -86,7 +91,7 @@ def test_what_the_device_has_not_is_refused_when_it_is_to_run() -> None:
     assert caught.value.code == "precision-missing"
     assert str(caught.value) == "A processor cannot compute in BF16. Use FP32."
     assert granted_precision("float16", measured, DEVICE)[0] == "float16", "faulty is a warning, not a refusal"
-    assert granted_precision("bfloat16", None, DEVICE) == ("bfloat16", "BF16, as set.")
+    assert granted_precision("bfloat16", None, DEVICE) == ("bfloat16", Words(AS_SET, ("BF16",)))
 
 
 def test_states_of_what_was_not_measured() -> None:
@@ -156,7 +161,7 @@ WEIGHTS = (
 def test_auto_follows_device_and_weights(kind: Kind, weights: Weights, wide: bool) -> None:
     found, reason = follow_weights(kind.report, weights)
     assert found == (kind.wide if wide else kind.plain)
-    assert reason.endswith(".")
+    assert str(reason).endswith(".")
     if wide and kind.plain == "float16":
         assert auto_follows_model(kind.report) == (kind.wide == "bfloat16")
     if not wide or kind.plain != "float16":
@@ -199,15 +204,15 @@ def test_a_check_in_half_precision_decides_where_it_holds(
 ) -> None:
     given, reason = follow_weights(KINDS[0].report, Weights("SDXL", stored, found))
     assert given == auto
-    assert why is None or reason == why
+    assert why is None or str(reason) == why
 
 
 def test_the_reason_names_what_stands_against_bfloat16() -> None:
     weights = Weights("FLUX", "q4_k")
     _, reason = follow_weights(KINDS[2].report, weights)
-    assert reason == "FP16, because BF16 is slower than FP32 here, although FLUX models are made for BF16."
+    assert str(reason) == "FP16, because BF16 is slower than FP32 here, although FLUX models are made for BF16."
     _, reason = follow_weights(KINDS[7].report, weights)
-    assert reason == "FP16, because BF16 is much slower than FP16 here, although FLUX models are made for BF16."
+    assert str(reason) == "FP16, because BF16 is much slower than FP16 here, although FLUX models are made for BF16."
 
 
 def model(**facts: object) -> ModelFacts:

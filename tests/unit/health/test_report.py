@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from gettext import NullTranslations
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -13,7 +14,7 @@ from tests.helpers.reports import DEVICE, MODEL, check_report, self_test_report
 from halftone.contract.facts import CheckReport, Finding, LayerPeak
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Lora, Numerics
-from halftone.health.explain import explain
+from halftone.contract.wording import Words
 from halftone.health.report import Language, as_html, as_json
 
 VOID = {"meta", "br"}
@@ -70,12 +71,12 @@ def overflowing(**changes: object) -> CheckReport:
         total_parameters=10,
         error=0.0021,
         verified=True,
-        reasons=("FP16, as set.",),
+        reasons=(Words("FP16, as set."),),
     )
     cure = Cure(kind="rescale", plan=plan, time_ratio=1.0, memory_bytes=0, psnr=82.4, suggested=True)
     model = msgspec.structs.replace(MODEL, components=("unet", "vae"))
     known: dict[str, object] = {
-        "model": model, "verdict": "fixable", "findings": (explain(finding),), "plan": plan, "cures": (cure,), "layers": layers
+        "model": model, "verdict": "fixable", "findings": (finding,), "plan": plan, "cures": (cure,), "layers": layers
     }  # fmt: skip
     return check_report(**(known | changes))
 
@@ -133,14 +134,20 @@ def test_the_chart_is_sound_svg_with_limit_tight_line_cure_and_origin() -> None:
 def test_nothing_that_is_named_becomes_markup(evil: str) -> None:
     layer = LayerPeak(component="unet", module=evil, kind=evil, peak=1e6)
     finding = Finding(code="activation-overflow", component=evil, module=evil, dtype="float16", peak=1e6, limit=65504.0)
-    plan = Plan(dtypes={evil: "float16"}, upcast={evil: (evil,)}, settings={evil: evil}, reasons=(evil,), upcast_parameters=1)
+    plan = Plan(
+        dtypes={evil: "float16"},
+        upcast={evil: (evil,)},
+        settings={evil: evil},
+        reasons=(Words("{0}", (evil,)),),
+        upcast_parameters=1,
+    )
     report = overflowing(
         model=msgspec.structs.replace(MODEL, name=evil, family=evil, stored_dtype=evil),
         device=msgspec.structs.replace(DEVICE, name=evil, driver=evil),
         layers=(layer,),
         findings=(finding,),
         plan=plan,
-        cures=(Cure(kind="upcast-region", plan=plan, refusal=evil),),
+        cures=(Cure(kind="upcast-region", plan=plan, refusal=Words("{0}", (evil,))),),
         checked_at=evil,
     )
     reader = read(as_html(report, msgspec.structs.replace(self_test_report(), measured_at=evil)))
@@ -209,7 +216,12 @@ def test_a_page_of_a_cured_model_speaks_of_both_sides_of_the_cure() -> None:
     assert "Apply the cure" in as_html(overflowing())
 
 
+class Loud(NullTranslations):
+    def gettext(self, message: str) -> str:
+        return message.upper() if "{" not in message else message
+
+
 def test_it_speaks_another_language() -> None:
-    page = as_html(overflowing(), None, Language(lambda words: words.upper() if "{" not in words else words, str, "zh-CN"))
+    page = as_html(overflowing(), None, Language(Loud(), "zh-CN"))
     assert '<html lang="zh-CN">' in page
     assert "HEADROOM BY LAYER" in page

@@ -2,19 +2,21 @@
 
 import pytest
 
+from halftone.contract.wording import Words
 from halftone.health.run_reasons import first_times, how_it_ran
 
-CURED = "unet: 3 layers are scaled by powers of two, up to 2^4; the result is the same in exact arithmetic."
-SLOW = "Compile: the first step took 31.0 s, the others 0.20 s each."
-QUICK = "Compile: the first step took 0.2 s, the others 0.20 s each."
-PACKED = "unet: 26 layers are stored in FP8."
-OFFLOADED = "Offload (Model): all at once would need about 9.1 GB, more than is free."
-LEFT_OUT = "Compile is left out: a cure computes some layers of unet in FP32."
+CURED = Words("{0} layers of {1} are scaled by powers of two.", (3, "unet"))
+SLOW = Words("Compile: the first step took {0} s, the others {1} s each.", ("31.0", "0.20"))
+QUICK = Words("Compile: the first step took {0} s, the others {1} s each.", ("0.2", "0.20"))
+PACKED = Words("{0}: {1} layers are stored in FP8.", ("unet", 26))
+PACKED_IN_PART = Words("{0}: {1} of {2} layers are stored in FP8; the others would lose by it.", ("unet", 1, 2))
+OFFLOADED = Words("Offload ({0}): all at once would need about {1}, more than is free.", (Words("Model"), "9.1 GB"))
+LEFT_OUT = Words("Compile is left out: a cure computes some layers of {0} in FP32.", ("unet",))
 
 
 def test_cures_are_told_elsewhere() -> None:
-    told = (OFFLOADED, PACKED, "unet: 1 of 2 layers are stored in FP8; the others would lose by it.", SLOW, LEFT_OUT)
-    assert how_it_ran((CURED, *told, "Seed 7: drawn at random.")) == told
+    told = (OFFLOADED, PACKED, PACKED_IN_PART, SLOW, LEFT_OUT)
+    assert how_it_ran((CURED, *told, Words("Seed {0}: drawn at random.", ("7",)))) == told
 
 
 @pytest.mark.parametrize(
@@ -26,5 +28,7 @@ def test_cures_are_told_elsewhere() -> None:
         ((OFFLOADED,), (PACKED,), (PACKED,)),
     ],
 )
-def test_the_time_of_the_step_that_compiled_is_kept(before: tuple[str, ...], now: tuple[str, ...], told: tuple[str, ...]) -> None:
+def test_the_time_of_the_step_that_compiled_is_kept(
+    before: tuple[Words, ...], now: tuple[Words, ...], told: tuple[Words, ...]
+) -> None:
     assert first_times(before, now) == told

@@ -6,6 +6,7 @@ import pytest
 from tests.helpers.model_files import ramp, safetensors, write_folder, write_json
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.wording import Words
 from halftone.library.copies import REPAIRED
 from halftone.library.models import describe, list_models, runnable, weight_files
 
@@ -74,7 +75,10 @@ def test_everything_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
     (root / "unet" / "config.json").unlink()
     (root / "tokenizer" / "merges.txt").unlink()
     (root / "vae" / "diffusion_pytorch_model.safetensors").unlink()
-    assert refusal(root).facts["missing"] == "tokenizer/tokenizer.json, unet/config.json, weights of vae (a .safetensors file)"
+    error = refusal(root)
+    weights = Words("weights of {0} (a .safetensors file)", ("vae",))
+    assert error.facts["missing"] == ("tokenizer/tokenizer.json", "unet/config.json", weights)
+    assert "has no tokenizer/tokenizer.json, unet/config.json, weights of vae (a .safetensors file)." in str(error)
 
 
 def test_a_missing_component_folder_is_named(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_a_model_that_lacks_one_names_the_whole_command_in_a_terminal(
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (None, "No such file or directory"),
+        (None, "no such file or directory"),
         (b"", "it is cut off, or no tokenizer"),
         (WHOLE[:30], "it is cut off, or no tokenizer"),
         (WHOLE.replace(b"unk_id", b"id"), "it is cut off, or no tokenizer"),
@@ -102,7 +102,7 @@ def test_a_file_of_the_user_s_own_is_looked_at_as_a_fetched_one_is(data: bytes |
         mine.write_bytes(data)
     with pytest.raises(HalftoneError, match=said):
         take(T5, str(mine))
-    with pytest.raises(HalftoneError, match="Is a directory"):
+    with pytest.raises(HalftoneError, match="is a directory"):
         take(T5, str(tmp_path))
     assert not T5.place.exists()
     mine.write_bytes(WHOLE)

@@ -9,6 +9,7 @@ from tests.helpers.model_files import ramp, safetensors
 from halftone.contract.errors import HalftoneError
 from halftone.contract.plan import Plan
 from halftone.contract.request import Extras, Lora, Numerics
+from halftone.contract.wording import Words
 from halftone.library.learned import forget, recall, remember
 from halftone.library.loras import check_loras, has_tags, known_loras, lora_folders, take_tags, without_tags
 from halftone.settings.store import Settings
@@ -94,10 +95,10 @@ def test_a_cure_belongs_to_the_loras_it_was_found_with(folder: Path) -> None:
     model, device = samples.POCKET, samples.CPU
     file = folder / "sepia.safetensors"
     half, whole = Extras(loras=(Lora(path=str(file), weight=0.5),)), Extras(loras=(Lora(path=str(file)),))
-    remember(model, device, "float16", Plan(reasons=("half",)), Numerics(), half)
+    remember(model, device, "float16", Plan(reasons=(Words("half"),)), Numerics(), half)
     found = recall(model, device, "float16", Numerics(), half)
     assert found is not None
-    assert found.reasons == ("half",)
+    assert found.reasons == (Words("half"),)
     assert recall(model, device, "float16", Numerics()) is None
     assert recall(model, device, "float16", Numerics(), whole) is None
     file.write_bytes(file.read_bytes() + b"")

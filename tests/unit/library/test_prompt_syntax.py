@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from halftone.contract.wording import Words
 from halftone.library.prompt_syntax import MOST, at_step, changes, is_plain, is_weighted, notes, parse, plain
 
 PROMPTS = st.text(st.sampled_from("ab ,.:|()[]\\0159-+é中\n") | st.characters(codec="utf-8"), max_size=80) | st.lists(
@@ -107,7 +108,7 @@ def test_each_sign_that_is_not_followed_is_told_once() -> None:
     assert len(notes(both, weights=True)) == 1
     assert notes(("a red sun", ""), weights=False) == ()
     assert notes(("a red AND blue sun", ""), weights=True) == (
-        "AND is read as a word: prompts are not weighed against each other.",
+        Words("AND is read as a word: prompts are not weighed against each other."),
     )
 
 
@@ -158,11 +159,11 @@ def test_a_weight_is_what_it_says(words: str, weight: float) -> None:
     ],
 )
 def test_a_bracket_without_its_partner_is_told(text: str, told: str) -> None:
-    found = [note for note in notes((text,), weights=True) if note.startswith("A bracket")]
+    found = [str(note) for note in notes((text,), weights=True) if note.template.startswith("A bracket")]
     assert found == ([f"A bracket without its partner is read as a letter: {told}."] if told else [])
 
 
 @given(st.text("ab()[]:;\\ ", max_size=30))
 def test_only_an_odd_bracket_is_told_of(text: str) -> None:
-    told = any(note.startswith("A bracket") for note in notes((text,), weights=False))
+    told = any(note.template.startswith("A bracket") for note in notes((text,), weights=False))
     assert not told or set(text) & set("()[]")

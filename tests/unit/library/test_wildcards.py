@@ -138,10 +138,10 @@ def test_a_file_that_is_no_text_is_told(tmp_path: Path, content: bytes | None, s
 def test_what_is_not_followed_is_told() -> None:
     assert unfollowed(("a {b|c} __d__ {2$${e|f}|g}",)) == ()
     told = unfollowed(("${x=red} {@a|b}", "{% if %}", "a {b"))
-    assert [sentence.split(" are")[0] for sentence in told[:3]] == [
+    assert [sentence.template.split(" are")[0] for sentence in told[:3]] == [
         "Variables (${…})", "@ and ~ before choices and wildcards", "Jinja templates",
     ]  # fmt: skip
-    assert told[3].startswith("A curly bracket")
+    assert told[3].template.startswith("A curly bracket")
 
 
 letters = st.text("ab_{}|$:1.2-\\*@~ \n()[]", max_size=60)

@@ -6,24 +6,26 @@ import os
 import pytest
 
 from halftone.contract.errors import sentence
-from halftone.settings.disk import full_disk, system_words
+from halftone.settings.disk import full_disk, system_words, unread_words
+from halftone.settings.regular_files import NotRegularError
 
 
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "Not enough space on the disk"),
-        (OSError(errno.EDQUOT, "Disk quota exceeded"), "Disk quota exceeded"),
-        (OSError(errno.EACCES, "Permission denied"), "Permission denied"),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "not enough space on the disk"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), "disk quota exceeded"),
+        (OSError(errno.EACCES, "Permission denied"), "permission denied"),
+        (OSError(errno.ELOOP, "Too many levels of symbolic links"), "too many levels of symbolic links"),
+        (OSError(errno.EREMOTEIO, "RPC failed"), "RPC failed"),
+        (NotRegularError("/a", None), "it is not a file"),
+        (ValueError("embedded null byte"), "it cannot be read"),
         (OSError(), "OSError"),
     ],
 )
-def test_a_full_disk_is_said_in_one_way(error: OSError, said: str) -> None:
-    assert system_words(error) == said
-
-
-def test_something_is_said_where_the_system_says_nothing() -> None:
-    assert system_words(OSError(), "it cannot be written") == "it cannot be written"
+def test_what_the_system_says_ends_a_sentence(error: OSError | ValueError, said: str) -> None:
+    assert str(unread_words(error)) == said
+    assert isinstance(error, ValueError) or unread_words(error) == system_words(error)
 
 
 def test_only_a_full_disk_is_called_one() -> None:

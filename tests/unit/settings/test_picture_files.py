@@ -131,7 +131,7 @@ def _refused(path: Path) -> str:
 def test_links_in_a_circle_are_no_missing_picture(tmp_path: Path) -> None:
     path = tmp_path / "hills.png"
     path.symlink_to(path)
-    said = f"The picture {path} could not be read: {os.strerror(errno.ELOOP)}."
+    said = f"The picture {path} could not be read: {os.strerror(errno.ELOOP).lower()}."
     assert _refused(path) == said
     with pytest.raises(HalftoneError) as caught:
         check_there(path)
@@ -141,7 +141,7 @@ def test_links_in_a_circle_are_no_missing_picture(tmp_path: Path) -> None:
 @pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="only Linux has this file, whose beginning gives an error")
 def test_a_disk_that_fails_is_no_damaged_picture() -> None:
     path = Path("/proc/self/mem")
-    assert _refused(path) == f"The picture {path} could not be read: {os.strerror(errno.EIO)}."
+    assert _refused(path) == f"The picture {path} could not be read: {os.strerror(errno.EIO).lower()}."
 
 
 @pytest.mark.parametrize("name", ["none.png", "hills.png/none.png"])

@@ -86,7 +86,7 @@ def test_pipes_among_wildcards_styles_settings_models_and_pictures_do_not_hang(t
     for name in ("colour.txt", "styles.csv", "a.safetensors", "a.gguf", "a.png"):
         os.mkfifo(tmp_path / name)
     os.mkfifo(own_data / "settings.toml")
-    assert "it is a named pipe, not a file" in load_with_problems().problems[0]
+    assert "it is a named pipe, not a file" in str(load_with_problems().problems[0])
     for work in (
         lambda: Book((str(tmp_path),)).lines("colour"),
         lambda: read_styles(tmp_path / "styles.csv"),

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.helpers.wording import translated
 
 from halftone.contract.request import Numerics
 from halftone.settings.store import Loaded, Settings, load, load_with_problems, save
@@ -44,7 +45,9 @@ def test_comments_and_unknown_names_survive(tmp_path: Path) -> None:
     path = tmp_path / "settings.toml"
     path.write_text('# mine\n[numerics]\nprecison = "float16" # typed by hand\n')
     loaded = load_with_problems(path)
-    assert loaded.problems == ("There is no setting numerics.precison; it is ignored. Did you mean numerics.precision?",)
+    said = "There is no setting numerics.precison; it is ignored. Did you mean numerics.precision?"
+    assert list(map(str, loaded.problems)) == [said]
+    assert all(map(translated, loaded.problems))
     save(msgspec.structs.replace(loaded.settings, theme="light"), path)
     assert "# mine" in path.read_text()
     assert "typed by hand" in path.read_text()
@@ -85,7 +88,8 @@ def test_a_damaged_file_is_set_aside(tmp_path: Path) -> None:
     (tmp_path / "settings-damaged-1.toml").write_text("older")
     loaded = load_with_problems(path)
     assert loaded.settings == Settings()
-    assert "settings-damaged-2.toml" in loaded.problems[0]
+    assert "settings-damaged-2.toml" in str(loaded.problems[0])
+    assert translated(loaded.problems[0])
     assert (tmp_path / "settings-damaged-2.toml").read_bytes() == b"[numerics\n\xff"
     assert not path.exists()
 
@@ -102,7 +106,8 @@ def test_saving_over_a_damaged_file_keeps_it_too(tmp_path: Path) -> None:
 def test_a_folder_in_its_place_is_survived(tmp_path: Path) -> None:
     loaded = load_with_problems(tmp_path)
     assert loaded.settings == Settings()
-    assert "cannot be read" in loaded.problems[0]
+    assert "cannot be read" in str(loaded.problems[0])
+    assert translated(loaded.problems[0])
 
 
 @settings(max_examples=60)

@@ -9,6 +9,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from halftone.contract.facts import SelfTestReport
 from halftone.contract.request import Numerics
+from halftone.contract.wording import Words
 from halftone.contract.words import AttentionBackend
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.health.device_faults import copies_are_faulty, is_absent, sound_backends
@@ -50,23 +51,26 @@ def attention_for(wanted: AttentionBackend, device: torch.device) -> AbstractCon
     return sdpa_kernel(backends, set_priority=True) if backends else nullcontext()
 
 
-def without_effect(numerics: Numerics, device: torch.device) -> tuple[str, ...]:
+def without_effect(numerics: Numerics, device: torch.device) -> tuple[Words, ...]:
     """A sentence for each setting that was changed but does nothing on this device."""
-    notes: list[str] = []
+    notes: list[Words] = []
     if device.type != "cuda":
         notes += [
-            f"{name} has no effect on {device.type}: it is a switch of CUDA's matrix products."
+            Words("{0} has no effect on {1}: it is a switch of CUDA's matrix products.", (name, device.type))
             for field, name in _CUDA_ONLY.items()
             if getattr(numerics, field) and not (field == "tf32" and device.type == "cpu")  # a processor has it too
         ]
     if numerics.offload not in ("auto", "none") and device.type == "cpu":
-        notes.append(f"Offload has no effect on {device.type}: the weights are in its memory already.")
+        notes.append(Words("Offload has no effect on {0}: the weights are in its memory already.", (device.type,)))
     if is_absent(numerics.attention_backend, device.type):
         notes.append(
-            f"Attention backend {numerics.attention_backend} does not exist on {device.type}: torch's own choice is used."
+            Words(
+                "Attention backend {0} does not exist on {1}: torch's own choice is used.",
+                (numerics.attention_backend, device.type),
+            )
         )
     if numerics.math_attention_reduction and numerics.attention_backend not in ("auto", "math"):
-        notes.append("Half-precision math attention reduction acts only with the math backend.")
+        notes.append(Words("Half-precision math attention reduction acts only with the math backend."))
     return tuple(notes)
 
 

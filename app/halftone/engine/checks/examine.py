@@ -15,6 +15,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import CheckReport, ComponentFacts, DeviceFacts, Finding, LayerPeak, SelfTestReport
 from halftone.contract.messages import Examine, FindingMade, LayersMeasured, PhaseChanged
 from halftone.contract.plan import Cure, Plan
+from halftone.contract.wording import Words
 from halftone.contract.words import FLOAT_LIMITS, CureKind, DType
 from halftone.engine.basics.tensors import relative_error, tensors_in
 from halftone.engine.basics.torch_settings import torch_settings
@@ -55,7 +56,6 @@ from halftone.engine.weights.calls import CLOSE, Call, run_call
 from halftone.engine.weights.offload import settle_weights
 from halftone.engine.weights.precision import own_inputs
 from halftone.health.device_faults import detours
-from halftone.health.explain import explain
 from halftone.health.faults import first_line, is_out_of_memory
 from halftone.health.judge import headroom_bits, judge
 from halftone.health.precision import granted_to, states
@@ -378,7 +378,7 @@ class Examination:
         self, found: Sequence[Finding], orders: Mapping[str, Mapping[str, int]], origins: Mapping[str, str] | None = None
     ) -> tuple[Finding, ...]:
         """In running order and with their sentences, told one by one."""
-        explained = tuple(explain(finding) for finding in ordered(found, orders, origins))
+        explained = tuple(ordered(found, orders, origins))
         for finding in explained:
             self._emit(FindingMade(finding=finding))
         return explained
@@ -459,7 +459,7 @@ class Examination:
             return msgspec.structs.replace(cure, psnr=known)
         plan = msgspec.structs.replace(cure.plan, verified=False)
         return msgspec.structs.replace(
-            cure, plan=plan, psnr=known, refusal=f"Its picture differs from FP32 ({found:.0f}\u00a0dB)."
+            cure, plan=plan, psnr=known, refusal=Words("Its picture differs from FP32 ({0}).", (f"{found:.0f}\u00a0dB",))
         )
 
     def _report(

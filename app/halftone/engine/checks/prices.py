@@ -15,6 +15,7 @@ from torch import nn
 from halftone.contract.facts import Finding, LayerPeak
 from halftone.contract.plan import Cure, Plan, input_of, inputs_in
 from halftone.contract.request import Numerics
+from halftone.contract.wording import Words
 from halftone.contract.words import CureKind, Depth, DType, DTypeState
 from halftone.engine.basics.runs import Runs
 from halftone.engine.curing.exactness import Exactness
@@ -43,9 +44,9 @@ from halftone.measure.probe import Reading
 
 log = logging.getLogger(__name__)
 
-_CANNOT_RUN: Final = "The model cannot be run with it."
-_NOT_EXACT: Final = "It is not exact with the ControlNet, adapter or LoRA in use."
-_NO_MEMORY: Final = "There is not enough memory to run the model with it."
+_CANNOT_RUN: Final = Words("The model cannot be run with it.")
+_NOT_EXACT: Final = Words("It is not exact with the ControlNet, adapter or LoRA in use.")
+_NO_MEMORY: Final = Words("There is not enough memory to run the model with it.")
 SEARCH_RUNS: Final[Mapping[Depth, int]] = {"quick": 64, "thorough": 256}
 """Times that a search for groups may run one call again. The two streams of FLUX.1 take 58, whatever its depth: a layer that
 writes into a stream brings its siblings in all blocks along.
@@ -425,7 +426,7 @@ class Pricing:
         return max(range(len(calls)), key=lambda index: errors.get(id(calls[index][0]), 0.0), default=0)
 
     def _cure(
-        self, kind: CureKind, plan: Plan, tally: Tally, refusal: str | None, *, verified: bool, time: Ratio | None = None
+        self, kind: CureKind, plan: Plan, tally: Tally, refusal: Words | None, *, verified: bool, time: Ratio | None = None
     ) -> Cure:
         counted = with_counts(self._loaded, plan, self._asked)
         error = max(tally.errors) if tally.finite and tally.errors else None

@@ -17,6 +17,7 @@ from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts, Repair
 from halftone.contract.messages import Examine, PhaseChanged, Repair
 from halftone.contract.plan import stored_rescale
 from halftone.contract.request import CheckInputs
+from halftone.contract.wording import Words
 from halftone.engine.basics.tensors import relative_error
 from halftone.engine.checks.examine import Examination
 from halftone.engine.checks.rewrite import rewrite
@@ -100,10 +101,14 @@ def repair(
     )
 
 
-def _damage(report: CheckReport) -> str:
+def _damage(report: CheckReport) -> Words:
     """Where a broken model is broken, for a sentence."""
     found = next((finding for finding in report.findings if "tensor" in finding.facts), None)
-    return "no layer shows where they begin" if found is None else f"tensor {found.facts['tensor']} of {found.component}"
+    return (
+        Words("no layer shows where they begin")
+        if found is None
+        else Words("tensor {0} of {1}", (str(found.facts["tensor"]), found.component))
+    )
 
 
 def _merged(loaded: Loaded) -> dict[str, dict[str, torch.Tensor]]:
@@ -150,7 +155,8 @@ def write_copy(
     for component, own in found.items():
         if missing := {*rescale.get(component, ()), *merged.get(component, ())} - own.keys():
             raise HalftoneError(
-                "internal", detail=f"{len(missing)} tensors of {component} are not in its files, first {min(missing)}"
+                "internal",
+                detail=Words("{0} tensors of {1} are not in its files, first {2}", (len(missing), component, min(missing))),
             )
     return len({(component, split_rows(name)[0]) for component, own in found.items() for name, differs in own.items() if differs})
 

@@ -5,6 +5,7 @@ import msgspec
 from halftone.contract.facts import DeviceFacts
 from halftone.contract.plan import Plan, handed_on
 from halftone.contract.request import Extras, Numerics
+from halftone.contract.wording import mentions
 from halftone.contract.words import DType
 from halftone.engine.curing.recover import kind_of
 from halftone.engine.loading.load import Loaded
@@ -53,17 +54,13 @@ def _of_those_in_use(loaded: Loaded, extras: Extras, plan: Plan) -> Plan:
 
 def _without(plan: Plan, component: str) -> Plan:
     # as the planner and `remembered` name it, the settings, and the blocks by their own names
-    told = (
-        plain_component(component).text(),
-        f"{component} in ",
-        *(handed_on(name)[0] for name in plan.upcast.get(component, ())),
-    )
+    told = {component, plain_component(component), *(handed_on(name)[0] for name in plan.upcast.get(component, ()))}
     return msgspec.structs.replace(
         plan,
         dtypes={name: own for name, own in plan.dtypes.items() if name != component},
         rescale={name: own for name, own in plan.rescale.items() if name != component},
         upcast={name: own for name, own in plan.upcast.items() if name != component},
-        reasons=tuple(reason for reason in plan.reasons if not any(name in reason for name in told)),
+        reasons=tuple(reason for reason in plan.reasons if not mentions(reason, told)),
     )
 
 
@@ -89,7 +86,7 @@ def remember_cure(loaded: Loaded, device: DeviceFacts, dtype: DType, numerics: N
         upcast={component: plan.upcast.get(component, ())},
         settings=plan.settings,
         verified=True,
-        reasons=(remembered(component, kind_of(plan, component, dtype)).text(),),
+        reasons=(remembered(component, kind_of(plan, component, dtype)),),
     )
     extras = loaded.extras
     # words change with the prompt; what does not read them needs its cure with all

@@ -18,11 +18,13 @@ from torch import nn
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import Control
+from halftone.contract.wording import Words
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.basics.tensors import NAMES
 from halftone.engine.loading.folder_parts import no_deeper_than_weights
 from halftone.engine.loading.load import Loaded, make_ready, narrowest, told_loading
 from halftone.engine.weights.precision import ComponentState
+from halftone.engine.weights.stored_tables import tables_left_empty
 from halftone.health.faults import is_out_of_memory
 from halftone.library.controlnets import (
     CONTROLNET,
@@ -66,7 +68,7 @@ def with_controls(loaded: Loaded, controls: Sequence[Control]) -> Loaded:
         with quiet_libraries():
             pipe = _kin(loaded.pipe, loaded.controlnet)
     except (ValueError, TypeError) as error:
-        detail = f"no ControlNet runs with {loaded.facts.family} models here"
+        detail = Words("no ControlNet runs with {0} models here", (loaded.facts.family,))
         raise HalftoneError("control-unsupported", str(error), model=loaded.facts.name, detail=detail) from error
     pipe.set_progress_bar_config(disable=True)
     return replace(loaded, pipe=pipe)
@@ -124,7 +126,7 @@ def _read(loaded: Loaded, path: str) -> nn.Module:
         limit = no_deeper_than_weights(place, config, len(tensors)) if config else nullcontext()
         kind = getattr(diffusers, str(config["_class_name"]) if config else UNETS)
         config = config or _config_beside(kind, loaded.pipe.unet, tensors)
-        with limit, init_empty_weights(include_buffers=False):
+        with limit, init_empty_weights(include_buffers=False), tables_left_empty():
             net = cast("nn.Module", kind.from_config(config))
     try:
         shapes = {name: value.shape for name, value in net.state_dict().items()}
@@ -153,6 +155,6 @@ def _config_beside(kind: Any, unet: Any, tensors: dict[str, torch.Tensor]) -> di
 
 
 def _unfit(model: ModelFacts, path: Path, details: str) -> HalftoneError:
-    detail = "its tensors have other names or sizes than the model's"
+    detail = Words("its tensors have other names or sizes than the model's")
     name = path.name.removesuffix(".safetensors")
     return HalftoneError("control-other-base", details, name=name, model=model.name, detail=detail, family=model.family)

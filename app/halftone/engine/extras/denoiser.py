@@ -14,6 +14,7 @@ from accelerate import init_empty_weights
 from torch import nn
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.wording import Words
 from halftone.engine.basics.tensors import NAMES
 from halftone.engine.extras.own_names import converted
 from halftone.engine.loading.load import Loaded, component_from, make_ready, told_loading
@@ -21,6 +22,7 @@ from halftone.engine.loading.plans import HALF_DONE
 from halftone.engine.patches.lora import changed_components
 from halftone.engine.weights.file_tensors import fill, mapped, misfit, one_type
 from halftone.engine.weights.precision import ComponentState
+from halftone.engine.weights.stored_tables import compute_missing_tables, tables_left_empty
 from halftone.library.denoisers import (
     TransformerFile,
     check_transformer_fit,
@@ -63,11 +65,11 @@ def put_transformer(loaded: Loaded, path: str | None) -> None:
     log.info("%s: %s", name, path or "the model's own")
 
 
-def told_as_it_is(loaded: Loaded) -> tuple[str, ...]:
-    """That FP8 storage does nothing with a file of its own."""
+def told_as_it_is(loaded: Loaded) -> tuple[Words, ...]:
+    """Say that FP8 storage does nothing with a file of its own."""
     if not loaded.fp8 or loaded.transformer is None:
         return ()
-    return ("FP8 storage leaves a transformer of its own file as that file has it.",)
+    return (Words("FP8 storage leaves a transformer of its own file as that file has it."),)
 
 
 def read_denoiser(loaded: Loaded, name: str, path: str) -> nn.Module:
@@ -78,7 +80,7 @@ def read_denoiser(loaded: Loaded, name: str, path: str) -> nn.Module:
     check_transformer_fit(path, loaded.facts)
     own = cast("Any", loaded.modules[name])
     with told_loading(loaded.facts, Path(path)):
-        with init_empty_weights(include_buffers=False):
+        with init_empty_weights(include_buffers=False), tables_left_empty():
             made = cast("nn.Module", type(own).from_config(own.config))
         tensors = _read(path)
         found = converted(made, tensors)
@@ -87,6 +89,7 @@ def read_denoiser(loaded: Loaded, name: str, path: str) -> nn.Module:
             raise HalftoneError("transformer-other-model", name=transformer_name(path), model=model, detail=why, family=family)
         loaded.file_names[name] = _places(made, tensors)
         fill(made, found)
+        compute_missing_tables(made)
     return made
 
 

@@ -13,6 +13,7 @@ from transformers import CLIPImageProcessorPil, CLIPVisionModelWithProjection, S
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import IpAdapter
+from halftone.contract.wording import Words
 from halftone.engine.basics.tensors import NAMES
 from halftone.engine.loading.folder_parts import load_network
 from halftone.engine.loading.load import Loaded, make_ready, stored_dtypes, told_loading
@@ -89,7 +90,7 @@ def _attach(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
     except (RuntimeError, KeyError, ValueError) as error:
         if is_out_of_memory(error):
             raise
-        detail = "its layers have other sizes or places than the model's"
+        detail = Words("its layers have other sizes or places than the model's")
         raise other_base(adapters[0].path, loaded.facts, detail, str(error)) from error
 
 
@@ -97,11 +98,11 @@ def _read(path: str) -> Halves:
     try:
         halves = read_halves(path)
     except (OSError, SafetensorError) as error:
-        raise HalftoneError("ip-adapter-not-one", str(error), path=path, detail="it cannot be read") from error
+        raise HalftoneError("ip-adapter-not-one", str(error), path=path, detail=Words("it cannot be read")) from error
     for half, tensors in halves.items():
         for name, tensor in tensors.items():
             if not bool(tensor.isfinite().all()):
-                detail = f"it holds numbers that are not numbers, in its tensor {half}.{name}"
+                detail = Words("it holds numbers that are not numbers, in its tensor {0}.{1}", (half, name))
                 raise HalftoneError("ip-adapter-not-one", path=path, detail=detail)
     return halves
 

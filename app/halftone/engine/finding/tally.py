@@ -8,6 +8,7 @@ from typing import Any, Final
 import torch
 
 from halftone.contract.plan import Cure
+from halftone.contract.wording import Words
 from halftone.engine.basics.tensors import PART, power_of_parts, relative_error, tensors_in
 from halftone.engine.sampling.frames import from_decoder
 from halftone.engine.sampling.hooks import is_finite
@@ -44,16 +45,16 @@ class Tally:
             found = picture_psnr(ours, theirs)
             self.psnr = found if self.psnr is None else min(self.psnr, found)
 
-    def refusal(self) -> str | None:
-        """Why a plan is not offered; None if it is."""
+    def refusal(self) -> Words | None:
+        """Say why a plan is not offered; None if it is."""
         if self.unsound:
-            return "FP32 gives bad numbers as well, so there is nothing to compare with."
+            return Words("FP32 gives bad numbers as well, so there is nothing to compare with.")
         if not self.finite:
-            return "It gives bad numbers as well."
+            return Words("It gives bad numbers as well.")
         if not self.errors:
-            return "Nothing that it changes was run."
+            return Words("Nothing that it changes was run.")
         error = max(self.errors)
-        return f"Its result differs from FP32 by {error * 100:.0f}\u00a0%." if error > CLOSE else None
+        return Words("Its result differs from FP32 by {0}.", (f"{error * 100:.0f}\u00a0%",)) if error > CLOSE else None
 
 
 def closest(cures: Iterable[Cure]) -> Cure | None:

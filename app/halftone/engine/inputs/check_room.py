@@ -13,6 +13,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import DeviceFacts
 from halftone.contract.messages import Examine
 from halftone.contract.request import PictureRequest
+from halftone.contract.wording import Words
 from halftone.contract.words import DType
 from halftone.engine.basics.tensors import NAMES
 from halftone.engine.inputs.memory import Room, free_after, free_bytes, is_too_large
@@ -47,7 +48,7 @@ class CheckRoom:
         free, on_cpu = free_bytes(loaded), loaded.device.type == "cpu"
         self.in_blocks = in_blocks(loaded.sizes, free, on_cpu=on_cpu) | loaded.streams
         """Components that are never whole in another type than they are stored in."""
-        self.reasons: tuple[str, ...] = ()
+        self.reasons: tuple[Words, ...] = ()
         self.is_last = False
         """Whether what runs now has no cheaper way left."""
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from halftone.contract.request import Control
+from halftone.contract.wording import Words
 
 _LOW: Final = 100.0
 _HIGH: Final = 200.0
@@ -22,11 +23,14 @@ def prepared(picture: Image.Image, control: Control, size: tuple[int, int]) -> I
     return Image.fromarray(np.repeat(canny(np.asarray(fitting))[:, :, None], 3, axis=2)) if control.canny else fitting
 
 
-def resized_notes(given: Sequence[tuple[Control, tuple[int, int]]], size: tuple[int, int]) -> tuple[str, ...]:
+def resized_notes(given: Sequence[tuple[Control, tuple[int, int]]], size: tuple[int, int]) -> tuple[Words, ...]:
     """What is said of control pictures of another aspect than the result. given: with their (width, height)."""
     width, height = size
     return tuple(
-        f"The control picture of {control.name} is {own[0]} × {own[1]} and was stretched to {width} × {height}."
+        Words(
+            "The control picture of {0} is {1} × {2} and was stretched to {3} × {4}.",
+            (control.name, *map(str, (*own, width, height))),
+        )
         for control, own in given
         if abs(own[0] * height / (own[1] * width) - 1) > _ALIKE
     )

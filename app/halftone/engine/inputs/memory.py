@@ -14,6 +14,7 @@ from torch import nn
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import DeviceFacts, ModelFacts, SelfTestReport, Shortage
 from halftone.contract.request import Numerics, PictureRequest, ResolvedRequest
+from halftone.contract.wording import Words
 from halftone.contract.words import DType, OffloadMode, Phase
 from halftone.engine.inputs.video_inputs import expected_frames
 from halftone.engine.loading.load import Loaded
@@ -51,6 +52,8 @@ Found = TypeVar("Found")
 
 _NAMES: Final[dict[OffloadMode, str]] = {"model": "Model", "group": "Group", "sequential": "Sequential"}
 """As the setting calls its choices."""
+_OFFLOADED: Final = "Offload ({0}): all at once would need about {1}, more than is free."
+_TILED: Final = "The VAE decodes in tiles: without them about {0} would be needed, more than is free."
 
 
 class Reference(NamedTuple):
@@ -94,12 +97,12 @@ class Room:
         other.way, other.tried, other.others_leave = Way(), set(), others_leave
         return other
 
-    def settle(self, free: int, place: Callable[[], object] = lambda: None) -> tuple[str, ...]:
+    def settle(self, free: int, place: Callable[[], object] = lambda: None) -> tuple[Words, ...]:
         """Choose the cheapest way that fits into the free bytes and put it into force; its reasons. place: as `bring` has it."""
         self.put(choose(self._ways, self.plain, self.tiled, free if self.networks else None))
         return self.bring(place)
 
-    def bring(self, place: Callable[[], object]) -> tuple[str, ...]:
+    def bring(self, place: Callable[[], object]) -> tuple[Words, ...]:
         """The reasons of the way in which the weights were placed: where they find no room after all, it is the next cheaper
         one. Raises model-too-large where none is left.
         """
@@ -131,18 +134,18 @@ class Room:
         narrow = (Reference("bfloat16", last),) if bfloat16 else ()
         return (*(Reference("float32", mode) for mode in modes), *narrow) or (Reference("float32", self.way.offload),)
 
-    def reasons(self) -> tuple[str, ...]:
+    def reasons(self) -> tuple[Words, ...]:
         """Give reasons for all that is not plain now, in words that are the same each time: they stand in the picture's file."""
         numerics = self.request.numerics
-        reasons: list[str] = []
+        reasons: list[Words] = []
         if self.way.offload != "none" and numerics.offload == "auto":
             named, all_at_once = _NAMES[self.way.offload], size_text(self.plain.peak)
-            reasons.append(f"Offload ({named}): all at once would need about {all_at_once}, more than is free.")
+            reasons.append(Words(_OFFLOADED, (Words(named), all_at_once)))
         if self.way.tiled and numerics.vae_tiling == "always":
-            reasons.append("The VAE decodes in tiles: VAE tiling is set to Always.")
+            reasons.append(Words("The VAE decodes in tiles: VAE tiling is set to Always."))
         elif self.way.tiled:
             whole = size_text(bytes_in(self.plain, self.tiled, Way(self.way.offload)))
-            reasons.append(f"The VAE decodes in tiles: without them about {whole} would be needed, more than is free.")
+            reasons.append(Words(_TILED, (whole,)))
         return tuple(reasons)
 
     def put(self, way: Way) -> None:

@@ -18,6 +18,7 @@ from PIL import Image
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import Control, OptionValue, PictureRequest, ResolvedRequest
+from halftone.contract.wording import Words
 from halftone.contract.words import DType
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.inputs import made_up
@@ -93,7 +94,7 @@ def task_pipeline(loaded: Loaded, inputs: Inputs) -> Any:
                 pipe = getattr(diffusers, family).from_pipe(pipe) if own is None else _over(pipe, getattr(diffusers, own))
         except (ValueError, TypeError) as error:
             if inputs.controls:
-                detail = "diffusers has none that starts from a picture"
+                detail = Words("diffusers has none that starts from a picture")
                 raise HalftoneError("control-unsupported", str(error), model=loaded.facts.name, detail=detail) from error
             lacking = "start-no-mask" if name == "mask_image" else "start-no-picture"
             raise HalftoneError(lacking, str(error), model=loaded.facts.name) from error
@@ -148,8 +149,8 @@ def _options(pipe: Any, options: Mapping[str, OptionValue]) -> dict[str, Any]:
     return found
 
 
-def _known(pipe: Any) -> str:
-    return ", ".join(sorted(simple_options(pipe))) or "none"
+def _known(pipe: Any) -> tuple[str, ...] | Words:
+    return tuple(sorted(simple_options(pipe))) or Words("none")
 
 
 def start_canvas(pipe: Any, inputs: Inputs) -> Canvas | None:
@@ -268,24 +269,26 @@ def _guidances(pipe: Any) -> tuple[str, ...]:
     return (_BY_TWO_CALLS,) if real else _GUIDANCES
 
 
-def _unheeded(pipe: Any, inputs: Inputs) -> list[str]:
+def _unheeded(pipe: Any, inputs: Inputs) -> list[Words]:
     """What was asked for that this pipeline does not know."""
     heeded = _heeded(pipe, inputs)
     given = [
-        (bool(inputs.prompt.strip()), "prompt" in heeded, "Prompt: this model reads none."),
-        (inputs.negative is not None, "negative_prompt" in heeded, "Negative prompt: this model reads none."),
-        (inputs.guidance is not None, any("scale" in name for name in heeded), "Guidance: this model takes none."),
+        (bool(inputs.prompt.strip()), "prompt" in heeded, Words("Prompt: this model reads none.")),
+        (inputs.negative is not None, "negative_prompt" in heeded, Words("Negative prompt: this model reads none.")),
+        (inputs.guidance is not None, any("scale" in name for name in heeded), Words("Guidance: this model takes none.")),
     ]
     return [said for asked, taken, said in given if asked and not taken] + _guided_by_two_calls(pipe, inputs)
 
 
-def _guided_by_two_calls(pipe: Any, inputs: Inputs) -> list[str]:
+def _guided_by_two_calls(pipe: Any, inputs: Inputs) -> list[Words]:
     """What is said of a model that is guided only beside a negative prompt, where there is none."""
     if inputs.negative is not None or _guidances(pipe) != (_BY_TWO_CALLS,):
         return []
     if inputs.guidance is None:
-        return ["Guidance: none, because this model is guided only with a negative prompt or a guidance that is asked for."]
-    return ["Negative prompt: a space, because this model is guided only with one."]
+        return [
+            Words("Guidance: none, because this model is guided only with a negative prompt or a guidance that is asked for.")
+        ]
+    return [Words("Negative prompt: a space, because this model is guided only with one.")]
 
 
 def refused(options: dict[str, OptionValue], error: Exception) -> Exception:
@@ -297,7 +300,9 @@ def refused(options: dict[str, OptionValue], error: Exception) -> Exception:
     blamed = [name for name in options if _names(said, name)] or [name for name in options if _names(line, name)]
     if blamed:
         given = ", ".join(f"{name}={options[name]}" for name in blamed)
-        return HalftoneError("setting-bad-value", said, name="--option", value=given, allowed="a value that the pipeline takes")
+        return HalftoneError(
+            "setting-bad-value", said, name="--option", value=given, allowed=Words("a value that the pipeline takes")
+        )
     own = isinstance(error, ValueError) and _of_pipeline(error)
     return HalftoneError("pipeline-refused", detail=said.rstrip(".")) if own else error
 
@@ -353,7 +358,7 @@ def _strength(pipe: Any, inputs: Inputs) -> float | None:
 
 def _check_size(pipe: Any, inputs: Inputs) -> None:
     multiple = max(8, int(getattr(pipe, "vae_scale_factor", 8)))
-    for name, value in (("Width", inputs.width), ("Height", inputs.height)):
+    for name, value in ((Words("Width"), inputs.width), (Words("Height"), inputs.height)):
         if value is not None:
             check_multiple(name, value, multiple)
 
@@ -387,7 +392,7 @@ def resolve(
     pipe: Any,
     inputs: Inputs,
     dtype: DType,
-    reasons: tuple[str, ...],
+    reasons: tuple[Words, ...],
     start: Canvas | None = None,
 ) -> ResolvedRequest:
     """What will run, without a None; every automatic choice with its reason. start: what it starts from."""
@@ -438,30 +443,36 @@ def resolve(
     )
 
 
-def _defaults(request: PictureRequest, pipe: Any, inputs: Inputs, start: Canvas | None) -> list[str]:
+_OWN_STEPS: Final = "Steps: {0}, as --option gives their places; the {1} that were asked for are not used."
+
+
+def _defaults(request: PictureRequest, pipe: Any, inputs: Inputs, start: Canvas | None) -> list[Words]:
     """Sentences about the values that were not asked for and that the pipeline or the model has itself."""
     own_strength = start is not None and request.start.strength is None and _strength(pipe, inputs) is not None
     given = given_steps(getattr(pipe, "scheduler", None), inputs.options)
     other = given is not None and inputs.steps not in (None, given)
     cases = (
-        (own_strength, "Strength: the pipeline's own default."),
-        (other, f"Steps: {given}, as --option gives their places; the {inputs.steps} that were asked for are not used."),
-        (inputs.steps is None and given is None, "Steps: the pipeline's own default."),
-        (request.sampler is None, "Sampler: the model's own."),
+        (own_strength, Words("Strength: the pipeline's own default.")),
+        (other, Words(_OWN_STEPS, (given or 0, inputs.steps or 0))),
+        (inputs.steps is None and given is None, Words("Steps: the pipeline's own default.")),
+        (request.sampler is None, Words("Sampler: the model's own.")),
     )
     return [sentence for absent, sentence in cases if absent]
 
 
-def _binned(facts: ModelFacts, inputs: Inputs) -> list[str]:
+_OTHER_SIZE: Final = "Size: this model computes {0} × {1}; the picture is scaled and cropped to {2} × {3}."
+
+
+def _binned(facts: ModelFacts, inputs: Inputs) -> list[Words]:
     """What is said where the model computes another size than the one that was asked for."""
     asked = inputs.width or facts.native_width, inputs.height or facts.native_height
     width, height = computed_size(facts, asked, inputs.options)
     if (width, height) == asked or inputs.image is not None:
         return []
-    return [f"Size: this model computes {width} × {height}; the picture is scaled and cropped to {asked[0]} × {asked[1]}."]
+    return [Words(_OTHER_SIZE, tuple(map(str, (width, height, *asked))))]
 
 
-def _seed(wanted: int | None, name: str, why: list[str]) -> int:
+def _seed(wanted: int | None, name: str, why: list[Words]) -> int:
     if wanted is not None:
         return wanted
     seed = secrets.randbelow(2**32)
@@ -469,6 +480,7 @@ def _seed(wanted: int | None, name: str, why: list[str]) -> int:
     return seed
 
 
-def drawn_seed(name: str, seed: int) -> str:
-    """Tell that a seed was not asked for. name: of its field."""
-    return f"{name.replace('_', ' ').capitalize()} {seed}: drawn at random."
+def drawn_seed(name: str, seed: int) -> Words:
+    """Say that a seed was not asked for. name: of its field."""
+    variation = name == "variation_seed"
+    return Words("Variation seed {0}: drawn at random." if variation else "Seed {0}: drawn at random.", (str(seed),))

@@ -9,6 +9,7 @@ import torch
 from PIL import Image, ImageFilter
 
 from halftone.contract.request import Start
+from halftone.contract.wording import Words
 from halftone.contract.words import Resize
 from halftone.engine.inputs.filling import around, begun_with, extended
 from halftone.engine.sampling.film import Film
@@ -57,7 +58,7 @@ class Canvas:
     image: Image.Image
     mask: Image.Image | None = None
     overlay: Overlay | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Words, ...] = ()
 
     def along(self, picture: Image.Image) -> Image.Image:
         """Another picture of the same scene, as a ControlNet is given it: the same part of it, in the same size."""
@@ -117,17 +118,23 @@ def _wanted(own: Size, size: tuple[int | None, int | None], multiple: int) -> Si
     return _down(width, multiple) if size[0] is None else width, _down(height, multiple) if size[1] is None else height
 
 
-def resized_note(own: Size, wanted: Size, resize: Resize, least: int) -> tuple[str, ...]:
+def resized_note(own: Size, wanted: Size, resize: Resize, least: int) -> tuple[Words, ...]:
     """What is said of a start picture of another shape than the result, or of the same with an edge below the least that the
     model takes.
     """
     if abs(own[0] * wanted[1] / (own[1] * wanted[0]) - 1) <= _ALIKE:
         if min(own) >= least:
             return ()
-        size, made = f"{own[0]} × {own[1]}", f"{wanted[0]} × {wanted[1]}"
-        return (f"The start picture is {size}, smaller than the model can use, and was enlarged to {made}.",)
-    done = {"stretch": "stretched", "crop": "cut", "fill": "filled up"}[resize]
-    return (f"The start picture is {own[0]} × {own[1]} and was {done} to {wanted[0]} × {wanted[1]}.",)
+        template = "The start picture is {0} × {1}, smaller than the model can use, and was enlarged to {2} × {3}."
+        return (Words(template, tuple(map(str, (*own, *wanted)))),)
+    return (Words(_RESIZED[resize], tuple(map(str, (*own, *wanted)))),)
+
+
+_RESIZED: Final[dict[Resize, str]] = {
+    "stretch": "The start picture is {0} × {1} and was stretched to {2} × {3}.",
+    "crop": "The start picture is {0} × {1} and was cut to {2} × {3}.",
+    "fill": "The start picture is {0} × {1} and was filled up to {2} × {3}.",
+}
 
 
 def fitted(picture: Image.Image, size: Size, resize: Resize) -> Image.Image:

@@ -11,6 +11,7 @@ import diffusers
 import torch
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.wording import Words
 from halftone.engine.basics.wrapping import replaced
 
 _DRAWS: Final = "randn_tensor"
@@ -36,8 +37,8 @@ def varied_noise(pipe: Any, variation: Variation) -> Generator[None]:
     """What the pipeline draws itself while the block runs is varied. Raises setting-bad-value for one that draws elsewhere."""
     modules = _modules(pipe)
     if not modules:
-        allowed = "0: this model's pipeline draws its noise in another way"
-        raise HalftoneError("setting-bad-value", name="Variation strength", value=variation.strength, allowed=allowed)
+        allowed = Words("0: this model's pipeline draws its noise in another way")
+        raise HalftoneError("setting-bad-value", name=Words("Variation strength"), value=variation.strength, allowed=allowed)
     other = torch.Generator("cpu").manual_seed(variation.other)
     with ExitStack() as stack:
         for module in modules:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import torch
 from torch import nn
 
+from halftone.contract.wording import Words
 from halftone.engine.weights.packed import packed_layers
 from halftone.engine.weights.parts import role
 from halftone.health.faults import ends_the_job, first_line
@@ -89,16 +90,16 @@ class Compiling:
         self._wanted = wanted
         self._put = False
 
-    def put(self) -> tuple[str, ...]:
+    def put(self) -> tuple[Words, ...]:
         """Compile the denoisers as their first call comes, or let them run as they are; a sentence for each that is to be
         compiled and cannot be. To be called for each plan, and where the weights get other places.
         """
         take_all_compiled(self._loaded)
-        missing = missing_compiler(self._loaded.device) if self._wanted else ""
+        missing = missing_compiler(self._loaded.device) if self._wanted else None
         if missing or not self._wanted:
-            return (f"Compile is left out: {missing}",) if missing else ()
+            return (Words("Compile is left out: {0}", (missing,)),) if missing else ()
         _prepare()
-        notes: list[str] = []
+        notes: list[Words] = []
         for name, module in self._loaded.modules.items():
             if role(name, module) != "denoise" or name.startswith("controlnet"):
                 continue
@@ -110,31 +111,39 @@ class Compiling:
             self._put = self._loaded.compiler.used = True
         return tuple(notes)
 
-    def told(self, seconds: Sequence[float]) -> tuple[str, ...]:
+    def told(self, seconds: Sequence[float]) -> tuple[Words, ...]:
         """What came of it. seconds: of every step in turn; the first one compiles, if its shape was not there yet."""
         if not self._put or not seconds:
             return ()
         if error := self._loaded.compiler.error:
-            return (f"Compile is left out, because torch's compiler failed here: {error}.",)
+            return (Words("Compile is left out, because torch's compiler failed here: {0}.", (error,)),)
         if not any(map(is_compiled, self._loaded.modules.values())):
-            return ("Compile: from a fault on the model ran as it is, so that its cause could be found.",)
+            return (Words("Compile: from a fault on the model ran as it is, so that its cause could be found."),)
         later = sorted(seconds[1:])
         if not later:
-            return (f"Compile: the first step, which compiles, took {seconds[0]:.1f} s.",)
-        return (f"Compile: the first step took {seconds[0]:.1f} s, the others {later[len(later) // 2]:.2f} s each.",)
+            return (Words("Compile: the first step, which compiles, took {0} s.", (f"{seconds[0]:.1f}",)),)
+        return (
+            Words(
+                "Compile: the first step took {0} s, the others {1} s each.",
+                (f"{seconds[0]:.1f}", f"{later[len(later) // 2]:.2f}"),
+            ),
+        )
 
 
-def _hindrance(loaded: "Loaded", name: str, module: nn.Module) -> str:
-    """Why it runs as it is, "" where nothing is in the way."""
+_PACKED: Final = "Compile is left out: the weights of {0} are kept in fewer bits and widened layer by layer."
+
+
+def _hindrance(loaded: "Loaded", name: str, module: nn.Module) -> Words | None:
+    """Say why it runs as it is; None where nothing is in the way."""
     if not repeated_blocks(module):
-        return f"Compile has no effect: {name} names no blocks that repeat."
+        return Words("Compile has no effect: {0} names no blocks that repeat.", (name,))
     if loaded.states[name].upcast:
-        return f"Compile is left out: a cure computes some layers of {name} in FP32."
+        return Words("Compile is left out: a cure computes some layers of {0} in FP32.", (name,))
     if loaded.places.mode in ("group", "sequential"):
-        return f"Compile is left out: the weights of {name} come to the GPU part by part."
+        return Words("Compile is left out: the weights of {0} come to the GPU part by part.", (name,))
     if loaded.places.packed or packed_layers(module):
-        return f"Compile is left out: the weights of {name} are kept in fewer bits and widened layer by layer."
-    return ""
+        return Words(_PACKED, (name,))
+    return None
 
 
 def _prepare() -> None:

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.wording import Words
 from halftone.engine.loading.stand_ins import put_stand_ins
 from halftone.engine.weights.mapped import UnfitFile
 from halftone.engine.weights.stored_tables import tables_left_empty
@@ -77,13 +78,13 @@ def _check_pipeline(folder: Path, kind: str, named: Container[str]) -> None:
 
     own = getattr(diffusers, kind, None) if kind.isidentifier() else None
     if not inspect.isclass(own) or not issubclass(own, diffusers.DiffusionPipeline):
-        detail = f"its model_index.json names the pipeline {shown(kind)}, which is not there"
+        detail = Words("its model_index.json names the pipeline {0}, which is not there", (shown(kind),))
         raise HalftoneError("model-load-failed", path=str(folder), detail=detail)
     made: Any = own
     wanted, _ = made._get_signature_keys(own)  # noqa: SLF001 - nothing else tells which parts a pipeline is made of
     optional = {"safety_checker", *made._optional_components}  # noqa: SLF001
     if missing := sorted(name for name in wanted if name not in named and name not in optional):
-        raise HalftoneError("model-incomplete", path=str(folder), missing=", ".join(missing))
+        raise HalftoneError("model-incomplete", path=str(folder), missing=tuple(missing))
 
 
 def load_part(root: Path, name: str, library: str, kind: str, dtype: torch.dtype) -> Any:
@@ -103,7 +104,7 @@ def load_network(root: Path, name: str, own: Any, dtype: torch.dtype) -> nn.Modu
     """A network of the folder as the class `own`, on the CPU. Raises as `load_part`."""
     part = read_part(root, name)
     if not part.files:
-        raise cannot_run(root, f"{name} holds no weights")
+        raise cannot_run(root, Words("{0} holds no weights", (name,)))
     if fault := config_fault(part):  # an image encoder is no part of the model that was checked
         raise cannot_run(root, fault)
     with _as_described(root, name, own.__name__, part, own), tables_left_empty():
@@ -119,11 +120,11 @@ def load_network(root: Path, name: str, own: Any, dtype: torch.dtype) -> nn.Modu
         )
     missing = sorted(cast("Iterable[str]", info["missing_keys"]))
     if missing:
-        raise cannot_run(root, f"its weights have no tensor {missing[0]}, which {name}/config.json asks for")
+        raise cannot_run(root, Words("its weights have no tensor {0}, which {1}/config.json asks for", (missing[0], name)))
     return made
 
 
-def cannot_run(root: Path, why: str, details: str = "") -> HalftoneError:
+def cannot_run(root: Path, why: Words | str, details: str = "") -> HalftoneError:
     """An error; it is not raised. why: as the end of a sentence."""
     return HalftoneError("model-cannot-run", details, path=str(root), detail=why)
 
@@ -145,9 +146,9 @@ def _as_described(root: Path, name: str, kind: str, part: Part | None = None, ow
         file = _CONFIGS.get(name.rstrip("0123456789_"), "config.json")
         if culprit is not None:
             value = shown(part.config[culprit]) if part is not None else ""
-            why = f"{name}/{file} says {shown(culprit)} {value}, with which {kind} cannot be built"
+            why = Words("{0}/{1} says {2} {3}, with which {4} cannot be built", (name, file, shown(culprit), value, kind))
         else:
-            why = f"the files of its {name} cannot be read as {kind}"
+            why = Words("the files of its {0} cannot be read as {1}", (name, kind))
         raise cannot_run(root, why, f"{type(error).__name__}: {error}") from error
 
 
@@ -174,7 +175,7 @@ def part_class(root: Path, name: str, library: str, kind: str) -> Any:
     import diffusers
     from diffusers.pipelines.pipeline_loading_utils import simple_get_class_obj
 
-    absent = cannot_run(root, f"its {name} is named as {shown(kind)} of {shown(library)}, which is not there")
+    absent = cannot_run(root, Words("its {0} is named as {1} of {2}, which is not there", (name, shown(kind), shown(library))))
     if library not in _PARTS and not hasattr(diffusers.pipelines, library):
         raise absent
     try:
@@ -182,7 +183,9 @@ def part_class(root: Path, name: str, library: str, kind: str) -> Any:
     except (ValueError, AttributeError, ImportError, RuntimeError) as error:
         raise absent from error
     if not inspect.isclass(own) or not issubclass(own, _bases(name)):
-        raise cannot_run(root, f"its {name} is named as {shown(kind)} of {shown(library)}, which is no such part of a model")
+        raise cannot_run(
+            root, Words("its {0} is named as {1} of {2}, which is no such part of a model", (name, shown(kind), shown(library)))
+        )
     return own
 
 
@@ -213,7 +216,7 @@ def compare(root: Path, part: Part, own: Any) -> None:
         with torch.device("meta"), _no_more_than(2 * len(held) + _SPARE, part.config):
             made = built(own, part.config)
     except _TooManyError as error:
-        raise cannot_run(root, f"{part.name}/config.json asks for more layers than its weights have") from error
+        raise cannot_run(root, Words("{0}/config.json asks for more layers than its weights have", (part.name,))) from error
     if (why := _difference(made, held, part.name)) is not None:
         raise cannot_run(root, why)
     _agreed.add(alike)
@@ -233,16 +236,16 @@ def built(own: Any, config: Mapping[str, Any]) -> nn.Module:
         return own.from_config(dict(config)) if hasattr(own, "load_config") else own(own.config_class.from_dict(dict(config)))
 
 
-def _difference(made: nn.Module, held: Mapping[str, TensorInfo], part: str) -> str | None:
+def _difference(made: nn.Module, held: Mapping[str, TensorInfo], part: str) -> Words | None:
     """Say what the configuration and the weights do not have alike, as the end of a sentence."""
     wanted = {name: tuple(value.shape) for name, value in made.state_dict().items()}
     for name, tensor in held.items():
         ours = _own_name(name, wanted)
         if ours is not None and wanted[ours] != tensor.shape and not _same_numbers(wanted[ours], tensor.shape):
             asked, found = _times(wanted[ours]), _times(tensor.shape)
-            return f"{part}/config.json asks for a tensor {ours} of {asked}, and its weights have {found}"
+            return Words("{0}/config.json asks for a tensor {1} of {2}, and its weights have {3}", (part, ours, asked, found))
         if ours is None and (layers := _list_before(made, name)) is not None:
-            return f"its weights have the layer {layers}, which {part}/config.json does not ask for"
+            return Words("its weights have the layer {0}, which {1}/config.json does not ask for", (layers, part))
     return None
 
 
@@ -282,8 +285,8 @@ def _submodule(made: nn.Module, name: str) -> nn.Module | None:
         return None
 
 
-def _times(shape: tuple[int, ...]) -> str:
-    return " × ".join(f"{edge:,}" for edge in shape) or "one number"
+def _times(shape: tuple[int, ...]) -> Words | str:
+    return " × ".join(f"{edge:,}" for edge in shape) or Words("one number")
 
 
 @contextmanager
@@ -296,7 +299,7 @@ def no_deeper_than_weights(folder: Path, config: Mapping[str, Any], tensors: int
         with _no_more_than(2 * tensors + _SPARE, config):
             yield
     except _TooManyError as error:
-        raise UnfitFile(f"{folder.name}/config.json asks for more layers than its weights have") from error
+        raise UnfitFile(Words("{0}/config.json asks for more layers than its weights have", (folder.name,))) from error
 
 
 class _TooManyError(Exception):

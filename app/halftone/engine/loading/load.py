@@ -11,6 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, cast
 
+from halftone.contract.wording import Words
+from halftone.settings.disk import system_words
+
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before the libraries read it: nothing is fetched unless a user clicked for it
 
 import torch
@@ -252,12 +255,13 @@ def told_loading(facts: ModelFacts, path: Path) -> Generator[None]:
         raise HalftoneError("model-load-failed", first_line(error), path=str(path), detail=_reason(error)) from error
 
 
-def _reason(error: BaseException) -> str:
+def _reason(error: BaseException) -> Words:
     """Say, as the end of a sentence, what was found here, or what the system says. What a library says is for the log."""
     if isinstance(error, UnfitFile):
-        return str(error)
-    told = error.strerror if isinstance(error, OSError) else None
-    return told or "its files are not as the libraries that read them need them"
+        return error.words
+    if isinstance(error, OSError) and error.strerror:
+        return system_words(error)
+    return Words("its files are not as the libraries that read them need them")
 
 
 def _leave_upcast_to_the_plan(vae: Any) -> None:

@@ -13,6 +13,7 @@ from torch import nn
 from halftone.contract.errors import HalftoneError
 from halftone.contract.plan import Plan, handed_on, input_of, joined_deviation
 from halftone.contract.request import Lora, Numerics
+from halftone.contract.wording import Words
 from halftone.contract.words import DType
 from halftone.engine.basics.tensors import DTYPES, NAMES
 from halftone.engine.loading.load import Loaded, exact_source, raise_if_too_large
@@ -50,17 +51,17 @@ def base_plan(loaded: Loaded, dtype: DType, numerics: Numerics) -> Plan:
     """Every component in dtype, changed only by what the settings order outright."""
     dtypes: dict[str, DType] = dict.fromkeys(loaded.modules, dtype)
     upcast: dict[str, tuple[str, ...]] = {}
-    reasons: list[str] = [*left_out(loaded.adapters)]
+    reasons: list[Words] = [*left_out(loaded.adapters)]
     for name, module in loaded.modules.items():
         if role(name, module) == "decode" and numerics.vae_float32 == "always" and dtype != "float32":
             dtypes[name] = "float32"
-            reasons.append(f"{name} in FP32: Keep the VAE in FP32 is set to Always.")
+            reasons.append(Words("{0} in FP32: Keep the VAE in FP32 is set to Always.", (name,)))
         if role(name, module) == "denoise" and numerics.upcast_cross_attention == "always" and dtype != "float32":
             if crossing := cross_attentions(module):
                 upcast[name] = crossing
-                reasons.append(f"Cross-attention of {name} in FP32: Upcast cross-attention is set to Always.")
+                reasons.append(Words("Cross-attention of {0} in FP32: Upcast cross-attention is set to Always.", (name,)))
             else:
-                reasons.append(f"Upcast cross-attention has no effect: {name} has no separate cross-attention.")
+                reasons.append(Words("Upcast cross-attention has no effect: {0} has no separate cross-attention.", (name,)))
     return with_counts(loaded, Plan(dtypes=dtypes, upcast=upcast, reasons=tuple(reasons)), dtype)
 
 

@@ -19,6 +19,7 @@ from halftone.contract.facts import GenerateReport, GuardEvent, ModelFacts, Pict
 from halftone.contract.messages import AnyEvent, JobStarted, StepDone
 from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest, ResolvedRequest
+from halftone.engine.inputs.resolve import drawn_seed
 from halftone.engine.loading.load import Loaded
 from halftone.engine.making.delivery import Delivery
 from halftone.engine.making.generate import Generation
@@ -166,7 +167,7 @@ class Chain(ABC):
 
     def _delivery(self, one: Pass) -> PassDelivery:
         def complete(resolved: ResolvedRequest) -> ResolvedRequest:
-            said = (f"Seed {resolved.seed}: drawn at random.",) if one.drawn else ()
+            said = (drawn_seed("seed", resolved.seed),) if one.drawn else ()
             reasons = (*said, *resolved.reasons)
             return self._completed(msgspec.structs.replace(resolved, batch=self._request.batch, reasons=reasons))
 

@@ -17,6 +17,7 @@ from halftone.contract.limits import SIZE_RANGE
 from halftone.contract.messages import PhaseChanged, PictureReady
 from halftone.contract.plan import Plan
 from halftone.contract.request import Upscaled, UpscaleRequest
+from halftone.contract.wording import Words
 from halftone.contract.words import DType
 from halftone.engine.making.made_with import made_with
 from halftone.engine.making.saving import free_name, write_frames
@@ -78,7 +79,7 @@ class Enlarging:
         low, high = SIZE_RANGE
         for pixels in picture_size(picture):
             if pixels * self._upscaler.scale > high:
-                name = f"The size of {Path(picture).name}, {self._upscaler.scale} times larger,"
+                name = Words("The size of {0}, {1} times larger,", (Path(picture).name, str(self._upscaler.scale)))
                 raise HalftoneError("value-out-of-range", name=name, value=pixels * self._upscaler.scale, low=low, high=high)
 
     def _one(self, index: int, source: Path) -> PictureFacts:

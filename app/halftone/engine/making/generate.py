@@ -16,6 +16,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import GenerateReport, PictureFacts
 from halftone.contract.messages import JobStarted, PhaseChanged, StepDone
 from halftone.contract.plan import Plan
+from halftone.contract.wording import Words
 from halftone.contract.words import Phase, ReceiptState
 from halftone.engine.basics.snapshot import Snapshot
 from halftone.engine.basics.tensors import tensors_in
@@ -381,18 +382,18 @@ class Generation:
             film.fit((self._resolved.height, self._resolved.width))
         if len(film) == 1 or not self._delivery.is_still:
             return film
-        self._tell(f"{len(film)} frames were computed; the first one is saved.")
+        self._tell(Words("{0} frames were computed; the first one is saved.", (len(film),)))
         return film.first()
 
     def _compile(self) -> None:
         if self._compiling is not None:
             self._tell(*self._compiling.put())
 
-    def _compiled(self, flight: Flight) -> tuple[str, ...]:
+    def _compiled(self, flight: Flight) -> tuple[Words, ...]:
         """What came of compiling."""
         return () if self._compiling is None else self._compiling.told(flight.seconds_per_step)
 
-    def _tell(self, *reasons: str) -> None:
+    def _tell(self, *reasons: Words) -> None:
         """What shows only while the job runs stands in the receipt and in the report, once."""
         fresh = tuple(reason for reason in reasons if reason not in self._resolved.reasons)
         self._resolved = msgspec.structs.replace(self._resolved, reasons=(*self._resolved.reasons, *fresh))

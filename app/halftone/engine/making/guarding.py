@@ -16,6 +16,7 @@ from halftone.contract.facts import DeviceFacts, GuardEvent
 from halftone.contract.messages import FindingMade, PlanChanged
 from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest
+from halftone.contract.wording import Words
 from halftone.contract.words import DType
 from halftone.engine.basics.tensors import tensors_in
 from halftone.engine.basics.torch_settings import torch_settings
@@ -35,7 +36,7 @@ from halftone.engine.sampling.rehearsal import unsound
 from halftone.engine.sampling.samplers import given_steps
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.precision import ComponentState
-from halftone.health.explain import explain, not_exact, not_proven
+from halftone.health.explain import not_exact, not_proven
 from halftone.health.faults import first_line
 from halftone.health.guard import Where, next_action
 
@@ -78,24 +79,24 @@ class Guard:
             return
         before, plan = self.plan, self.recovery.plan
         rescale = {**plan.rescale, name: after.rescale}
-        reasons = plan.reasons if found is not None else (*plan.reasons, reason)
+        reasons = plan.reasons if reason is None else (*plan.reasons, reason)
         plan = msgspec.structs.replace(plan, rescale={key: own for key, own in rescale.items() if own}, reasons=reasons)
         self.plan = self.recovery.plan = plan
-        if found is None:
-            self.emit(PlanChanged(before=before, after=plan, reason=reason))
+        if reason is not None:
+            self.emit(PlanChanged(before=before, after=plan))
 
-    def _settled(self, call: Call, state: ComponentState) -> tuple[ComponentState | None, str]:
+    def _settled(self, call: Call, state: ComponentState) -> tuple[ComponentState | None, Words | None]:
         """Return what `Exactness.settled` does, and why the rescaling is not used where that is None."""
         try:
             found = self.recovery.exactness.settled(call, state)
-            return found, "" if found is not None else not_exact(call.component).text()
+            return found, None if found is not None else not_exact(call.component)
         except (RuntimeError, MemoryError, HalftoneError) as error:
             if not is_shortage(error):
                 raise
             if not isinstance(error, StillTooLargeError):
                 log.info("the memory ended in a proof for %s: %s", call.component, first_line(error))
                 free_after(error)
-            return None, not_proven(call.component).text()
+            return None, not_proven(call.component)
 
     def recover_step(self, failure: StepFailed) -> Callable[[], None] | None:
         """Cure the denoiser call that failed; what is to be done before the step is computed again."""
@@ -295,12 +296,10 @@ class Guard:
         event = self.recovery.event(diagnosis, kind, action, cured, seconds)
         self.picture.events.append(msgspec.structs.replace(event, frames=frames))
         if diagnosis.damaged:
-            self.emit(FindingMade(finding=explain(damage_finding(diagnosis, self.dtype))))
+            self.emit(FindingMade(finding=damage_finding(diagnosis, self.dtype)))
         if cured.plan == self.plan:
             return
-        self.emit(
-            PlanChanged(before=self.plan, after=cured.plan, reason=f"{cured.kind}: {diagnosis.component}.{diagnosis.module}")
-        )
+        self.emit(PlanChanged(before=self.plan, after=cured.plan))
         if cured.plan.settings != self.plan.settings:
             numerics = effective(self.request.numerics, cured.plan.settings)
             self.switches.enter_context(torch_settings(numerics, self.loaded.device))

@@ -11,6 +11,7 @@ from halftone.contract.engine import Emit
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import GuardEvent, ModelFacts, PassFacts, PictureFacts, Shortage
 from halftone.contract.request import PictureRequest, ResolvedRequest
+from halftone.contract.wording import Words
 from halftone.engine.making.delivery import Delivery
 from halftone.engine.making.outcome import Finished, Outcome, Stopped
 from halftone.engine.making.picture import Picture
@@ -29,7 +30,7 @@ class Earlier:
     passes: tuple[PassFacts, ...] = ()
     events: tuple[GuardEvent, ...] = ()
     started: float = field(default_factory=time.perf_counter)
-    ran: tuple[str, ...] = ()
+    ran: tuple[Words, ...] = ()
     peak: int | None = None
     shortages: tuple[Shortage, ...] = ()
 
@@ -91,7 +92,9 @@ class PassDelivery(Delivery):
         left = replace(left, facts=self._joined(left.now, facts), resolved=self._whole(left.resolved))
         if self._falls_back and facts.shortages and facts.shortages[-1].then == "stopped":
             self.left = self._left(left)
-            raise HalftoneError("out-of-memory", detail=f"the memory ended at {facts.width} × {facts.height}")
+            raise HalftoneError(
+                "out-of-memory", detail=Words("the memory ended at {0} × {1}", (str(facts.width), str(facts.height)))
+            )
         if self._falls_back:
             if facts.events[-1].sound_in_float32 is not False:
                 self.left = self._left(left)
@@ -164,13 +167,17 @@ class PassDelivery(Delivery):
 
 def _black(event: GuardEvent, *, asking: bool) -> HalftoneError:
     """What ended a pass whose numbers went bad. asking: the setting says to ask."""
-    detail = "the setting for black pictures says to stop there" if event.why == "setting" else "no cure that Halftone tried held"
+    detail = (
+        Words("the setting for black pictures says to stop there")
+        if event.why == "setting"
+        else Words("no cure that Halftone tried held")
+    )
     if asking:
-        detail = "the setting for black pictures says to ask first"
+        detail = Words("the setting for black pictures says to ask first")
     if event.why == "sampler":
-        detail = "the sampler's own arithmetic is not finite there"
+        detail = Words("the sampler's own arithmetic is not finite there")
     elif event.sound_in_float32 is False:
-        detail = "FP32 gives bad numbers there as well"
+        detail = Words("FP32 gives bad numbers there as well")
     return HalftoneError("second-pass-black", detail=detail, why=event.why)
 
 

@@ -13,6 +13,7 @@ from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled
 from halftone.contract.facts import GuardEvent
 from halftone.contract.messages import PhaseChanged
 from halftone.contract.request import LATENT, Hires, PictureRequest, ResolvedRequest, Start
+from halftone.contract.wording import Words
 from halftone.engine.inputs.memory import free_after
 from halftone.engine.inputs.resolve import size_multiple, task_pipeline
 from halftone.engine.inputs.wanted import of_request
@@ -67,10 +68,10 @@ class Passes(Chain):
         try:
             pipe = task_pipeline(self._loaded, of_request(self._request, self._loaded.facts, anything))
         except HalftoneError as error:
-            detail = "its pipeline starts from no picture"
+            detail = Words("its pipeline starts from no picture")
             raise HalftoneError("hires-unsupported", str(error), model=name, detail=detail) from error
         if "strength" not in inspect.signature(pipe.__call__).parameters:
-            raise HalftoneError("hires-unsupported", model=name, detail="its pipeline does not draw over a picture")
+            raise HalftoneError("hires-unsupported", model=name, detail=Words("its pipeline does not draw over a picture"))
         if self._hires.upscaler == LATENT:
             check_takes_latents(getattr(pipe, "vae", None), name)
         return pipe

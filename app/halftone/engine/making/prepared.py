@@ -11,6 +11,7 @@ import msgspec
 from halftone.contract.facts import DeviceFacts
 from halftone.contract.plan import Plan
 from halftone.contract.request import Numerics, PictureRequest, ResolvedRequest
+from halftone.contract.wording import Words
 from halftone.contract.words import DType, DTypeState
 from halftone.engine.basics.torch_settings import without_effect
 from halftone.engine.curing.first_plan import first_plan
@@ -64,7 +65,7 @@ class Prepared:
     given: dict[str, str]
     says_otherwise: bool
     binned: bool
-    notes: tuple[str, ...]
+    notes: tuple[Words, ...]
     room: Room
     reads: Hashable
 

@@ -17,6 +17,7 @@ from PIL import Image
 from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import PictureRequest, Refiner, ResolvedRequest, Start
+from halftone.contract.wording import Words
 from halftone.engine.inputs.memory import free_after
 from halftone.engine.inputs.resolve import pipeline_arguments, start_canvas, task_pipeline
 from halftone.engine.inputs.wanted import of_request
@@ -35,7 +36,7 @@ _BASE: Final = "first"
 _REFINER: Final = "second"
 _SECOND_ORDER: Final = 2
 _STEPS: Final = "num_inference_steps"
-_ONLY_BASE: Final = "What was added to the base model, LoRAs for instance, has no part in the refiner's steps."
+_ONLY_BASE: Final = Words("What was added to the base model, LoRAs for instance, has no part in the refiner's steps.")
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class Refining(Chain):
             waiting.popleft()
             if self._out_of_room():
                 last = self._pictures[-1]
-                detail = f"the memory ended at {last.width} × {last.height}"
+                detail = Words("the memory ended at {0} × {1}", (str(last.width), str(last.height)))
                 self._keep_all(waiting, ErrorFacts(code="out-of-memory", facts={"detail": detail}))
                 return
 
@@ -147,8 +148,9 @@ class Refining(Chain):
         resolved = half.earlier.resolved
         if resolved is None or half.left is None:
             return resolved
-        said = f"The last {half.left} steps are those of the refiner"
-        said += "." if self._together else ", which came when the base model had left the memory."
+        together = "The last {0} steps are those of the refiner."
+        apart = "The last {0} steps are those of the refiner, which came when the base model had left the memory."
+        said = Words(together if self._together else apart, (half.left,))
         more = (_ONLY_BASE,) if _has_more(half.request) else ()
         return msgspec.structs.replace(resolved, reasons=(*resolved.reasons, said, *more))
 
@@ -189,7 +191,11 @@ class Refining(Chain):
         inputs = of_request(request, loaded.facts)
         pipe = task_pipeline(loaded, inputs)
         if END not in _arguments_of(pipe):
-            raise _refused("The refiner", "used with this pipeline", "it with ControlNets or with a start picture, not with both")
+            raise _refused(
+                Words("The refiner"),
+                Words("used with this pipeline"),
+                Words("it with ControlNets or with a start picture, not with both"),
+            )
         arguments = pipeline_arguments(pipe, inputs, start_canvas(pipe, inputs))
         steps = int(arguments.get(_STEPS) or _arguments_of(pipe)[_STEPS].default)
         begun, left = _steps_of(make_scheduler(loaded.native_scheduler, request.sampler), steps, self._wanted.at)
@@ -197,9 +203,13 @@ class Refining(Chain):
         if strength is not None:
             begun -= steps - min(steps, int(steps * strength))
         if begun < 1 or left < 1:
-            lacking = "the refiner" if left < 1 else "the base model"
-            said = f"{self._wanted.at:g} with {steps} steps: none would be left for {lacking}"
-            raise _refused("--refiner-at", said, "more steps, or another value")
+            lacking = (
+                "{0} with {1} steps: none would be left for the refiner"
+                if left < 1
+                else "{0} with {1} steps: none would be left for the base model"
+            )
+            said = Words(lacking, (f"{self._wanted.at:g}", str(steps)))
+            raise _refused("--refiner-at", said, Words("more steps, or another value"))
         return left
 
 
@@ -216,7 +226,7 @@ def _default_strength(pipe: Any) -> float | None:
     return None if parameter is None else float(parameter.default)
 
 
-def _refused(name: str, value: str, allowed: str) -> HalftoneError:
+def _refused(name: Words | str, value: Words, allowed: Words) -> HalftoneError:
     return HalftoneError("setting-bad-value", name=name, value=value, allowed=allowed)
 
 

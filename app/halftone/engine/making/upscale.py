@@ -23,6 +23,7 @@ from safetensors.torch import load_file
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import GuardEvent
+from halftone.contract.wording import Words
 from halftone.contract.words import FLOAT_LIMITS, DType
 from halftone.engine.basics.tensors import DTYPES
 from halftone.engine.inputs.memory import free_after
@@ -38,6 +39,7 @@ TILE: Final = 256
 MARGIN: Final = 24
 """Pixels around a tile that are computed with it and cut off: what its edges are made of lies there."""
 _SMALLEST: Final = 32
+_NO_TORCHVISION: Final = Words("this kind of model needs torchvision")
 _LACKING: Final = ("torchvision", "torchvision.transforms", "torchvision.transforms.functional")
 
 
@@ -67,14 +69,16 @@ def load_upscaler(path: str, device: torch.device) -> Upscaler:
     try:
         found = spandrel.ModelLoader().load_from_state_dict(load_file(path))
     except spandrel.UnsupportedModelError as error:
-        detail = "no kind of upscale model that is known has such weights"
+        detail = Words("no kind of upscale model that is known has such weights")
         raise HalftoneError("upscaler-not-one", str(error), path=path, detail=detail) from error
+    except _NoTorchvisionError as error:
+        raise HalftoneError("upscaler-not-one", path=path, detail=_NO_TORCHVISION) from error
     except (RuntimeError, ValueError, KeyError) as error:
         if is_out_of_memory(error):
             raise
         raise HalftoneError("upscaler-not-one", str(error), path=path, detail=first_line(error).rstrip(".")) from error
     if not isinstance(found, spandrel.ImageModelDescriptor) or (found.input_channels, found.output_channels) != (3, 3):
-        raise HalftoneError("upscaler-not-one", path=path, detail="it makes no colour picture of a colour picture")
+        raise HalftoneError("upscaler-not-one", path=path, detail=Words("it makes no colour picture of a colour picture"))
     return Upscaler(Path(path).stem, int(found.scale), found.to(device).eval(), bool(found.supports_half))
 
 
@@ -229,4 +233,8 @@ def _without_torchvision() -> Generator[None]:
 
 
 def _lacking(*_args: Any, **_kwargs: Any) -> Any:
-    raise RuntimeError("this kind of model needs torchvision")
+    raise _NoTorchvisionError(_NO_TORCHVISION.text())
+
+
+class _NoTorchvisionError(RuntimeError):
+    """A kind of model runs with a package that is not there."""

@@ -15,6 +15,7 @@ from torch import nn
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.wording import Words
 from halftone.engine.patches.embeddings import clip_encoders
 from halftone.engine.weights.precision import changes_by_tensor, rescaled
 from halftone.library.header import file_stamp
@@ -68,7 +69,7 @@ def _tensor(inversion: Inversion, name: str) -> torch.Tensor:
         with safe_open(inversion.path, "pt") as file:
             tensor: torch.Tensor = file.get_tensor(name)
     except (OSError, SafetensorError) as error:
-        raise HalftoneError("inversion-not-one", str(error), path=inversion.path, detail="it cannot be read") from error
+        raise HalftoneError("inversion-not-one", str(error), path=inversion.path, detail=Words("it cannot be read")) from error
     return tensor.reshape(-1, tensor.shape[-1]).float()
 
 

@@ -21,6 +21,7 @@ from torch import nn
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import Finding, ModelFacts
 from halftone.contract.request import Lora
+from halftone.contract.wording import Words
 from halftone.contract.words import DType
 from halftone.engine.basics.quiet import quiet_libraries, silent_loaders
 from halftone.engine.patches.lora_rows import (
@@ -125,16 +126,16 @@ def _read(pipe: Any, model: ModelFacts, lora: Lora) -> Adapter:
     try:
         read = _read_layers(lambda: _empty_copy(pipe, model, lora), path)
     except Unusable as error:
-        raise HalftoneError("lora-unsupported", name=lora.name, model=model.name, detail=str(error)) from error
+        raise HalftoneError("lora-unsupported", name=lora.name, model=model.name, detail=error.words) from error
     except (OSError, SafetensorError) as error:
-        raise HalftoneError("lora-not-a-lora", str(error), path=lora.path, detail="it cannot be read") from error
+        raise HalftoneError("lora-not-a-lora", str(error), path=lora.path, detail=Words("it cannot be read")) from error
     except (RuntimeError, ValueError, KeyError, IndexError, TypeError, AttributeError, NotImplementedError) as error:
         if is_out_of_memory(error):
             raise
         log.info("the LoRA %s does not fit", lora.path, exc_info=True)
-        raise _other_base(model, lora, "its tensors have other names or sizes than the model's", str(error)) from error
+        raise _other_base(model, lora, Words("its tensors have other names or sizes than the model's"), str(error)) from error
     if not read.layers:
-        raise _other_base(model, lora, "none of its tensors has a place in the model")
+        raise _other_base(model, lora, Words("none of its tensors has a place in the model"))
     return Adapter(lora, read.layers, version, bad, read.left_out, read.total, read.unread)
 
 
@@ -173,7 +174,7 @@ def _followed(shell: Any, path: Path, readings: Mapping[str, Mapping[str, "_Peft
         for module, layer in own.items():
             at = rows.get((component, module))
             if at is not None and changed(layer, at, tensors, held):
-                raise Unusable("diffusers would read other numbers from it than the file holds")
+                raise Unusable(Words("diffusers would read other numbers from it than the file holds"))
             found.setdefault(component, {})[module] = layer if at is None else with_lengths(layer, at, held)
     known = sum(layer.has_bias for own in readings.values() for layer in own.values())
     left_out = len(held) - arrived((at for at in rows.values() if at is not None), held)
@@ -242,7 +243,7 @@ def _layers_in(path: Path) -> int:
     return 0 if any(_JOINED.search(name) for name in names) else sum(_DOWN.search(name) is not None for name in names)
 
 
-def left_out(adapters: Iterable[Adapter]) -> tuple[str, ...]:
+def left_out(adapters: Iterable[Adapter]) -> tuple[Words, ...]:
     """What is said of each LoRA that reaches the model only in part."""
     found = tuple(adapters)
     return (
@@ -251,19 +252,20 @@ def left_out(adapters: Iterable[Adapter]) -> tuple[str, ...]:
     )
 
 
-def _unread(adapter: Adapter) -> str:
-    count, name = adapter.unread, adapter.lora.name
-    if count == 1:
-        return f"1 tensor of the LoRA {name} holds a change of a kind that this model cannot use and was left out."
-    return f"{count} tensors of the LoRA {name} hold changes of a kind that this model cannot use and were left out."
+def _unread(adapter: Adapter) -> Words:
+    return Words(
+        "{0} tensors of the LoRA {1} hold changes of a kind that this model cannot use and were left out.",
+        (adapter.unread, adapter.lora.name),
+        one="1 tensor of the LoRA {1} holds a change of a kind that this model cannot use and was left out.",
+    )
 
 
-def _left_out(adapter: Adapter) -> str:
-    count, total, name = adapter.left_out, adapter.total, adapter.lora.name
-    return f"{count} of {total} layers of the LoRA {name} found no place in this model and were left out."
+def _left_out(adapter: Adapter) -> Words:
+    template = "{0} of {1} layers of the LoRA {2} found no place in this model and were left out."
+    return Words(template, (adapter.left_out, adapter.total, adapter.lora.name))
 
 
-def _other_base(model: ModelFacts, lora: Lora, detail: str, details: str = "") -> HalftoneError:
+def _other_base(model: ModelFacts, lora: Lora, detail: Words, details: str = "") -> HalftoneError:
     return HalftoneError("lora-other-base", details, name=lora.name, model=model.name, detail=detail, family=model.family)
 
 
@@ -272,7 +274,7 @@ def _empty_copy(pipe: Any, model: ModelFacts, lora: Lora) -> Any:
     parts = _networks(pipe)
     takes = [part for part in parts.values() if hasattr(part, "load_lora_adapter")]
     if not takes or not callable(getattr(pipe, "load_lora_weights", None)):
-        detail = f"diffusers cannot add LoRAs to {model.family} models"
+        detail = Words("diffusers cannot add LoRAs to {0} models", (model.family,))
         raise HalftoneError("lora-unsupported", name=lora.name, model=model.name, detail=detail)
     shell = copy.copy(pipe)
     vars(shell).update({name: _empty(part) for name, part in parts.items()})

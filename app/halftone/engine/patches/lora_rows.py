@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 import torch
 
+from halftone.contract.wording import Words
 from halftone.engine.patches.lycoris import decomposed
 from halftone.engine.weights.recipe import Delta
 
@@ -59,7 +60,14 @@ class Reading(Protocol):
 
 
 class Unusable(Exception):  # noqa: N818 - why a LoRA cannot be used, as the end of a sentence
-    """Something of it would be lost."""
+    """Something of it would be lost.
+
+    words: what it is, as the end of a sentence.
+    """
+
+    def __init__(self, words: Words) -> None:
+        super().__init__(words.text())
+        self.words = words
 
 
 def file_layers(tensors: Tensors) -> tuple[FileLayer, ...]:
@@ -170,7 +178,7 @@ def with_lengths(reading: Reading, rows: torch.Tensor, layers: Sequence[FileLaye
     for layer, own in held:
         given = layer.lengths
         if given is None or not bool(rows.all()):
-            raise Unusable("it is a DoRA, and some rows of the model's layers would get no magnitude")
+            raise Unusable(Words("it is a DoRA, and some rows of the model's layers would get no magnitude"))
         if given.numel() != layer.rows or (given.dim() > 1 and given.shape[0] != layer.rows):
             return _of_columns(reading, rows, held)
         lengths[own] = given.float().reshape(-1, 1)[rows[own] - layer.first]
@@ -182,7 +190,7 @@ def _of_columns(reading: Reading, rows: torch.Tensor, held: list[tuple[FileLayer
     ((layer, own), *others) = held
     assert layer.lengths is not None
     if others or layer.rows != len(rows) or not bool(own.all()):
-        raise Unusable("it is a DoRA whose magnitudes go over layers that this model holds apart")
+        raise Unusable(Words("it is a DoRA whose magnitudes go over layers that this model holds apart"))
     return Dora(reading, layer.lengths.float().reshape(1, -1))
 
 

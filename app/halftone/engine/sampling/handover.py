@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.wording import Words
 from halftone.engine.basics.tensors import first_floating, tensors_in
 from halftone.engine.weights.calls import Call
 
@@ -102,7 +103,7 @@ def larger_latents(latents: torch.Tensor, width: int, height: int, to_width: int
 def check_takes_latents(vae: Any, model: str) -> None:
     """Raise hires-unsupported where the VAE's encoder gives something that latents cannot stand in for."""
     if not type(vae).__name__.startswith("AutoencoderKL"):
-        detail = "its latents cannot be interpolated; another upscaler can be chosen"
+        detail = Words("its latents cannot be interpolated; another upscaler can be chosen")
         raise HalftoneError("hires-unsupported", model=model, detail=detail)
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from halftone.contract.errors import HalftoneError, JobCancelled
+from halftone.contract.wording import Words
 from halftone.engine.basics.wrapping import is_ours, raised_in
 from halftone.engine.loading.load import Loaded
 from halftone.health.faults import first_line, is_device_lost, is_out_of_memory
@@ -32,7 +33,7 @@ def parts_fit(loaded: Loaded) -> Generator[None]:
     except RuntimeError as error:
         if any(sign in str(error) for sign in _SIGNS):
             part = failing_part(loaded.pipe, error) or "part"
-            detail = f"its {part} takes numbers of another size than it is given"
+            detail = Words("its {0} takes numbers of another size than it is given", (part,))
             raise HalftoneError("model-parts-misfit", first_line(error), model=loaded.facts.name, detail=detail) from error
         raise
 

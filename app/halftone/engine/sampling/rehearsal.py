@@ -13,6 +13,7 @@ from typing import Any, Final
 import torch
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.wording import Words
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.basics.snapshot import restore_scheduler
 from halftone.engine.sampling.samplers import make_scheduler, sampler_name
@@ -115,8 +116,9 @@ def unsound(rehearsal: Rehearsal, steps: int, *, given: bool, check: Callable[[]
     """
     scheduler = rehearsal.scheduler
     more = None if given else sound_steps(scheduler, steps, rehearsal.share, check)
-    value = (
-        f"{steps} with the sampler {sampler_name(scheduler)}, whose arithmetic is not finite there with this model's noise levels"
+    value = Words(
+        "{0} with the sampler {1}, whose arithmetic is not finite there with this model's noise levels",
+        (str(steps), sampler_name(scheduler)),
     )
-    allowed = "another sampler" if more is None else f"{more} steps, or another sampler"
-    return HalftoneError("setting-bad-value", name="Steps", value=value, allowed=allowed)
+    allowed = Words("another sampler") if more is None else Words("{0} steps, or another sampler", (str(more),))
+    return HalftoneError("setting-bad-value", name=Words("Steps"), value=value, allowed=allowed)

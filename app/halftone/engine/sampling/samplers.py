@@ -14,6 +14,7 @@ from diffusers.guiders import BaseGuidance
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import OptionValue
+from halftone.contract.wording import Words
 from halftone.contract.words import split_sampler
 from halftone.library.options import SCHEDULE
 from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS, sampler_called, scheduler_of, unfit
@@ -98,7 +99,9 @@ def _made(native: Any, wanted: str | None) -> Any:
 def unfit_sampler(native: Any, wanted: str, error: Exception) -> HalftoneError:
     """The sampler that a pipeline turned out not to take."""
     own = sampler_name(native)
-    return HalftoneError("setting-bad-value", str(error), name="Sampler", value=wanted, allowed=f"the model's own, {own}")
+    return HalftoneError(
+        "setting-bad-value", str(error), name=Words("Sampler"), value=wanted, allowed=Words("the model's own, {0}", (own,))
+    )
 
 
 def named_own(told: Exception, error: Exception, model: ModelFacts, pipe: Any, scheduler: Any) -> Exception:
@@ -131,8 +134,10 @@ def check_schedule(scheduler: Any, options: Mapping[str, OptionValue]) -> None:
     known = inspect.signature(type(scheduler).set_timesteps).parameters
     for name in SCHEDULE:
         if options.get(name) is not None and name not in known:
-            value = f"{name} with the sampler {sampler_name(scheduler)}, which takes none"
-            raise HalftoneError("setting-bad-value", name="--option", value=value, allowed=f"another sampler, or no {name}")
+            value = Words("{0} with the sampler {1}, which takes none", (name, sampler_name(scheduler)))
+            raise HalftoneError(
+                "setting-bad-value", name="--option", value=value, allowed=Words("another sampler, or no {0}", (name,))
+            )
 
 
 def fewest_steps(scheduler: Any) -> int:
@@ -150,14 +155,14 @@ def unfit_steps(scheduler: Any, steps: int, error: Exception) -> HalftoneError |
     few = 0 < steps < fewest_steps(scheduler) and is_unfit(scheduler, error)
     if few or (steps == 1 and _lacks_single_step(error)):
         high, low = int(scheduler.config.get("num_train_timesteps", 1000)), max(2, fewest_steps(scheduler))
-        return HalftoneError("value-out-of-range", str(error), name="Steps", value=steps, low=low, high=high)
+        return HalftoneError("value-out-of-range", str(error), name=Words("Steps"), value=steps, low=low, high=high)
     config = cast("dict[str, Any]", dict(scheduler.config))
     own = inspect.signature(type(scheduler)).parameters  # a configuration may hold more, of another sampler
     limits = [config.get(name) for name in ("original_inference_steps", "num_train_timesteps") if name in own]
     most = min((limit for limit in limits if isinstance(limit, int)), default=steps)
     if steps <= most or not is_unfit(scheduler, error):
         return None
-    return HalftoneError("value-out-of-range", str(error), name="Steps", value=steps, low=1, high=most)
+    return HalftoneError("value-out-of-range", str(error), name=Words("Steps"), value=steps, low=1, high=most)
 
 
 def _lacks_single_step(error: BaseException) -> bool:

@@ -7,8 +7,10 @@ from typing import Any, Final, cast
 import torch
 from torch import nn
 
+from halftone.contract.wording import Words
 from halftone.engine.weights.mapped import UnfitFile, empty, fits
 from halftone.engine.weights.packed import FLOAT8, Packed, PackedLinear, shape_of
+from halftone.engine.weights.stored_tables import compute_missing_tables, tables_left_empty
 from halftone.library.denoisers import is_scale, stays_packed
 from halftone.library.gguf_header import PACKED
 from halftone.library.header import Header, TensorInfo
@@ -44,7 +46,9 @@ def _tensor(whole: torch.Tensor, name: str, tensor: TensorInfo, scales: Mapping[
     scale = next((scales[key] for key in (f"{owner}.scale_weight", f"{owner}.weight_scale") if key in scales), None)
     rows = shape[0] if len(shape) > 1 else 1
     if scale is not None and scale.numel() not in (1, rows):
-        raise UnfitFile(f"the factors of its 8-bit tensor {name} are neither one for all numbers nor one for each row")
+        raise UnfitFile(
+            Words("the factors of its 8-bit tensor {0} are neither one for all numbers nor one for each row", (name,))
+        )
     packed = Packed.of(data.reshape(rows, -1), tensor.dtype, None if scale is None else scale.reshape(-1, 1))
     return packed if stays_packed(name, tensor) else packed.unpacked().reshape(shape)
 
@@ -52,7 +56,7 @@ def _tensor(whole: torch.Tensor, name: str, tensor: TensorInfo, scales: Mapping[
 def _numbers(whole: torch.Tensor, tensor: TensorInfo) -> torch.Tensor:
     data = whole[tensor.start : tensor.end]
     if tensor.dtype not in _TYPES:
-        raise UnfitFile(f"its weights are stored as {tensor.dtype}, which diffusers cannot unpack")
+        raise UnfitFile(Words("its weights are stored as {0}, which diffusers cannot unpack", (tensor.dtype,)))
     dtype = _TYPES[tensor.dtype]
     if tensor.start % dtype.itemsize:
         data = data.clone()  # only what begins at a multiple of its size can be looked at as numbers
@@ -65,7 +69,8 @@ def filled_component(kind: Any, config: dict[str, Any], path: Path, header: Head
     kind: a model class of diffusers or transformers; places: parameter -> where it lies. Raises UnfitFile where the file lacks a
     parameter or has it in another shape.
     """
-    made = empty(kind, config)
+    with tables_left_empty():
+        made = empty(kind, config)
     wanted = {place.tensor for place in places.values()}
     owners = {name.removesuffix(_WEIGHT) for name in wanted}
     own = [one for one in header.tensors if one.name in wanted or (is_scale(one.name) and one.name.rpartition(".")[0] in owners)]
@@ -80,24 +85,25 @@ def filled_component(kind: Any, config: dict[str, Any], path: Path, header: Head
     if (why := misfit(made, found)) is not None:
         raise UnfitFile(why)
     fill(made, found)
+    compute_missing_tables(made)
     if hasattr(made, "get_input_embeddings"):  # T5 has its table of words in two places
         cast("Any", made).set_input_embeddings(cast("Any", made).get_input_embeddings())
     return made
 
 
-def misfit(made: nn.Module, found: Mapping[str, torch.Tensor]) -> str | None:
+def misfit(made: nn.Module, found: Mapping[str, torch.Tensor]) -> Words | None:
     """What the network needs that was not found in its shape, as the end of a sentence."""
     for name, parameter in made.named_parameters():
         if name not in found:
-            return f"it has no tensor {name}"
+            return Words("it has no tensor {0}", (name,))
         held, wanted = shape_of(found[name]), tuple(parameter.shape)
         if not fits(held, wanted):
-            return f"its tensor {name} is {_times(held)}, and the model's own is {_times(wanted)}"
+            return Words("its tensor {0} is {1}, and the model's own is {2}", (name, _times(held), _times(wanted)))
     return None
 
 
-def _times(shape: tuple[int, ...]) -> str:
-    return " × ".join(map(str, shape)) or "one number"
+def _times(shape: tuple[int, ...]) -> Words | str:
+    return " × ".join(map(str, shape)) or Words("one number")
 
 
 def fill(made: nn.Module, found: Mapping[str, torch.Tensor]) -> None:

@@ -10,11 +10,20 @@ from typing import Any
 import torch
 from torch import nn
 
+from halftone.contract.wording import Words
+from halftone.engine.weights.stored_tables import compute_missing_tables, tables_left_empty
 from halftone.library.single import Place
 
 
 class UnfitFile(ValueError):  # noqa: N818 - a fact of the file
-    """A file does not hold what a network needs; the message is the end of a sentence."""
+    """A file does not hold what a network needs.
+
+    words: what it lacks, as the end of a sentence.
+    """
+
+    def __init__(self, words: Words) -> None:
+        super().__init__(words.text())
+        self.words = words
 
 
 def mapped_component(kind: Any, config: dict[str, Any], file: Any, places: Mapping[str, Place], dtype: torch.dtype) -> nn.Module:
@@ -23,15 +32,21 @@ def mapped_component(kind: Any, config: dict[str, Any], file: Any, places: Mappi
 
     Raises UnfitFile where the file lacks a parameter or has it in another shape.
     """
-    module = empty(kind, config)
+    with tables_left_empty():
+        module = empty(kind, config)
     for prefix, child in module.named_modules():
         for name, blank in list(child.named_parameters(recurse=False)):
             full = f"{prefix}.{name}" if prefix else name
             place = places.get(full) or places.get(full.removeprefix("text_model."))  # some text encoders are wrapped
             if place is None:
-                raise UnfitFile(f"the file lacks {full}")
+                raise UnfitFile(Words("the file lacks {0}", (full,)))
             value = _shaped(_tensor(file, place), blank.shape, place.tensor).to(dtype)
             child.register_parameter(name, nn.Parameter(value, requires_grad=False))
+        for name, blank in [one for one in child.named_buffers(recurse=False) if one[1].is_meta]:
+            full = f"{prefix}.{name}" if prefix else name
+            if (place := places.get(full)) is not None:
+                child.register_buffer(name, _shaped(_tensor(file, place), blank.shape, place.tensor).to(dtype))
+    compute_missing_tables(module)
     return module.eval()
 
 
@@ -53,7 +68,7 @@ def _tensor(file: Any, place: Place) -> torch.Tensor:
 
 def _shaped(tensor: torch.Tensor, shape: torch.Size, name: str) -> torch.Tensor:
     if not fits(tensor.shape, shape):
-        raise UnfitFile(f"{name} has the shape {tuple(tensor.shape)} where {tuple(shape)} is needed")
+        raise UnfitFile(Words("{0} has the shape {1} where {2} is needed", (name, str(tuple(tensor.shape)), str(tuple(shape)))))
     return tensor if tensor.shape == shape else tensor.reshape(shape)
 
 

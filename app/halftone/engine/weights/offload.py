@@ -20,6 +20,7 @@ from diffusers.hooks.layerwise_casting import LayerwiseCastingHook
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
+from halftone.contract.wording import Words
 from halftone.contract.words import Offload, OffloadMode
 from halftone.engine.basics.tensors import hold
 from halftone.engine.weights.fp8 import EIGHT, computed, storable, stored_exactly
@@ -439,13 +440,16 @@ def compute_with(module: nn.Module, bring: Bring | None) -> None:
         placed.compute_with(bring)
 
 
-def told_packing(modules: Mapping[str, nn.Module]) -> tuple[str, ...]:
+def told_packing(modules: Mapping[str, nn.Module]) -> tuple[Words, ...]:
     """What became of the layers that were to be stored in eight bits, a sentence for each component."""
     placed = {name: module.__dict__.get(_PLACED) for name, module in modules.items()}
     return tuple(
-        f"{name}: {len(own.packed)} of {len(own.packed) + own.wide} layers are stored in FP8; the others would lose by it."
+        Words(
+            "{0}: {1} of {2} layers are stored in FP8; the others would lose by it.",
+            (name, len(own.packed), len(own.packed) + own.wide),
+        )
         if own.wide
-        else f"{name}: {len(own.packed)} layers are stored in FP8."
+        else Words("{0}: {1} layers are stored in FP8.", (name, len(own.packed)))
         for name, own in placed.items()
         if own is not None and own.packed
     )

@@ -264,8 +264,14 @@ def _times_all(changes: Sequence[tuple[slice, int]], rows: int) -> int | None:
 
 
 def channels_last(shape: torch.Size, dtype: torch.dtype) -> torch.Tensor:
-    """Memory for the weight of a flat convolution, its channels last; an `Empty`."""
-    return torch.empty(shape, dtype=dtype, memory_format=torch.channels_last)
+    """Memory for the weight of a flat convolution, its channels last; an `Empty`.
+
+    A weight that lies alike in both orders, as that of a 1 × 1 convolution, keeps the strides that a file gives it: with those of
+    the other order torch takes a kernel that rounds otherwise, and a copy to another place loses them.
+    """
+    made = torch.empty(shape, dtype=dtype)
+    alike = made.is_contiguous(memory_format=torch.channels_last)
+    return made if alike else torch.empty(shape, dtype=dtype, memory_format=torch.channels_last)
 
 
 def _channels_last(piece: torch.Tensor) -> torch.Tensor:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
+from torch import nn
 
 
 @contextmanager
@@ -36,3 +37,16 @@ def tables_left_empty() -> Generator[None]:
         yield
     finally:
         cast("Any", PatchEmbed).__init__ = whole
+
+
+def compute_missing_tables(network: nn.Module) -> None:
+    """Compute the tables that are still on the meta device because no file gave them."""
+    from diffusers.models.embeddings import PatchEmbed, get_2d_sincos_pos_embed
+
+    for layer in network.modules():
+        if not isinstance(layer, PatchEmbed) or layer.pos_embed is None or not layer.pos_embed.is_meta:
+            continue
+        edge, width = cast("int", layer.pos_embed_max_size), layer.pos_embed.shape[-1]
+        kept: dict[str, Any] = {"base_size": layer.base_size, "interpolation_scale": layer.interpolation_scale}
+        table = get_2d_sincos_pos_embed(width, edge, **kept, output_type="pt")
+        layer.register_buffer("pos_embed", table.float().unsqueeze(0))

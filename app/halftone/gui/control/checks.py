@@ -9,6 +9,7 @@ from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts
 from halftone.contract.messages import Examine, Repair
 from halftone.contract.plan import Cure
 from halftone.contract.request import Extras, Numerics, inputs_with
+from halftone.contract.wording import Words, both
 from halftone.contract.words import DTYPE_NAMES, Depth, DType, Precision
 from halftone.gui.control.devices import DeviceChoice
 from halftone.gui.control.holder import StateHolder
@@ -50,7 +51,7 @@ class Checks(QObject):
 
     # --- what is known ----------------------------------------------------------------------------------------------
 
-    def precision_of(self, model: ModelFacts | None, wanted: Precision | None = None) -> tuple[DType, str]:
+    def precision_of(self, model: ModelFacts | None, wanted: Precision | None = None) -> tuple[DType, Words]:
         """The dtype that a model with what was chosen for it runs in, and why. wanted: None for the precision that is set."""
         state, numerics = self._holder.state, self._keeper.numerics
         if model is None or state.device is None:
@@ -76,11 +77,11 @@ class Checks(QObject):
         """How the model's numbers behave on this device. precision: None for the one in use."""
         device = self._holder.state.device
         if model is None or device is None:
-            return Badge(state="unchecked", room_bits=None, reason="")
+            return Badge(state="unchecked", room_bits=None, reason=None)
         report, numerics = self.report(model, precision), self._keeper.numerics
         if report is None and (others := self.checked_in(model)):
             named, now = [DTYPE_NAMES[dtype] for dtype in others], DTYPE_NAMES[precision or self.precision_of(model)[0]]
-            return Badge("unchecked", None, f"Checked in {' and '.join(named)}, not in {now} yet.", elsewhere=True)
+            return Badge("unchecked", None, Words("Checked in {0}, not in {1} yet.", (both(*named), now)), elsewhere=True)
         return badge(report, model, device, numerics)
 
     def checked_in(self, model: ModelFacts) -> list[DType]:

@@ -5,12 +5,13 @@ from PySide6.QtCore import QObject, Signal
 
 from halftone.contract.facts import DeviceFacts, SelfTestReport
 from halftone.contract.messages import SelfTest
-from halftone.contract.words import DType
+from halftone.contract.wording import Words
+from halftone.contract.words import DTYPE_NAMES, DType
 from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.job_queue import JobQueue, new_job_id
 from halftone.gui.control.writing import SettingsKeeper
 from halftone.gui.own_events import DeviceChosen
-from halftone.health.precision import resolve_precision
+from halftone.health.precision import AS_SET, resolve_precision
 from halftone.library import records
 
 
@@ -34,11 +35,13 @@ class DeviceChoice(QObject):
         return device.id if device is not None else self._keeper.settings.device
 
     @property
-    def precision(self) -> tuple[DType, str]:
+    def precision(self) -> tuple[DType, Words]:
         """The dtype that runs where no model says otherwise, and why."""
         state, wanted = self._holder.state, self._keeper.numerics.precision
         if state.device is None:
-            return ("float32" if wanted == "auto" else wanted), ""
+            return ("float32" if wanted == "auto" else wanted), Words(
+                AS_SET, (DTYPE_NAMES["float32" if wanted == "auto" else wanted],)
+            )
         return resolve_precision(wanted, state.self_test, state.device)
 
     def worker_ready(self) -> None:

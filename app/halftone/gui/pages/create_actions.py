@@ -8,10 +8,10 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
 
 from halftone.contract.errors import HalftoneError
-from halftone.gui import reasons
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.own_events import Noted
+from halftone.gui.text import problem
 from halftone.metadata.picture import output_error
 from halftone.settings.atomic import write_atomically
 
@@ -48,7 +48,7 @@ def _copy(source: Path, target: Path) -> None:
 def not_written(error: Exception) -> Noted:
     """The message that a file could not be written."""
     known = error.as_facts() if isinstance(error, HalftoneError) else None
-    return Noted(kind="not-written", facts=(reasons.problem(error),), error=known)
+    return Noted(kind="not-written", facts=(problem(error),), error=known)
 
 
 def move_to_bin(controller: Controller, path: str) -> bool:

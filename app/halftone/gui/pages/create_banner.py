@@ -1,7 +1,7 @@
 """The banner above a picture that came out black: what happened, what Halftone did, what you can do; evidence at the right."""
 
 from PySide6.QtCore import QPoint, QRectF, Qt, QTimer, Signal
-from PySide6.QtGui import QImage, QPainter, QPaintEvent
+from PySide6.QtGui import QImage, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractButton, QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from halftone.contract.facts import GuardEvent
@@ -15,6 +15,8 @@ from halftone.gui.widgets.headroom_chart import HeadroomChart
 from halftone.health.headroom import layer_of
 
 _RIGHT = 330
+_BETWEEN = 20
+"""Pixels of the evidence, and between it and the words."""
 
 
 class _Picture(QWidget):
@@ -240,8 +242,14 @@ class PictureBanner(QWidget):
 
     # --- shape ------------------------------------------------------------------------------------------------------
 
-    def set_narrow(self, narrow: bool) -> None:
-        """The evidence goes below the words."""
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        both = _RIGHT + _BETWEEN
+        words = self._inside.minimumSizeHint().width() - (0 if self._narrow else both)
+        self._stack(narrow=self._area.viewport().width() < words + both)
+
+    def _stack(self, *, narrow: bool) -> None:
+        """Put the evidence below the words, or beside them."""
         if narrow == self._narrow:
             return
         self._narrow = narrow

@@ -281,7 +281,7 @@ class Centre(QFrame):
             full.showFullScreen()
 
     def set_narrow(self, narrow: bool) -> None:
-        for part in (self.receipt, self.transport, self.banner):
+        for part in (self.receipt, self.transport):
             part.set_narrow(narrow)
 
     def _open_sheet(self, on: bool) -> None:

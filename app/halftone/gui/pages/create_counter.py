@@ -8,8 +8,7 @@ from PySide6.QtWidgets import QLabel
 from halftone.contract.facts import ModelFacts
 from halftone.gui import theme
 from halftone.gui.background import Background
-from halftone.gui.i18n import tr
-from halftone.gui.reasons import reason
+from halftone.gui.i18n import say, tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import set_tone
 from halftone.library.families import reads_in_chunks
@@ -48,7 +47,7 @@ class PromptCounter(QLabel):
         room = room_for(self._model, used)
         self.setText(f"{figures.group(used)} / {figures.group(room)}")
         signs = (*notes((prompt,), weights=reads_in_chunks(self._model.family)), *unfollowed((prompt,)))
-        told = [reason(note) for note in signs]
+        told = [say(note) for note in signs]
         if used > room:
             told.append(tr("The model reads only the first {0} parts of words.", room))
         set_tone(self, "warn" if told else "muted")

@@ -9,10 +9,10 @@ from PySide6.QtWidgets import QFrame, QSizePolicy, QVBoxLayout, QWidget
 from halftone.contract.echoes import harmless
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import ModelFacts
-from halftone.gui import icons, reasons, text, theme
+from halftone.gui import icons, text, theme
 from halftone.gui.control.model_list import ModelList as Known
 from halftone.gui.controller import Controller
-from halftone.gui.i18n import listed, sentences, tr
+from halftone.gui.i18n import listed, say, sentences, tr
 from halftone.gui.pages import health_files
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import HEALTH_LOOK, HoverButton, button, health_word, hline, icon_button, paint_badge, row
@@ -47,7 +47,7 @@ def badge_tip(badge: Badge, report_date: str) -> str:
     if report_date:
         parts.append(tr("checked {0} on this device", figures.moment(report_date)))
     words = tr("{0}.", listed(*parts)) if parts else ""
-    return sentences(words, reasons.reason(badge.reason))
+    return sentences(words, say(badge.reason))
 
 
 class ModelRow(HoverButton):

@@ -6,9 +6,9 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QWidget
 
-from halftone.gui import reasons, theme
+from halftone.gui import theme
 from halftone.gui.controller import Controller
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import say, tr
 from halftone.gui.pages.create_model import ModelList, ModelRow, ask_model, badge_tip, model_line, problem_words
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import IconLabel, button, column, label, row, set_tone
@@ -68,13 +68,13 @@ class ModelPart(QWidget):
         self.row.show_model(model.name, model_line(model), badge.state, tip=tip)
         match badge.state:
             case "unchecked":
-                words = reasons.reason(badge.reason) if report is None else tr("Changed since the last check.")
+                words = say(badge.reason) if report is None else tr("Changed since the last check.")
                 seconds = f" · {figures.duration(report.seconds)}" if report is not None else ""
                 self._show_note(words, tr("Check") + seconds, "muted")
             case "overflows":
                 self._show_note(tr("Without Halftone some pictures would come out black."), tr("Fix this model"), "warn")
             case "broken":
-                self._show_note(reasons.reason(badge.reason), tr("See model health"), "danger")
+                self._show_note(say(badge.reason), tr("See model health"), "danger")
             case _:
                 self._show_note("", "", "muted")
 

@@ -1,9 +1,9 @@
 """The precision of the next pictures: a folded row of the Create form."""
 
 from halftone.contract.words import Precision
-from halftone.gui import reasons, text
+from halftone.gui import text
 from halftone.gui.controller import Controller
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import catalogue, tr
 from halftone.gui.pages.create_folded import FoldedPart
 from halftone.gui.widgets.common import column, label
 from halftone.gui.widgets.switches import Segmented
@@ -40,7 +40,7 @@ class NumericsPart(FoldedPart):
         measured = dtype if state.self_test is not None else None
         wanted = self._controller.numerics.precision
         self.row.value.setText(text.precision_words(wanted, measured, measuring=state.measuring))
-        self.row.setToolTip(reasons.reason(reason))
+        self.row.setToolTip(reason.text(catalogue()))
 
 
 def _precision(value: str) -> Precision | None:

@@ -6,11 +6,10 @@ from PySide6.QtWidgets import QGridLayout, QWidget
 from halftone.contract.facts import PictureFacts
 from halftone.contract.request import PictureRequest
 from halftone.gui import picture_details, picture_text, text
-from halftone.gui.i18n import listed, tr
+from halftone.gui.i18n import catalogue, listed, tr
 from halftone.gui.pages.create_hires import hires_line
 from halftone.gui.pages.create_refiner import refiner_line
 from halftone.gui.picture_details import pass_rows
-from halftone.gui.reasons import reason
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import HoverButton, IconLabel, button, clear, column, label, row, scrolling, set_tone, surface
 from halftone.gui.widgets.dots import RoomGauge
@@ -88,7 +87,7 @@ def _made_rows(picture: PictureFacts) -> list[tuple[str, str]]:
     if picture.peak_memory is not None:
         tiled = tr("decoded in tiles") if picture.tiled else ""
         rows.append((tr("Peak memory"), listed(figures.size(picture.peak_memory), tiled)))
-    rows.append((tr("How it ran"), "\n".join(map(reason, picture.ran))))
+    rows.append((tr("How it ran"), "\n".join(note.text(catalogue()) for note in picture.ran)))
     rows.append((tr("File"), picture.path))
     return rows
 

@@ -15,7 +15,6 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import STRENGTH_RANGE
 from halftone.contract.request import PictureRequest, Start
 from halftone.contract.words import Resize
-from halftone.gui import reasons
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.pages.create_choosing import ask_picture
@@ -23,7 +22,7 @@ from halftone.gui.pages.create_fields import SliderField, combo
 from halftone.gui.pages.create_folded import FoldedPart, below
 from halftone.gui.pages.create_start_fields import MaskFields, PictureDrop, PictureWell, Seen, SideFields, look_at, read_whole
 from halftone.gui.pages.mask_editor import MaskEditor, png
-from halftone.gui.text import error_remedy, error_sentence
+from halftone.gui.text import error_remedy, error_sentence, problem
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import ElidedLabel, button, column, icon_button, label, row
 from halftone.library.tasks import needs_mask, needs_picture, takes_mask, takes_picture, takes_strength
@@ -366,7 +365,7 @@ def _size(size: tuple[int, int]) -> str:
 def _words(error: Exception) -> str:
     """What is said of it. Raises what is no error of the user's files."""
     if isinstance(error, OSError):
-        return tr("The mask could not be kept: {0}.", reasons.problem(error))
+        return tr("The mask could not be kept: {0}.", problem(error))
     if not isinstance(error, HalftoneError):
         raise error
     facts = error.as_facts()

@@ -9,11 +9,10 @@ from PySide6.QtWidgets import QCheckBox, QInputDialog, QWidget
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import PictureRequest, Style
-from halftone.gui import reasons
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.pages.create_folded import FoldedPart, below
-from halftone.gui.text import error_remedy, error_sentence
+from halftone.gui.text import error_remedy, error_sentence, problem
 from halftone.gui.widgets.common import ElidedLabel, button, clear, column, icon_button, label, row
 from halftone.library.loras import has_tags
 from halftone.library.styles import StyleBook, known_styles, save_style, styled
@@ -169,7 +168,7 @@ class StylePart(FoldedPart):
         if not isinstance(error, OSError):
             self.refused(error)
             return
-        self.say(sentences(tr("The style could not be saved: {0}.", reasons.problem(error))))
+        self.say(sentences(tr("The style could not be saved: {0}.", problem(error))))
 
 
 def _told(style: Style) -> str:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from halftone.contract.facts import BitsResult, DeviceFacts, OperationResult, SelfTestReport
 from halftone.contract.request import Numerics
-from halftone.gui import reasons
-from halftone.gui.i18n import listed, sentences, tr
+from halftone.contract.wording import Words
+from halftone.gui.i18n import catalogue, listed, sentences, tr
 from halftone.gui.pages.settings_effects import effect_of, time_words
 from halftone.gui.state import AppState
 from halftone.gui.widgets import figures
@@ -125,7 +125,7 @@ def wait_words(state: AppState) -> str:
     return ""
 
 
-def promises(report: SelfTestReport | None, numerics: Numerics, precision: tuple[str, str]) -> tuple[Promise, ...]:
+def promises(report: SelfTestReport | None, numerics: Numerics, precision: tuple[str, Words]) -> tuple[Promise, ...]:
     """What Halftone will do with these settings on this device."""
     lines = [_precision_promise(report, numerics, precision)]
     if precision[0] != "float32":
@@ -137,9 +137,9 @@ def promises(report: SelfTestReport | None, numerics: Numerics, precision: tuple
     return tuple(lines)
 
 
-def _precision_promise(report: SelfTestReport | None, numerics: Numerics, precision: tuple[str, str]) -> Promise:
+def _precision_promise(report: SelfTestReport | None, numerics: Numerics, precision: tuple[str, Words]) -> Promise:
     """With a short form of the reason; the whole sentence stands in the tooltip."""
-    tip = reasons.reason(precision[1])
+    tip = precision[1].text(catalogue())
     if report is not None and numerics.precision == "auto" and auto_follows_model(report):
         return Promise(tr("Compute in FP16 or BF16"), tr("as the model needs"), tip)
     return Promise(tr("Compute in {0}", type_name(precision[0])), _precision_reason(report, numerics, precision[0]), tip)

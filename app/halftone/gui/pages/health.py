@@ -9,10 +9,11 @@ from PySide6.QtWidgets import QAbstractButton, QVBoxLayout, QWidget
 
 from halftone.contract.facts import CheckReport, LayerPeak, ModelFacts
 from halftone.contract.messages import Examine, LayersMeasured, Repair
+from halftone.contract.wording import Words
 from halftone.contract.words import DType
-from halftone.gui import reasons, text
+from halftone.gui import text
 from halftone.gui.controller import Controller
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import say, tr
 from halftone.gui.pages import health_files, health_view
 from halftone.gui.pages.health_bits import CureCard, FindingsCard, HealthHeader
 from halftone.gui.pages.health_cards import ChartCard, VerdictCard
@@ -42,7 +43,7 @@ class HealthPage(Page):
         self._unfinished: dict[str, Ended] = {}
         self._view = health_view.of_unchecked(None)
         self._narrow: bool | None = None
-        self._known: tuple[CheckReport, str | None, HealthView] | None = None
+        self._known: tuple[CheckReport, Words | None, HealthView] | None = None
         self._batch: tuple[tuple[LayerPeak, ...], tuple[Figure, ...]] | None = None
         self.header = HealthHeader()
         self.verdict = VerdictCard()
@@ -267,7 +268,7 @@ class HealthPage(Page):
         known = health_view.of_unchecked(device)
         badge = control.badge(model, self._in)
         if model is not None and report is None and badge.elsewhere:
-            known = replace(known, title=reasons.reason(badge.reason).rstrip(".。"))
+            known = replace(known, title=say(badge.reason).rstrip(".。"))
         if model is not None and report is not None:
             stale = badge.reason if badge.state == "unchecked" else None
             known = self._of_report(report, stale)
@@ -285,7 +286,7 @@ class HealthPage(Page):
             return ()
         return known_on(model, device, self._dtype, control.numerics)
 
-    def _of_report(self, report: CheckReport, stale: str | None) -> HealthView:
+    def _of_report(self, report: CheckReport, stale: Words | None) -> HealthView:
         """The view of a report, worked out once: a thousand layers take their time."""
         if self._known is None or self._known[0] is not report or self._known[1] != stale:
             self._known = (report, stale, health_view.of_report(report, stale))

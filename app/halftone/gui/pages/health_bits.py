@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QPushButton, QSizePoli
 from halftone.contract.facts import ModelFacts
 from halftone.contract.plan import is_epsilon
 from halftone.contract.words import DTYPE_NAMES, DType
-from halftone.gui import icons, reasons
-from halftone.gui.i18n import sentences, tr
+from halftone.gui import icons
+from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.pages import health_view, health_words
 from halftone.gui.pages.health_cures import CureHead, CureList
 from halftone.gui.pages.health_findings import FindingsView, cured_row, finding_row, fine_row
@@ -270,7 +270,7 @@ def copy_refusal(view: HealthView) -> str:
     if view.report is not None and view.report.ip_adapters:
         return tr("A copy is of the model itself: leave the IP-Adapters out on Create and check it again.")
     reason = exact[0].refusal
-    return reasons.reason(reason) if reason else ""
+    return reason.text(catalogue()) if reason else ""
 
 
 def _no_cure_words(view: HealthView) -> str:

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 from halftone.contract.errors import ErrorFacts, say
 from halftone.contract.facts import CheckReport, ModelFacts, RepairReport
 from halftone.gui import text
-from halftone.gui.i18n import sentences, tr
+from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.pages import health_words
 from halftone.gui.state import AppState, Ended
 from halftone.health.explain import copy_limits
@@ -90,7 +90,7 @@ def copy_words(ended: Ended) -> str:
         )
         saved = tr("Saved {0}. {1} tensors changed.", Path(report.path).name, report.changed_tensors)
         limits = copy_limits(report)
-        return sentences(saved, _distance(report), finite, "" if limits is None else limits.text(tr))
+        return sentences(saved, _distance(report), finite, "" if limits is None else limits.text(catalogue()))
     if ended.outcome == "cancelled":
         return tr("Nothing was written: the copy was cancelled.")
     if ended.error is not None:

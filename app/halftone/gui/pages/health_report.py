@@ -5,8 +5,7 @@ import itertools
 from pathlib import Path
 
 from halftone.contract.facts import CheckReport, SelfTestReport
-from halftone.gui import reasons
-from halftone.gui.i18n import language, tr
+from halftone.gui.i18n import catalogue, language
 from halftone.health.report import Language, as_html, as_json
 from halftone.settings.atomic import create_atomically, write_atomically
 
@@ -19,7 +18,7 @@ def save(report: CheckReport, tested: SelfTestReport | None, path: Path) -> tupl
     stem = path.with_suffix("") if path.suffix.lower() in (".html", ".htm", ".json") else path
     page = path if path.suffix.lower() in (".html", ".htm") else stem.with_name(stem.name + ".html")
     data = path if path.suffix.lower() == ".json" else stem.with_name(stem.name + ".json")
-    own = Language(tr, reasons.reason, "zh-CN" if language() == "zh_CN" else "en")
+    own = Language(catalogue(), "zh-CN" if language() == "zh_CN" else "en")
     return _write(page, as_html(report, tested, own).encode(), path), _write(data, as_json(report), path)
 
 

@@ -6,9 +6,9 @@ from typing import Literal
 
 from halftone.contract.facts import CheckReport, LayerPeak
 from halftone.contract.plan import Plan
+from halftone.contract.wording import Words
 from halftone.contract.words import FLOAT_LIMITS, DType
-from halftone.gui import reasons
-from halftone.gui.i18n import listed, sentences, tr
+from halftone.gui.i18n import catalogue, listed, say, sentences, tr
 from halftone.gui.pages import health_words
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.headroom_chart_words import part_name, type_name
@@ -23,7 +23,7 @@ _WRONG = ("underflow", "saturated-output", "inexact-output", "flat-output", "tig
 """Findings whose pictures are finite: wrong, but not black because of a bad number."""
 
 
-def state_of(report: CheckReport, stale_reason: str | None) -> State:
+def state_of(report: CheckReport, stale_reason: Words | None) -> State:
     if stale_reason:
         return "stale"
     if report.verdict == "broken":
@@ -41,7 +41,7 @@ def checked_words(report: CheckReport) -> str:
     where = health_words.here(report.device)
     when = figures.moment(report.checked_at)
     words = tr("Checked {0} {1} · {2}, {3}", when, where, depth, figures.duration(report.seconds))
-    words += " · " + size_words(report, tr) if report.sizes else ""
+    words += " · " + size_words(report, catalogue()) if report.sizes else ""
     if not report.made_up:
         return words
     names = {
@@ -54,16 +54,18 @@ def checked_words(report: CheckReport) -> str:
     return words + " · " + tr("made-up inputs: {0}", ", ".join(names.get(name, name) for name in report.made_up))
 
 
-def verdict_words(report: CheckReport, state: State, stale_reason: str | None) -> tuple[str, str]:
+def verdict_words(report: CheckReport, state: State, stale_reason: Words | None) -> tuple[str, str]:
     name, where = type_name(report.precision), health_words.here(report.device)
     if state == "stale":
         earlier = tr("What you see is from the earlier check.")
-        return tr("Not checked {0} since a change", where), sentences(reasons.reason(stale_reason or ""), earlier)
+        return tr("Not checked {0} since a change", where), sentences(say(stale_reason), earlier)
     if state == "ok":
         return tr("This model is healthy in {0} {1}", name, where), _ok_text(report)
     if state == "tight" and (finding := cut_off(report)) is not None:
-        said = (words.text(tr) for words in finding_words(finding))
-        return tr("Works in {0}, but numbers in its file stand at FP16's limit", name), sentences(*said)
+        said = map(say, finding_words(finding))
+        if report.verdict == "tight":
+            return tr("Works in {0}, with little room", name), sentences(_tight_text(report), *said)
+        return tr("Works in {0}, but numbers in a file stand at FP16's limit", name), sentences(*said)
     if state == "tight":
         return tr("Works in {0}, with little room", name), _tight_text(report)
     if state == "broken":
@@ -124,13 +126,13 @@ def _broken_title(report: CheckReport) -> str:
 def _broken_text(report: CheckReport) -> str:
     why = why_broken(report)
     if why in ("no-cure", "no-cure-known"):
-        found = finding_words(report.findings[0])[0].text(tr) if report.findings else ""
+        found = finding_words(report.findings[0])[0].text(catalogue()) if report.findings else ""
         return sentences(found, tr("Another precision may hold: check again in BF16 or FP32."))
     if why == "float32":
         return tr("Nothing reaches further than FP32. This usually means a damaged file or VAE: download the file again.")
     damaged = [one for one in report.findings if one.code == "weights-nonfinite" and ("lora" in one.facts) == (why == "lora")]
     if why == "lora":
-        return sentences(*(words.text(tr) for words in finding_words(damaged[0])))
+        return sentences(*(words.text(catalogue()) for words in finding_words(damaged[0])))
     names = [f"{one.component}.{one.module}" for one in damaged]
     where = tr("The file holds numbers that are not numbers in {0}.", _few(names)) if names else ""
     return sentences(where, tr("No setting can cure that: download the file again."))

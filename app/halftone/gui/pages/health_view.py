@@ -9,6 +9,7 @@ from halftone.contract.facts import CheckReport, DeviceFacts, Finding, LayerPeak
 from halftone.contract.messages import Examine
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Extras
+from halftone.contract.wording import Words
 from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType
 from halftone.gui import picture_details, text
 from halftone.gui.i18n import sentences, tr
@@ -206,7 +207,7 @@ def of_failed(ended: Ended, dtype: DType) -> HealthView:
     )
 
 
-def of_report(report: CheckReport, stale_reason: str | None) -> HealthView:
+def of_report(report: CheckReport, stale_reason: Words | None) -> HealthView:
     """A finished check, or an old one that a changed fact made stale."""
     state = state_of(report, stale_reason)
     title, words = verdict_words(report, state, stale_reason)

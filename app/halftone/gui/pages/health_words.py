@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from halftone.contract.facts import DeviceFacts, Finding
 from halftone.contract.plan import Cure, Plan, rescaled_modules
 from halftone.contract.words import DTYPE_NAMES, FindingCode
-from halftone.gui import reasons
+from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.i18n import listed as commas
-from halftone.gui.i18n import sentences, tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.headroom_chart_words import part_name
 from halftone.health.explain import finding_words, further_words
@@ -24,7 +23,7 @@ def here(device: DeviceFacts | None) -> str:
 
 def place(component: str, module: str, code: FindingCode | None = None) -> str:
     """Picture decoder (VAE), third upsampling block, second residual layer"""
-    where = module_words(component, module).text(tr)
+    where = module_words(component, module).text(catalogue())
     return tr("Attention scores: {0}", where) if code == "attention-overflow" else where
 
 
@@ -59,7 +58,7 @@ def finding_title(finding: Finding) -> str:
 
 def cured_details(finding: Finding) -> list[str]:
     """The same of a finding that the cure in use took care of: what was, and that nothing is left to do."""
-    what = finding_words(finding)[0].text(tr)
+    what = finding_words(finding)[0].text(catalogue())
     return [tr("Before the cure: {0}", what), *_more_details(finding), tr("The cure in use takes care of it.")]
 
 
@@ -73,14 +72,14 @@ def finding_details(finding: Finding) -> list[str]:
             if finding.peak > finding.limit
             else tr("In FP16 it fits; BF16 and FP32 leave far more room.")
         )
-    return [what.text(tr), *lines, *_more_details(finding), remedy.text(tr)]
+    return [what.text(catalogue()), *lines, *_more_details(finding), remedy.text(catalogue())]
 
 
 def _more_details(finding: Finding) -> list[str]:
     """When, and how many more layers."""
     lines = [] if finding.step is None else [tr("It appeared at step {0}.", finding.step)]
     further = further_words(finding)
-    return lines if further is None else [*lines, further.text(tr)]
+    return lines if further is None else [*lines, further.text(catalogue())]
 
 
 def price_time(cure: Cure) -> str:
@@ -174,7 +173,7 @@ def stays(plan: Plan) -> str:
 def cure_line(cure: Cure, name: str) -> str:
     """The second line of a cure. name: the type the model runs in."""
     if cure.refusal:
-        return reasons.reason(cure.refusal)
+        return cure.refusal.text(catalogue())
     plan = cure.plan
     match cure.kind:
         case "rescale":
@@ -209,7 +208,7 @@ def cure_tooltip(cure: Cure, name: str) -> str:
     if cure.kind == "rescale":
         exactness = exactness_words(cure.plan)
         parts.append(tr("Powers of two move through the layers. The result was compared with FP32."))
-        parts.append("" if exactness is None else exactness.text(tr))
+        parts.append("" if exactness is None else exactness.text(catalogue()))
     if cure.kind == "upcast-region":
         parts.append(
             tr("{0} stays in {1}: {2} time, {3}.", stays(cure.plan), name, price_time(cure), price_bytes(cure.memory_bytes))
@@ -224,7 +223,7 @@ def cure_tooltip(cure: Cure, name: str) -> str:
     if cure.plan.error is not None:
         parts.append(tr("Relative error against FP32: {0}.", figures.decimal(cure.plan.error, 4)))
     if cure.refusal:
-        parts.append(reasons.reason(cure.refusal))
+        parts.append(cure.refusal.text(catalogue()))
     return sentences(*parts)
 
 

@@ -8,13 +8,13 @@ from PySide6.QtWidgets import QWidget
 
 from halftone.contract.facts import CheckReport, ModelFacts
 from halftone.contract.messages import Repair
-from halftone.gui import reasons
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.own_events import Noted
 from halftone.gui.pages import health_files, health_report
 from halftone.gui.pages.health_bits import CureCard
 from halftone.gui.state import Ended, Job
+from halftone.gui.text import problem
 from halftone.gui.widgets import figures
 
 
@@ -89,7 +89,7 @@ class Writing(QObject):
         self._controller.background.run(
             lambda: health_report.save(report, tested, Path(path)),
             lambda files: self._exported(name, *files),
-            lambda error: self._note(name, tr("The report could not be written: {0}.", reasons.problem(error))),
+            lambda error: self._note(name, tr("The report could not be written: {0}.", problem(error))),
         )
 
     def _exported(self, model: str, page: Path, data: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from halftone.gui import icons
-from halftone.gui.i18n import sentences, tr
+from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.widgets.common import button, clear, column, label, row
 from halftone.health.troubles import Trouble, helps_words, origin_words
 
@@ -54,11 +54,11 @@ class KnownCard(QFrame):
 
 def _entry(trouble: Trouble) -> QWidget:
     made = QWidget()
-    said = sentences(tr(trouble.what), helps_words(trouble).text(tr))
+    said = sentences(tr(trouble.what), helps_words(trouble).text(catalogue()))
     made.setLayout(
         column(
             label(said, "small", "secondary", wrap=True),
-            label(origin_words(trouble).text(tr), "caption", "muted", wrap=True),
+            label(origin_words(trouble).text(catalogue()), "caption", "muted", wrap=True),
             spacing=1,
         )
     )

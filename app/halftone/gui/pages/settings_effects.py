@@ -7,8 +7,7 @@ from msgspec import structs
 from halftone.contract.facts import SelfTestReport, SettingEffect
 from halftone.contract.request import Numerics
 from halftone.contract.words import DType
-from halftone.gui import reasons
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import catalogue, tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.effect_cell import DOTS, Effect, dots_for_db, dots_for_error
 from halftone.gui.widgets.headroom_chart_words import type_name
@@ -43,7 +42,7 @@ def refusal_of(report: SelfTestReport | None, field: str, value: str, numerics: 
     if field not in ("attention_backend", "precision"):
         return None
     found = effect_of(report, field, value, numerics)
-    return reasons.reason(found.note) if found is not None and found.note and found.time_ratio is None else None
+    return found.note.text(catalogue()) if found is not None and found.note and found.time_ratio is None else None
 
 
 def effect(setting: Setting, numerics: Numerics, report: SelfTestReport | None) -> Effect:
@@ -91,7 +90,7 @@ def _told(found: SettingEffect | None, frame: str = "{0}") -> Effect:
     if found is None:
         return unmeasured()
     if found.time_ratio is None and found.note:
-        return Effect("", "", note=reasons.reason(found.note))
+        return Effect("", "", note=found.note.text(catalogue()))
     time = tr("Not measured") if found.time_ratio is None else frame.format(time_words(found.time_ratio, found.time_spread))
     words, dots = closeness(found)
     warn = found.closeness_db is not None and found.closeness_db < POOR_DB

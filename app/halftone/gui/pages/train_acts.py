@@ -9,14 +9,14 @@ from PySide6.QtWidgets import QWidget
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import ModelFacts
 from halftone.contract.training import Caught, TrainReport
-from halftone.gui import reasons
 from halftone.gui.controller import Controller
-from halftone.gui.i18n import language, tr
+from halftone.gui.i18n import catalogue, language, tr
 from halftone.gui.own_events import Noted
 from halftone.gui.pages import health_files
 from halftone.gui.pages.create_full import FullScreen
 from halftone.gui.pages.train_caught import details_text
 from halftone.gui.picture_report import copy_details
+from halftone.gui.text import problem
 from halftone.health.report import Language
 from halftone.health.training_export import as_html
 from halftone.settings.atomic import write_atomically
@@ -44,14 +44,14 @@ class TrainActs(QObject):
         if training.record is None:
             return
         report = training.end.report if training.end is not None and isinstance(training.end.report, TrainReport) else None
-        own = Language(tr, str, "zh-CN" if language() == "zh_CN" else "en")
+        own = Language(catalogue(), "zh-CN" if language() == "zh_CN" else "en")
         page = as_html(training.record, report, own).encode()
         file = Path(path)
         said = Noted(kind="saved", facts=(file.name, str(file)))
         control.background.run(
             lambda: write_atomically(file, page),
             lambda _done: control.take(said),
-            lambda error: control.take(Noted(kind="not-written", facts=(reasons.problem(error),))),
+            lambda error: control.take(Noted(kind="not-written", facts=(problem(error),))),
         )
 
     def copy(self, caught: Caught) -> None:

@@ -7,7 +7,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QFrame, QGridLayout, QMenu, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from halftone.contract.training import Caught
-from halftone.gui.i18n import sentences, tr
+from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.banner import Act, announce
 from halftone.gui.widgets.common import IconLabel, button, clear, column, icon_button, label, repolish, row, set_icon
@@ -102,13 +102,13 @@ class CaughtCard(QFrame):
         self.setProperty("card", "danger" if asks or caught.did == "stopped" else "warn")
         repolish(self)
         self._icon.set(*(("octagon-alert", "danger") if self.property("card") == "danger" else ("triangle-alert", "warn")))
-        self._title.setText(caught_title(caught, asks=asks).text(tr))
-        self._why.setText(sentences(*(words.text(tr) for words in why_words(caught))))
-        tried = [did_words(caught).text(tr)] if caught.did == "stopped" else []
+        self._title.setText(caught_title(caught, asks=asks).text(catalogue()))
+        self._why.setText(sentences(*(words.text(catalogue()) for words in why_words(caught))))
+        tried = [did_words(caught).text(catalogue())] if caught.did == "stopped" else []
         did = (
-            [*tried, safe_words(saved).text(tr)]
+            [*tried, safe_words(saved).text(catalogue())]
             if asks
-            else [did_words(caught).text(tr), tr("Cost: {0}", cost_words(caught).text(tr))]
+            else [did_words(caught).text(catalogue()), tr("Cost: {0}", cost_words(caught).text(catalogue()))]
         )
         self._did.setText(sentences(*did))
         self._close.setVisible(not asks)
@@ -147,9 +147,9 @@ class CaughtCard(QFrame):
     def _fill_details(self, caught: Caught) -> None:
         clear(self._grid)
         for index, (name, value) in enumerate(detail_words(caught)):
-            words = label(value.text(tr), "mono" if index == 0 else "small", wrap=True, numbers=index > 0)
+            words = label(value.text(catalogue()), "mono" if index == 0 else "small", wrap=True, numbers=index > 0)
             words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            self._grid.addWidget(label(name.text(tr), "small", "muted"), index, 0, Qt.AlignmentFlag.AlignTop)
+            self._grid.addWidget(label(name.text(catalogue()), "small", "muted"), index, 0, Qt.AlignmentFlag.AlignTop)
             self._grid.addWidget(words, index, 1)
         self._grid.setColumnStretch(1, 1)
 

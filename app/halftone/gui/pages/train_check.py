@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QTreeWidget, QTreeWidgetItem, QWidget
 
 from halftone.contract.training import TrainConfig, TrainPicture
 from halftone.gui.control.training_pictures import PictureCheck
-from halftone.gui.i18n import sentences, tr
+from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.text import error_remedy, error_sentence
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import ElidedLabel, IconLabel, button, card, column, label, row, set_tone
@@ -123,7 +123,7 @@ class CheckView(QWidget):
 def _item(picture: TrainPicture, *, out: bool) -> QTreeWidgetItem:
     """A line with a tick; of one that cannot be used it cannot be taken off."""
     said = picture_words(picture)
-    made = QTreeWidgetItem([picture.name, said.text(tr) if said else ""])
+    made = QTreeWidgetItem([picture.name, said.text(catalogue()) if said else ""])
     made.setSizeHint(1, QSize(0, _LINE))
     flags = Qt.ItemFlag.ItemIsUserCheckable | Qt.ItemFlag.ItemIsSelectable
     made.setFlags(flags if picture.problem else flags | Qt.ItemFlag.ItemIsEnabled)

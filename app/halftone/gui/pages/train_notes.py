@@ -5,7 +5,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from halftone.contract.training import Omen, TrainConfig, TrainReport
 from halftone.gui.control.training import Training
-from halftone.gui.i18n import sentences, tr
+from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.pages.train_run import notice, omen_card
 from halftone.gui.state import Ended
 from halftone.gui.text import error_remedy, error_sentence
@@ -42,7 +42,7 @@ class RunNotes(QWidget):
         self._told = known
         clear(self._cards)
         if wider is not None:
-            self._cards.addWidget(notice("warn", "info", wider_words(wider).text(tr)))
+            self._cards.addWidget(notice("warn", "info", wider_words(wider).text(catalogue())))
         for omen in omens:
             self._show_omen(omen, record.config)
         self._show_unsaved(record)
@@ -57,7 +57,7 @@ class RunNotes(QWidget):
             self._cards.addWidget(omen_card(omen))
             return
         remedy, changed = found
-        words = tr("Begin again with it: {0}", REMEDIES[remedy].text(tr))
+        words = tr("Begin again with it: {0}", REMEDIES[remedy].text(catalogue()))
         self._cards.addWidget(omen_card(omen, (words, "link", lambda: self.again.emit(changed))))
 
     def _show_unsaved(self, record: RunRecord) -> None:
@@ -87,7 +87,7 @@ class RunNotes(QWidget):
         tried = (tr("Try it in Create"), "primary", lambda: self.try_wanted.emit(report.path))
         icon, level = ("circle-check", "ok") if whole else ("square-check-big", "info")
         buttons = (*again, tried) if report.path else again
-        self._cards.addWidget(notice(level, icon, report_words(report).text(tr), *buttons))
+        self._cards.addWidget(notice(level, icon, report_words(report).text(catalogue()), *buttons))
         if report.not_kept:
-            words = tr("The last state could not be saved: {0}", report.not_kept)
+            words = tr("The last state could not be saved: {0}", error_sentence(report.not_kept))
             self._cards.addWidget(notice("danger", "octagon-alert", words))

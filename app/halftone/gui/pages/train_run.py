@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QProgressBar, QStackedWidget, QVBoxLayout, QWidget
 
 from halftone.contract.training import Caught, Omen
 from halftone.gui.control.training import Training
-from halftone.gui.i18n import sentences, tr
+from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.pages.train_prepare import part_of, part_words, progress_words
 from halftone.gui.state import Job
 from halftone.gui.widgets import figures
@@ -148,8 +148,8 @@ class EventList(QWidget):
         noticed = caught.did == "warned"
         icon = IconLabel("info" if noticed else "octagon-x", "accent-text" if noticed else "danger", 14)
         step = button(tr("Step {0}", figures.group(caught.step)), "link", clicked=lambda: self.chosen.emit(caught))
-        words = label(caught_line(caught).text(tr), "small", "secondary", wrap=True)
-        watched = label(ROWS[caught.watched].text(tr), "small", "muted")
+        words = label(caught_line(caught).text(catalogue()), "small", "secondary", wrap=True)
+        watched = label(ROWS[caught.watched].text(catalogue()), "small", "muted")
         layout = row(icon, step, watched, words, spacing=10, margins=(0, 3, 0, 3))
         layout.setStretch(3, 1)
         made = QWidget()
@@ -198,7 +198,7 @@ def omen_card(omen: Omen, *buttons: Offered) -> QWidget:
     """What was foreseen before the first step, and what helps."""
     helps = remedy_words(omen)
     said = tr("This will go wrong:") if omen.certain else tr("This may go wrong:")
-    words = sentences(said, omen_words(omen).text(tr), helps.text(tr) if helps is not None else "")
+    words = sentences(said, omen_words(omen).text(catalogue()), helps.text(catalogue()) if helps is not None else "")
     return notice("danger" if omen.certain else "warn", "octagon-alert" if omen.certain else "triangle-alert", words, *buttons)
 
 

@@ -69,6 +69,16 @@ class GuideView(QTextBrowser):
         self._find(words)
         self.moveCursor(QTextCursor.MoveOperation.Start)
 
+    def show_chapter_again(self, chapter: Chapter, words: tuple[str, ...]) -> None:
+        """Show the same chapter in the colours of another theme. The place and the marked place that was gone to last stay."""
+        scrolled, here = self.verticalScrollBar().value(), self.textCursor().position()
+        self.show_chapter(chapter, words)
+        cursor = self.textCursor()
+        cursor.setPosition(here)
+        self.setTextCursor(cursor)
+        self._paint_marks(next((mark for mark in self._marks if mark.selectionEnd() == here), None))
+        self.verticalScrollBar().setValue(scrolled)
+
     def _dress_block(self, block: QTextBlock) -> None:
         shape = block.blockFormat()
         level = shape.headingLevel()
@@ -161,7 +171,7 @@ class GuideView(QTextBrowser):
         self._scroll_to(cursor)
 
     def go_to_end(self) -> None:
-        """So that going backwards begins at the last marked place."""
+        """Move the cursor to the end, so that going backwards begins at the last marked place."""
         self.moveCursor(QTextCursor.MoveOperation.End)
 
     def _show_mark(self, mark: QTextCursor) -> None:

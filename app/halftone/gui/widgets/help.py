@@ -80,7 +80,7 @@ class HelpWindow(QDialog):
         self._words: tuple[str, ...] = ()
         self._topic = guide.TOPICS[0]
         self.entries: dict[str, NavButton] = {}
-        """By topic; sections that were found as "topic 3"."""
+        """Entries of the list by topic; those of sections that were found by "topic 3"."""
         self._group = QButtonGroup(self)
         self._wait = QTimer(self)
         self._wait.setSingleShot(True)
@@ -138,10 +138,8 @@ class HelpWindow(QDialog):
         self._chapters = (*guide.chapters(language()), *kept)
 
     def _redress(self) -> None:
-        """In the colours of another theme, at the place that is read."""
-        place = self.view.verticalScrollBar().value()
-        self._show(self._topic)
-        self.view.verticalScrollBar().setValue(place)
+        """Show the chapter in the colours of another theme, at the place that is read and with the hit that was gone to."""
+        self.view.show_chapter_again(self._chapter(self._topic), self._words)
 
     # --- chapters ---------------------------------------------------------------------------------------------------
 
@@ -149,13 +147,14 @@ class HelpWindow(QDialog):
         """Show the window at a chapter."""
         self._read()  # the folder of pictures may be another one now
         self._turn_to(topic)
+        self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
         self.show()
         self.raise_()
         self.activateWindow()
         self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _turn_to(self, topic: str) -> None:
-        """To a chapter; a search ends."""
+        """Show a chapter and end the search."""
         self.search.clear()
         self._topic = topic
         self.look()
@@ -166,14 +165,16 @@ class HelpWindow(QDialog):
         return self._topic
 
     def _show(self, topic: str, section: int | None = None) -> None:
-        chapter = next(one for one in self._chapters if one.topic == topic)
         self._topic = topic
-        self.view.show_chapter(chapter, self._words)
+        self.view.show_chapter(self._chapter(topic), self._words)
         if section is not None:
             self.view.go_to_heading(section)
         entry = self.entries.get(f"{topic} {section}", self.entries.get(topic))
         if entry is not None:
             entry.setChecked(True)
+
+    def _chapter(self, topic: str) -> guide.Chapter:
+        return next(one for one in self._chapters if one.topic == topic)
 
     def _follow(self, url: QUrl) -> None:
         topic = guide.linked_topic(url.toString())

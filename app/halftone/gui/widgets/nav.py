@@ -15,7 +15,10 @@ def guide_button() -> QToolButton:
 
 
 class NavButton(QToolButton):
-    """An entry of the navigation; up and down move between entries. icon: "" for an entry that belongs to the one above it."""
+    """An entry of the navigation; up and down move between the entries of one list.
+
+    icon: "" for an entry that belongs to the one above it.
+    """
 
     def __init__(self, words: str, icon: str = "") -> None:
         super().__init__()
@@ -32,9 +35,19 @@ class NavButton(QToolButton):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() in (Qt.Key.Key_Up, Qt.Key.Key_Down):
             forward = event.key() == Qt.Key.Key_Down
-            neighbour = self.nextInFocusChain() if forward else self.previousInFocusChain()
-            if isinstance(neighbour, NavButton):
+            if (neighbour := self._neighbour(forward=forward)) is not None:
                 neighbour.setFocus(Qt.FocusReason.TabFocusReason)
                 neighbour.click()
             return
         super().keyPressEvent(event)
+
+    def _neighbour(self, *, forward: bool) -> "NavButton | None":
+        """Find the entry below or above this one in the same layout, None at the end."""
+        parent = self.parentWidget()
+        layout = parent.layout() if parent is not None else None
+        if layout is None:
+            return None
+        held = [item.widget() for at in range(layout.count()) if (item := layout.itemAt(at)) is not None]
+        listed = [one for one in held if isinstance(one, NavButton)]
+        at = listed.index(self) + (1 if forward else -1)
+        return listed[at] if 0 <= at < len(listed) else None

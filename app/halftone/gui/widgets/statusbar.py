@@ -7,8 +7,9 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton
 from halftone import __version__
 from halftone.contract.facts import DeviceFacts, MemoryFacts
 from halftone.contract.request import Numerics
-from halftone.gui import icons, reasons, theme
-from halftone.gui.i18n import tr
+from halftone.contract.wording import Words
+from halftone.gui import icons, theme
+from halftone.gui.i18n import catalogue, tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import Bar, HoverButton
 from halftone.gui.widgets.meters import MemoryMeter
@@ -141,11 +142,11 @@ class StatusBar(Bar):
         self.items.addStretch(1)
         self.add(self.memory, self.precision, self.nan_check, self.version)
 
-    def show_numerics(self, numerics: Numerics, precision: str, reason: str) -> None:
+    def show_numerics(self, numerics: Numerics, precision: str, reason: Words | None) -> None:
         """precision: the precision in force, in words."""
         self.precision.show_text(tr("Precision"), precision)
         if reason:
-            self.precision.setToolTip(reasons.reason(reason))
+            self.precision.setToolTip(reason.text(catalogue()))
         check = {"every-step": tr("every step"), "at-end": tr("at the end"), "off": tr("off")}[numerics.nan_check]
         self.nan_check.show_text(tr("NaN check"), check)
         self.unwatched.setVisible(numerics.nan_check == "off")

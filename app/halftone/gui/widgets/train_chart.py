@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from halftone.contract.training import Caught, TrainConfig
 from halftone.gui import theme
-from halftone.gui.i18n import listed, sentences, tr
+from halftone.gui.i18n import catalogue, listed, sentences, tr
 from halftone.gui.widgets import figures, train_chart_paint
 from halftone.gui.widgets.accessible import give_role
 from halftone.gui.widgets.banner import announce
@@ -128,7 +128,7 @@ class TrainChart(QWidget):
         lines += [tr("Gradient norm {0}", figures.peak(norm))] if norm == norm else []
         found = self.event_at(step)
         if found is not None:
-            lines.append(f"{ROWS[found.watched].text(tr)}: {caught_title(found).text(tr)}")
+            lines.append(f"{ROWS[found.watched].text(catalogue())}: {caught_title(found).text(catalogue())}")
         return tuple(lines)
 
     def event_at(self, step: float) -> Caught | None:

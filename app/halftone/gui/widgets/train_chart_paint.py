@@ -10,8 +10,9 @@ from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QFontMetrics, QPainter, QPen, QPolygonF
 
 from halftone.contract.training import WATCHED, Caught
+from halftone.contract.wording import number
 from halftone.gui import theme
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import catalogue, tr
 from halftone.gui.widgets import figures
 from halftone.health.training_curve import (
     Bin,
@@ -25,7 +26,6 @@ from halftone.health.training_curve import (
 )
 from halftone.health.training_record import RunRecord
 from halftone.health.training_words import ROWS
-from halftone.health.words import number
 
 _LEFT: Final = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
 _RIGHT: Final = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
@@ -120,7 +120,7 @@ def gather(record: RunRecord, width: float, kept: Curves | None = None) -> Drawn
 def label_width() -> float:
     """Pixels left of the plot: the names of the strip's rows stand there."""
     metrics = QFontMetrics(theme.current().font("small"))
-    return max(64.0, *(metrics.horizontalAdvance(words.text(tr)) for words in ROWS.values())) + 14
+    return max(64.0, *(metrics.horizontalAdvance(words.text(catalogue())) for words in ROWS.values())) + 14
 
 
 def frame_of(drawn: Drawn, width: float, height: float) -> Frame:
@@ -307,7 +307,7 @@ def _paint_strip(painter: QPainter, frame: Frame, drawn: Drawn) -> None:
         y = box.top() + _ROW * (index + 0.5)
         painter.setFont(colours.font("caption"))
         painter.setPen(colours.color("text-secondary"))
-        painter.drawText(QRectF(0, y - 9, frame.left - 10, 18), _RIGHT, ROWS[row].text(tr))
+        painter.drawText(QRectF(0, y - 9, frame.left - 10, 18), _RIGHT, ROWS[row].text(catalogue()))
         _paint_row(painter, places, strip.done, y)
         for one in drawn.caught:
             if one.watched == row:

@@ -4,7 +4,7 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelInd
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
 from halftone.gui import theme
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import catalogue, tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.train_chart_paint import loss_text
 from halftone.health.training_record import RunRecord
@@ -29,7 +29,7 @@ class StepsModel(QAbstractTableModel):
         """Show all that is known of this training now."""
         self.beginResetModel()
         self._record, self._rows = record, len(record.losses)
-        self._events = {one.step: caught_line(one).text(tr) for one in record.caught}
+        self._events = {one.step: caught_line(one).text(catalogue()) for one in record.caught}
         self.endResetModel()
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's own default

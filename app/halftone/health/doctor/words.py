@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from halftone.contract.wording import NARROW, Words, number
 from halftone.health.doctor.flags import flag
 from halftone.health.doctor.found import Advice, First, Sign, SignCode, Suspect, Suspicion, Trouble, TroubleCode, Where
-from halftone.health.words import NARROW, Words, number
 from halftone.library.run_logs.series import NoteCode, Quantity
 from halftone.library.run_logs.trainer import Trainer
 

@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from halftone.contract.errors import HalftoneError, sentence
+from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.library.header import read_header
 from halftone.library.run_logs.series import Setting
 from halftone.library.run_logs.settings import known_settings
 from halftone.library.scan import TensorScan, scan_files
+from halftone.settings.disk import system_words
 
 PICKLES: Final = frozenset((".pt", ".pth", ".ckpt", ".bin", ".pkl", ".pickle"))
 _STEP: Final = (
@@ -38,7 +39,7 @@ class Checkpoint(NamedTuple):
     step: int | None
     kinds: Mapping[str, Kind]
     bad: tuple[TensorScan, ...] = ()
-    problem: str = ""
+    problem: ErrorFacts | None = None
 
 
 def is_checkpoint(path: Path) -> bool:
@@ -74,7 +75,7 @@ def read_checkpoints(
             metadata = read_header(path).metadata
             scans = scan_files([("", path)], cancelled)
         except (HalftoneError, OSError) as error:
-            found.append(Checkpoint(name, step_in_name(name), {}, problem=_problem(error)))
+            found.append(Checkpoint(name, step_in_name(name), {}, problem=_problem(error, name)))
             continue
         settings += known_settings(metadata.items(), name)
         found.append(Checkpoint(name, _step(name, metadata), _kinds(scans), tuple(scan for scan in scans if scan.nonfinite)))
@@ -108,5 +109,7 @@ def _kinds(scans: Sequence[TensorScan]) -> dict[str, Kind]:
     return kinds
 
 
-def _problem(error: HalftoneError | OSError) -> str:
-    return sentence(error.as_facts()) if isinstance(error, HalftoneError) else error.strerror or "it cannot be read"
+def _problem(error: HalftoneError | OSError, name: str) -> ErrorFacts:
+    if isinstance(error, HalftoneError):
+        return error.as_facts()
+    return ErrorFacts(code="model-load-failed", facts={"path": name, "detail": system_words(error)})

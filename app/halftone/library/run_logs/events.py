@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from halftone.contract.wording import Words
 from halftone.library.run_logs.messages import BYTES, DOUBLE, FLOAT, INT32, INT64, MANY, STRING, Form, message_type
 from halftone.library.run_logs.records import Bytes, checksums, layout_of, masked_crc
 from halftone.library.run_logs.series import Collector, quantity_of
@@ -28,7 +29,7 @@ _CHUNK: Final = 2**22
 """Bytes of a file that are looked at together."""
 _LAYOUTS: Final = 32
 """Kinds of records of one length that are taken together; of further kinds each is read alone."""
-_WRONG: Final = "a checksum is wrong"
+_WRONG: Final = Words("a checksum is wrong")
 _FORM: Final[Form] = {
     "TensorProto": (
         ("dtype", 1, INT32),
@@ -181,7 +182,7 @@ class _Lot:
         try:
             event = self._type.FromString(data)
         except self._broken:
-            self._into.note("damaged", f"record {self._seat + index + 1} is no event")
+            self._into.note("damaged", Words("record {0} is no event", (str(self._seat + index + 1),)))
             return []
         found: list[tuple[str, int, float]] = []
         for value in event.summary.value:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from halftone.contract.errors import JobCancelled
+from halftone.contract.wording import Words
 from halftone.library.run_logs.bulk import read_text
 from halftone.library.run_logs.checkpoints import Checkpoint, is_checkpoint, is_pickle, read_checkpoints
 from halftone.library.run_logs.events import is_events, read_events
@@ -17,6 +18,7 @@ from halftone.library.run_logs.tables import is_table, read_table, read_trainer_
 from halftone.library.run_logs.trackers import is_database, is_metric, is_parameter, read_database, read_metric, read_parameter
 from halftone.library.run_logs.trainer import Trainer, marks_in, trainer_of
 from halftone.library.run_logs.wandb_file import is_wandb, read_wandb
+from halftone.settings.disk import system_words
 
 _MOST: Final = 5_000
 """Files that are read of one run."""
@@ -70,7 +72,7 @@ def read_run(
         happenings=tuple(happening for one in read for happening in one.happenings),
         settings=(*_by_rank(read), *spoken),
         checkpoints=tuple(checkpoints),
-        notes=(*notes, *([Note("too-many", place.name, str(_MOST))] if more else [])),
+        notes=(*notes, *([Note("too-many", place.name, Words("{0}", (str(_MOST),)))] if more else [])),
         logs=tuple(one.file for one in read if one.tracks or one.happenings),
         pickles=tuple(name for name, path in files if is_pickle(path)),
         files=len(files),
@@ -140,5 +142,5 @@ def _read(name: str, path: Path, on_way: Callable[[float], None], *, alone: bool
         elif (alone or path.suffix.lower() in _TEXTS) and is_text(path):
             read_text(path, into)
     except OSError as error:
-        into.note("unreadable", error.strerror or "")
+        into.note("unreadable", system_words(error))
     return into

@@ -11,6 +11,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from halftone.contract.wording import Words
 from halftone.library.run_logs.trainer import Trainer
 
 Quantity = Literal["loss", "gradient", "rate", "scale", "validation"]
@@ -63,7 +64,7 @@ class Note(NamedTuple):
 
     code: NoteCode
     file: str
-    detail: str = ""
+    detail: Words | None = None
 
 
 class Setting(NamedTuple):
@@ -202,7 +203,7 @@ class Collector:
         if count <= _KEPT:
             self.happenings.append(Happening(kind, step, self.file, line, seat, words.strip()[:200]))
 
-    def note(self, code: NoteCode, detail: str = "") -> None:
+    def note(self, code: NoteCode, detail: Words | None = None) -> None:
         self.notes.append(Note(code, self.file, detail))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from halftone.contract.wording import Words
 from halftone.library.run_logs.precisions import names_type
 from halftone.library.run_logs.series import Collector, Setting
 from halftone.library.run_logs.trainer import marks_in
@@ -161,7 +162,7 @@ def read_settings(path: Path, into: Collector) -> None:
     try:
         content = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except (ValueError, RecursionError):
-        into.note("damaged", "it is not whole")
+        into.note("damaged", Words("it is not whole"))
         return
     pairs = [(name, value) for name, value in _named(content) if not isinstance(value, dict)]
     into.settings += [msg._replace(line=_line_of(msg, text)) for msg in _known(pairs, into.file, 0)]

@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
+from halftone.contract.wording import Words
 from halftone.library.run_logs.series import NUMBER, Collector, number_of, quantity_of
 from halftone.library.run_logs.settings import known_settings
 from halftone.settings.regular_files import open_regular
@@ -82,7 +83,7 @@ def read_database(path: Path, into: Collector) -> None:
                 for seat, (step, key, value, wall) in enumerate(_rows(base), 1):
                     _take(into, seat, step, key, value, wall)
         except (sqlite3.Error, ValueError, OverflowError):
-            into.note("damaged", "it is no whole database")
+            into.note("damaged", Words("it is no whole database"))
     return None
 
 

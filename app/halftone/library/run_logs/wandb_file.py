@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from halftone.contract.wording import Words
 from halftone.library.run_logs.lines import Piece
 from halftone.library.run_logs.messages import INT64, MANY, STRING, Form, message_type
 from halftone.library.run_logs.series import Collector
@@ -46,12 +47,12 @@ def read_wandb(path: Path, into: Collector) -> None:
     reader = Reader(into)
     with open_regular(path) as file:
         if file.read(len(_START)) != _START:
-            return into.note("unknown-form", "export the history as CSV and give that")
+            return into.note("unknown-form", Words("export the history as CSV and give that"))
         for seat, data in enumerate(_records(file, into)):
             try:
                 _take(record_type.FromString(data), reader, into)
             except broken:
-                into.note("damaged", f"record {seat + 1} is no message")
+                into.note("damaged", Words("record {0} is no message", (str(seat + 1),)))
     return None
 
 
@@ -102,7 +103,7 @@ def _records(file: BinaryIO, into: Collector) -> Iterator[bytes]:
         if len(data) < length:
             return into.note("cut-off")
         if zlib.crc32(data, zlib.crc32(bytes((kind,)))) != checksum or kind not in {_WHOLE, _FIRST, _MIDDLE, _LAST}:
-            return into.note("damaged", "a checksum is wrong")
+            return into.note("damaged", Words("a checksum is wrong"))
         if kind == _WHOLE:
             begun = None
             yield data

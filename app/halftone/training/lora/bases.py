@@ -13,6 +13,7 @@ import torch
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.wording import Words
 from halftone.training.lora.objectives import Diffusion, Flow, Objective
 
 Tensors = dict[str, torch.Tensor]
@@ -179,14 +180,14 @@ _BASES: Final[dict[str, Base]] = {
     "FluxPipeline": Flux(),
     "SanaPipeline": Sana(),
 }
-KNOWN: Final = "Stable Diffusion 1.5 and 2, SDXL, SD 3, FLUX.1 and Sana"
+KNOWN: Final = Words("Stable Diffusion 1.5 and 2, SDXL, SD 3, FLUX.1 and Sana")
 
 
 def base_of(model: ModelFacts) -> Base:
     """Raises HalftoneError train-other-base for what no LoRA is trained on."""
     found = _BASES.get(model.pipeline)
     if found is None:
-        detail = model.why or f"it is of the kind {model.family or model.pipeline}"
+        detail = model.why or Words("it is of the kind {0}", (model.family or model.pipeline,))
         raise HalftoneError("train-other-base", model=model.name, detail=detail, known=KNOWN)
     return found
 

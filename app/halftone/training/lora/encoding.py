@@ -15,6 +15,7 @@ from safetensors.torch import load, save
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.training import TrainConfig, TrainPicture
+from halftone.contract.wording import Words
 from halftone.engine.basics.tensors import map_tensors
 from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import apply_state
@@ -96,7 +97,9 @@ def _words(loaded: Loaded, base: Base, text: str, cache: "_Cache") -> Tensors:
         found = _finite(loaded, "encode", lambda: base.read_words(loaded.pipe, text, loaded.device))
         if found is None:
             name = next(name for name, module in loaded.modules.items() if role(name, module) == "encode")
-            raise HalftoneError("model-broken", model=loaded.facts.name, detail=f"{name} gives bad numbers for “{text}”")
+            raise HalftoneError(
+                "model-broken", model=loaded.facts.name, detail=Words("{0} gives bad numbers for “{1}”", (name, text))
+            )
         cache.put("words", text, found)
     return found
 

@@ -8,9 +8,10 @@ from typing import Final
 import msgspec
 from safetensors.torch import save
 
-from halftone.contract.errors import HalftoneError
+from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.training import TrainConfig, WiderType
+from halftone.contract.wording import Words
 from halftone.contract.words import DType
 from halftone.library.families import SD2
 from halftone.metadata.picture import output_error
@@ -93,14 +94,14 @@ def check_same(run: Run, config: TrainConfig, folder: Path) -> None:
     for name in TrainConfig.__struct_fields__:
         was, now = getattr(run.config, name), getattr(config, name)
         if name not in _FREE and was != now:
-            detail = f"its {name.replace('_', ' ')} was {was}, not {now}"
+            detail = Words("its {0} was {1}, not {2}", (name.replace("_", " "), str(was), str(now)))
             raise HalftoneError("train-other-run", folder=str(folder), detail=detail)
 
 
 def check_steps(made: int, config: TrainConfig, folder: Path) -> None:
     """Raise HalftoneError train-other-run where more steps were made than the settings ask for."""
     if config.steps < made:
-        detail = f"{made} of its steps were made already, and the settings ask for {config.steps}"
+        detail = Words("{0} of its steps were made already, and the settings ask for {1}", (str(made), str(config.steps)))
         raise HalftoneError("train-other-run", folder=str(folder), detail=detail)
 
 
@@ -159,9 +160,10 @@ def write(path: Path, data: bytes, *, private: bool = False) -> None:
         raise output_error(error, path, len(data)) from error
 
 
-def write_somewhere(path: Path, data: bytes) -> tuple[Path, str]:
-    """(where it lies, why not at `path`, "" where it does): a finished LoRA is never lost while any folder takes it. Raises
-    HalftoneError where none does.
+def write_somewhere(path: Path, data: bytes) -> tuple[Path, ErrorFacts | None]:
+    """Write a finished LoRA, elsewhere where its own folder does not take it: it is never lost while any folder does.
+
+    Returns where it lies, and why not at `path` (None where it does). Raises HalftoneError where no folder takes it.
     """
     try:
         write(path, data)
@@ -174,5 +176,5 @@ def write_somewhere(path: Path, data: bytes) -> tuple[Path, str]:
         other = _free(instead, path.stem)[1]
         write(other, data)
         log.warning("the LoRA lies in %s: %s", other, error)
-        return other, str(error)
-    return path, ""
+        return other, error.as_facts()
+    return path, None

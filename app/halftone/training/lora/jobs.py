@@ -13,6 +13,7 @@ from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.facts import ModelFacts
 from halftone.contract.messages import Train
 from halftone.contract.training import TrainConfig, TrainPicture, WiderType
+from halftone.contract.wording import Words
 from halftone.library.models import POCKET
 from halftone.library.training_pictures import read_pictures, reading_of, shapes_for, usable
 from halftone.library.training_runs import RUNNING
@@ -131,7 +132,7 @@ def _broken_off(config: TrainConfig, folder: Path, model: ModelFacts) -> Opened:
     state = read_state(folder / STATE) if os.path.exists(folder / STATE) else None
     check_steps(0 if state is None else state.note.step, config, folder)
     if model.fingerprint != run.model or (state is not None and state.note.model != run.model):
-        detail = f"it was begun on another model than {model.name}, or that was changed"
+        detail = Words("it was begun on another model than {0}, or that was changed", (model.name,))
         raise HalftoneError("train-other-run", folder=str(folder), detail=detail)
     if state is not None and not is_finite(state.weights):
         raise HalftoneError("train-state-broken", path=str(folder / STATE))

@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.wording import Words
 
 _PREDICTED: Final = ("epsilon", "v_prediction")
 _SEQUENCE: Final = (256, 4096)
@@ -50,8 +51,10 @@ class Diffusion:
 
         kind = str(scheduler.get("prediction_type", "epsilon"))
         if kind not in _PREDICTED:
-            detail = f"it predicts {kind}"
-            raise HalftoneError("train-other-base", model="This model", detail=detail, known="models of epsilon or v-prediction")
+            detail = Words("it predicts {0}", (kind,))
+            raise HalftoneError(
+                "train-other-base", model=Words("This model"), detail=detail, known=Words("models of epsilon or v-prediction")
+            )
         names = ("num_train_timesteps", "beta_start", "beta_end", "beta_schedule", "trained_betas", "rescale_betas_zero_snr")
         made: Any = DDPMScheduler(**{name: scheduler[name] for name in names if name in scheduler})
         return cls(made.alphas_cumprod, kind == "v_prediction", gamma)

@@ -13,6 +13,7 @@ from halftone.contract.facts import DeviceFacts, ModelFacts, SelfTestReport
 from halftone.contract.messages import PhaseChanged
 from halftone.contract.request import Numerics
 from halftone.contract.training import TrainConfig, TrainPicture, WiderType
+from halftone.contract.wording import Words
 from halftone.contract.words import DType
 from halftone.engine.basics.tensors import DTYPES
 from halftone.engine.curing.first_plan import first_plan
@@ -110,7 +111,7 @@ def _check_sound(model: ModelFacts, component: str, network: torch.nn.Module) ->
     """Raise HalftoneError model-broken for a number in the weights that is none."""
     for name, parameter in network.named_parameters():
         if parameter.is_floating_point() and not peak(parameter.detach()) < float("inf"):
-            raise HalftoneError("model-broken", model=model.name, detail=f"{component}.{name} is not finite")
+            raise HalftoneError("model-broken", model=model.name, detail=Words("{0}.{1} is not finite", (component, name)))
 
 
 def torch_dtype(dtype: DType) -> torch.dtype:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import torch
 
 from halftone.contract.engine import Emit, TrainControl
-from halftone.contract.errors import HalftoneError, JobCancelled
+from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled
 from halftone.contract.messages import Decide, TrainBegins, TrainCaught, TrainHeld, TrainSaved, TrainStep, TrainUnsaved
 from halftone.contract.training import Caught, TrainConfig, TrainReport
 from halftone.health.training_remedies import useful
@@ -297,7 +297,7 @@ class Training:
 
     def _finish(self) -> TrainReport:
         step = self._guard.steps
-        path, folder, why = ("", "", "") if changes_nothing(self._lora) else self._save_whole(step)
+        path, folder, why = ("", "", None) if changes_nothing(self._lora) else self._save_whole(step)
         return TrainReport(
             name=self._config.name,
             path=path,
@@ -315,13 +315,13 @@ class Training:
             wider=self._on.wider,
         )
 
-    def _save_whole(self, step: int) -> tuple[str, str, str]:
-        """(path of the LoRA, folder of the run, why not all lies there; "" where it does)."""
+    def _save_whole(self, step: int) -> tuple[str, str, ErrorFacts | None]:
+        """Return the path of the LoRA, the folder of the run, and why not all lies there (None where it does)."""
         path, why = write_somewhere(self._file, self._lora_bytes(step))
         try:
             write(self._folder / STATE, packed(self._state(step)), private=True)
         except HalftoneError as error:
-            why = why or str(error)
+            why = why or error.as_facts()
         self._emit(TrainSaved(step=step, path=str(path), folder=str(self._folder)))
         return str(path), str(self._folder), why
 

@@ -231,7 +231,7 @@ def test_events_are_read_alike_together_and_alone(tmp_path: Path, monkeypatch: p
     def read() -> tuple[object, ...]:
         run = read_run(tmp_path)
         rows = {one.tag: [repr(point) for point in map(one.__getitem__, range(len(one)))] for one in run.tracks}
-        return rows, sorted(run.notes)
+        return rows, sorted(run.notes, key=str)
 
     together = read()
     monkeypatch.setattr(event_files, "_LAYOUTS", 0)

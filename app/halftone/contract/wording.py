@@ -1,0 +1,138 @@
+"""Sentences as a message and typed values. They become text only where somebody reads them, in the language of the reader.
+
+The message is the English template, as in gettext; it is the code under which catalogues of other languages hold it. A value that
+is a string is a name, a path or a word of the user's: it is made harmless and never translated.
+"""
+
+import math
+from collections.abc import Collection
+from gettext import NullTranslations
+from typing import Final, Union, cast
+
+import msgspec
+
+from halftone.contract.echoes import harmless
+from halftone.contract.seams import Verbatim, fill
+
+ENGLISH: Final = NullTranslations()
+"""The catalogue that changes nothing: messages are English."""
+NARROW: Final = "\u202f"
+MINUS: Final = "\u2212"
+
+Value = Union["Words", str, int, float, tuple[Union["Words", str], ...]]
+"""What may stand in a placeholder; a tuple is a list, joined by the comma of the language."""
+
+
+class Words(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A message with numbered placeholders, and its values.
+
+    one: the message for a first value of exactly 1, where the count changes the sentence; "" where it does not.
+    """
+
+    template: str
+    values: tuple[Value, ...] = ()
+    one: str = ""
+
+    def text(self, catalogue: NullTranslations = ENGLISH) -> str:
+        """Return the sentence in the language of the catalogue."""
+        found = self._template(catalogue)
+        return fill(found, [_shown(value, catalogue) for value in self.values]) if self.values else found
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _template(self, catalogue: NullTranslations) -> str:
+        count = self.values[0] if self.one else None
+        return catalogue.ngettext(self.one, self.template, count) if isinstance(count, int) else catalogue.gettext(self.template)
+
+
+def listed(*parts: str, catalogue: NullTranslations = ENGLISH) -> str:
+    """Join the parts that are not empty by the comma of a language."""
+    return catalogue.gettext(", ").join(filter(None, parts))
+
+
+def mentions(words: Words, values: Collection[Words | str]) -> bool:
+    """Whether one of these values stands in the sentence."""
+    parts = [part for value in words.values for part in (value if isinstance(value, tuple) else (value,))]
+    return any(part in values or (isinstance(part, Words) and mentions(part, values)) for part in parts)
+
+
+def both(*parts: "Words | str") -> "Words | str":
+    """ "a, b and c" of at least one part."""
+    *first, last = parts
+    return Words("{0} and {1}", (tuple(first), last)) if first else last
+
+
+def either(*parts: "Words | str") -> "Words | str":
+    """ "a, b or c" of at least one part."""
+    *first, last = parts
+    return Words("{0} or {1}", (tuple(first), last)) if first else last
+
+
+def number(value: float) -> str:
+    """65504 -> "65 504" with narrow spaces, 3.4e38 -> "3.4 × 10^38", 0.0312 -> "0.031", -1.7 -> "−1.7"."""
+    if math.isnan(value):
+        return "not a number"
+    sign = MINUS if value < 0 else ""
+    size = abs(value)
+    if math.isinf(size):
+        return f"{sign}infinity"
+    if size >= 1e9 or 0 < size < 1e-3:
+        mantissa, exponent = f"{size:.1e}".split("e")
+        return f"{sign}{mantissa.removesuffix('.0')} × 10^{int(exponent)}".replace("^-", f"^{MINUS}")
+    if size >= 100 or size == int(size):
+        return sign + f"{size:,.0f}".replace(",", NARROW)
+    return f"{sign}{size:.2g}" if size < 10 else f"{sign}{size:.1f}"
+
+
+def _shown(value: Value, catalogue: NullTranslations) -> str:
+    match value:
+        case Words():
+            return value.text(catalogue)
+        case tuple():
+            joined = listed(*(_shown(part, catalogue) for part in value), catalogue=catalogue)
+            return joined if any(isinstance(part, Words) for part in value) else Verbatim(joined)
+        case str():
+            return Verbatim(harmless(value))
+        case _:
+            return number(value)
+
+
+_ONCE_TEXT: Final = frozenset({"reasons", "ran", "reason", "refusal"})
+"""Fields that held finished text in files of earlier versions."""
+
+
+def with_words(content: object) -> object:
+    """Make sentences of the finished text that earlier versions kept in the files of checks and of unfinished pictures."""
+    match content:
+        case {**entries}:
+            return {name: _worded(one) if name in _ONCE_TEXT else with_words(one) for name, one in entries.items()}
+        case list():
+            return list(map(with_words, cast("list[object]", content)))
+        case _:
+            return content
+
+
+def _worded(value: object) -> object:
+    match value:
+        case str():
+            return {"template": "{0}", "values": [value]}
+        case list():
+            return list(map(_worded, cast("list[object]", value)))
+        case _:
+            return value
+
+
+def spelled_out(content: object) -> object:
+    """Put English text in the place of every sentence in plain data (dicts, lists), as files for people and scripts hold it."""
+    match content:
+        case Words():
+            return content.text()
+        case {"template": str(), **others} if others.keys() <= {"values", "one"}:
+            return msgspec.convert(content, Words).text()
+        case {**entries}:
+            return {name: spelled_out(one) for name, one in entries.items()}
+        case list() | tuple():
+            return list(map(spelled_out, cast("list[object]", content)))
+        case _:
+            return content
