@@ -384,3 +384,14 @@ class CheckInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 def inputs_with(extras: Extras) -> CheckInputs:
     """A check of the model as it is used with these."""
     return CheckInputs(**{name: getattr(extras, name) for name in Extras.__struct_fields__})
+
+
+KARRAS: Final = "Karras"
+SCHEDULES: Final = (KARRAS, "Exponential", "Beta", "SGM Uniform")
+"""How the noise levels may lie between the steps; the name of one follows that of a sampler."""
+
+
+def split_sampler(name: str) -> tuple[str, str]:
+    """ "DPM++ 2M Karras" -> ("DPM++ 2M", "Karras"); without a schedule the second is empty."""
+    way = next((way for way in SCHEDULES if name.endswith(f" {way}")), "")
+    return name.removesuffix(f" {way}") if way else name, way

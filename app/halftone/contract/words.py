@@ -58,14 +58,3 @@ FLOAT_LIMITS: Final[dict[str, float]] = {
 
 TIGHT_BITS: Final = 2.0
 """Room in bits below which a layer is called tight."""
-
-
-KARRAS: Final = "Karras"
-SCHEDULES: Final = (KARRAS, "Exponential", "Beta", "SGM Uniform")
-"""How the noise levels may lie between the steps; the name of one follows that of a sampler."""
-
-
-def split_sampler(name: str) -> tuple[str, str]:
-    """ "DPM++ 2M Karras" -> ("DPM++ 2M", "Karras"); without a schedule the second is empty."""
-    way = next((way for way in SCHEDULES if name.endswith(f" {way}")), "")
-    return name.removesuffix(f" {way}") if way else name, way

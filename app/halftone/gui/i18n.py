@@ -8,8 +8,7 @@ import msgspec
 from PySide6.QtCore import QCoreApplication, QLibraryInfo, QLocale, QTranslator
 
 from halftone.contract.echoes import harmless
-from halftone.contract.seams import fill
-from halftone.contract.wording import ENGLISH, Words
+from halftone.contract.wording import ENGLISH, Words, fill
 from halftone.settings.places import resources
 
 CONTEXT = "halftone"

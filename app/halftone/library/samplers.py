@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.request import KARRAS, SCHEDULES, split_sampler
 from halftone.contract.wording import Words, either
-from halftone.contract.words import KARRAS, SCHEDULES, split_sampler
 
 Options = dict[str, Any]
 

@@ -39,8 +39,7 @@ from tests.helpers.engine_runs import Recorder, Steady
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.messages import Examine, Generate
-from halftone.contract.request import CheckInputs, Numerics, PictureRequest, Start
-from halftone.contract.words import split_sampler
+from halftone.contract.request import CheckInputs, Numerics, PictureRequest, Start, split_sampler
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.loading.stand_ins import put_stand_ins
 from halftone.engine.sampling.samplers import is_flow

@@ -16,8 +16,8 @@ from tests.helpers.engine_runs import Meddler, check, generate, pixels
 from tests.helpers.tiny import sd15
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.request import split_sampler
 from halftone.contract.wording import Words
-from halftone.contract.words import split_sampler
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.sampling import samplers
 from halftone.engine.service import DiffusersEngine

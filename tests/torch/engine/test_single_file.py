@@ -97,7 +97,7 @@ def test_a_tensor_that_is_missing_or_misshapen_is_named(
     save_file(tensors, tmp_path / "odd.safetensors")
     with pytest.raises(HalftoneError) as caught:
         loaded_pipe(tmp_path / "odd.safetensors")
-    assert (caught.value.code, caught.value.facts["detail"]) == ("model-load-failed", said)
+    assert (caught.value.code, str(caught.value.facts["detail"])) == ("model-load-failed", said)
 
 
 def loaded_pipe(path: Path) -> Any:

@@ -82,7 +82,7 @@ def test_a_size_that_was_not_asked_for_is_the_pictures_own(tmp_path: Path) -> No
     assert canvas(image, None, Start(), (None, 88), 8).image.size == (136, 88)
     assert own.notes == ()
     (note,) = canvas(image, None, Start(resize="crop"), (32, 32), 8).notes
-    assert note == "The start picture is 70 × 44 and was cut to 32 × 32."
+    assert str(note) == "The start picture is 70 × 44 and was cut to 32 × 32."
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,8 @@ from diffusers.guiders import BaseGuidance
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.request import OptionValue
+from halftone.contract.request import OptionValue, split_sampler
 from halftone.contract.wording import Words
-from halftone.contract.words import split_sampler
 from halftone.library.options import SCHEDULE
 from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS, sampler_called, scheduler_of, unfit
 

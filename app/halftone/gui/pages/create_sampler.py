@@ -6,7 +6,7 @@ from typing import Final
 from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import QComboBox, QWidget
 
-from halftone.contract.words import SCHEDULES, split_sampler
+from halftone.contract.request import SCHEDULES, split_sampler
 from halftone.gui.i18n import tr
 from halftone.gui.pages.create_fields import combo
 from halftone.gui.widgets.common import column, label, row

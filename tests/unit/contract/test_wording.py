@@ -3,8 +3,7 @@
 import pytest
 
 from halftone.contract.errors import filled
-from halftone.contract.seams import fill
-from halftone.contract.wording import Words
+from halftone.contract.wording import Words, fill
 
 
 @pytest.mark.parametrize(
