@@ -18,8 +18,8 @@ from tests.helpers.engine_runs import check, generate, pixels
 from tests.helpers.tiny import save_tiny
 
 from halftone.contract.facts import OperationResult, SelfTestReport, SpeedResult
+from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
-from halftone.contract.words import DType
 from halftone.engine.sampling.host_schedule import HostSchedule
 from halftone.engine.service import DiffusersEngine
 from halftone.health.device_faults import copies_are_faulty, sound_backends

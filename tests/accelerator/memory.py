@@ -11,7 +11,7 @@ import pytest
 from tests.bench.families.memory import ENOUGH, NEAR, WAYS, Rig
 from tests.bench.families.table import CASES
 
-from halftone.health.memory import Way
+from halftone.health.forecasts.memory_forecast import Way
 
 GROUP: Final = (Way("group"),)
 CHOSEN: Final[tuple[tuple[str, Sequence[Way]], ...]] = (

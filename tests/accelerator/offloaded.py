@@ -15,7 +15,7 @@ from tests.helpers.engine_runs import generate, pixels
 from tests.helpers.tiny import save_tiny
 from torch import nn
 
-from halftone.contract.words import OffloadMode
+from halftone.contract.vocabulary import OffloadMode
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.offload import Places, compute_with, offload, onload, stand
 from halftone.engine.weights.recipe import Made

@@ -18,7 +18,7 @@ from tests.helpers.silence import Going, silent
 
 from halftone.contract.messages import Examine
 from halftone.contract.request import CheckInputs, Numerics
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.checks.examine import Examination
 from halftone.engine.loading.load import Loaded, load_pipeline

@@ -32,7 +32,7 @@ from tests.helpers.workers import Worker
 
 from halftone.contract.messages import Cancel, Generate, Unload
 from halftone.contract.request import Control, Lora, Numerics, PictureRequest
-from halftone.contract.words import Precision
+from halftone.contract.vocabulary import Precision
 from halftone.engine.basics.quiet import quiet_libraries
 
 GROWTH: Final = 0.02

@@ -19,7 +19,7 @@ from tests.helpers.model_files import with_header
 from tests.helpers.mutations import MUTATIONS, is_clear
 
 from halftone.contract.errors import HalftoneError
-from halftone.library.header import parse_header
+from halftone.library.files.header import parse_header
 
 ENOUGH = 10_000
 MULTIPLE = 16.0

@@ -32,13 +32,13 @@ from torch.utils._pytree import tree_leaves
 
 from halftone.contract.messages import Generate, Load
 from halftone.contract.request import Numerics, PictureRequest
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 from halftone.engine.inputs.memory import weight_bytes
 from halftone.engine.service import DiffusersEngine
-from halftone.health.activations import Size
-from halftone.health.memory import Job, Measured, need, predict
+from halftone.health.forecasts.activations import Size
+from halftone.health.forecasts.memory_forecast import Job, Measured, need, predict
+from halftone.library.families.networks import networks_of
 from halftone.library.models import describe
-from halftone.library.networks import networks_of
 
 NEAR: Final = 0.15
 FULL: Final[tuple[tuple[str, DType, tuple[int, int]], ...]] = (

@@ -20,10 +20,10 @@ from tests.helpers.engine_runs import Recorder, Steady  # noqa: E402
 
 from halftone.contract.messages import Generate, SelfTest  # noqa: E402
 from halftone.contract.request import Numerics, PictureRequest  # noqa: E402
-from halftone.contract.words import DTYPE_NAMES, DType  # noqa: E402
+from halftone.contract.vocabulary import DTYPE_NAMES, DType  # noqa: E402
 from halftone.engine.basics.quiet import quiet_libraries  # noqa: E402
 from halftone.engine.service import DiffusersEngine  # noqa: E402
-from halftone.health.timing import mode_ratio, paired_ratio  # noqa: E402
+from halftone.health.forecasts.timing import mode_ratio, paired_ratio  # noqa: E402
 
 TYPES: Final[tuple[DType, ...]] = ("float32", "float16", "bfloat16")
 

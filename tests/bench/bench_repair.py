@@ -27,7 +27,7 @@ from tests.helpers.silence import Going, silent
 from torch import nn
 
 from halftone.contract.messages import Repair
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.basics.tensors import DTYPES
 from halftone.engine.checks.fragile import make_fragile

@@ -20,8 +20,8 @@ import numpy as np
 from tests.bench.common import Options, Row, alone, in_turns, judged, processor_seconds, ratio
 from tests.helpers.model_files import with_header
 
+from halftone.library.files.scan import scan_weights
 from halftone.library.models import describe
-from halftone.library.scan import scan_weights
 
 NEAR = 0.85
 GROWTH = 0.1
@@ -33,7 +33,7 @@ _GROWTH = """
 import sys
 from pathlib import Path
 from halftone.library.models import describe
-from halftone.library.scan import scan_weights
+from halftone.library.files.scan import scan_weights
 def largest():
     return next(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
 scan_weights(describe(sys.argv[1]))

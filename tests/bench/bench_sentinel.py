@@ -23,7 +23,7 @@ from tests.helpers.tiny import load_tiny
 from torch import nn
 
 from halftone.contract.request import Numerics
-from halftone.contract.words import NanCheck
+from halftone.contract.vocabulary import NanCheck
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.loading.load import load_pipeline
 from halftone.engine.loading.plans import apply_plan, base_plan

@@ -31,15 +31,15 @@ from tests.helpers.originals import save_original, tiny_original  # noqa: E402
 
 from halftone.contract.messages import Generate, SelfTest  # noqa: E402
 from halftone.contract.request import Numerics, PictureRequest  # noqa: E402
-from halftone.contract.words import DTYPE_NAMES, DType  # noqa: E402
+from halftone.contract.vocabulary import DTYPE_NAMES, DType  # noqa: E402
 from halftone.engine.basics.quiet import quiet_libraries  # noqa: E402
 from halftone.engine.loading.load import narrowest  # noqa: E402
 from halftone.engine.loading.single_file import load_single  # noqa: E402
 from halftone.engine.sampling.frames import to_pixels  # noqa: E402
 from halftone.engine.service import DiffusersEngine  # noqa: E402
-from halftone.library.header import read_header  # noqa: E402
+from halftone.library.families.single_files import kinds_by_component  # noqa: E402
+from halftone.library.files.header import read_header  # noqa: E402
 from halftone.library.models import describe  # noqa: E402
-from halftone.library.single import kinds_by_component  # noqa: E402
 
 NEAR: Final = 1.02
 FASTER: Final = 3.0

@@ -1,4 +1,4 @@
-"""What a step of a LoRA training keeps for the way back, against the estimate of it (`halftone.health.training_room`).
+"""What a step of a LoRA training keeps for the way back, against the estimate of it (`halftone.health.training.training_memory`).
 
 python -m tests.bench.bench_train_memory [measured]
 
@@ -30,10 +30,10 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from halftone.contract.training import TrainConfig
-from halftone.health.training_numbers import kept_numbers, lora_numbers
-from halftone.health.training_room import training_room
+from halftone.health.training.training_memory import training_room
+from halftone.health.training.training_numbers import kept_numbers, lora_numbers
+from halftone.library.families.networks import Network
 from halftone.library.models import describe
-from halftone.library.networks import Network
 from halftone.training.lora.bases import Base, Flux, Sana, StableDiffusion, StableDiffusion3, StableDiffusionXL, Tensors
 from halftone.training.lora.network import put_lora
 

@@ -115,7 +115,7 @@ def load_and_lora(path: str, lora: str) -> dict[str, Figures]:
 def plans(path: str, _lora: str) -> dict[str, Figures]:
     """Blocks in float32, and back; a group rescaled, and back; another precision."""
     from halftone.engine.rescaling.rescale import rescale_groups
-    from halftone.health.rescale import exponents
+    from halftone.health.planning.rescaling import exponents
 
     loaded = ready(path)
     base = base_plan(loaded, "bfloat16", Numerics())

@@ -81,8 +81,8 @@ from halftone.contract.request import PictureRequest
 from halftone.gui import main, theme
 from halftone.gui.controller import Controller
 from halftone.gui.process import WorkerLink
-from halftone.gui.window import MainWindow
-from halftone.gui.workspace import Workspace
+from halftone.gui.shell.window import MainWindow
+from halftone.gui.shell.workspace import Workspace
 from halftone.settings import store
 import msgspec
 app = main.make_app(sys.argv)

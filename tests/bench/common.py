@@ -21,7 +21,7 @@ import torch
 from diffusers import UNet2DConditionModel
 from tests.helpers import tiny
 
-from halftone.contract.words import FLOAT_LIMITS
+from halftone.contract.vocabulary import FLOAT_LIMITS
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.checks.fragile import exponents_up
 from halftone.engine.checks.rewrite import rewrite

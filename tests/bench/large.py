@@ -39,17 +39,17 @@ from tests.helpers.tiny import save_tiny
 from halftone.contract.messages import Examine, Load
 from halftone.contract.plan import Plan
 from halftone.contract.request import CheckInputs, Lora, Numerics
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.checks.examine import Examination
 from halftone.engine.loading.load import Loaded, load_pipeline, without_loras
 from halftone.engine.loading.plans import any_component, apply_plan, base_plan, put_loras
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.calls import run_call
-from halftone.health.activations import Size
-from halftone.health.memory import Job, need
+from halftone.health.forecasts.activations import Size
+from halftone.health.forecasts.memory_forecast import Job, need
+from halftone.library.families.networks import networks_of
 from halftone.library.models import describe
-from halftone.library.networks import networks_of
 from halftone.measure.devices import find_device
 from halftone.measure.peak import resident
 from halftone.measure.pictures import psnr

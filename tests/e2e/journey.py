@@ -22,12 +22,12 @@ from halftone.engine.checks.fragile import make_fragile
 from halftone.engine.service import DiffusersEngine
 from halftone.gui import theme
 from halftone.gui.controller import Controller
+from halftone.gui.create.picture_history import unsaved
 from halftone.gui.i18n import set_language
-from halftone.gui.pages.create_history import unsaved
 from halftone.gui.process import WorkerLink
-from halftone.gui.window import MainWindow
-from halftone.gui.workspace import Workspace
-from halftone.health.kept import read_kept
+from halftone.gui.shell.window import MainWindow
+from halftone.gui.shell.workspace import Workspace
+from halftone.health.pictures.unfinished_pictures import read_kept
 from halftone.library import models, records
 from halftone.measure.devices import find_device
 from halftone.settings import store

@@ -11,7 +11,7 @@ from tests.helpers.engine_runs import Recorder, Steady
 
 from halftone.contract.messages import Examine, Generate, SelfTest
 from halftone.contract.request import Numerics, PictureRequest
-from halftone.contract.words import Precision
+from halftone.contract.vocabulary import Precision
 from halftone.engine.checks.fragile import make_fragile
 from halftone.engine.service import DiffusersEngine
 from halftone.measure.pictures import psnr

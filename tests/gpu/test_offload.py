@@ -13,7 +13,7 @@ from tests.helpers.tiny import FAMILIES, save_tiny
 
 from halftone.contract.messages import Generate
 from halftone.contract.request import Numerics, PictureRequest
-from halftone.contract.words import Offload
+from halftone.contract.vocabulary import Offload
 from halftone.engine.service import DiffusersEngine
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA or ROCm device here")

@@ -53,8 +53,8 @@ from halftone.contract.messages import (
 )
 from halftone.contract.plan import Plan
 from halftone.contract.request import Control, Hires, IpAdapter, Lora, PictureRequest, Refiner, Upscaled
-from halftone.contract.words import ReceiptState
-from halftone.gui.pages.create import CreatePage
+from halftone.contract.vocabulary import ReceiptState
+from halftone.gui.create.create_page import CreatePage
 from halftone.settings.places import resources
 
 GPU: Final = msgspec.structs.replace(
@@ -144,8 +144,8 @@ class Stage:
         from halftone.gui.controller import Controller
         from halftone.gui.i18n import set_language
         from halftone.gui.process import Link
-        from halftone.gui.window import MainWindow
-        from halftone.gui.workspace import Workspace
+        from halftone.gui.shell.window import MainWindow
+        from halftone.gui.shell.workspace import Workspace
         from halftone.library import records
         from halftone.settings.store import Settings
 

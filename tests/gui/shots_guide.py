@@ -30,10 +30,10 @@ from halftone.gui import theme
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import set_language
 from halftone.gui.main import make_app
-from halftone.gui.pages.train import TrainPage
 from halftone.gui.process import WorkerLink
-from halftone.gui.window import MainWindow
-from halftone.gui.workspace import Workspace
+from halftone.gui.shell.window import MainWindow
+from halftone.gui.shell.workspace import Workspace
+from halftone.gui.train.train_page import TrainPage
 from halftone.settings.store import Settings
 
 WIDTH: Final = 700

@@ -23,9 +23,9 @@ from halftone.contract.facts import Finding
 from halftone.contract.messages import FindingMade, LayersMeasured, PhaseChanged, SelfTest, TestDone
 from halftone.contract.request import Numerics
 from halftone.gui import i18n, theme
-from halftone.gui.pages.device import DevicePage
-from halftone.gui.pages.health import HealthPage
-from halftone.gui.pages.settings import SettingsPage
+from halftone.gui.device.device_page import DevicePage
+from halftone.gui.health.health_page import HealthPage
+from halftone.gui.settings.settings_page import SettingsPage
 from halftone.settings.store import Settings
 
 Shot = tuple[str, Callable[[], QWidget]]

@@ -34,8 +34,8 @@ from halftone.contract.messages import (
     TrainUnsaved,
 )
 from halftone.contract.training import Caught, Omen, TrainConfig, TrainPicture, TrainReport
-from halftone.gui.pages.train import TrainPage
-from halftone.health.training_record import packed_curve
+from halftone.gui.train.train_page import TrainPage
+from halftone.health.training.training_record import packed_curve
 
 CONFIG: Final = TrainConfig(
     model="pocket", pictures="/pictures/paper cut", output="/loras", name="Paper cut style", size=512, test_prompt="a paper cut"

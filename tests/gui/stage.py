@@ -13,10 +13,10 @@ from halftone.client.session import GRACE_SECONDS
 from halftone.gui import theme
 from halftone.gui.controller import Controller, PageName
 from halftone.gui.i18n import set_language
-from halftone.gui.own_events import Noted
 from halftone.gui.process import WorkerLink
-from halftone.gui.window import MainWindow
-from halftone.gui.workspace import Workspace
+from halftone.gui.shell.window import MainWindow
+from halftone.gui.shell.workspace import Workspace
+from halftone.gui.state.window_events import Noted
 from halftone.library import records
 from halftone.settings.store import Settings
 

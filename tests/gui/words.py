@@ -91,12 +91,12 @@ def _texts(node: ast.expr, named: dict[str, list[str]]) -> list[str]:
 
 def tables() -> dict[str, str]:
     """Sentences that reach `tr` as values: errors and declared settings."""
-    from halftone.contract.error_words import WORDS
-    from halftone.gui.pages.create_prompts import examples
-    from halftone.health import report_words
+    from halftone.contract.error_sentences import WORDS
+    from halftone.gui.create.form.prompt_fields import examples
     from halftone.health.headroom import PART_NAMES
+    from halftone.health.part_names import COMPONENT_NAMES, CURE_NAMES
+    from halftone.health.reports import report_sentences
     from halftone.health.troubles import SURE_WORDS, all_troubles, helps_words, origin_words
-    from halftone.health.words import COMPONENT_NAMES, CURE_NAMES
     from halftone.settings.declared import DECLARED
 
     found: dict[str, str] = {}
@@ -110,9 +110,10 @@ def tables() -> dict[str, str]:
             found |= {words: "settings" for words in (choice.label, choice.sentence) if words}
     found |= dict.fromkeys(examples(), "example prompts")
     found |= dict.fromkeys((name for names in PART_NAMES.values() for name in names), "parts")
-    found |= dict.fromkeys((*report_words.CURE_TITLES.values(), *report_words.BROKEN.values()), "report")
-    found |= dict.fromkeys((word for word, _ in (*report_words.FINDING_STATES.values(), report_words.CAME_ONCE)), "report")
-    found |= dict.fromkeys((word for word, _ in report_words.DTYPE_STATES.values()), "report")
+    found |= dict.fromkeys((*report_sentences.CURE_TITLES.values(), *report_sentences.BROKEN.values()), "report")
+    states = (*report_sentences.FINDING_STATES.values(), report_sentences.CAME_ONCE)
+    found |= dict.fromkeys((word for word, _ in states), "report")
+    found |= dict.fromkeys((word for word, _ in report_sentences.DTYPE_STATES.values()), "report")
     found |= dict.fromkeys((*COMPONENT_NAMES.values(), *CURE_NAMES.values()), "names")
     for trouble in all_troubles():
         said = (trouble.what, trouble.helps, helps_words(trouble).template, origin_words(trouble).template)

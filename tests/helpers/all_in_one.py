@@ -13,7 +13,7 @@ from tests.helpers.tiny import liven, t5_tokenizer
 from tests.helpers.transformer_files import flux_original, sd3_original
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection, T5Config, T5EncoderModel
 
-from halftone.library.small_files import T5
+from halftone.library.files.small_files import T5
 
 WIDTH = 32
 Tensors = dict[str, torch.Tensor]

@@ -6,7 +6,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from halftone.contract.words import Offload
+from halftone.contract.vocabulary import Offload
 from halftone.engine.loading.load import Loaded
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.offload import own_tensors, put_offload

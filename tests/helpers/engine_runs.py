@@ -13,8 +13,8 @@ from tests.helpers.tiny import load_tiny
 from halftone.contract.facts import CheckReport, GenerateReport
 from halftone.contract.messages import AnyEvent, Examine, Generate, JobEnded
 from halftone.contract.request import CheckInputs, Numerics, OptionValue, PictureRequest
+from halftone.contract.vocabulary import Depth, Precision
 from halftone.contract.wire import event_reader, pack
-from halftone.contract.words import Depth, Precision
 from halftone.engine.checks.fragile import exponents_up, scale_parameters
 from halftone.engine.rescaling.rescale import rescale_groups
 from halftone.engine.service import DiffusersEngine

@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Mapping, Sequence
 
-from halftone.library.gguf_header import BLOCKS
+from halftone.library.files.gguf_header import BLOCKS
 
 Value = str | int | bool | Sequence[int] | Sequence[str]
 _NUMBERS = {name: number for number, (name, _, _) in BLOCKS.items()}

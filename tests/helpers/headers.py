@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.helpers.model_files import with_header
 
-from halftone.library.header import Header, TensorInfo
+from halftone.library.files.header import Header, TensorInfo
 
 _ITEM = re.compile(r"\{([^}]*)\}")
 

@@ -11,7 +11,7 @@ import torch
 from tests.helpers.engine_runs import generate
 
 from halftone.contract.facts import PictureFacts
-from halftone.contract.words import OnBlack
+from halftone.contract.vocabulary import OnBlack
 from halftone.engine.service import DiffusersEngine
 from halftone.settings.places import data_dir
 

@@ -9,7 +9,7 @@ from tests.helpers.samples import picture_facts
 
 from halftone.contract.plan import Plan
 from halftone.contract.request import Numerics, ResolvedRequest
-from halftone.health.kept import RECORD, Kept
+from halftone.health.pictures.unfinished_pictures import RECORD, Kept
 
 ASKED = ResolvedRequest(
     prompt="a red sun",

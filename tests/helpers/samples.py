@@ -22,8 +22,8 @@ from halftone.contract.messages import AnyEvent, TrainBegins, TrainCaught, Train
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
 from halftone.contract.training import Caught, TrainConfig, TrainPicture, TrainReport
+from halftone.contract.vocabulary import FLOAT_LIMITS, ReceiptState
 from halftone.contract.wording import Words
-from halftone.contract.words import FLOAT_LIMITS, ReceiptState
 from halftone.library.samplers import SAMPLERS
 
 CPU = DeviceFacts(id="cpu", backend="cpu", name="A processor", memory_total=8 * 2**30, torch_version="2.13.0", threads=2)

@@ -59,7 +59,7 @@ from halftone.contract.messages import (
 )
 from halftone.contract.request import Upscaled
 from halftone.contract.training import TrainReport
-from halftone.contract.words import ReceiptState
+from halftone.contract.vocabulary import ReceiptState
 from halftone.library.records import SelfTests
 
 VARIABLE = "HALFTONE_SCRIPT"

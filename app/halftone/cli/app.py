@@ -6,6 +6,7 @@ import typer
 
 import halftone.cli.flags as given
 from halftone import __version__
+from halftone.cli.command_lines import command_line
 from halftone.cli.fetching import fetch
 from halftone.cli.generate import generate
 from halftone.cli.guide import guide
@@ -24,14 +25,13 @@ from halftone.cli.models import models
 from halftone.cli.terminal import say
 from halftone.cli.tools import JOB, Tools
 from halftone.cli.training import training
-from halftone.cli.typed import command_line
 from halftone.cli.upscale import upscale
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.messages import Examine, Repair
 from halftone.contract.request import CheckInputs, Extras
 from halftone.contract.wording import Words
-from halftone.library.copies import check_copy
+from halftone.library.files.copies import check_copy
 from halftone.library.models import POCKET, describe
 from halftone.settings.store import load
 

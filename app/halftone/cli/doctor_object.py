@@ -7,7 +7,7 @@ from halftone.cli.objects import SCHEMA
 from halftone.contract.errors import sentence
 from halftone.health.doctor.flags import flag
 from halftone.health.doctor.found import Diagnosis, First, Sign, Trouble, Where
-from halftone.health.doctor.words import ADVICE, NOTES, cause_words, sign_words, trouble_words, value_words
+from halftone.health.doctor.sentences import ADVICE, NOTES, cause_words, sign_words, trouble_words, value_words
 from halftone.library.run_logs.folder import Run
 
 

@@ -12,7 +12,7 @@ from halftone.cli.console import HarmlessConsole
 from halftone.contract.errors import sentence
 from halftone.contract.wording import number
 from halftone.health.doctor.found import LOOK, Diagnosis, First, Sign, SignCode, Suspect
-from halftone.health.doctor.words import NOTES, advice_words, cause_words, sign_words, trouble_words, value_words, where_words
+from halftone.health.doctor.sentences import NOTES, advice_words, cause_words, sign_words, trouble_words, value_words, where_words
 from halftone.library.run_logs.folder import Run
 from halftone.library.run_logs.trainer import Trainer
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from halftone.cli.app import application
+from halftone.cli.command_lines import command_line
 from halftone.cli.output import OutputLostError
 from halftone.cli.remedies import remedy_here
 from halftone.cli.stopped import StoppedBySignal
 from halftone.cli.terminal import say
 from halftone.cli.tools import Tools, kept_log, log_path
-from halftone.cli.typed import command_line
 from halftone.cli.usage import is_help, is_usage, usage_facts
 from halftone.contract.engine import Engine
 from halftone.contract.error_codes import ErrorCode

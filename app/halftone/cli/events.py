@@ -4,16 +4,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from halftone.cli.typed import command_line, extra_words
+from halftone.cli.command_lines import command_line, extra_words
 from halftone.contract.facts import CheckReport, GuardEvent, PictureFacts
 from halftone.contract.plan import Cure
 from halftone.contract.request import ALONE, Extras
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 from halftone.health.explain import cure_words, damage, note_for
-from halftone.health.lora_words import cause_words
-from halftone.health.passes import step_words
-from halftone.health.video_words import frame_list
-from halftone.health.words import elapsed, plain_component, plain_module
+from halftone.health.part_names import elapsed, plain_component, plain_module
+from halftone.health.pictures.frame_lists import frame_list
+from halftone.health.pictures.lora_sentences import cause_words
+from halftone.health.pictures.passes import step_words
 
 _DONE: Final[dict[str, str]] = {
     "decoded-again": "Halftone decoded the same result again",

@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 
 import halftone.cli.flags as given
+from halftone.cli.command_lines import command_line
 from halftone.cli.terminal import say
-from halftone.cli.typed import command_line
 from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import Words
+from halftone.library.files.small_files import lacking
 from halftone.library.models import describe
-from halftone.library.small_files import lacking
 from halftone.settings.disk import size_text
 
 
@@ -27,7 +27,7 @@ def fetch(
     sent only where you set HF_TOKEN.
     With --json nothing is asked: it is fetched with --yes only.
     """
-    from halftone.library import fetching
+    from halftone.library.files import fetching
 
     facts = describe(model)
     files = lacking(facts)

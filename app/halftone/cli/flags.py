@@ -13,13 +13,13 @@ from typing import Annotated, Any, Final, NoReturn, cast, get_args
 import msgspec
 import typer
 
-from halftone.cli.words import word_parameters
+from halftone.cli.prompt_options import word_parameters
 from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import RANDOM_SEED
 from halftone.contract.request import Control, IpAdapter, Lora, Numerics, OptionValue, Start
+from halftone.contract.vocabulary import MaskedContent, Resize, VideoFormat
 from halftone.contract.wording import Words, either
-from halftone.contract.words import MaskedContent, Resize, VideoFormat
-from halftone.library.loras import weight_of
+from halftone.library.add_ons.loras import weight_of
 from halftone.library.options import CLIP_SKIP, CLIP_SKIPS
 from halftone.library.videos import FORMATS
 from halftone.settings.declared import ALIASES, DECLARED, Alias, Setting
@@ -53,7 +53,7 @@ Inputs = dict[str, Any]
 """Inputs that were given: field of CheckInputs or PictureRequest -> value; None of a seed: a random one is wanted."""
 
 PromptFlags = dict[str, Any]
-"""Options of `halftone.cli.words` that were given."""
+"""Options of `halftone.cli.prompt_options` that were given."""
 
 Flags = dict[str, str | bool]
 """Numerics options that were given: parameter name -> value."""

@@ -8,14 +8,14 @@ from msgspec.structs import replace
 from halftone.cli import flags as given
 from halftone.cli import passes
 from halftone.cli.inputs import host_note, kept_request, known_model, new_request, prompt_notes, ready_request
-from halftone.cli.taken import from_picture, precision_note
+from halftone.cli.picture_settings import from_picture, precision_note
+from halftone.cli.prompt_options import asked_words
 from halftone.cli.tools import Tools
-from halftone.cli.words import asked_words
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import PictureRequest, Start
+from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
-from halftone.contract.words import DType
 from halftone.settings.store import Settings, load
 
 _PLACE = "A .png, .jpg or .webp file, of a video .mp4 or .webp, or a folder. Left out: your pictures folder."

@@ -5,8 +5,8 @@ from typing import Annotated, Final
 
 import typer
 
+from halftone.cli.command_lines import command_line
 from halftone.cli.terminal import say
-from halftone.cli.typed import command_line
 from halftone.contract.echoes import echo
 from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import either

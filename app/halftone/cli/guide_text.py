@@ -8,7 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import Heading, Markdown, MarkdownElement
 from rich.text import Text
 
-from halftone.cli.typed import command_line
+from halftone.cli.command_lines import command_line
 from halftone.settings.guide import linked_topic
 
 _WIDTH: Final = 100

@@ -9,30 +9,30 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from halftone.cli.command_lines import command_line
 from halftone.cli.hardware import names_here, possible_kinds
-from halftone.cli.typed import command_line
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import CheckInputs, Lora, PictureRequest, Start, Style
 from halftone.contract.wording import Words, number
-from halftone.health.kept import check_same_model, read_kept
-from halftone.health.kept_files import check_named_files
-from halftone.health.requests import check_inputs, check_request
-from halftone.library.denoisers import host_of, is_transformer
-from halftone.library.families import reads_in_chunks
+from halftone.health.pictures.requests import check_inputs, check_request
+from halftone.health.pictures.unfinished_files import check_named_files
+from halftone.health.pictures.unfinished_pictures import check_same_model, read_kept
+from halftone.library.add_ons.denoisers import host_of, is_transformer
+from halftone.library.add_ons.inversions import inversion_folders, inversion_name, named_in, names_any, spoken
+from halftone.library.add_ons.lora_fit import check_lora_fit
+from halftone.library.add_ons.loras import check_loras, has_tags, known_loras, lora_folders, take_tags
+from halftone.library.families.known_families import reads_in_chunks
 from halftone.library.fitting import check_extras_fit
-from halftone.library.inversions import inversion_folders, inversion_name, named_in, names_any, spoken
-from halftone.library.lora_fit import check_lora_fit
-from halftone.library.loras import check_loras, has_tags, known_loras, lora_folders, take_tags
 from halftone.library.models import POCKET, describe, list_models, runnable
 from halftone.library.options import check_options
-from halftone.library.prompt_syntax import notes
+from halftone.library.prompts.prompt_syntax import notes
+from halftone.library.prompts.styles import styled
+from halftone.library.prompts.tokens import cut_prompt, reading_length
+from halftone.library.prompts.wildcards import is_drawn, unfollowed
 from halftone.library.samplers import check_sampler
-from halftone.library.styles import styled
 from halftone.library.tasks import check_given, needs_mask, needs_picture
-from halftone.library.tokens import cut_prompt, reading_length
 from halftone.library.videos import reads_prompt, refuse_still
-from halftone.library.wildcards import is_drawn, unfollowed
 from halftone.metadata.picture import check_output, check_picture, output_error, refuse_type
 from halftone.settings.disk import no_folder
 from halftone.settings.places import pictures_dir

@@ -6,11 +6,11 @@ import halftone.cli.flags as given
 from halftone.cli.terminal import say
 from halftone.contract.echoes import echo
 from halftone.contract.errors import sentence
-from halftone.contract.words import DTYPE_NAMES
-from halftone.library.homes import home
-from halftone.library.listing import Listed, listed
+from halftone.contract.vocabulary import DTYPE_NAMES
+from halftone.library.add_ons.part_homes import home
+from halftone.library.add_ons.unusable_files import UNETS
+from halftone.library.files.listing import Listed, listed
 from halftone.library.models import closed_folders
-from halftone.library.why import UNETS
 from halftone.settings.disk import size_text
 from halftone.settings.places import settings_file
 from halftone.settings.store import load

@@ -11,7 +11,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import PictureFacts
 from halftone.contract.request import LANCZOS, LATENT, Hires, Refiner, model_stem
 from halftone.contract.wording import Words
-from halftone.library.upscalers import known_upscalers
+from halftone.library.add_ons.upscalers import known_upscalers
 from halftone.settings.store import Settings
 
 _PANEL: Final = "In two passes (the second one larger, as A1111's Hires. fix)"

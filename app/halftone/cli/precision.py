@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from halftone.cli.typed import command_line
+from halftone.cli.command_lines import command_line
+from halftone.contract.vocabulary import DTYPE_NAMES, DType
 from halftone.contract.wording import Words
-from halftone.contract.words import DTYPE_NAMES, DType
 from halftone.health.precision import AS_SET, is_measured, is_set
 
 

@@ -23,8 +23,8 @@ from halftone.contract.messages import (
     TrainStep,
     Upscale,
 )
-from halftone.contract.words import Phase
-from halftone.health.words import detail_name, duration
+from halftone.contract.vocabulary import Phase
+from halftone.health.part_names import detail_name, duration
 
 if TYPE_CHECKING:
     import rich.progress

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from halftone.cli.typed import command_line
+from halftone.cli.command_lines import command_line
 from halftone.contract.error_codes import ErrorCode
 from halftone.contract.errors import ErrorFacts, filled, remedy, sentence
 from halftone.contract.facts import Finding
 from halftone.contract.limits import RANDOM_SEED
-from halftone.contract.words import FindingCode
+from halftone.contract.vocabulary import FindingCode
 from halftone.health.explain import finding_words
-from halftone.health.requests import SEEDS
+from halftone.health.pictures.requests import SEEDS
 from halftone.settings.places import settings_file
 
 _KNOWN: Final = "under [folders] in {settings}"

@@ -10,12 +10,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from halftone.cli.command_lines import command_line, extra_words
 from halftone.cli.console import HarmlessConsole
 from halftone.cli.events import cure_command, event_line, how_to_finish, repaired_name, what_to_do
 from halftone.cli.passes import passes_words
 from halftone.cli.precision import ChosenPrecision
 from halftone.cli.remedies import finding_remedy, say_here
-from halftone.cli.typed import command_line, extra_words
 from halftone.contract.echoes import harmless
 from halftone.contract.facts import (
     CheckReport,
@@ -31,16 +31,19 @@ from halftone.contract.facts import (
 )
 from halftone.contract.plan import Cure
 from halftone.contract.request import ALONE, Extras, Numerics
+from halftone.contract.vocabulary import DTYPE_NAMES, FLOAT_LIMITS, CureKind, DType, ReceiptState
 from halftone.contract.wording import number
-from halftone.contract.words import DTYPE_NAMES, FLOAT_LIMITS, CureKind, DType, ReceiptState
 from halftone.health.device_faults import HABITS, OPERATIONS, detours
 from halftone.health.explain import copy_limits, finding_words, further_words
 from halftone.health.headroom import over_in_float16
 from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cured, least_room
-from halftone.health.memory_words import shortage_note
-from halftone.health.passes import kept_words
+from halftone.health.part_names import bits, duration, elapsed, share_of_change
+from halftone.health.pictures.frame_lists import frame_list, video_seconds
+from halftone.health.pictures.passes import kept_words
+from halftone.health.pictures.run_reasons import how_it_ran
+from halftone.health.pictures.shortage_sentences import shortage_note
 from halftone.health.precision import auto_follows_model, resolve_precision
-from halftone.health.report_words import (
+from halftone.health.reports.report_sentences import (
     CURE_TITLES,
     DTYPE_STATES,
     Tone,
@@ -50,13 +53,10 @@ from halftone.health.report_words import (
     used_words,
     verdict_words,
 )
-from halftone.health.run_reasons import how_it_ran
 from halftone.health.troubles import Trouble, helps_words, known_on, known_on_device, origin_words
-from halftone.health.video_words import frame_list, video_seconds
-from halftone.health.words import bits, duration, elapsed, share_of_change
-from halftone.library.denoisers import transformer_name
-from halftone.library.inversions import inversion_name
-from halftone.library.vaes import vae_name
+from halftone.library.add_ons.denoisers import transformer_name
+from halftone.library.add_ons.inversions import inversion_name
+from halftone.library.add_ons.vaes import vae_name
 from halftone.settings.declared import declared
 from halftone.settings.disk import size_text
 

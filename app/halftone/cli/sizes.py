@@ -10,13 +10,13 @@ from halftone.contract.request import PictureRequest
 from halftone.contract.wording import number
 from halftone.gallery.history import History
 from halftone.gallery.timed import Conditions, tells_time
-from halftone.health.forecast import Made, Next, forecast
-from halftone.health.passes import last_size
-from halftone.health.words import duration, elapsed
-from halftone.library.networks import known_networks
+from halftone.health.forecasts.picture_memory import Made, Next, forecast
+from halftone.health.part_names import duration, elapsed
+from halftone.health.pictures.passes import last_size
+from halftone.library.families.networks import known_networks
 from halftone.library.resolution_bins import computed_size
 from halftone.library.tasks import takes_strength
-from halftone.metadata.given import picture_size
+from halftone.metadata.start_images import picture_size
 from halftone.settings.disk import size_text
 
 _FAR_ABOVE = 4.0

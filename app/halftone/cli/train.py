@@ -41,7 +41,7 @@ def train(
     processor with the same number of threads. Exit code: 0 finished, or stopped by you; 1 a bad number ended it, and
     what was learnt before is kept; 2 the input was wrong.
     """
-    from halftone.library.training_checks import check_before
+    from halftone.library.training_data.training_checks import check_before
 
     if example:
         say(example_file(), end="")
@@ -60,7 +60,7 @@ def train(
 
         put({"schema": SCHEMA, "training": msgspec.to_builtins(report)})
     else:
-        from halftone.cli.train_words import end_lines
+        from halftone.cli.training_lines import end_lines
 
         say("\n".join(end_lines(report, wanted)))
         if report.not_kept:
@@ -89,7 +89,7 @@ def _wanted(config: str | None, resume: str | None) -> TrainConfig:
 
 def _is_finished(folder: str, wanted: TrainConfig, *, as_json: bool) -> bool:
     """Whether a run has no step left, which is then said."""
-    from halftone.library.training_runs import finished
+    from halftone.library.training_data.training_runs import finished
 
     steps = wanted.steps
     path = finished(folder, steps)
@@ -99,7 +99,7 @@ def _is_finished(folder: str, wanted: TrainConfig, *, as_json: bool) -> bool:
         training = {"name": wanted.name, "path": path, "folder": folder, "steps": steps, "steps_wanted": steps}
         put({"schema": SCHEMA, "training": training})
     elif path:
-        from halftone.cli.train_words import finished_line
+        from halftone.cli.training_lines import finished_line
 
         say(finished_line(folder, steps, path))
     return bool(path)
@@ -107,7 +107,7 @@ def _is_finished(folder: str, wanted: TrainConfig, *, as_json: bool) -> bool:
 
 def config_of(folder: str) -> TrainConfig:
     """The settings that a run was begun with. Raises HalftoneError train-no-run and train-state-unreadable."""
-    from halftone.library.training_runs import config_in
+    from halftone.library.training_data.training_runs import config_in
 
     return config_in(folder)
 
@@ -115,7 +115,7 @@ def config_of(folder: str) -> TrainConfig:
 def _run(tools: Tools, config: TrainConfig, resume: str | None, *, as_json: bool) -> TrainReport:
     from halftone.cli.jobs import run_job
     from halftone.cli.progress import Progress
-    from halftone.cli.train_words import broken_line, event_line, go_on_line
+    from halftone.cli.training_lines import broken_line, event_line, go_on_line
 
     saved: list[str] = []
     with Progress(wanted=not as_json, phases={"encode": "Reading pictures and captions"}) as progress:

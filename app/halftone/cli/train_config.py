@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 import msgspec
 
 import halftone.cli.flags as given
+from halftone.cli.command_lines import command_line
 from halftone.cli.terminal import say
-from halftone.cli.typed import command_line
 from halftone.contract.errors import HalftoneError
 from halftone.contract.training import TrainConfig
 from halftone.contract.wording import Words
@@ -80,7 +80,7 @@ def read_config(place: str) -> TrainConfig:
     """Paths in it count from the folder of the call; what it leaves open is as the model's note has it, and told. Raises
     HalftoneError train-config where the file holds no training.
     """
-    from halftone.library.training_settings import settings_for
+    from halftone.library.training_data.training_settings import settings_for
 
     content = _content(place)
     wrong = next((said for said in _faults(content)), None)

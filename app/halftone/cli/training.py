@@ -4,10 +4,10 @@ from typing import Any, Final
 
 import typer
 
+from halftone.cli.command_lines import command_line
 from halftone.cli.doctor import doctor
 from halftone.cli.help import Command, Group
 from halftone.cli.train import train
-from halftone.cli.typed import command_line
 
 _PLAIN: Final = "run"
 """What is meant where no command of the group is named: `halftone train CONFIG.toml`."""

@@ -12,9 +12,9 @@ from halftone.cli.tools import JOB, Tools
 from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import Upscale
 from halftone.contract.request import UpscaleRequest, model_stem
-from halftone.contract.words import DTYPE_NAMES
-from halftone.health.requests import check_upscale
-from halftone.health.words import elapsed
+from halftone.contract.vocabulary import DTYPE_NAMES
+from halftone.health.part_names import elapsed
+from halftone.health.pictures.requests import check_upscale
 from halftone.settings.store import load
 
 

@@ -3,7 +3,7 @@
 import difflib
 from typing import Any, Final
 
-from halftone.cli.typed import command_line
+from halftone.cli.command_lines import command_line
 from halftone.contract.errors import ErrorFacts, Fact
 from halftone.contract.wording import Words, both
 

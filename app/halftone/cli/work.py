@@ -29,16 +29,16 @@ from halftone.contract.facts import (
 )
 from halftone.contract.messages import AnyEvent, Examine, Generate, PictureReady, Repair, SelfTest, Upscale
 from halftone.contract.request import Extras, Numerics, PictureRequest, UpscaleRequest
+from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words, either
-from halftone.contract.words import DType
 from halftone.gallery.timed import Conditions, names_of
-from halftone.health.forecast import Next, forecast
+from halftone.health.forecasts.memory_forecast import NEAR
+from halftone.health.forecasts.picture_memory import Next, forecast
 from halftone.health.judge import still_applied
-from halftone.health.memory import NEAR
-from halftone.health.passes import last_size
+from halftone.health.pictures.passes import last_size
 from halftone.health.precision import model_precision
+from halftone.library.families.networks import known_networks
 from halftone.library.learned import forget
-from halftone.library.networks import known_networks
 from halftone.library.records import drop_applied, load_report, load_selftest, save_report, set_applied, staleness
 from halftone.library.resolution_bins import computed_size
 from halftone.metadata.picture import output_error
@@ -166,7 +166,7 @@ def undo_cure(tools: Tools, facts: ModelFacts, device: str, extras: Extras) -> b
 
 def write_report(report: CheckReport, path: Path, *, overwrite: bool) -> None:
     """Write the page of a check, whole or not at all. Raises HalftoneError output-*, disk-full."""
-    from halftone.health.report import as_html
+    from halftone.health.reports.report_page import as_html
 
     page = as_html(report, load_selftest(report.device)).encode()
     try:

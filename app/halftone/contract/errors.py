@@ -8,7 +8,7 @@ import msgspec
 
 from halftone.contract.echoes import MOST, MOST_OF_LIST, echo
 from halftone.contract.error_codes import ErrorCode
-from halftone.contract.error_words import WORDS
+from halftone.contract.error_sentences import WORDS
 from halftone.contract.wording import ENGLISH, Verbatim, Words, fill, listed
 
 Fact = str | int | float | Words | tuple[Words | str, ...]

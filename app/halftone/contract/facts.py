@@ -5,8 +5,18 @@ import msgspec
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Control, Extras, IpAdapter, Lora, Numerics, Upscaled, extras_of
+from halftone.contract.vocabulary import (
+    CureKind,
+    Depth,
+    DType,
+    DTypeState,
+    FindingCode,
+    OffloadMode,
+    Phase,
+    ReceiptState,
+    Verdict,
+)
 from halftone.contract.wording import Words
-from halftone.contract.words import CureKind, Depth, DType, DTypeState, FindingCode, OffloadMode, Phase, ReceiptState, Verdict
 
 
 class DeviceFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -139,7 +149,7 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     own_sampler: str = ""
     """Class of its own scheduler, without the ending that all have."""
     kind: str = "checkpoint"
-    """What the file is: "checkpoint", "denoiser", "VAE", "LoRA" …, as `halftone.library.recognise` has them."""
+    """What the file is: "checkpoint", "denoiser", "VAE", "LoRA" …, as `halftone.library.families.recognise` has them."""
     base: str = ""
     """Which model of its family it is, as far as that is known; of what is added to a model, the family that it fits."""
     prediction: str = ""

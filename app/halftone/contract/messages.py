@@ -19,7 +19,7 @@ from halftone.contract.facts import (
 from halftone.contract.plan import Plan
 from halftone.contract.request import CheckInputs, Lora, Numerics, PictureRequest, UpscaleRequest
 from halftone.contract.training import Caught, Omen, TrainChoice, TrainConfig, TrainPicture, TrainReport, WiderType
-from halftone.contract.words import Depth, DType, Outcome, Phase
+from halftone.contract.vocabulary import Depth, DType, Outcome, Phase
 
 PROTOCOL = 1
 

@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
+from halftone.contract.vocabulary import CureKind, DType
 from halftone.contract.wording import Words
-from halftone.contract.words import CureKind, DType
 
 RESULT: Final = ".(result)"
 """Ends the name of a layer that runs as it is and hands on what it makes in float32."""

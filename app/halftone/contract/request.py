@@ -5,8 +5,7 @@ from typing import Final
 
 import msgspec
 
-from halftone.contract.wording import Words
-from halftone.contract.words import (
+from halftone.contract.vocabulary import (
     AttentionBackend,
     DType,
     MaskedContent,
@@ -19,6 +18,7 @@ from halftone.contract.words import (
     VideoFormat,
     WhenNeeded,
 )
+from halftone.contract.wording import Words
 
 LATENT: Final = "latent"
 LANCZOS: Final = "lanczos"

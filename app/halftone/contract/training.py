@@ -8,7 +8,7 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from halftone.contract.errors import ErrorFacts
-from halftone.contract.words import DType, Precision
+from halftone.contract.vocabulary import DType, Precision
 
 Optimizer = Literal["adamw", "adamw8bit", "prodigy"]
 Schedule = Literal["constant", "linear", "cosine"]

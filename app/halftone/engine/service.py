@@ -27,7 +27,7 @@ from halftone.engine.extras.controls import with_controls
 from halftone.engine.extras.denoiser import put_transformer
 from halftone.engine.extras.ip_adapter import put_ip_adapters
 from halftone.engine.extras.vae import put_vae
-from halftone.engine.inputs.check_room import memory_told
+from halftone.engine.inputs.check_memory import memory_told
 from halftone.engine.inputs.memory import fit_together, settle_at_rest
 from halftone.engine.loading.compiling import take_all_compiled
 from halftone.engine.loading.in_memory import Models
@@ -42,19 +42,19 @@ from halftone.engine.making.prepared import Prepared, Version, prepare, version_
 from halftone.engine.making.refining import Refining
 from halftone.engine.sampling.handover import Handover
 from halftone.engine.sampling.misfit import parts_named
-from halftone.health.kept import going_on, read_kept
-from halftone.health.passes import in_passes
+from halftone.health.pictures.passes import in_passes
+from halftone.health.pictures.refiners import alone, decoded_by
+from halftone.health.pictures.requests import check_inputs, check_now, check_request, check_upscale
+from halftone.health.pictures.unfinished_pictures import going_on, read_kept
 from halftone.health.precision import granted_to
-from halftone.health.refiners import alone, decoded_by
-from halftone.health.requests import check_inputs, check_now, check_request, check_upscale
-from halftone.library.drawn_loras import may_draw_loras
+from halftone.library.add_ons.drawn_loras import may_draw_loras
+from halftone.library.add_ons.lora_fit import check_lora_fit
+from halftone.library.add_ons.loras import check_loras
+from halftone.library.add_ons.vaes import check_fit as check_vae_fit
 from halftone.library.fitting import check_extras_fit
-from halftone.library.lora_fit import check_lora_fit
-from halftone.library.loras import check_loras
 from halftone.library.models import is_as_it_was
 from halftone.library.records import SelfTests
 from halftone.library.tasks import check_given
-from halftone.library.vaes import check_fit as check_vae_fit
 from halftone.measure.devices import find_device, list_devices, memory
 from halftone.measure.selftest import run_self_test
 

@@ -7,7 +7,7 @@ import msgspec
 from halftone.contract.facts import DeviceFacts, PictureFacts
 from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest
-from halftone.contract.words import DType, Precision
+from halftone.contract.vocabulary import DType, Precision
 
 _DENOISERS = ("unet", "transformer", "prior", "denoiser")
 

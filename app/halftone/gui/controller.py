@@ -16,25 +16,25 @@ from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, ModelFacts, SelfTestReport
 from halftone.contract.messages import AnyEvent, JobEnded, Quit, Ready, Repair, SelfTest, WorkerLost
 from halftone.contract.request import ALONE, Extras, Numerics
+from halftone.contract.vocabulary import DType, Precision
 from halftone.contract.wording import Words
-from halftone.contract.words import DType, Precision
 from halftone.gui.background import Background
 from halftone.gui.control.checks import Checks
 from halftone.gui.control.devices import DeviceChoice
+from halftone.gui.control.embedding_list import KnownWords
 from halftone.gui.control.extras_choice import ExtrasChoice
 from halftone.gui.control.fragile import FragileMaker
-from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.idle_measuring import IdleMeasuring
 from halftone.gui.control.job_queue import JobQueue
 from halftone.gui.control.memory import ModelMemory
 from halftone.gui.control.model_list import ModelList
 from halftone.gui.control.small_files import SmallFiles
+from halftone.gui.control.state_holder import StateHolder
 from halftone.gui.control.training import Training
-from halftone.gui.control.words import KnownWords
 from halftone.gui.control.writing import RecordWriter, SettingsKeeper
-from halftone.gui.own_events import Noted, Starting
 from halftone.gui.process import Link
-from halftone.gui.state import AppState
+from halftone.gui.state.app_state import AppState
+from halftone.gui.state.window_events import Noted, Starting
 from halftone.settings import store
 from halftone.settings.folders import clear_leftovers
 from halftone.settings.store import Settings

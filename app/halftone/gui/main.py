@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication
 from halftone import __version__
 from halftone.gui import icons, theme
 from halftone.gui.garbage import Collector
-from halftone.gui.window import MainWindow
+from halftone.gui.shell.window import MainWindow
 from halftone.settings.glance import glance
 
 _log = logging.getLogger("halftone.gui")
@@ -30,14 +30,14 @@ _QT_LEVELS = {
 _BEFORE_WORKER = ("msgspec", "halftone.settings.store", "halftone.gui.process", "halftone.gui.controller")
 _AFTERWARDS = (
     "PySide6.QtSvg",
-    "halftone.gui.widgets.topbar",
-    "halftone.gui.picture_text",
-    "halftone.gui.pages.create_model_part",
-    "halftone.gui.pages.create_form",
-    "halftone.gui.pages.create_side",
-    "halftone.gui.pages.create_centre",
-    "halftone.gui.pages.create",
-    "halftone.gui.workspace",
+    "halftone.gui.shell.topbar",
+    "halftone.gui.create.picture.picture_text",
+    "halftone.gui.create.form.model_part",
+    "halftone.gui.create.form.request_form",
+    "halftone.gui.create.history_panel",
+    "halftone.gui.create.picture.picture_centre",
+    "halftone.gui.create.create_page",
+    "halftone.gui.shell.workspace",
 )
 """Modules in the order of need, each small enough for one turn of the event loop."""
 
@@ -130,7 +130,7 @@ class Opening(QObject):
         controller.start()
         yield
         yield from _imported(_AFTERWARDS)
-        from halftone.gui.workspace import Workspace
+        from halftone.gui.shell.workspace import Workspace
 
         set_language(settings.language)
         theme.begin(settings.theme)

@@ -8,13 +8,13 @@ from halftone.contract.echoes import harmless
 from halftone.contract.errors import ErrorFacts, remedy, sentence
 from halftone.contract.messages import Generate, Upscale
 from halftone.contract.request import Control, IpAdapter, Lora
-from halftone.contract.words import DTYPE_NAMES, DType, Phase, Precision
+from halftone.contract.vocabulary import DTYPE_NAMES, DType, Phase, Precision
 from halftone.gui.i18n import catalogue, listed, say, sentences, tr
-from halftone.gui.state import AppState, Ended, Job, Notice, NoticeKind
-from halftone.gui.widgets import figures
-from halftone.gui.widgets.banner import Act, Message
-from halftone.health.words import COMPONENT_NAMES, capital, plain_component
-from halftone.library.vaes import vae_name
+from halftone.gui.kit import figures
+from halftone.gui.kit.message_bars import Act, Message
+from halftone.gui.state.app_state import AppState, Ended, Job, Notice, NoticeKind
+from halftone.health.part_names import COMPONENT_NAMES, capital, plain_component
+from halftone.library.add_ons.vaes import vae_name
 from halftone.settings.disk import system_words
 
 _LETTERS = 22

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from halftone.contract.facts import OperationResult, SelfTestReport
+from halftone.contract.vocabulary import DTYPE_NAMES, AttentionBackend
 from halftone.contract.wording import Words
-from halftone.contract.words import DTYPE_NAMES, AttentionBackend
 
 _NAMES: Final[tuple[AttentionBackend, ...]] = ("flash", "efficient", "cudnn", "math")
 ON_CPU: Final[tuple[AttentionBackend, ...]] = ("flash", "math")

@@ -9,14 +9,14 @@ from typing import Final, Literal
 import msgspec
 
 from halftone.contract.facts import Finding, GuardEvent, RepairReport
+from halftone.contract.vocabulary import DTYPE_NAMES, CureKind, FindingCode
 from halftone.contract.wording import Words, number
-from halftone.contract.words import DTYPE_NAMES, CureKind, FindingCode
 from halftone.health.device_faults import OPERATIONS
 from halftone.health.judge import came_once, headroom_bits
-from halftone.health.lora_words import cause_words, damaged_words, finding_cause, named
-from halftone.health.passes import step_words
-from halftone.health.video_words import frame_list
-from halftone.health.words import bits, elapsed, module_words, plain_component
+from halftone.health.part_names import bits, elapsed, module_words, plain_component
+from halftone.health.pictures.frame_lists import frame_list
+from halftone.health.pictures.lora_sentences import cause_words, damaged_words, finding_cause, named
+from halftone.health.pictures.passes import step_words
 
 NoteLevel = Literal["warn", "danger", "info"]
 

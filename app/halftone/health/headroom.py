@@ -10,7 +10,7 @@ from typing import Final
 
 from halftone.contract.facts import CheckReport, Finding, GuardEvent, LayerPeak
 from halftone.contract.plan import Plan, rescaled_modules
-from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType
+from halftone.contract.vocabulary import FLOAT_LIMITS, TIGHT_BITS, DType
 from halftone.health.judge import held_in, over_and_tight
 
 SERIES_OTHER: Final = "chart.series-6"

@@ -9,8 +9,8 @@ import msgspec
 from halftone.contract.facts import CheckReport, DeviceFacts, Finding, LayerPeak, ModelFacts
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
+from halftone.contract.vocabulary import FLOAT_LIMITS, TIGHT_BITS, DType, FindingCode, Verdict
 from halftone.contract.wording import Words
-from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType, FindingCode, Verdict
 from halftone.library.records import staleness
 
 Broken = Literal["file", "lora", "float32", "no-cure", "no-cure-known"]

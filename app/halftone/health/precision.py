@@ -6,11 +6,11 @@ from typing import Final, NamedTuple
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import CheckReport, DeviceFacts, DTypeReport, ModelFacts, SelfTestReport
 from halftone.contract.request import Extras, Numerics
+from halftone.contract.vocabulary import DTYPE_NAMES, CureKind, DType, DTypeState, Precision
 from halftone.contract.wording import Value, Words, both, either
-from halftone.contract.words import DTYPE_NAMES, CureKind, DType, DTypeState, Precision
-from halftone.health.timing import is_measurable
-from halftone.library.denoisers import stored_denoiser
-from halftone.library.families import runs_wide
+from halftone.health.forecasts.timing import is_measurable
+from halftone.library.add_ons.denoisers import stored_denoiser
+from halftone.library.families.known_families import runs_wide
 from halftone.library.records import load_report, staleness
 
 AT_SPEED: Final = 0.75

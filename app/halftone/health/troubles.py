@@ -14,9 +14,9 @@ from packaging.version import InvalidVersion, Version
 
 from halftone.contract.facts import DeviceFacts, ModelFacts
 from halftone.contract.request import Numerics
+from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
-from halftone.contract.words import DType
-from halftone.library.families import FAMILIES
+from halftone.library.families.known_families import FAMILIES
 from halftone.settings.places import resources
 
 Sure = Literal["seen", "reported", "unverified"]
@@ -34,7 +34,7 @@ _NAMES: Final = frozenset(family.name for family in FAMILIES)
 class Trouble(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One known trouble. what, helps: a sentence each; helps is "" where nobody found a cure. sources: project and number.
 
-    The rest are conditions, all of which must hold; an empty one always does. families: as `halftone.library.families` names
+    The rest are conditions, all of which must hold; an empty one always does. families: as `known_families` names
     them; pipelines: beginnings of diffusers' class names, either of the two is enough. components: names without their number.
     cards: regular expression on the device's name. capability, versions: PEP 440 ranges. settings: field of Numerics -> values.
     """

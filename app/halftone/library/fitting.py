@@ -2,12 +2,12 @@
 
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import Extras
-from halftone.library.controlnets import check_fit as check_controls_fit
-from halftone.library.denoisers import check_transformer_fit
-from halftone.library.inversions import check_inversion_fit
-from halftone.library.ipadapters import check_files_fit as check_ip_adapters_fit
-from halftone.library.lora_fit import check_lora_fit
-from halftone.library.vaes import check_fit as check_vae_fit
+from halftone.library.add_ons.controlnets import check_fit as check_controls_fit
+from halftone.library.add_ons.denoisers import check_transformer_fit
+from halftone.library.add_ons.inversions import check_inversion_fit
+from halftone.library.add_ons.ipadapters import check_files_fit as check_ip_adapters_fit
+from halftone.library.add_ons.lora_fit import check_lora_fit
+from halftone.library.add_ons.vaes import check_fit as check_vae_fit
 
 
 def check_extras_fit(extras: Extras, model: ModelFacts) -> None:

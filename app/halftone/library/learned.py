@@ -14,8 +14,8 @@ import msgspec
 from halftone.contract.facts import DeviceFacts, ModelFacts
 from halftone.contract.plan import Plan
 from halftone.contract.request import ALONE, Extras, Numerics
-from halftone.contract.words import DType
-from halftone.library.extras import extras_key
+from halftone.contract.vocabulary import DType
+from halftone.library.add_ons.extras import extras_key
 from halftone.library.records import changed_setting, same_driver
 from halftone.settings.atomic import write_atomically
 from halftone.settings.places import data_dir

@@ -12,25 +12,25 @@ import msgspec
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.wording import Words
-from halftone.library.copies import is_repaired
-from halftone.library.denoiser_files import unreadable
-from halftone.library.families import BY_NAME
-from halftone.library.family import Family
-from halftone.library.fit import misfit
-from halftone.library.folder import INDEX, Part, component_names, files_in, native_edges, read_json, read_part, stored_dtype
-from halftone.library.gguf_header import read_any
-from halftone.library.header import Header
-from halftone.library.homes import home
+from halftone.library.add_ons.denoiser_files import unreadable
+from halftone.library.add_ons.part_homes import home
+from halftone.library.add_ons.unusable_files import SCALED, listed_as, why_not
+from halftone.library.families.family import Family
+from halftone.library.families.known_families import BY_NAME
+from halftone.library.families.part_configs import SHORTEST, config_fault
+from halftone.library.families.parts_fit import misfit
+from halftone.library.families.recognise import Recognised, recognise
+from halftone.library.families.recognise_folder import of_folder
+from halftone.library.families.single_files import SINGLES, Config, configs, missing_parts, tensors_by_component
+from halftone.library.files.copies import is_repaired
+from halftone.library.files.folder import INDEX, Part, component_names, files_in, native_edges, read_json, read_part, stored_dtype
+from halftone.library.files.gguf_header import read_any
+from halftone.library.files.header import Header
+from halftone.library.files.small_files import check_here
 from halftone.library.kinds.layouts import ORIGINAL
-from halftone.library.part_configs import SHORTEST, config_fault
-from halftone.library.recognise import Recognised, recognise
-from halftone.library.recognise_folder import of_folder
 from halftone.library.resolution_bins import bin_edge
 from halftone.library.samplers import samplers_of
-from halftone.library.single import SINGLES, Config, configs, missing_parts, tensors_by_component
-from halftone.library.small_files import check_here
 from halftone.library.tasks import only_a_stage
-from halftone.library.why import SCALED, listed_as, why_not
 from halftone.settings.disk import no_right, system_words
 from halftone.settings.places import resources
 from halftone.settings.regular_files import is_folder

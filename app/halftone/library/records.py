@@ -15,9 +15,9 @@ import msgspec
 
 from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts, SelfTestReport
 from halftone.contract.request import ALONE, Extras, Numerics
+from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words, with_words
-from halftone.contract.words import DType
-from halftone.library.extras import extras_key
+from halftone.library.add_ons.extras import extras_key
 from halftone.settings.atomic import write_atomically
 from halftone.settings.declared import declared
 from halftone.settings.disk import system_words

@@ -6,9 +6,9 @@ from typing import Final
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import PictureRequest
+from halftone.contract.vocabulary import VideoFormat
 from halftone.contract.wording import Words, either
-from halftone.contract.words import VideoFormat
-from halftone.library import families as of
+from halftone.library.families import known_families as of
 
 FORMATS: Final[tuple[VideoFormat, ...]] = ("mp4", "webp")
 FPS: Final = {

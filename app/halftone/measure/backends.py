@@ -6,7 +6,7 @@ from typing import Final
 
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from halftone.contract.words import AttentionBackend
+from halftone.contract.vocabulary import AttentionBackend
 from halftone.health.device_faults import ON_CPU
 
 BACKENDS: Final[dict[AttentionBackend, SDPBackend]] = {

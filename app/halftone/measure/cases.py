@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import Tensor
 
-from halftone.contract.words import AttentionBackend
+from halftone.contract.vocabulary import AttentionBackend
 from halftone.measure.backends import backends_of
 from halftone.measure.modes import Mode
 

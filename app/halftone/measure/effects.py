@@ -23,11 +23,11 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from halftone.contract.facts import DeviceFacts, SettingEffect
+from halftone.contract.vocabulary import AttentionBackend, DType
 from halftone.contract.wording import Words
-from halftone.contract.words import AttentionBackend, DType
 from halftone.health.device_faults import is_absent
 from halftone.health.faults import raise_if_lost
-from halftone.health.timing import Ratio, paired_ratio
+from halftone.health.forecasts.timing import Ratio, paired_ratio
 from halftone.measure.backends import BACKENDS
 from halftone.measure.compiler import missing_compiler
 from halftone.measure.denoiser import SMALL, Sizes, sizes_for, step_of

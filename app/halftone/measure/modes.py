@@ -9,7 +9,7 @@ import msgspec
 import torch
 
 from halftone.contract.facts import DeviceFacts
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 
 
 class Mode(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,12 +36,12 @@ from halftone.contract.facts import (
     SelfTestReport,
     SpeedResult,
 )
+from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
-from halftone.contract.words import DType
 from halftone.health.device_faults import faulty_backends, sound_backends
 from halftone.health.faults import is_out_of_memory, raise_if_lost
+from halftone.health.forecasts.timing import is_measurable, judged_ratio
 from halftone.health.precision import choose_auto
-from halftone.health.timing import is_measurable, judged_ratio
 from halftone.measure.backends import attention_on
 from halftone.measure.cases import Case, cases_for, tolerance
 from halftone.measure.denoiser import STEPS, Sizes, operations, sizes_for, step_of

@@ -15,7 +15,7 @@ from halftone import __version__
 from halftone.contract.facts import PictureFacts
 from halftone.contract.plan import Plan
 from halftone.contract.request import Control, IpAdapter, Lora, ResolvedRequest, split_sampler
-from halftone.contract.words import Resize
+from halftone.contract.vocabulary import Resize
 
 NEGATIVE: Final = "Negative prompt:"
 EMPTY_NEGATIVE: Final = "Empty negative prompt"

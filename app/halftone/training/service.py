@@ -16,8 +16,8 @@ from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.basics.torch_settings import attention_for
 from halftone.engine.service import DiffusersEngine
 from halftone.health.faults import first_line, forget_frames, is_out_of_memory
-from halftone.health.training_room import training_room
-from halftone.library.training_checks import check_config, check_size
+from halftone.health.training.training_memory import training_room
+from halftone.library.training_data.training_checks import check_config, check_size
 from halftone.measure.devices import find_device
 from halftone.training.lora.files import CACHE
 from halftone.training.lora.jobs import Opened, open_run

@@ -4,7 +4,7 @@ import traceback
 
 import msgspec
 
-from halftone.contract.error_words import WORDS
+from halftone.contract.error_sentences import WORDS
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.wording import Words
 from halftone.health.faults import first_line, is_device_lost, is_out_of_memory

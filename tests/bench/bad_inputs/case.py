@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from halftone.contract.error_words import WORDS
+from halftone.contract.error_sentences import WORDS
 from halftone.contract.errors import ErrorFacts, JobCancelled, remedy, sentence
 from halftone.worker.failures import error_facts
 

@@ -10,11 +10,11 @@ from PIL import Image, PngImagePlugin
 from tests.bench.bad_inputs.case import Case
 from tests.helpers.pictures import picture_facts
 
-from halftone.cli.taken import from_picture
+from halftone.cli.picture_settings import from_picture
 from halftone.contract.request import PictureRequest, Upscaled
 from halftone.metadata.picture import exif_of
+from halftone.metadata.picture_settings import said_by
 from halftone.metadata.reading import parse_parameters
-from halftone.metadata.said import said_by
 from halftone.metadata.upscaled import upscaled_texts
 from halftone.settings.store import Settings
 

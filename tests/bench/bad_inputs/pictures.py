@@ -13,11 +13,11 @@ import numpy as np
 from PIL import Image, PngImagePlugin
 from tests.bench.bad_inputs.case import Case, Use
 
-from halftone.library.training_pictures import Shapes, brought_to, check_folder
-from halftone.library.training_pictures import _read as read_for_training
-from halftone.metadata.given import check_mask, picture_size, read_beside, read_picture
+from halftone.library.training_data.training_pictures import Shapes, brought_to, check_folder
+from halftone.library.training_data.training_pictures import _read as read_for_training
 from halftone.metadata.picture import check_picture
 from halftone.metadata.reading import read_picture as read_words
+from halftone.metadata.start_images import check_mask, picture_size, read_beside, read_picture
 
 _CHANGED: Final = 200
 _BYTES = bytes | Callable[[Path], object]

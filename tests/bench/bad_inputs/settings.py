@@ -19,7 +19,7 @@ from halftone.contract.request import Numerics, PictureRequest
 from halftone.gallery.history import History
 from halftone.library.learned import recall, remember
 from halftone.library.records import SelfTests, load_report, load_selftest, save_report, save_selftest
-from halftone.library.training_runs import config_in, unfinished
+from halftone.library.training_data.training_runs import config_in, unfinished
 from halftone.settings.glance import glance
 from halftone.settings.places import checks_dir, data_dir, settings_file
 from halftone.settings.store import load_with_problems, save

@@ -9,12 +9,12 @@ from typing import Final
 from tests.bench.bad_inputs.case import Case, Use
 
 from halftone.contract.request import PictureRequest, Style
-from halftone.library.loras import has_tags, take_tags
-from halftone.library.prompt_syntax import notes, parse
-from halftone.library.spoken import spoken
-from halftone.library.styles import known_styles, read_styles, styled, styles_named
-from halftone.library.training_pictures import _caption as read_caption
-from halftone.library.wildcards import Book, check_wildcards, draw, drawn_spans, unfollowed
+from halftone.library.add_ons.loras import has_tags, take_tags
+from halftone.library.prompts.drawn_prompts import spoken
+from halftone.library.prompts.prompt_syntax import notes, parse
+from halftone.library.prompts.styles import known_styles, read_styles, styled, styles_named
+from halftone.library.prompts.wildcards import Book, check_wildcards, draw, drawn_spans, unfollowed
+from halftone.library.training_data.training_pictures import _caption as read_caption
 
 _STYLES: Final = 'name,prompt,negative_prompt\ninked,"ink, {prompt}, lines",blurry\nplain,a sun,\n"two\nlines",x,y\n'
 _WORDS: Final = "red\n# a remark\n3::blue\n{dark|light} green\n__other__\n"

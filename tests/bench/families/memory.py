@@ -37,10 +37,10 @@ from halftone.contract.facts import GenerateReport, PictureFacts
 from halftone.contract.messages import Generate
 from halftone.contract.request import Numerics, OptionValue, PictureRequest
 from halftone.engine.service import DiffusersEngine
-from halftone.health.forecast import Next, forecast
-from halftone.health.memory import Way, tiles
+from halftone.health.forecasts.memory_forecast import Way, tiles
+from halftone.health.forecasts.picture_memory import Next, forecast
+from halftone.library.families.networks import networks_of
 from halftone.library.models import describe
-from halftone.library.networks import networks_of
 
 NEAR: Final = 0.1
 ENOUGH: Final = 1.05

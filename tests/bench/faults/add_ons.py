@@ -36,7 +36,7 @@ from tests.helpers.silence import Going, silent
 from halftone.contract.facts import GuardEvent
 from halftone.contract.messages import Examine, Generate
 from halftone.contract.request import CheckInputs, Control, IpAdapter, Lora, Numerics, PictureRequest
-from halftone.contract.words import Precision
+from halftone.contract.vocabulary import Precision
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.service import DiffusersEngine
 from halftone.library.records import set_applied

@@ -32,7 +32,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import CheckReport, SelfTestReport
 from halftone.contract.messages import Examine, Generate, SelfTest
 from halftone.contract.request import CheckInputs, Numerics, OptionValue, PictureRequest
-from halftone.contract.words import DTYPE_NAMES, DType, Precision
+from halftone.contract.vocabulary import DTYPE_NAMES, DType, Precision
 from halftone.engine.service import DiffusersEngine
 from halftone.health.device_faults import OPERATIONS, avoided_backends
 from halftone.health.explain import finding_words

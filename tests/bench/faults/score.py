@@ -17,7 +17,7 @@ from tests.helpers.silence import Going, silent
 from halftone.contract.facts import CheckReport, Finding
 from halftone.contract.messages import Examine, Generate
 from halftone.contract.request import CheckInputs, Lora, Numerics, PictureRequest, Start
-from halftone.contract.words import Precision
+from halftone.contract.vocabulary import Precision
 from halftone.engine.service import DiffusersEngine
 from halftone.library.records import set_applied
 

@@ -30,7 +30,7 @@ from tests.helpers.silence import Going, silent
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import Examine, Generate, SelfTest
 from halftone.contract.request import CheckInputs, Numerics, PictureRequest
-from halftone.contract.words import DTYPE_NAMES
+from halftone.contract.vocabulary import DTYPE_NAMES
 from halftone.engine.service import DiffusersEngine
 from halftone.measure.modes import switched
 from halftone.measure.pictures import psnr

@@ -6,7 +6,7 @@ from PySide6.QtGui import QColor, QImage
 from pytestqt.qtbot import QtBot
 
 from halftone.gui import theme
-from halftone.gui.widgets.canvas import LARGEST, SMALLEST, CanvasView
+from halftone.gui.kit.picture_canvas import LARGEST, SMALLEST, CanvasView
 
 
 def canvas(qtbot: QtBot, side: int = 512, size: tuple[int, int] = (840, 640)) -> CanvasView:

@@ -13,11 +13,11 @@ from tests.helpers.model_files import ramp, safetensors, write_json
 
 from halftone.contract.messages import Examine
 from halftone.contract.request import Control, PictureRequest
-from halftone.gui.pages import health_view
-from halftone.gui.pages.create_fields import NumberBox
-from halftone.gui.pages.create_receipt import receipt_rows
-from halftone.gui.pages.health_bits import copy_refusal
-from halftone.library.folder import read_json
+from halftone.gui.create.form.form_fields import NumberBox
+from halftone.gui.create.picture.picture_receipt import receipt_rows
+from halftone.gui.health import health_view
+from halftone.gui.health.finding_and_cure_cards import copy_refusal
+from halftone.library.files.folder import read_json
 from halftone.settings.places import resources
 
 

@@ -17,12 +17,12 @@ from tests.helpers import model_files, samples, scripted
 from halftone.contract.messages import Examine, Generate, JobStarted, PhaseChanged, StepDone
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.gallery.history import History
-from halftone.gui.pages import create_actions
-from halftone.gui.pages.create_centre import PICTURE_SHARE
-from halftone.gui.pages.create_model import ModelList, ModelRow
-from halftone.gui.pages.create_queue import QueuePanel
-from halftone.gui.pages.create_transport import TransportPanel, so_far
-from halftone.gui.state import Job
+from halftone.gui.create.form.model_picker import ModelList, ModelRow
+from halftone.gui.create.job_list import QueuePanel
+from halftone.gui.create.picture import picture_files
+from halftone.gui.create.picture.picture_centre import PICTURE_SHARE
+from halftone.gui.create.picture.progress_panel import TransportPanel, so_far
+from halftone.gui.state.app_state import Job
 from halftone.library import records
 from halftone.library.models import describe
 from halftone.settings.store import Settings
@@ -595,15 +595,15 @@ def test_save_as_copies_the_file(qtbot: QtBot, tmp_path: Path) -> None:
     stage = Stage(qtbot)
     stage.picture()
     source = Path(stage.controller.state.pictures[0].path)
-    create_actions.copy_to(stage.controller, source, tmp_path / "copy.png")
+    picture_files.copy_to(stage.controller, source, tmp_path / "copy.png")
     stage.wait(lambda: bool(stage.controller.state.notices))
     assert (tmp_path / "copy.png").read_bytes() == source.read_bytes()
     assert stage.controller.state.notices[-1].kind == "saved"
-    create_actions.copy_to(stage.controller, source, source)
+    picture_files.copy_to(stage.controller, source, source)
     stage.wait(lambda: len(stage.controller.state.notices) == 2)
     assert stage.controller.state.notices[-1].kind == "saved"
     assert (tmp_path / "copy.png").read_bytes() == source.read_bytes()
-    create_actions.copy_to(stage.controller, source, tmp_path / "none" / "copy.png")
+    picture_files.copy_to(stage.controller, source, tmp_path / "none" / "copy.png")
     stage.wait(lambda: len(stage.controller.state.notices) == 3)
     error = stage.controller.state.notices[-1].error
     assert error is not None

@@ -13,11 +13,11 @@ from tests.helpers import model_files, samples
 from halftone.contract.limits import GUIDANCE_RANGE
 from halftone.contract.messages import MemoryChanged
 from halftone.contract.request import Numerics, PictureRequest
-from halftone.gui.pages.create_estimate import Shape, Times, size_warning
-from halftone.gui.pages.create_fields import SeedField, SizeField, SliderField, preset_size, size_problem
-from halftone.gui.pages.create_model import ModelList
-from halftone.gui.pages.create_sampler import SamplerField
-from halftone.health.requests import check_request
+from halftone.gui.create.form.form_fields import SeedField, SizeField, SliderField, preset_size, size_problem
+from halftone.gui.create.form.model_picker import ModelList
+from halftone.gui.create.form.sampler_fields import SamplerField
+from halftone.gui.create.form.time_estimate import Shape, Times, size_warning
+from halftone.health.pictures.requests import check_request
 from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS
 
 

@@ -12,10 +12,10 @@ from tests.gui.stage import Stage
 from tests.helpers.model_files import ramp, safetensors, write_json
 
 from halftone.contract.request import Control, Hires, IpAdapter, Lora, PictureRequest, Refiner
-from halftone.gui.pages.create_clashes import hires_clash, refiner_clash
-from halftone.gui.pages.create_folded import FoldedPart
-from halftone.gui.pages.create_form import CreateForm
-from halftone.library.families import SDXL, WAN
+from halftone.gui.create.form.incompatible_parts import hires_clash, refiner_clash
+from halftone.gui.create.form.request_form import CreateForm
+from halftone.gui.create.rows.folded_row import FoldedPart
+from halftone.library.families.known_families import SDXL, WAN
 from halftone.settings.places import resources
 
 

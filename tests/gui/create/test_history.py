@@ -14,7 +14,7 @@ from halftone.contract.facts import PictureFacts
 from halftone.contract.request import PictureRequest
 from halftone.gallery.history import History
 from halftone.gui.background import Background
-from halftone.gui.pages.create_history import HistoryWatch, Made, Shelf, remember
+from halftone.gui.create.picture_history import HistoryWatch, Made, Shelf, remember
 
 REQUEST = PictureRequest(prompt="a sun", model="pocket")
 

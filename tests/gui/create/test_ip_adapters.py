@@ -11,10 +11,10 @@ from tests.helpers.model_files import ramp, safetensors, write_json
 
 from halftone.contract.messages import Examine
 from halftone.contract.request import IpAdapter, PictureRequest
+from halftone.gui.create.form.form_fields import NumberBox
+from halftone.gui.create.picture.picture_receipt import receipt_rows
+from halftone.gui.health import health_view
 from halftone.gui.i18n import table
-from halftone.gui.pages import health_view
-from halftone.gui.pages.create_fields import NumberBox
-from halftone.gui.pages.create_receipt import receipt_rows
 
 
 def write_adapter(path: Path, text: int = 128) -> Path:

@@ -12,10 +12,10 @@ from tests.helpers.model_files import ramp, safetensors
 
 from halftone.contract.messages import Examine, Generate
 from halftone.contract.request import Lora, PictureRequest
-from halftone.contract.words import DType
-from halftone.gui.pages import health_view
-from halftone.gui.pages.create_fields import NumberBox
-from halftone.gui.pages.create_loras import LoraPart
+from halftone.contract.vocabulary import DType
+from halftone.gui.create.form.form_fields import NumberBox
+from halftone.gui.create.rows.lora_row import LoraPart
+from halftone.gui.health import health_view
 from halftone.library import records
 from halftone.library.models import describe
 from halftone.settings.store import Settings

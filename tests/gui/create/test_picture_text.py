@@ -11,13 +11,13 @@ from halftone.cli.events import how_to_finish
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import GuardEvent, LoraCause, PassFacts, PictureFacts, Shortage
 from halftone.contract.request import Lora, PictureRequest
-from halftone.contract.words import ReceiptState
+from halftone.contract.vocabulary import ReceiptState
+from halftone.gui.create.picture.picture_model import about_model, without_memory
+from halftone.gui.create.picture.picture_receipt import receipt_rows
+from halftone.gui.create.picture.picture_text import picture_message, receipt
 from halftone.gui.i18n import table
-from halftone.gui.pages.create_receipt import receipt_rows
-from halftone.gui.picture_model import about_model, without_memory
-from halftone.gui.picture_text import picture_message, receipt
 from halftone.health.explain import note_for
-from halftone.health.passes import kept_words
+from halftone.health.pictures.passes import kept_words
 
 ACTIONS = ("decoded-again", "encoded-again", "went-back-one-step")
 

@@ -9,7 +9,7 @@ from tests.helpers import samples
 
 from halftone.contract.facts import PassFacts
 from halftone.contract.request import PictureRequest, Refiner
-from halftone.gui.pages.create_receipt import receipt_rows
+from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.settings.places import resources
 
 WANTED = Refiner(path="/models/sd_xl_refiner_1.0.safetensors", at=0.65)

@@ -2,10 +2,10 @@
 
 import pytest
 
+from halftone.gui.create.form.memory_estimate import peak_words
 from halftone.gui.i18n import set_language
-from halftone.gui.pages.create_room import peak_words
-from halftone.health.forecast import Forecast
-from halftone.health.memory import Fit, Way
+from halftone.health.forecasts.memory_forecast import Fit, Way
+from halftone.health.forecasts.picture_memory import Forecast
 
 TILED = "It is decoded in tiles."
 IN_VAIN = "Decoding in tiles is counted in, and is not enough."

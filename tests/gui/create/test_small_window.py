@@ -11,10 +11,10 @@ from tests.helpers import samples, scripted
 from halftone.contract.messages import Generate, JobStarted, PhaseChanged, StepDone
 from halftone.contract.request import PictureRequest
 from halftone.gui import theme
-from halftone.gui.pages.create_model import ModelRow, shortened
-from halftone.gui.pages.create_parts import PromptEdit
-from halftone.gui.pages.create_transport import TransportPanel
-from halftone.gui.state import Job
+from halftone.gui.create.form.form_parts import PromptEdit
+from halftone.gui.create.form.model_picker import ModelRow, shortened
+from halftone.gui.create.picture.progress_panel import TransportPanel
+from halftone.gui.state.app_state import Job
 
 NEVER = (
     scripted.Say(event=JobStarted(kind="generate", plan=samples.PLAIN)),

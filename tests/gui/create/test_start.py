@@ -16,10 +16,10 @@ from tests.gui.stage import Stage
 from tests.helpers import samples
 
 from halftone.contract.request import PictureRequest, Start
-from halftone.gui.pages.create_receipt import receipt_rows
-from halftone.gui.pages.create_start import _kept
-from halftone.gui.pages.mask_editor import MaskEditor
-from halftone.gui.widgets.mask_canvas import MaskCanvas
+from halftone.gui.create.picture.picture_receipt import receipt_rows
+from halftone.gui.create.rows.mask_canvas import MaskCanvas
+from halftone.gui.create.rows.mask_editor import MaskEditor
+from halftone.gui.create.rows.start_picture_row import _kept
 from halftone.settings.places import masks_dir
 
 

@@ -9,9 +9,9 @@ from tests.gui.stage import Stage
 from tests.helpers.pictures import picture_facts
 
 from halftone.contract.request import PictureRequest, Style
-from halftone.gui.pages.create_receipt import receipt_rows
-from halftone.gui.pages.create_variation import VariationPart
-from halftone.library.styles import own_file, read_styles
+from halftone.gui.create.picture.picture_receipt import receipt_rows
+from halftone.gui.create.rows.variation_row import VariationPart
+from halftone.library.prompts.styles import own_file, read_styles
 from halftone.settings.store import Settings
 
 FILM = Style(name="Film", prompt="{prompt}, film grain", negative="cartoon")

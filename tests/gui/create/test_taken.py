@@ -16,10 +16,10 @@ from tests.helpers.hub import WHOLE, save_flux
 from tests.helpers.model_files import ramp, safetensors
 
 from halftone.contract.request import Numerics, PictureRequest
-from halftone.gui.pages.create_history import unsaved
-from halftone.gui.pages.create_taken import taken_words
-from halftone.health.taken_over import Taken
-from halftone.library.small_files import T5
+from halftone.gui.create.form.settings_from_pictures import taken_words
+from halftone.gui.create.picture_history import unsaved
+from halftone.health.pictures.imported_settings import Taken
+from halftone.library.files.small_files import T5
 from halftone.metadata.picture import exif_of
 from halftone.settings.store import Settings
 

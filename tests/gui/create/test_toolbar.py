@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QAbstractButton, QMenu, QToolButton
 from pytestqt.qtbot import QtBot
 
 from halftone.gui import theme
+from halftone.gui.create.picture.picture_toolbar import CanvasToolbar, Manner
 from halftone.gui.i18n import set_language
-from halftone.gui.pages.create_toolbar import CanvasToolbar, Manner
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support propagateSizeHints")
 

@@ -10,9 +10,9 @@ from tests.unit.library.test_denoisers import packed
 
 from halftone.contract.messages import Examine
 from halftone.contract.request import Extras, PictureRequest
-from halftone.gui.pages import health_view
-from halftone.gui.pages.create_model import ModelList, ModelRow
-from halftone.gui.pages.create_receipt import receipt_rows
+from halftone.gui.create.form.model_picker import ModelList, ModelRow
+from halftone.gui.create.picture.picture_receipt import receipt_rows
+from halftone.gui.health import health_view
 from halftone.settings.places import resources
 from halftone.settings.store import Settings
 

@@ -10,8 +10,8 @@ from tests.helpers.scripted import Fail, Say
 
 from halftone.contract.messages import PhaseChanged
 from halftone.gallery.history import History
-from halftone.gui.pages.create_receipt import receipt_rows
-from halftone.gui.picture_text import receipt
+from halftone.gui.create.picture.picture_receipt import receipt_rows
+from halftone.gui.create.picture.picture_text import receipt
 from halftone.settings.store import Settings
 
 

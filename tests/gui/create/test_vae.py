@@ -21,9 +21,9 @@ from halftone.contract.messages import Examine
 from halftone.contract.request import Extras, PictureRequest
 from halftone.gui.background import Background
 from halftone.gui.control.model_list import Found
-from halftone.gui.pages import health_view
-from halftone.gui.pages.create_receipt import receipt_rows
-from halftone.gui.pages.health_bits import copy_refusal
+from halftone.gui.create.picture.picture_receipt import receipt_rows
+from halftone.gui.health import health_view
+from halftone.gui.health.finding_and_cure_cards import copy_refusal
 from halftone.settings.places import resources
 from halftone.settings.store import Settings
 

@@ -16,12 +16,12 @@ from tests.helpers import samples
 from halftone.contract.facts import PictureFacts
 from halftone.contract.request import PictureRequest, Start
 from halftone.gallery.history import History
-from halftone.gui import picture_text
 from halftone.gui.background import Background
-from halftone.gui.pages.create_history import read_image
-from halftone.gui.pages.create_receipt import receipt_rows
-from halftone.gui.pages.create_side import ThumbButton
-from halftone.gui.player import Player
+from halftone.gui.create.history_panel import ThumbButton
+from halftone.gui.create.picture import picture_text
+from halftone.gui.create.picture.picture_receipt import receipt_rows
+from halftone.gui.create.picture.video_player import Player
+from halftone.gui.create.picture_history import read_image
 from halftone.metadata.video import save_video
 
 REQUEST = PictureRequest(prompt="a wave", model="pocket")

@@ -19,18 +19,18 @@ from tests.helpers import model_files
 from halftone.contract.facts import DeviceFacts, DTypeReport
 from halftone.contract.messages import Cancel, Ready, SelfTest, TestDone
 from halftone.contract.request import Numerics
+from halftone.contract.vocabulary import AttentionBackend, Precision
 from halftone.contract.wording import Words
-from halftone.contract.words import AttentionBackend, Precision
 from halftone.gui import theme
+from halftone.gui.charts.device_charts import BitsRow, Mark, MatrixRow, SpeedBar, TestMatrix, speed_words
+from halftone.gui.charts.headroom_chart_text import type_name
+from halftone.gui.device import device_verdict, device_view
+from halftone.gui.device.device_page import DevicePage
+from halftone.gui.device.measurement_cards import number_words
 from halftone.gui.i18n import set_language
-from halftone.gui.pages import device_verdict, device_view
-from halftone.gui.pages.device import DevicePage
-from halftone.gui.pages.device_measured import number_words
-from halftone.gui.state import AppState
+from halftone.gui.kit import figures
+from halftone.gui.state.app_state import AppState
 from halftone.gui.text import notice_message
-from halftone.gui.widgets import figures
-from halftone.gui.widgets.device_widgets import BitsRow, Mark, MatrixRow, SpeedBar, TestMatrix, speed_words
-from halftone.gui.widgets.headroom_chart_words import type_name
 from halftone.measure.cases import cases_for
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support propagateSizeHints")

@@ -24,8 +24,8 @@ from halftone.contract.facts import (
 from halftone.contract.messages import AnyCommand, AnyEvent, Examine, JobEnded, MemoryChanged, Ready
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
+from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
-from halftone.contract.words import DType
 from halftone.gui.control.model_list import Found
 from halftone.gui.controller import Controller
 from halftone.gui.process import Link

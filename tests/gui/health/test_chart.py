@@ -16,13 +16,13 @@ from tests.gui.health import kit
 from tests.helpers import samples
 
 from halftone.contract.facts import LayerPeak
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 from halftone.gui import theme
-from halftone.gui.pages.create_banner import Evidence
-from halftone.gui.widgets import headroom_chart_words
-from halftone.gui.widgets.headroom_chart import HeadroomChart
-from halftone.gui.widgets.headroom_chart_frame import Frame, bar_top, frame_for
-from halftone.gui.widgets.headroom_chart_paint import paint_base, place_discs
+from halftone.gui.charts import headroom_chart_text
+from halftone.gui.charts.headroom_chart import HeadroomChart
+from halftone.gui.charts.headroom_chart_frame import Frame, bar_top, frame_for
+from halftone.gui.charts.headroom_chart_paint import paint_base, place_discs
+from halftone.gui.create.picture.recovery_banner import Evidence
 from halftone.health.headroom import (
     PartBox,
     axis_range,
@@ -252,10 +252,10 @@ def test_after_an_upcast_the_limit_is_that_of_the_new_type() -> None:
     data = build(kit.layers(), "float16", plan=upcast)
     inside = [layer for layer in data.layers if layer.module.startswith("decoder.up_blocks.2")]
     assert {layer.dtype_after for layer in inside} == {"float32"}
-    before, after = headroom_chart_words.summary(data, after=False), headroom_chart_words.summary(data, after=True)
+    before, after = headroom_chart_text.summary(data, after=False), headroom_chart_text.summary(data, after=True)
     assert "above the FP16 limit" in before
     assert before != after
-    assert headroom_chart_words.cure_label(upcast) == "cure: these 3 parts in FP32"
+    assert headroom_chart_text.cure_label(upcast) == "cure: these 3 parts in FP32"
 
 
 def test_what_was_not_measured_under_the_cure_is_not_taken_for_it() -> None:
@@ -264,8 +264,8 @@ def test_what_was_not_measured_under_the_cure_is_not_taken_for_it() -> None:
     data = build(layers, "float16", plan=report.plan)
     layer = next(one for one in data.layers if one.module == "decoder")
     assert layer.exp_after == -math.inf
-    assert headroom_chart_words.room_text(layer, "float16", after=True) == "not measured"
-    assert "none above" in headroom_chart_words.summary(data, after=True)
+    assert headroom_chart_text.room_text(layer, "float16", after=True) == "not measured"
+    assert "none above" in headroom_chart_text.summary(data, after=True)
 
 
 def test_hover_names_layer_peak_and_room(chart: HeadroomChart) -> None:

@@ -17,19 +17,19 @@ from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, Finding, FurtherLayer, LayerPeak, RepairReport
 from halftone.contract.messages import Cancel, Examine, FindingMade, LayersMeasured, PhaseChanged, Repair
 from halftone.contract.request import Numerics
-from halftone.contract.words import FLOAT_LIMITS
+from halftone.contract.vocabulary import FLOAT_LIMITS
 from halftone.gui import theme
 from halftone.gui.control.model_list import Found
+from halftone.gui.create.form.model_part import ModelPart
+from halftone.gui.device.device_page import DevicePage
+from halftone.gui.health import file_dialogs, health_text, health_view
+from halftone.gui.health.finding_and_cure_cards import _no_cure_words, copy_refusal
+from halftone.gui.health.health_page import HealthPage
+from halftone.gui.health.verdict_and_chart_cards import FigureLabel
 from halftone.gui.i18n import set_language
-from halftone.gui.pages import health_files, health_view, health_words
-from halftone.gui.pages.create_model_part import ModelPart
-from halftone.gui.pages.device import DevicePage
-from halftone.gui.pages.health import HealthPage
-from halftone.gui.pages.health_bits import _no_cure_words, copy_refusal
-from halftone.gui.pages.health_cards import FigureLabel
-from halftone.gui.pages.settings import SettingsPage
+from halftone.gui.kit import figures
+from halftone.gui.settings.settings_page import SettingsPage
 from halftone.gui.text import notice_message
-from halftone.gui.widgets import figures
 from halftone.library import records
 from halftone.settings.store import Settings
 
@@ -57,7 +57,7 @@ def test_the_report_is_named_by_the_words_of_the_model() -> None:
         ("()", "health"),
     ):
         named = msgspec.structs.replace(report, model=msgspec.structs.replace(report.model, name=name))
-        assert health_files.report_name(named) == file
+        assert file_dialogs.report_name(named) == file
 
 
 def test_the_distance_of_a_cures_picture_is_one_figure_wherever_it_is_read() -> None:
@@ -70,10 +70,10 @@ def test_the_distance_of_a_cures_picture_is_one_figure_wherever_it_is_read() -> 
         (82.1, "82\u00a0dB", none),
     ):
         made = msgspec.structs.replace(cure, psnr=psnr)
-        assert health_words.price_picture(made) == words
+        assert health_text.price_picture(made) == words
         told = f"{words.replace(chr(0xA0), ' ')} between this picture and the FP32 picture: {seen}. dB (decibels) tell"
-        assert told in health_words.cure_tooltip(made, "FP16").replace("\u00a0", " ")
-        assert health_words.cure_spoken(made, "FP16").endswith(f"{words}, {seen}")
+        assert told in health_text.cure_tooltip(made, "FP16").replace("\u00a0", " ")
+        assert health_text.cure_spoken(made, "FP16").endswith(f"{words}, {seen}")
 
 
 def test_a_part_that_is_only_tight_is_said_to_be() -> None:
@@ -534,7 +534,7 @@ def test_save_repaired_copy_asks_where_and_reports(qtbot: QtBot) -> None:
 
 
 def test_no_copy_without_an_exact_rescaling() -> None:
-    from halftone.gui.pages import health_view
+    from halftone.gui.health import health_view
 
     report = kit.report()
     view = health_view.of_report(msgspec.structs.replace(report, cures=report.cures[1:]), None)
@@ -542,7 +542,7 @@ def test_no_copy_without_an_exact_rescaling() -> None:
 
 
 def test_numbers_of_an_exported_report_are_finite_or_null() -> None:
-    from halftone.health.report import as_json
+    from halftone.health.reports.report_page import as_json
 
     report = kit.report()
     cures = tuple(msgspec.structs.replace(cure, psnr=math.inf) for cure in report.cures)
@@ -641,12 +641,12 @@ def test_a_file_with_numbers_at_the_limit_warns_and_says_what_to_do(qtbot: QtBot
 def test_trouble_that_is_not_the_models_warns_and_says_what_it_was() -> None:
     damage = Finding(code="memory-damage", component="vae", module="", dtype="float16", peak=None, limit=None)
     once = msgspec.structs.replace(damage, facts={"once": True})
-    assert [health_words.finding_badge(one) for one in (damage, once)] == [
+    assert [health_text.finding_badge(one) for one in (damage, once)] == [
         ("Damaged", "warn", "triangle-alert"),
         ("Came once", "warn", "triangle-alert"),
     ]
-    assert health_words.finding_title(damage).endswith(": weights in memory differ from the file")
-    assert health_words.finding_title(once).endswith(": a wrong result came once")
+    assert health_text.finding_title(damage).endswith(": weights in memory differ from the file")
+    assert health_text.finding_title(once).endswith(": a wrong result came once")
     assert health_view.summary_of_findings([damage, once]) == "1 damaged · 1 other"
 
 

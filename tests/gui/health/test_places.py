@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from tests.helpers import samples
 
-from halftone.gui.pages.health_files import copy_place, model_of
+from halftone.gui.health.file_dialogs import copy_place, model_of
 
 
 @pytest.mark.parametrize(

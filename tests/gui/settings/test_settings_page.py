@@ -14,16 +14,16 @@ from tests.gui.health import kit
 from halftone.contract.facts import SelfTestReport, SettingEffect
 from halftone.contract.messages import SelfTest
 from halftone.contract.request import Numerics
+from halftone.contract.vocabulary import DType, Precision
 from halftone.contract.wording import Words
-from halftone.contract.words import DType, Precision
 from halftone.gui import theme
+from halftone.gui.charts.effect_cell import TIME, TIME_WORDS, EffectCell
 from halftone.gui.i18n import set_language, tr
-from halftone.gui.pages import settings_effects
-from halftone.gui.pages.settings import SettingsPage
-from halftone.gui.pages.settings_folders import FoldersControl
-from halftone.gui.pages.settings_program import FolderControl, ProgramSection
-from halftone.gui.pages.settings_rows import Control, GroupCard, SettingRow
-from halftone.gui.widgets.effect_cell import TIME, TIME_WORDS, EffectCell
+from halftone.gui.settings import setting_effects
+from halftone.gui.settings.folder_list import FoldersControl
+from halftone.gui.settings.program_section import FolderControl, ProgramSection
+from halftone.gui.settings.setting_rows import Control, GroupCard, SettingRow
+from halftone.gui.settings.settings_page import SettingsPage
 from halftone.settings import store
 from halftone.settings.declared import DECLARED, declared
 
@@ -135,7 +135,7 @@ def in_each_precision() -> SelfTestReport:
 def test_effects_are_those_of_the_precision_in_force(precision: Precision, words: tuple[str, ...]) -> None:
     numerics, report = Numerics(precision=precision), in_each_precision()
     fields = ("vae_float32", "nan_check", "fp16_reduction", "tf32")
-    found = [settings_effects.effect(declared(field), numerics, report) for field in fields]
+    found = [setting_effects.effect(declared(field), numerics, report) for field in fields]
     assert tuple(one.note or one.time_words for one in found) == words
 
 
@@ -165,17 +165,17 @@ def test_nothing_is_guessed_before_the_self_test(qtbot: QtBot) -> None:
 
 
 def test_words_of_times_and_errors() -> None:
-    assert settings_effects.time_words(1.0) == "No change"
-    assert settings_effects.time_words(0.79) == "27\u00a0% faster"
-    assert settings_effects.time_words(0.4) == "2.5\u00a0× as fast"
-    assert settings_effects.time_words(1.5) == "50\u00a0% slower", "it is slower, and a plus alone may be read as faster"
-    assert settings_effects.time_words(2.34) == "2.3\u00a0× as long"
-    assert settings_effects.time_words(1.034) == "3.4\u00a0% slower"
-    assert settings_effects.time_words(1.234, 0.05) == "≈23\u00a0% slower"
-    assert settings_effects.time_words(1.234, 0.3) == "≈0\u00a0%", "the runs differ by more among themselves"
-    never = settings_effects.effect(declared("vae_float32"), Numerics(vae_float32="never"), kit.measured())
+    assert setting_effects.time_words(1.0) == "No change"
+    assert setting_effects.time_words(0.79) == "27\u00a0% faster"
+    assert setting_effects.time_words(0.4) == "2.5\u00a0× as fast"
+    assert setting_effects.time_words(1.5) == "50\u00a0% slower", "it is slower, and a plus alone may be read as faster"
+    assert setting_effects.time_words(2.34) == "2.3\u00a0× as long"
+    assert setting_effects.time_words(1.034) == "3.4\u00a0% slower"
+    assert setting_effects.time_words(1.234, 0.05) == "≈23\u00a0% slower"
+    assert setting_effects.time_words(1.234, 0.3) == "≈0\u00a0%", "the runs differ by more among themselves"
+    never = setting_effects.effect(declared("vae_float32"), Numerics(vae_float32="never"), kit.measured())
     assert never.note.startswith("Costs and saves nothing")
-    full = settings_effects.effect(declared("precision"), Numerics(precision="float32"), kit.measured())
+    full = setting_effects.effect(declared("precision"), Numerics(precision="float32"), kit.measured())
     assert (full.time_words, full.close_words) == ("The reference", "FP32 itself")
 
 
@@ -331,7 +331,7 @@ def test_what_a_setting_costs_is_not_cut_off(qtbot: QtBot, language: Literal["en
     set_language(language)
     words = tr(frame, "{0}") if frame != "{0}: {1}" else tr(frame, "BF16", "{0}")
     metrics = QFontMetricsF(theme.current().font("small", numbers=True))
-    wide = [words.format(settings_effects.time_words(ratio)) for ratio in (0.9, 0.998, 0.042, 1.234, 12.5)]
-    wide += [words.format(settings_effects.time_words(ratio, 0.05)) for ratio in (0.9, 0.998, 0.042, 1.234, 12.5)]
+    wide = [words.format(setting_effects.time_words(ratio)) for ratio in (0.9, 0.998, 0.042, 1.234, 12.5)]
+    wide += [words.format(setting_effects.time_words(ratio, 0.05)) for ratio in (0.9, 0.998, 0.042, 1.234, 12.5)]
     set_language("en")
     assert [one for one in wide if metrics.horizontalAdvance(one) > TIME_WORDS] == []

@@ -5,9 +5,9 @@ from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
 
-from halftone.gui.pages.device import DevicePage
-from halftone.gui.pages.health import HealthPage
-from halftone.gui.pages.settings import SettingsPage
+from halftone.gui.device.device_page import DevicePage
+from halftone.gui.health.health_page import HealthPage
+from halftone.gui.settings.settings_page import SettingsPage
 
 
 def test_words_never_touch_their_icon(qtbot: QtBot) -> None:

@@ -19,25 +19,26 @@ from tests.helpers.model_files import safetensors
 
 from halftone.client.session import describe_end
 from halftone.contract.error_codes import ERROR_CODES
-from halftone.contract.error_words import WORDS
+from halftone.contract.error_sentences import WORDS
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import Finding, SettingEffect
 from halftone.contract.messages import Examine
 from halftone.contract.plan import Cure
+from halftone.contract.vocabulary import FindingCode
 from halftone.contract.wording import Words, either
-from halftone.contract.words import FindingCode
 from halftone.gui import text
 from halftone.gui.control.model_list import Found
+from halftone.gui.create.form.prompt_fields import examples
+from halftone.gui.device.device_page import DevicePage
+from halftone.gui.health import file_dialogs, health_text, health_view, report_export
+from halftone.gui.health.health_page import HealthPage
+from halftone.gui.health.known_troubles import known_text
 from halftone.gui.i18n import catalogue, say, set_language, table
-from halftone.gui.pages import health_files, health_report, health_view, health_words, settings_effects
-from halftone.gui.pages.create_prompts import examples
-from halftone.gui.pages.device import DevicePage
-from halftone.gui.pages.health import HealthPage
-from halftone.gui.pages.known import known_text
-from halftone.gui.pages.settings import SettingsPage
-from halftone.gui.state import Ended, Job, Notice, NoticeKind
+from halftone.gui.settings import setting_effects
+from halftone.gui.settings.settings_page import SettingsPage
+from halftone.gui.state.app_state import Ended, Job, Notice, NoticeKind
+from halftone.health.part_names import module_words
 from halftone.health.troubles import Trouble, all_troubles, helps_words, origin_words
-from halftone.health.words import module_words
 from halftone.library.models import describe, runnable
 
 CORE = Path(__file__).resolve().parents[3] / "app" / "halftone"
@@ -68,9 +69,9 @@ def test_the_file_dialogs_of_qt_are_in_chinese_throughout(qtbot: QtBot, tmp_path
     owner = QWidget()
     qtbot.addWidget(owner)
     dialogs = (
-        health_files.ask_model(owner, print),
-        health_files.ask_folder(owner, tmp_path, print),
-        health_files.ask_save(owner, "", tmp_path / "x", "", "", print),
+        file_dialogs.ask_model(owner, print),
+        file_dialogs.ask_folder(owner, tmp_path, print),
+        file_dialogs.ask_save(owner, "", tmp_path / "x", "", "", print),
     )
     for dialog in dialogs:
         said = {one.text() for one in dialog.findChildren(QLabel)}
@@ -182,7 +183,7 @@ def test_every_finding_is_said_in_chinese(code: FindingCode, peak: float | None)
         code=code, component="vae", module="decoder.up_blocks.2.resnets.0.conv1", dtype="float16", peak=peak, limit=limit, step=3
     )
     for one in (finding, msgspec.structs.replace(finding, facts={"once": True})):
-        lines = [health_words.finding_title(one), health_words.finding_badge(one)[0], *health_words.finding_details(one)]
+        lines = [health_text.finding_title(one), health_text.finding_badge(one)[0], *health_text.finding_details(one)]
         assert english(" ".join(lines)) == []
 
 
@@ -206,14 +207,14 @@ REFUSALS = (
 @pytest.mark.parametrize("refusal", REFUSALS)
 def test_refusals_of_cures_are_said_in_chinese(refusal: Words) -> None:
     cure = Cure(kind="rescale", plan=kit.report().plan, refusal=refusal)
-    said = health_words.cure_line(cure, "FP16") + health_words.cure_tooltip(cure, "FP16") + health_words.cure_spoken(cure, "FP16")
+    said = health_text.cure_line(cure, "FP16") + health_text.cure_tooltip(cure, "FP16") + health_text.cure_spoken(cure, "FP16")
     assert english(said) == []
 
 
 def test_notes_of_settings_are_said_in_chinese() -> None:
     found = SettingEffect(setting="tf32", value="true", note=Words("Only on NVIDIA cards."))
     report = msgspec.structs.replace(samples.self_test_report(), effects=(found,))
-    assert settings_effects.effect_of(report, "tf32", True) is found
+    assert setting_effects.effect_of(report, "tf32", True) is found
     assert english(say(found.note)) == []
 
 
@@ -329,7 +330,7 @@ def test_chinese_says_ni_everywhere() -> None:
 
 def test_the_page_of_a_report_is_chinese(tmp_path: Path) -> None:
     report = kit.report()
-    page, _ = health_report.save(report, kit.measured(), tmp_path / "a.html")
+    page, _ = report_export.save(report, kit.measured(), tmp_path / "a.html")
     written = page.read_text("utf-8")
     assert '<html lang="zh-CN">' in written
     said = re.sub(r"<(style|code|title)>.*?</\1>|<[^>]*>", " ", written, flags=re.DOTALL)

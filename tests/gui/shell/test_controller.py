@@ -15,8 +15,8 @@ from halftone.contract.facts import CheckReport, DTypeReport
 from halftone.contract.messages import AnyCommand, AnyEvent, Examine, JobEnded, Ready, SelfTest
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
+from halftone.contract.vocabulary import DType, Outcome
 from halftone.contract.wording import Words
-from halftone.contract.words import DType, Outcome
 from halftone.gui.controller import Controller
 from halftone.gui.process import Link
 from halftone.gui.text import notice_message

@@ -18,9 +18,9 @@ from tests.gui.stage import Stage
 from halftone.gui import theme
 from halftone.gui.controller import PageName
 from halftone.gui.i18n import set_language, table
-from halftone.gui.pages.settings import SECTIONS
-from halftone.gui.widgets.guide_view import fragments
-from halftone.gui.widgets.help import PAGE_TOPICS, PLACES, SHORTCUTS, HelpWindow, shortcuts
+from halftone.gui.settings.settings_page import SECTIONS
+from halftone.gui.shell.guide_view import fragments
+from halftone.gui.shell.help_window import PAGE_TOPICS, PLACES, SHORTCUTS, HelpWindow, shortcuts
 from halftone.settings import guide
 
 PAGES: Final[tuple[PageName, ...]] = ("create", "health", "train", "device", "settings")

@@ -10,7 +10,7 @@ from tests.helpers import samples
 
 from halftone.contract.messages import AnyCommand, Cancel, Generate, JobEnded, SelfTest
 from halftone.contract.request import PictureRequest
-from halftone.contract.words import Outcome
+from halftone.contract.vocabulary import Outcome
 from halftone.gui.controller import Controller
 from halftone.settings.store import Settings
 

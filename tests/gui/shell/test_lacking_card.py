@@ -12,8 +12,8 @@ from tests.helpers import scripted
 from tests.helpers.hub import WHOLE, Hub, save_flux, serving
 
 from halftone.contract.errors import Fact
-from halftone.gui.widgets.banner import MessageBar
-from halftone.library.small_files import T5
+from halftone.gui.kit.message_bars import MessageBar
+from halftone.library.files.small_files import T5
 from halftone.settings.disk import size_text
 from halftone.settings.store import Settings
 

@@ -13,8 +13,8 @@ from pytestqt.qtbot import QtBot
 
 from halftone.client.command import worker_environment
 from halftone.gui import theme
-from halftone.gui.skeleton import Skeleton
-from halftone.gui.window import MainWindow, fitted
+from halftone.gui.shell.skeleton import Skeleton
+from halftone.gui.shell.window import MainWindow, fitted
 from halftone.settings import store
 from halftone.settings.glance import Glance, widths
 
@@ -26,7 +26,7 @@ for name in {{"SIGTERM", "SIGHUP"}} & set(dir(signal)):
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 from halftone.gui import main
-from halftone.gui.skeleton import Skeleton
+from halftone.gui.shell.skeleton import Skeleton
 
 {before}
 def opened(window):
@@ -52,7 +52,7 @@ def run(hook: str, tmp_path: Path, *, before: str = "", start: str = "code = mai
 
 def test_the_workspace_moves_in_after_the_first_paint(tmp_path: Path) -> None:
     hook = (
-        'window.painted.connect(lambda: print("painted", "halftone.gui.workspace" in sys.modules)); '
+        'window.painted.connect(lambda: print("painted", "halftone.gui.shell.workspace" in sys.modules)); '
         'self.ready.connect(lambda: (print("ready", opened(window), "QPushButton" in QApplication.instance().styleSheet()), '
         "QTimer.singleShot(50, QApplication.instance().exit)))"
     )
@@ -79,7 +79,7 @@ def test_a_polite_kill_ends_the_program_without_a_question_and_keeps_its_place(t
 
 def test_a_damaged_program_says_so_and_ends(tmp_path: Path) -> None:
     hook = (
-        "sys.modules['halftone.gui.workspace'] = None; self.looker = QTimer(self); "
+        "sys.modules['halftone.gui.shell.workspace'] = None; self.looker = QTimer(self); "
         "self.looker.timeout.connect(lambda: look(window)); self.looker.start(20)"
     )
     look = (

@@ -9,8 +9,8 @@ from pytestqt.qtbot import QtBot
 from tests.helpers.model_files import write_folder
 
 from halftone.gui.background import Background
-from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.model_list import ModelList
+from halftone.gui.control.state_holder import StateHolder
 from halftone.gui.control.writing import SettingsKeeper
 from halftone.library.models import POCKET
 from halftone.settings.store import Settings, load

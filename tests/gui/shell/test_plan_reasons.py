@@ -11,7 +11,7 @@ from halftone.contract.request import Numerics
 from halftone.contract.wording import Words
 from halftone.gui.i18n import say, set_language
 from halftone.health.explain import remembered
-from halftone.health.planner import with_layers
+from halftone.health.planning.planner import with_layers
 
 LAYERS = tuple(f"up_blocks.{index}.conv" for index in range(5))
 

@@ -23,9 +23,9 @@ from halftone.contract.messages import (
     WorkerLost,
 )
 from halftone.contract.request import PictureRequest
-from halftone.gui.own_events import Dismissed, Making, Moved, Noted, OwnEvent, Paused, Queued, Removed, Sent, Stopping
-from halftone.gui.state import AppState, Job
-from halftone.gui.state_steps import apply
+from halftone.gui.state.app_state import AppState, Job
+from halftone.gui.state.reducer import apply
+from halftone.gui.state.window_events import Dismissed, Making, Moved, Noted, OwnEvent, Paused, Queued, Removed, Sent, Stopping
 
 
 def job(name: str) -> Job:

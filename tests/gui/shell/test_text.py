@@ -5,13 +5,13 @@ from tests.helpers import samples
 
 from halftone.contract.messages import AnyEvent, Generate, JobEnded, PhaseChanged, PictureReady, Ready, StepDone
 from halftone.contract.request import PictureRequest
-from halftone.contract.words import DType, Outcome, Precision
+from halftone.contract.vocabulary import DType, Outcome, Precision
 from halftone.gui.i18n import set_language, tr
-from halftone.gui.own_events import Making, Noted, OwnEvent, Queued, Sent
-from halftone.gui.state import AppState, Job
-from halftone.gui.state_steps import apply
+from halftone.gui.kit import figures
+from halftone.gui.state.app_state import AppState, Job
+from halftone.gui.state.reducer import apply
+from halftone.gui.state.window_events import Making, Noted, OwnEvent, Queued, Sent
 from halftone.gui.text import activity, precision_words
-from halftone.gui.widgets import figures
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,8 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import Words
 from halftone.gui.i18n import say, set_language
 from halftone.gui.text import error_sentence
-from halftone.library.recognise import recognise
-from halftone.library.why import instead, why_not
+from halftone.library.add_ons.unusable_files import instead, why_not
+from halftone.library.families.recognise import recognise
 
 
 @pytest.mark.parametrize("case", [*MODELS, *PARTS, *ADDITIONS])

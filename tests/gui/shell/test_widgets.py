@@ -10,21 +10,21 @@ from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
 from tests.helpers import samples
 
-from halftone.contract.error_words import WORDS
+from halftone.contract.error_sentences import WORDS
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import MemoryFacts
 from halftone.gui import text, theme
+from halftone.gui.create.form.form_fields import combo
+from halftone.gui.create.form.model_picker import ModelRow, model_line
+from halftone.gui.create.form.prompt_fields import examples
+from halftone.gui.create.history_panel import day_name
+from halftone.gui.create.picture.empty_canvas import EmptyCanvas
 from halftone.gui.i18n import set_language, tr
-from halftone.gui.pages.create_empty import EmptyCanvas
-from halftone.gui.pages.create_fields import combo
-from halftone.gui.pages.create_model import ModelRow, model_line
-from halftone.gui.pages.create_prompts import examples
-from halftone.gui.pages.create_side import day_name
-from halftone.gui.widgets.banner import Message, Toasts, rich
-from halftone.gui.widgets.common import ElidedLabel, label
-from halftone.gui.widgets.dots import PeakStrip, RoomGauge, StepDots, room_tone
-from halftone.gui.widgets.meters import MemoryMeter
-from halftone.gui.widgets.switches import Segmented, Switch
+from halftone.gui.kit.dots import PeakStrip, RoomGauge, StepDots, room_tone
+from halftone.gui.kit.message_bars import Message, Toasts, rich
+from halftone.gui.kit.meters import MemoryMeter
+from halftone.gui.kit.stock_widgets import ElidedLabel, label
+from halftone.gui.kit.switches import Segmented, Switch
 
 
 @pytest.mark.parametrize(("bits", "tone"), [(None, "unknown"), (-0.1, "danger"), (0.0, "warn"), (1.9, "warn"), (2.0, "ok")])

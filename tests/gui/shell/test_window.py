@@ -16,17 +16,17 @@ from halftone.client.command import worker_environment
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.gui import theme
 from halftone.gui.controller import PageName
-from halftone.gui.own_events import Noted
-from halftone.gui.pages.device import DevicePage
-from halftone.gui.pages.settings import SettingsPage
-from halftone.gui.widgets.topbar import chip_part, memory_text, short_name
+from halftone.gui.device.device_page import DevicePage
+from halftone.gui.settings.settings_page import SettingsPage
+from halftone.gui.shell.topbar import chip_part, memory_text, short_name
+from halftone.gui.state.window_events import Noted
 from halftone.settings import store
 from halftone.settings.store import Settings
 
 
 def test_the_window_never_loads_torch_or_numpy() -> None:
     code = (
-        "import sys, halftone.gui.main, halftone.gui.workspace\n"
+        "import sys, halftone.gui.main, halftone.gui.shell.workspace\n"
         "heavy = {'torch', 'diffusers', 'transformers', 'numpy', 'av', 'PIL', 'tomlkit', 'tokenizers'} & set(sys.modules)\n"
         "sys.exit(', '.join(sorted(heavy)) or 0)"
     )

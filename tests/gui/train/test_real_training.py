@@ -18,10 +18,10 @@ from halftone.engine.checks.fragile import make_fragile
 from halftone.gui import theme
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import set_language
-from halftone.gui.pages.train import TrainPage
 from halftone.gui.process import WorkerLink
-from halftone.gui.window import MainWindow
-from halftone.gui.workspace import Workspace
+from halftone.gui.shell.window import MainWindow
+from halftone.gui.shell.workspace import Workspace
+from halftone.gui.train.train_page import TrainPage
 from halftone.library import records
 from halftone.settings.places import resources
 from halftone.settings.store import Settings
@@ -172,7 +172,8 @@ def test_an_overflow_is_cured_a_picture_left_out_and_what_cannot_be_saved_goes_e
     run = Path(person.training.folder)
     shutil.rmtree(run)
     run.write_text("", encoding="utf-8")
-    monkeypatch.setattr("halftone.gui.pages.train.ask_folder", lambda _owner, _title, chosen: chosen(str(tmp_path / "there")))
+    there = str(tmp_path / "there")
+    monkeypatch.setattr("halftone.gui.train.train_page.ask_folder", lambda _owner, _title, chosen: chosen(there))
     person.press("Choose folder…")
     person.wait(lambda: person.training.folder == str(tmp_path / "there" / "hills"))
     person.press("Stop and keep")

@@ -8,9 +8,9 @@ from tests.helpers import samples
 from halftone.contract.messages import TrainCaught, TrainStep
 from halftone.contract.training import TrainConfig
 from halftone.gui import theme
-from halftone.gui.widgets import train_chart_paint
-from halftone.gui.widgets.train_chart import TrainChart
-from halftone.health.training_record import RunRecord
+from halftone.gui.charts import training_chart_paint
+from halftone.gui.charts.training_chart import TrainChart
+from halftone.health.training.training_record import RunRecord
 
 
 def record(done: int, total: int, bad: tuple[int, ...] = ()) -> RunRecord:
@@ -76,17 +76,17 @@ def test_arrow_keys_move_and_escape_leaves(qtbot: QtBot) -> None:
 
 
 def test_a_long_training_is_drawn_from_few_points() -> None:
-    drawn = train_chart_paint.gather(record(20_000, 100_000), 800)
+    drawn = training_chart_paint.gather(record(20_000, 100_000), 800)
     assert max(len(drawn.loss), len(drawn.smooth), len(drawn.norm)) <= 800
     assert drawn.strip.dots <= 100
 
 
 def test_large_and_small_powers_are_told_as_such() -> None:
-    said = [train_chart_paint.power_words(power) for power in (-5, -1, 0, 4, 14)]
+    said = [training_chart_paint.power_words(power) for power in (-5, -1, 0, 4, 14)]
     assert said == ["10⁻⁵", "0.1", "1", "10\u202f000", "10¹⁴"]
 
 
 def test_without_a_guard_no_dot_is_green(qtbot: QtBot) -> None:
     shown = RunRecord(TrainConfig(model="a", pictures="b", output="c", guard="off"))
-    assert not train_chart_paint.gather(shown, 800).watched
+    assert not training_chart_paint.gather(shown, 800).watched
     chart(qtbot, shown)

@@ -39,11 +39,11 @@ from halftone.contract.messages import (
 from halftone.contract.training import Omen, TrainConfig, TrainPicture, WiderType
 from halftone.gui import theme
 from halftone.gui.controller import Controller
-from halftone.gui.pages.create_form import CreateForm
-from halftone.gui.pages.train import TrainPage
-from halftone.gui.pages.train_caught import filled_lines
-from halftone.gui.pages.train_check import found_words
-from halftone.gui.pages.train_form import TrainForm
+from halftone.gui.create.form.request_form import CreateForm
+from halftone.gui.train.caught_card import filled_lines
+from halftone.gui.train.picture_check import found_words
+from halftone.gui.train.setup_form import TrainForm
+from halftone.gui.train.train_page import TrainPage
 from halftone.library.models import describe
 from halftone.settings.store import Settings
 

@@ -19,15 +19,15 @@ from halftone.engine.loading.single_file import exponents_in_file, merged_in_fil
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.file_tensors import mapped, misfit
 from halftone.engine.weights.packed import PackedLinear, packed_layers
-from halftone.health.activations import Size
-from halftone.health.memory import Job, need
-from halftone.library.header import read_header
-from halftone.library.lora_fit import check_lora_fit
+from halftone.health.forecasts.activations import Size
+from halftone.health.forecasts.memory_forecast import Job, need
+from halftone.library.add_ons.lora_fit import check_lora_fit
+from halftone.library.families.networks import known_networks
+from halftone.library.families.single_files import SINGLES, places
+from halftone.library.files.header import read_header
+from halftone.library.files.small_files import T5, lacking
 from halftone.library.models import describe, runnable
-from halftone.library.networks import known_networks
-from halftone.library.single import SINGLES, places
-from halftone.library.small_files import T5, lacking
-from halftone.library.tokens import make_counter
+from halftone.library.prompts.tokens import make_counter
 
 Saved = Callable[[str], tuple[dict[str, Any], Path]]
 FAMILIES = {"flux": "FLUX", "sd3": "SD 3"}

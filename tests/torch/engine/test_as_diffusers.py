@@ -15,9 +15,9 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import Generate
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.engine.service import DiffusersEngine
-from halftone.health.forecast import Next, forecast
+from halftone.health.forecasts.picture_memory import Next, forecast
+from halftone.library.families.networks import known_networks
 from halftone.library.models import describe
-from halftone.library.networks import known_networks
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say while tiny models are made and run
 

@@ -13,8 +13,8 @@ from tests.helpers.engine_runs import check, faulty_copy, generate, load_tiny, p
 from halftone.engine.finding.findings import clipped_findings
 from halftone.engine.service import DiffusersEngine
 from halftone.health.explain import finding_words
-from halftone.health.report_words import verdict_words
-from halftone.library.scan import TensorScan
+from halftone.health.reports.report_sentences import verdict_words
+from halftone.library.files.scan import TensorScan
 
 
 @pytest.mark.parametrize(

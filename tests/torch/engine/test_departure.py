@@ -14,7 +14,7 @@ from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.finding.departure import SAMPLE, Samples, Size, code_of, offset_layer, samples_of, size_of
 from halftone.engine.service import DiffusersEngine
 from halftone.health.explain import finding_words
-from halftone.health.words import module_words
+from halftone.health.part_names import module_words
 
 
 @pytest.fixture(scope="module")

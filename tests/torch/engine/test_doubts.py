@@ -13,7 +13,7 @@ from torch import nn
 from halftone.contract.facts import Finding
 from halftone.contract.messages import Examine
 from halftone.contract.request import CheckInputs, Numerics
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 from halftone.engine.checks.doubts import Doubts
 from halftone.engine.checks.examine import Examination
 from halftone.engine.loading.load import exact_source, load_pipeline

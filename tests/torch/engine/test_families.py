@@ -8,7 +8,7 @@ from tests.helpers.tiny import FAMILIES
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import LayersMeasured, PhaseChanged, PictureReady, StepDone
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 from halftone.engine.service import DiffusersEngine
 from halftone.measure.pictures import psnr
 

@@ -12,7 +12,7 @@ from tests.helpers.engine_runs import Recorder, check, generate, pixels
 
 from halftone.contract.facts import CheckReport, LayerPeak
 from halftone.contract.messages import PhaseChanged
-from halftone.contract.words import FLOAT_LIMITS
+from halftone.contract.vocabulary import FLOAT_LIMITS
 from halftone.engine.basics.runs import Runs
 from halftone.engine.curing.layers import MOST_RUNS, fewest_layers
 from halftone.engine.loading.load import Loaded, load_pipeline

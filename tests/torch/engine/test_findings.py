@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from halftone.contract.facts import Finding, LayerPeak
-from halftone.contract.words import FindingCode
+from halftone.contract.vocabulary import FindingCode
 from halftone.engine.finding.findings import ordered, peak_findings
 from halftone.health.judge import highest_peak, over_and_tight
 from halftone.measure.probe import Reading

@@ -9,14 +9,14 @@ from torch import nn
 from transformers import T5Config, T5EncoderModel
 
 from halftone.contract.facts import LayerPeak
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 from halftone.engine.basics.runs import BudgetSpentError, Runs
 from halftone.engine.basics.tensors import DTYPES
 from halftone.engine.rescaling.flow import Flow
 from halftone.engine.rescaling.flow_groups import flow_groups
 from halftone.engine.rescaling.groups import groups_of, tensor_peaks
 from halftone.engine.weights.precision import ComponentState, damaged, exact_weights, realise
-from halftone.health.rescale import RescaleGroup, exponents
+from halftone.health.planning.rescaling import RescaleGroup, exponents
 
 WIDTH = 16
 

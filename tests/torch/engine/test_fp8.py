@@ -10,7 +10,7 @@ from tests.helpers.loras import make_lora
 from tests.helpers.wording import translated
 
 from halftone.contract.request import Lora, Numerics
-from halftone.contract.words import Precision
+from halftone.contract.vocabulary import Precision
 from halftone.engine.loading.load import exact_source
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.fp8 import EIGHT, computed, stored, stored_exactly

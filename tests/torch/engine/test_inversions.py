@@ -12,7 +12,7 @@ from tests.torch.engine.test_prompts import FAULTS, planted
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Lora
-from halftone.contract.words import Precision
+from halftone.contract.vocabulary import Precision
 from halftone.engine.service import DiffusersEngine
 
 WORDS = "red sun"

@@ -18,7 +18,7 @@ from halftone.contract.messages import StepDone
 from halftone.contract.request import Extras, Lora, Numerics
 from halftone.engine.sampling.latents import keep_latents
 from halftone.engine.service import DiffusersEngine
-from halftone.health.kept import read_kept
+from halftone.health.pictures.unfinished_pictures import read_kept
 from halftone.library.learned import recall
 from halftone.measure.devices import find_device
 from halftone.settings.places import latents_dir

@@ -10,7 +10,7 @@ from torch import nn
 
 from halftone.contract.errors import JobCancelled
 from halftone.contract.plan import RESULT, handed_on, result_of
-from halftone.contract.words import FLOAT_LIMITS
+from halftone.contract.vocabulary import FLOAT_LIMITS
 from halftone.engine.basics.runs import Runs
 from halftone.engine.basics.tensors import relative_error
 from halftone.engine.curing.layers import MOST_RUNS, Fewest, Growth

@@ -14,8 +14,8 @@ from halftone.engine.checks.fragile import exponents_up
 from halftone.engine.checks.repair import write_copy
 from halftone.engine.rescaling.rescale import rescale_groups
 from halftone.engine.service import DiffusersEngine
-from halftone.library.copies import MERGED, is_repaired
-from halftone.library.header import read_header
+from halftone.library.files.copies import MERGED, is_repaired
+from halftone.library.files.header import read_header
 from halftone.measure.pictures import psnr
 
 

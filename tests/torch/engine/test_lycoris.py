@@ -16,7 +16,7 @@ from halftone.contract.request import Lora
 from halftone.engine.loading.load import exact_source
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.precision import damaged
-from halftone.library.original_names import original_unet_names, unet_names
+from halftone.library.families.original_names import original_unet_names, unet_names
 
 Tensors = dict[str, torch.Tensor]
 RANK, ALPHA = 3, 1.5

@@ -17,7 +17,7 @@ from tests.torch.engine.test_out_of_memory import FULL, full
 
 from halftone.contract.facts import GenerateReport
 from halftone.contract.request import IpAdapter
-from halftone.contract.words import OffloadMode
+from halftone.contract.vocabulary import OffloadMode
 from halftone.engine.loading.load import Loaded
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.fp8 import EIGHT

@@ -30,8 +30,8 @@ from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.file_tensors import filled_component
 from halftone.engine.weights.mapped import mapped_component
 from halftone.engine.weights.stored_tables import tables_left_empty
-from halftone.library.header import read_header
-from halftone.library.single import Place
+from halftone.library.families.single_files import Place
+from halftone.library.files.header import read_header
 
 SAMPLES = {"configurations": 90, "folders": 89, "pickles": 53, "single_files": 36, "extras": 50, "gguf": 40, "headers": 40}
 """Kind of the bench of bad inputs -> every how many cases one is taken."""

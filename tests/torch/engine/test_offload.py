@@ -16,11 +16,11 @@ from tests.helpers.memory import Full
 from tests.helpers.vaes import other_vae, save_vae
 
 from halftone.contract.request import Control, Lora, Numerics
-from halftone.contract.words import OffloadMode
+from halftone.contract.vocabulary import OffloadMode
 from halftone.engine.basics.torch_settings import without_effect
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.offload import Piece, onload, put_offload
-from halftone.health.run_reasons import how_it_ran
+from halftone.health.pictures.run_reasons import how_it_ran
 
 MODES: tuple[OffloadMode, ...] = ("model", "group", "sequential")
 CPU = torch.device("cpu")

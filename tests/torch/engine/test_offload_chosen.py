@@ -15,8 +15,8 @@ from torch.overrides import TorchFunctionMode
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import Examine, Load
 from halftone.contract.request import CheckInputs, Numerics
-from halftone.contract.words import Offload
-from halftone.engine.inputs.check_room import CheckRoom
+from halftone.contract.vocabulary import Offload
+from halftone.engine.inputs.check_memory import CheckRoom
 from halftone.engine.inputs.prompts import pictures_to_check
 from halftone.engine.loading.load import Loaded
 from halftone.engine.service import DiffusersEngine

@@ -15,10 +15,10 @@ from tests.helpers.engine_runs import Steady, generate, pixels
 from halftone.contract.facts import PictureFacts, Shortage
 from halftone.contract.messages import AnyEvent, Generate, JobEnded, PictureReady
 from halftone.contract.request import Numerics, PictureRequest
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 from halftone.engine.inputs.memory import Room
 from halftone.engine.service import DiffusersEngine
-from halftone.health.activations import Size
+from halftone.health.forecasts.activations import Size
 from halftone.measure.devices import find_device
 from halftone.training.service import TrainingEngine
 from halftone.worker.runner import JobRunner

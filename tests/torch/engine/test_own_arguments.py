@@ -26,7 +26,7 @@ from halftone.contract.request import CheckInputs, Numerics, OptionValue, Pictur
 from halftone.engine.inputs.fitting_arguments import is_beyond_tables
 from halftone.engine.sampling.samplers import make_scheduler
 from halftone.engine.service import DiffusersEngine
-from halftone.library.folder import read_json
+from halftone.library.files.folder import read_json
 from halftone.library.models import describe
 from halftone.library.options import check_options
 from halftone.library.samplers import FLOW_METHODS

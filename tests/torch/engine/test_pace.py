@@ -3,7 +3,7 @@
 import pytest
 
 from halftone.engine.finding.pace import Pace, in_pairs, pace_ratio
-from halftone.health.timing import UNREST
+from halftone.health.forecasts.timing import UNREST
 
 
 def test_calls_are_weighted_by_how_often_they_are_made() -> None:

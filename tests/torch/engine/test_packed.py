@@ -10,9 +10,9 @@ from torch import nn
 from halftone.engine.weights.packed import Packed, PackedLinear, unpacked
 from halftone.engine.weights.parts import parameter_count
 from halftone.engine.weights.precision import ComponentState, damaged, exact_weights, realise, upcast_parameters
-from halftone.library.denoiser_files import CONVERTED, FLOAT8
-from halftone.library.gguf_header import PACKED
-from halftone.library.scan_blocks import tally_blocks
+from halftone.library.add_ons.denoiser_files import CONVERTED, FLOAT8
+from halftone.library.files.gguf_header import PACKED
+from halftone.library.files.scan_blocks import tally_blocks
 
 SCALES = {"Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,), "IQ4_NL": (0,), "IQ4_XS": (0,)}
 """Where the float16 scales lie in a block of the kinds that GGUF's own tools cannot write."""
@@ -53,7 +53,7 @@ def test_the_families_are_those_whose_names_diffusers_can_turn() -> None:
     import diffusers
     from diffusers.loaders.single_file_model import SINGLE_FILE_LOADABLE_CLASSES
 
-    from halftone.library.families import BY_NAME
+    from halftone.library.families.known_families import BY_NAME
 
     classes = [name for name in SINGLE_FILE_LOADABLE_CLASSES if "Transformer" in name or "UNet" in name]
     assert {"SD3Transformer2DModel", "FluxTransformer2DModel", "UNet2DConditionModel"} <= set(classes)

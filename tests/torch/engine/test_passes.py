@@ -20,7 +20,7 @@ from halftone.contract.errors import HalftoneError, say
 from halftone.contract.messages import JobStarted, StepDone
 from halftone.contract.request import Hires
 from halftone.engine.service import DiffusersEngine
-from halftone.health.kept import read_kept
+from halftone.health.pictures.unfinished_pictures import read_kept
 from halftone.settings.places import data_dir, latents_dir
 
 LATENT = Hires(scale=2.0, steps=2, strength=0.5)

@@ -12,15 +12,15 @@ from tests.helpers.tiny import load_tiny
 from tests.helpers.transformer_files import save_float8, save_gguf
 
 from halftone.contract.request import Control, IpAdapter, Lora, Numerics, PictureRequest
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 from halftone.engine.inputs.memory import Room, weight_bytes
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.packed import packed_layers
-from halftone.health.activations import Size
-from halftone.health.forecast import Next, forecast
-from halftone.health.memory import Job, Need, need
+from halftone.health.forecasts.activations import Size
+from halftone.health.forecasts.memory_forecast import Job, Need, need
+from halftone.health.forecasts.picture_memory import Next, forecast
+from halftone.library.families.networks import known_networks
 from halftone.library.models import describe
-from halftone.library.networks import known_networks
 from halftone.measure.devices import find_device
 
 NEAR = 0.02

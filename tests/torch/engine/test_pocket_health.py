@@ -11,7 +11,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import CheckReport, GenerateReport
 from halftone.contract.messages import Examine, Generate
 from halftone.contract.request import Numerics, PictureRequest
-from halftone.contract.words import Precision
+from halftone.contract.vocabulary import Precision
 from halftone.engine.checks.fragile import make_fragile
 from halftone.engine.service import DiffusersEngine
 from halftone.library.records import set_applied

@@ -8,7 +8,7 @@ from tests.helpers.engine_runs import faulty_copy, generate, pixels
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import PictureReady, StepDone
-from halftone.contract.words import OnBlack
+from halftone.contract.vocabulary import OnBlack
 from halftone.engine.making.picture import receipt_state
 from halftone.engine.service import DiffusersEngine
 from halftone.measure.pictures import psnr

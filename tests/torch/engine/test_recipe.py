@@ -16,7 +16,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from halftone.contract.plan import Plan
 from halftone.contract.request import Lora, Numerics
-from halftone.contract.words import OffloadMode
+from halftone.contract.vocabulary import OffloadMode
 from halftone.engine.loading.load import Loaded, exact_source, load_pipeline
 from halftone.engine.loading.plans import apply_plan, base_plan, put_fp8, put_loras
 from halftone.engine.rescaling.groups import scanned_peaks
@@ -25,8 +25,8 @@ from halftone.engine.weights.offload import Places, stand
 from halftone.engine.weights.precision import ComponentState, damaged, exact_weights, invoke, put_stream
 from halftone.engine.weights.recipe import Product, Whole, known_of, mixed, rescaled
 from halftone.engine.weights.reused import Reused
+from halftone.library.files.scan import scan_weights
 from halftone.library.models import describe
-from halftone.library.scan import scan_weights
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 CHANGES: tuple[tuple[tuple[slice, int], ...], ...] = (

@@ -25,7 +25,7 @@ from halftone.contract.request import Control, Hires, Numerics, PictureRequest, 
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.inputs.memory import fit_together
 from halftone.engine.service import DiffusersEngine
-from halftone.health.kept import read_kept
+from halftone.health.pictures.unfinished_pictures import read_kept
 from halftone.library.models import describe
 from halftone.measure.devices import find_device
 

@@ -21,7 +21,7 @@ from halftone.contract.messages import ModelChanged, PictureReady, StepDone
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.sampling.samplers import make_scheduler
 from halftone.engine.service import DiffusersEngine
-from halftone.health.kept import read_kept
+from halftone.health.pictures.unfinished_pictures import read_kept
 
 
 def test_the_noise_of_a_sampler_goes_on_where_the_base_ended(

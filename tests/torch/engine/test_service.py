@@ -10,7 +10,7 @@ from halftone.contract.errors import HalftoneError, say
 from halftone.contract.messages import Load
 from halftone.contract.plan import Plan
 from halftone.contract.request import Numerics
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 from halftone.engine.curing.first_plan import first_plan, remember_cure
 from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import apply_state

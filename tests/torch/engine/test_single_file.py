@@ -18,11 +18,11 @@ from halftone.contract.messages import Repair
 from halftone.contract.request import Refiner
 from halftone.engine.loading.load import load_pipeline
 from halftone.engine.service import DiffusersEngine
-from halftone.library.clip_words import clip_tokenizer, merges, vocabulary
-from halftone.library.header import Header, TensorInfo, read_header
+from halftone.library.families.single_files import SINGLES, configs, module_names, places
+from halftone.library.files.header import Header, TensorInfo, read_header
 from halftone.library.models import describe, runnable
-from halftone.library.single import SINGLES, configs, module_names, places
-from halftone.library.tokens import make_counter
+from halftone.library.prompts.clip_vocabulary import clip_tokenizer, merges, vocabulary
+from halftone.library.prompts.tokens import make_counter
 from halftone.measure.pictures import psnr
 from halftone.settings.places import resources
 

@@ -19,7 +19,7 @@ from halftone.engine.loading.plans import cross_attentions, permitted
 from halftone.engine.service import DiffusersEngine
 from halftone.library.models import describe
 from halftone.measure.probe import Reading
-from halftone.metadata.given import picture_size, read_picture
+from halftone.metadata.start_images import picture_size, read_picture
 from halftone.settings.places import cache_dir
 
 

@@ -29,7 +29,7 @@ from halftone.engine.loading.load import Loaded, exact_source
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.packed import PackedLinear, packed_layers
 from halftone.engine.weights.precision import damaged
-from halftone.library.gguf_header import read_any
+from halftone.library.files.gguf_header import read_any
 from halftone.measure.pictures import psnr
 
 SHORT = {"max_sequence_length": 32}

@@ -19,7 +19,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.request import IpAdapter
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.service import DiffusersEngine
-from halftone.library.ipadapters import check_files_fit
+from halftone.library.add_ons.ipadapters import check_files_fit
 from halftone.library.models import describe
 
 SHORT = {"max_sequence_length": 32}

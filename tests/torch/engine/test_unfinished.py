@@ -23,14 +23,14 @@ from tests.helpers.read_back import read_picture
 from halftone.contract.errors import HalftoneError, say
 from halftone.contract.messages import Generate, StepDone
 from halftone.contract.request import Lora, Numerics, PictureRequest, Start
-from halftone.contract.words import NanCheck, OnBlack
+from halftone.contract.vocabulary import NanCheck, OnBlack
 from halftone.engine.basics import snapshot as snapshots
 from halftone.engine.basics.snapshot import Snapshot
 from halftone.engine.sampling.latents import keep_latents
 from halftone.engine.sampling.unfinished import LOOP, Loop, NotKeptError, packed_loop, read_loop
 from halftone.engine.service import DiffusersEngine
-from halftone.health.kept import read_kept
-from halftone.library.header import read_header
+from halftone.health.pictures.unfinished_pictures import read_kept
+from halftone.library.files.header import read_header
 from halftone.settings.places import latents_dir
 
 

@@ -22,8 +22,8 @@ from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.sampling.handover import Handover, from_tensors
 from halftone.engine.sampling.unfinished import LOOP, read_loop
 from halftone.engine.service import DiffusersEngine
-from halftone.health.kept import RECORD
-from halftone.library.header import read_header
+from halftone.health.pictures.unfinished_pictures import RECORD
+from halftone.library.files.header import read_header
 from halftone.library.models import describe
 
 Change = Callable[[dict[str, torch.Tensor], dict[str, Any], dict[str, Any]], None]

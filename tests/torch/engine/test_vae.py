@@ -31,7 +31,7 @@ from halftone.engine.loading.load import Loaded
 from halftone.engine.sampling.preview import preview_map
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.offload import Places
-from halftone.library.extras import extra_files
+from halftone.library.add_ons.extras import extra_files
 from halftone.library.learned import recall
 from halftone.library.models import describe
 from halftone.library.records import load_report, save_report

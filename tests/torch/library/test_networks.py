@@ -16,9 +16,9 @@ from torch import nn
 
 from halftone.engine.weights.offload import blocks_of
 from halftone.engine.weights.parts import components
-from halftone.library.header import TensorInfo
+from halftone.library.families.networks import Network, known_networks, network, networks_of
+from halftone.library.files.header import TensorInfo
 from halftone.library.models import describe
-from halftone.library.networks import Network, known_networks, network, networks_of
 
 
 def test_a_folder_tells_each_network() -> None:

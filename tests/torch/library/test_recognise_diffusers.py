@@ -10,9 +10,9 @@ import torch
 from tests.helpers.headers import header_of
 from tests.helpers.originals import save_original, tiny_original
 
-from halftone.library.header import read_header
+from halftone.library.families.recognise import Recognised, recognise
+from halftone.library.files.header import read_header
 from halftone.library.models import describe, runnable
-from halftone.library.recognise import Recognised, recognise
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*FluxPosEmbed")  # said while a class is built, no matter of these tests
 

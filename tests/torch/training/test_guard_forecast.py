@@ -14,7 +14,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, ExponentialLR, LambdaLR,
 
 from halftone.contract.training import Omen, Remedy
 from halftone.training.guard import TrainingGuard
-from halftone.training.guard.said import foreseen
+from halftone.training.guard.sentences import foreseen
 
 
 class RootMeanSquare(nn.Module):

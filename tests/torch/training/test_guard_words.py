@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from halftone.contract.training import Remedy
 from halftone.training.guard import TrainingGuard
-from halftone.training.guard.said import told
+from halftone.training.guard.sentences import told
 
 MASK = torch.zeros(3, 4, device=DEVICE)
 MASK[1] = -torch.inf

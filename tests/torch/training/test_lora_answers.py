@@ -29,7 +29,7 @@ from halftone.contract.messages import (
 )
 from halftone.contract.training import TrainConfig, TrainReport
 from halftone.engine.checks.fragile import make_fragile
-from halftone.health.training_record import curve_in
+from halftone.health.training.training_record import curve_in
 from halftone.settings.places import resources
 from halftone.training.lora.state import packed, read_state
 

@@ -25,7 +25,7 @@ from halftone.contract.messages import (
 )
 from halftone.contract.training import TrainConfig
 from halftone.engine.checks.fragile import make_fragile
-from halftone.library.training_runs import config_in, unfinished
+from halftone.library.training_data.training_runs import config_in, unfinished
 from halftone.settings.places import resources
 from halftone.training.lora.state import read_state
 from halftone.training.lora.steps import Unguarded

@@ -15,7 +15,7 @@ from halftone.cli import main
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import AnyEvent, TrainBegins, TrainStep
 from halftone.contract.training import TrainConfig
-from halftone.library.training_runs import config_in
+from halftone.library.training_data.training_runs import config_in
 from halftone.training.lora.optimizers import rate_factor
 from halftone.training.lora.state import read_state
 from halftone.training.service import TrainingEngine

@@ -24,10 +24,10 @@ from torch.nn import functional
 from halftone.contract.messages import AnyEvent, TestPicture, TrainBegins, TrainSaved, TrainStep
 from halftone.contract.request import Lora
 from halftone.contract.training import TrainConfig, TrainReport
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.patches.lora import read_adapters
-from halftone.library.families import SD2
+from halftone.library.families.known_families import SD2
 from halftone.library.models import describe
 from halftone.training.lora.bases import base_of
 from halftone.training.lora.batches import patches_of

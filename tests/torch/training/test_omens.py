@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from halftone.contract.training import Foreseen
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 from halftone.training.guard.omens import GroupFacts, RunFacts, omens, rounded, spacing
 
 SOUND = GroupFacts(

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from halftone.cli.command_lines import control_word, extra_words
 from halftone.cli.flags import _control
-from halftone.cli.typed import control_word, extra_words
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Control, Extras, Lora, PictureRequest
-from halftone.health.requests import check_request
+from halftone.health.pictures.requests import check_request
 
 CONTROL = Control(path="/n/net", image="/p/a.png")
 

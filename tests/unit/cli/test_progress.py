@@ -9,7 +9,7 @@ from tests.helpers import samples
 from halftone.cli.progress import Progress, TimeLeft
 from halftone.contract.messages import PhaseChanged, PictureReady, PlanChanged, StepDone
 from halftone.contract.plan import Plan
-from halftone.contract.words import Phase
+from halftone.contract.vocabulary import Phase
 
 PATIENCE = 30
 

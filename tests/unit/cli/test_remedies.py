@@ -8,11 +8,11 @@ import pytest
 
 from halftone.cli.remedies import finding_remedy, remedy_here
 from halftone.contract.error_codes import ERROR_CODES, ErrorCode
-from halftone.contract.error_words import WORDS
+from halftone.contract.error_sentences import WORDS
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import Finding
+from halftone.contract.vocabulary import FindingCode
 from halftone.contract.wording import Words
-from halftone.contract.words import FindingCode
 from halftone.settings.declared import DECLARED
 
 CLICKS = re.compile(

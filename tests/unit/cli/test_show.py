@@ -17,7 +17,7 @@ from halftone.contract.request import Extras, Lora, Numerics
 from halftone.contract.wording import Words
 from halftone.health.device_faults import detours
 from halftone.health.explain import finding_words
-from halftone.health.report_words import size_words
+from halftone.health.reports.report_sentences import size_words
 
 AS_SET = ChosenPrecision("float16", Words("{0}, as set.", ("FP16",)), measured=False)
 

@@ -18,7 +18,7 @@ from halftone.cli import main
 from halftone.cli.jobs import run_job
 from halftone.cli.tools import JOB, Tools
 from halftone.cli.train_config import EXAMPLE, read_config
-from halftone.cli.train_words import end_lines, event_line
+from halftone.cli.training_lines import end_lines, event_line
 from halftone.contract.engine import Emit, TrainControl
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.messages import Keep, TestPicture, Train, TrainBegins, TrainCaught, TrainSaved, TrainUnsaved

@@ -5,7 +5,7 @@ import string
 import pytest
 
 from halftone.contract.error_codes import ERROR_CODES, ErrorCode
-from halftone.contract.error_words import WORDS
+from halftone.contract.error_sentences import WORDS
 from halftone.contract.errors import ErrorFacts, HalftoneError, remedy, say, sentence
 
 

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from halftone.contract.facts import DeviceFacts, Finding, OperationResult, SelfTestReport
+from halftone.contract.vocabulary import AttentionBackend
 from halftone.contract.wording import Words
-from halftone.contract.words import AttentionBackend
 from halftone.health.device_faults import avoided_backends, copies_are_faulty, detours, faulty_backends, sound_backends
 from halftone.health.explain import finding_words
 

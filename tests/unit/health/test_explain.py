@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from halftone.contract.facts import Finding, FurtherLayer, GuardEvent
+from halftone.contract.vocabulary import CureKind, DType, FindingCode
 from halftone.contract.wording import Words, number
-from halftone.contract.words import CureKind, DType, FindingCode
 from halftone.health.explain import finding_words, further_words, note_for
-from halftone.health.words import bits, duration, elapsed, ordinal, plain_component, plain_module
+from halftone.health.part_names import bits, duration, elapsed, ordinal, plain_component, plain_module
 
 ACTIONS = ("decoded-again", "went-back-one-step", "encoded-again", "stopped", "kept", "asked")
 

@@ -8,11 +8,11 @@ from tests.helpers import samples
 
 from halftone.contract.facts import MemoryFacts, PictureFacts, Shortage
 from halftone.contract.request import Control, IpAdapter, Numerics, PictureRequest
-from halftone.health.forecast import Forecast, Next, forecast
-from halftone.health.memory import Way
-from halftone.health.memory_words import shortage_note
+from halftone.health.forecasts.memory_forecast import Way
+from halftone.health.forecasts.picture_memory import Forecast, Next, forecast
+from halftone.health.pictures.shortage_sentences import shortage_note
+from halftone.library.families.networks import known_networks
 from halftone.library.models import describe
-from halftone.library.networks import known_networks
 
 POCKET = describe("pocket")
 NETWORKS = known_networks(POCKET)

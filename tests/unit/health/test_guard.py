@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from halftone.contract.words import CureKind, OnBlack
-from halftone.health.guard import Where, next_action
+from halftone.contract.vocabulary import CureKind, OnBlack
+from halftone.health.planning.recovery_policy import Where, next_action
 
 KINDS: tuple[CureKind, ...] = ("rescale", "setting", "upcast-region", "bfloat16", "float32-component", "float32-all")
 policies = st.sampled_from(("recover", "quiet", "ask", "stop"))

@@ -6,8 +6,8 @@ import pytest
 from halftone.contract.facts import CheckReport, DeviceFacts, Finding, LayerPeak, ModelFacts
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
+from halftone.contract.vocabulary import DType, FindingCode, Verdict
 from halftone.contract.wording import Words
-from halftone.contract.words import DType, FindingCode, Verdict
 from halftone.health.judge import (
     Badge,
     badge,
@@ -20,7 +20,7 @@ from halftone.health.judge import (
     tried,
     why_broken,
 )
-from halftone.health.report_words import verdict_words
+from halftone.health.reports.report_sentences import verdict_words
 
 DEVICE = DeviceFacts(id="cpu", backend="cpu", name="A processor", torch_version="2.13.0")
 MODEL = ModelFacts(

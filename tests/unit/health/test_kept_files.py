@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from tests.helpers.kept import ASKED, write_kept
 
 from halftone.contract.errors import HalftoneError
-from halftone.health.kept import read_kept
-from halftone.health.kept_files import check_named_files
+from halftone.health.pictures.unfinished_files import check_named_files
+from halftone.health.pictures.unfinished_pictures import read_kept
 from halftone.settings.store import Settings
 
 FAR = [

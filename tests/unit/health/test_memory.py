@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from halftone.contract.words import DType, OffloadMode
-from halftone.health.activations import Size, decoding, denoising, latent_frames, latent_scale, way_up
-from halftone.health.memory import (
+from halftone.contract.vocabulary import DType, OffloadMode
+from halftone.health.forecasts.activations import Size, decoding, denoising, latent_frames, latent_scale, way_up
+from halftone.health.forecasts.memory_forecast import (
     PLAIN,
     WAYS,
     Job,
@@ -26,7 +26,7 @@ from halftone.health.memory import (
     predict,
     tile_edge,
 )
-from halftone.library.networks import Network, Parts
+from halftone.library.families.networks import Network, Parts
 
 SD1: dict[str, Any] = {
     "block_out_channels": [320, 640, 1280, 1280],

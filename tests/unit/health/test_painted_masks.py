@@ -12,8 +12,8 @@ from tests.helpers.pictures import picture_facts, resolved
 from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest
 from halftone.gallery.history import History
-from halftone.health.kept import RECORD, Kept
-from halftone.health.painted_masks import DAYS, forget_painted_masks
+from halftone.health.pictures.painted_masks import DAYS, forget_painted_masks
+from halftone.health.pictures.unfinished_pictures import RECORD, Kept
 from halftone.settings.places import latents_dir, masks_dir
 
 

@@ -8,7 +8,7 @@ from tests.helpers.reports import MODEL
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import GuardEvent
 from halftone.contract.request import Hires, PictureRequest
-from halftone.health.passes import check_passes, larger, step_words, steps_to_ask, strength_of
+from halftone.health.pictures.passes import check_passes, larger, step_words, steps_to_ask, strength_of
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 from halftone.contract.facts import Finding, LayerPeak
 from halftone.contract.plan import RESULT, Plan, result_of
 from halftone.contract.request import Numerics
-from halftone.contract.words import CureKind, DType, DTypeState, FindingCode
-from halftone.health.planner import Region, candidate_plans, with_layers
-from halftone.health.rescale import RescaleGroup
+from halftone.contract.vocabulary import CureKind, DType, DTypeState, FindingCode
+from halftone.health.planning.planner import Region, candidate_plans, with_layers
+from halftone.health.planning.rescaling import RescaleGroup
 
 BLOCKS = tuple(Region("vae", name, (name,), 100) for name in ("conv_in", "mid", "up0", "up1", "conv_out"))
 COMPONENTS = {"text_encoder": 1000, "unet": 8000, "vae": 1000}

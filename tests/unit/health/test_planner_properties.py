@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from halftone.contract.facts import LayerPeak
 from halftone.contract.plan import Plan
 from halftone.contract.request import Numerics
-from halftone.contract.words import FLOAT_LIMITS, CureKind, DTypeState
-from halftone.health.planner import Region, candidate_plans
-from halftone.health.rescale import RescaleGroup, TensorPeaks
+from halftone.contract.vocabulary import FLOAT_LIMITS, CureKind, DTypeState
+from halftone.health.planning.planner import Region, candidate_plans
+from halftone.health.planning.rescaling import RescaleGroup, TensorPeaks
 
 LIMIT: Final = FLOAT_LIMITS["float16"]
 COSTS: Final[tuple[CureKind, ...]] = ("rescale", "setting", "upcast-region", "bfloat16", "float32-component", "float32-all")

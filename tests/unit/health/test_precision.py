@@ -8,8 +8,8 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import CheckReport, DeviceFacts, DTypeReport, ModelFacts, SelfTestReport
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import ALONE, Extras, Numerics
+from halftone.contract.vocabulary import CureKind, DType, DTypeState, Precision
 from halftone.contract.wording import Words
-from halftone.contract.words import CureKind, DType, DTypeState, Precision
 from halftone.health.precision import (
     AS_SET,
     Weights,

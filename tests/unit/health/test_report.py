@@ -15,7 +15,7 @@ from halftone.contract.facts import CheckReport, Finding, LayerPeak
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Lora, Numerics
 from halftone.contract.wording import Words
-from halftone.health.report import Language, as_html, as_json
+from halftone.health.reports.report_page import Language, as_html, as_json
 
 VOID = {"meta", "br"}
 

@@ -11,8 +11,8 @@ from tests.helpers.reports import MODEL
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import CheckInputs, Lora, PictureRequest
-from halftone.health.kept import check_same_model, read_kept
-from halftone.health.requests import check_inputs, check_request
+from halftone.health.pictures.requests import check_inputs, check_request
+from halftone.health.pictures.unfinished_pictures import check_same_model, read_kept
 
 
 @pytest.mark.parametrize(

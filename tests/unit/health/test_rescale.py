@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from halftone.contract.facts import LayerPeak
-from halftone.contract.words import FLOAT_LIMITS, DType
-from halftone.health.rescale import (
+from halftone.contract.vocabulary import FLOAT_LIMITS, DType
+from halftone.health.planning.rescaling import (
     SMALLEST_PEAK,
     RescaleGroup,
     bits_over,

@@ -3,7 +3,7 @@
 import pytest
 
 from halftone.contract.wording import Words
-from halftone.health.run_reasons import first_times, how_it_ran
+from halftone.health.pictures.run_reasons import first_times, how_it_ran
 
 CURED = Words("{0} layers of {1} are scaled by powers of two.", (3, "unet"))
 SLOW = Words("Compile: the first step took {0} s, the others {1} s each.", ("31.0", "0.20"))

@@ -13,7 +13,7 @@ from tests.helpers.pictures import picture_facts, resolved
 
 from halftone.contract.facts import PassFacts
 from halftone.contract.request import Hires, Lora, PictureRequest, Refiner, Start, Style
-from halftone.health.taken_over import Known, Taken, known_here, take_over
+from halftone.health.pictures.imported_settings import Known, Taken, known_here, take_over
 from halftone.metadata.parameters import a1111_text
 from halftone.metadata.reading import holds_parameters, parse_parameters
 from halftone.settings.store import Settings

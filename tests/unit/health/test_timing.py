@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from halftone.contract.facts import SpeedResult
-from halftone.health.timing import LEAST, UNREST, Ratio, is_measurable, judged_ratio, mode_ratio, paired_ratio
+from halftone.health.forecasts.timing import LEAST, UNREST, Ratio, is_measurable, judged_ratio, mode_ratio, paired_ratio
 
 SECONDS = st.floats(0.01, 100.0)
 

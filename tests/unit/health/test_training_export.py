@@ -8,8 +8,8 @@ import msgspec
 from tests.helpers import samples
 
 from halftone.contract.training import TrainConfig, TrainPicture
-from halftone.health.training_export import as_html, chart_svg
-from halftone.health.training_record import RunRecord
+from halftone.health.training.training_export import as_html, chart_svg
+from halftone.health.training.training_record import RunRecord
 
 CONFIG = msgspec.structs.replace(
     samples.TRAIN, model="/home/me/models/pocket", pictures="/home/me/secret", word="sks-word", test_prompt="a private hill"

@@ -10,8 +10,8 @@ from tests.helpers import samples
 
 from halftone.contract.messages import Ready, TestPicture, TrainBegins, TrainCaught, TrainHeld, TrainStep
 from halftone.contract.training import Caught
-from halftone.health import training_curve as curve
-from halftone.health.training_record import RunRecord, packed_curve
+from halftone.health.training import training_curve as curve
+from halftone.health.training.training_record import RunRecord, packed_curve
 
 NAN = math.nan
 

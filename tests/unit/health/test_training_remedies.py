@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from halftone.contract.training import Omen, Remedy, TrainConfig
-from halftone.health.training_remedies import remedied, useful
+from halftone.health.training.training_remedies import remedied, useful
 
 PLAIN = TrainConfig(model="pocket", pictures="p", output="o", schedule="constant", clip=0.0)
 HIGH = Omen(code="rate-too-high", certain=False, value=0.1, limit=0.03, remedies=("lower-rate", "warm-up", "cosine", "clip-1"))

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from halftone.contract.training import TrainConfig
-from halftone.health.training_numbers import kept_numbers, lora_numbers
-from halftone.health.training_room import TrainingForecast, training_forecast, training_room
+from halftone.health.training.training_memory import TrainingForecast, training_forecast, training_room
+from halftone.health.training.training_numbers import kept_numbers, lora_numbers
+from halftone.library.families.networks import Network
 from halftone.library.models import describe
-from halftone.library.networks import Network
 
 SDXL: dict[str, Any] = {
     "block_out_channels": [320, 640, 1280],

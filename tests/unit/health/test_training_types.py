@@ -9,9 +9,9 @@ from tests.helpers import samples
 from halftone.contract.facts import Finding
 from halftone.contract.plan import Plan
 from halftone.contract.training import WiderType
-from halftone.contract.words import DType, DTypeState, FindingCode
-from halftone.health.training_types import trained_type, wider_type
-from halftone.health.training_words import wider_words
+from halftone.contract.vocabulary import DType, DTypeState, FindingCode
+from halftone.health.training.training_sentences import wider_words
+from halftone.health.training.training_types import trained_type, wider_type
 
 BLOCK = "mid_block.attentions.0"
 RESCALED = Plan(dtypes={"unet": "float16"}, rescale={"unet": {f"{BLOCK}.proj_in.weight": -2}})

@@ -7,7 +7,7 @@ import pytest
 from tests.helpers import samples
 
 from halftone.contract.training import Cause, Deed, Foreseen, Omen, Remedy, TrainCure, TrainPicture, TrainReport
-from halftone.health import training_words as words
+from halftone.health.training import training_sentences as words
 
 CAUGHT = samples.caught(742)
 

@@ -9,7 +9,7 @@ from tests.helpers.reports import MODEL
 
 from halftone.contract.facts import DeviceFacts, ModelFacts
 from halftone.contract.request import Numerics
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 from halftone.health.troubles import (
     Situation,
     _of_model,
@@ -20,7 +20,7 @@ from halftone.health.troubles import (
     matching,
     read_troubles,
 )
-from halftone.library.families import FAMILIES, NOT_WHOLE, of_pipeline
+from halftone.library.families.known_families import FAMILIES, NOT_WHOLE, of_pipeline
 
 SDXL_PARTS: Final = ("text_encoder", "text_encoder_2", "unet", "vae")
 RTX: Final = ("cuda", "NVIDIA GeForce RTX 4090", "8.9")

@@ -6,7 +6,7 @@ from tests.helpers.samples import GUARDED, picture_facts
 
 from halftone.cli.events import event_line
 from halftone.health.explain import note_for
-from halftone.health.video_words import clock, frame_list, video_seconds
+from halftone.health.pictures.frame_lists import clock, frame_list, video_seconds
 
 
 @pytest.mark.parametrize(

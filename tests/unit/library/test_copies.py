@@ -7,7 +7,7 @@ from tests.helpers.model_files import write_folder
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.library.copies import check_copy
+from halftone.library.files.copies import check_copy
 from halftone.library.models import describe
 
 

@@ -15,8 +15,8 @@ from tests.unit.library.test_recognise import DEV, SCHNELL, SVD
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import ALONE, Extras
 from halftone.contract.wording import Words
-from halftone.library.denoisers import check_transformer, check_transformer_fit, denoiser_name
-from halftone.library.extras import extras_key, parts_of
+from halftone.library.add_ons.denoisers import check_transformer, check_transformer_fit, denoiser_name
+from halftone.library.add_ons.extras import extras_key, parts_of
 from halftone.library.models import describe
 
 FILL = DEV.replace("img_in.weight[3072,64]", "img_in.weight[3072,384]")

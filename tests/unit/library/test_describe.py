@@ -7,7 +7,7 @@ from tests.helpers.model_files import ramp, safetensors, write_folder, write_jso
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import Words
-from halftone.library.copies import REPAIRED
+from halftone.library.files.copies import REPAIRED
 from halftone.library.models import describe, list_models, runnable, weight_files
 
 

@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 
 from halftone import __version__
 from halftone.cli.app import application
+from halftone.cli.command_lines import command_line
 from halftone.cli.entry import run
-from halftone.cli.typed import command_line
 from halftone.contract.errors import HalftoneError
-from halftone.library.fetching import fetch
+from halftone.library.files.fetching import fetch
+from halftone.library.files.small_files import T5, lacking, take
 from halftone.library.models import describe
-from halftone.library.small_files import T5, lacking, take
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.helpers.gguf_files import gguf, text
 
 from halftone.contract.errors import HalftoneError
-from halftone.library.gguf_header import parse_gguf, read_gguf
-from halftone.library.header import Header
+from halftone.library.files.gguf_header import parse_gguf, read_gguf
+from halftone.library.files.header import Header
 
 PATH = Path("m.gguf")
 GOOD = gguf(

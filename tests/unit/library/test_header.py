@@ -12,7 +12,7 @@ from tests.helpers.model_files import ramp, with_header
 from tests.helpers.mutations import GOOD, MUTATIONS, is_clear
 
 from halftone.contract.errors import HalftoneError
-from halftone.library.header import MAX_HEADER, MAX_TENSORS, Header, parse_header, read_header
+from halftone.library.files.header import MAX_HEADER, MAX_TENSORS, Header, parse_header, read_header
 
 PATH = Path("model.safetensors")
 

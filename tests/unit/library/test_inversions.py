@@ -11,7 +11,7 @@ from tests.helpers import samples
 from tests.helpers.model_files import ramp, safetensors
 
 from halftone.contract.errors import HalftoneError
-from halftone.library.inversions import (
+from halftone.library.add_ons.inversions import (
     MOST,
     check_inversions,
     inner,
@@ -22,8 +22,8 @@ from halftone.library.inversions import (
     read_inversion,
     with_words,
 )
-from halftone.library.prompt_chunks import split_prompt
-from halftone.library.prompt_syntax import parse
+from halftone.library.prompts.prompt_chunks import split_prompt
+from halftone.library.prompts.prompt_syntax import parse
 
 ROOM = 75
 SD = replace(samples.POCKET, family="Stable Diffusion 1.x", format="single-file")

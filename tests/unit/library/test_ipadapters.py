@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.helpers.model_files import ramp, safetensors, write_json
 
 from halftone.contract.request import Extras, IpAdapter
-from halftone.library.extras import extras_key
+from halftone.library.add_ons.extras import extras_key
 
 
 def test_what_was_learned_belongs_to_the_file_and_its_encoder_not_to_pictures(tmp_path: Path) -> None:

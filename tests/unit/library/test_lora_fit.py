@@ -9,8 +9,8 @@ from tests.helpers.model_files import ramp, safetensors, write_folder, write_jso
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import Lora
-from halftone.library.inversions import check_inversion_fit
-from halftone.library.lora_fit import check_lora_fit
+from halftone.library.add_ons.inversions import check_inversion_fit
+from halftone.library.add_ons.lora_fit import check_lora_fit
 from halftone.library.models import describe
 
 LAYER = "down_blocks.0.attentions.0.transformer_blocks.0.attn2.to_k"

@@ -3,8 +3,8 @@
 import pytest
 from tests.helpers.headers import header
 
+from halftone.library.families.recognise import recognise
 from halftone.library.kinds.loras import LoraFacts
-from halftone.library.recognise import recognise
 
 
 def facts(patterns: str, metadata: dict[str, str] | None = None) -> LoraFacts:

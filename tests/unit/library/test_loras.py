@@ -10,8 +10,8 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.plan import Plan
 from halftone.contract.request import Extras, Lora, Numerics
 from halftone.contract.wording import Words
+from halftone.library.add_ons.loras import check_loras, has_tags, known_loras, lora_folders, take_tags, without_tags
 from halftone.library.learned import forget, recall, remember
-from halftone.library.loras import check_loras, has_tags, known_loras, lora_folders, take_tags, without_tags
 from halftone.settings.store import Settings
 
 

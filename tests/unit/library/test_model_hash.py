@@ -6,8 +6,8 @@ from pathlib import Path
 from msgspec.structs import replace
 from tests.helpers import samples
 
-from halftone.health.taken_over import OtherFile, other_file
-from halftone.library.model_hash import is_hash, model_hash
+from halftone.health.pictures.imported_settings import OtherFile, other_file
+from halftone.library.files.model_hash import is_hash, model_hash
 from halftone.metadata.reading import Parameters
 
 DATA = bytes(range(256)) * 4352  # 64 kB more than the megabyte that the old hash begins at

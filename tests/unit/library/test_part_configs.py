@@ -10,9 +10,9 @@ from tests.helpers.model_files import safetensors, write_folder
 from tests.helpers.wording import translated
 
 from halftone.contract.errors import HalftoneError
-from halftone.library.folder import read_part
+from halftone.library.families.part_configs import config_fault, shown
+from halftone.library.files.folder import read_part
 from halftone.library.models import describe, runnable
-from halftone.library.part_configs import config_fault, shown
 
 CLIP = {
     "model_type": "clip_text_model",

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from halftone.library.prompt_chunks import Chunk, split_prompt, used
-from halftone.library.prompt_syntax import parse
+from halftone.library.prompts.prompt_chunks import Chunk, split_prompt, used
+from halftone.library.prompts.prompt_syntax import parse
 
 COMMA = ord(",")
 ROOM = 75

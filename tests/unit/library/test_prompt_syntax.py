@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from halftone.contract.wording import Words
-from halftone.library.prompt_syntax import MOST, at_step, changes, is_plain, is_weighted, notes, parse, plain
+from halftone.library.prompts.prompt_syntax import MOST, at_step, changes, is_plain, is_weighted, notes, parse, plain
 
 PROMPTS = st.text(st.sampled_from("ab ,.:|()[]\\0159-+é中\n") | st.characters(codec="utf-8"), max_size=80) | st.lists(
     st.sampled_from(["(", ")", "[", "]", ":", "|", "\\", "1.3", "0.5", "BREAK", "AND", "cat", " ", ":9)", "9" * 400]), max_size=40

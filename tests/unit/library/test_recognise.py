@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers.headers import header, header_of, tensors
 
-from halftone.library.families import FAMILIES
+from halftone.library.families.known_families import FAMILIES
+from halftone.library.families.recognise import LAYOUTS, Recognised, recognise
 from halftone.library.kinds.marks import View, read_mark
-from halftone.library.recognise import LAYOUTS, Recognised, recognise
 
 SD = "model.diffusion_model."
 SD1_UNET = f"""{SD}input_blocks.0.0.weight[320,4,3,3] {SD}time_embed.{{0,2}}.weight[1280,1280] {SD}out.2.weight[4,320,3,3]

@@ -10,9 +10,9 @@ from hypothesis.extra import numpy as hnp
 from tests.helpers.model_files import Tensor, safetensors, write_folder
 
 from halftone.contract.errors import JobCancelled
-from halftone.library import scan as module
+from halftone.library.files import scan as module
+from halftone.library.files.scan import TensorScan, scan_weights
 from halftone.library.models import describe
-from halftone.library.scan import TensorScan, scan_weights
 
 
 def scan(folder: Path, **tensors: Tensor | tuple[str, Tensor]) -> dict[str, TensorScan]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Style
-from halftone.library.styles import known_styles, own_file, read_styles, save_style, styled, styles_named
+from halftone.library.prompts.styles import known_styles, own_file, read_styles, save_style, styled, styles_named
 
 HEAD = "name,prompt,negative_prompt\n"
 

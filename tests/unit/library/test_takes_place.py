@@ -10,12 +10,12 @@ from tests.helpers.wording import translated
 from tests.unit.library.test_recognise import MODELS, PIXART, SVD
 
 from halftone.contract.errors import HalftoneError
-from halftone.library.denoiser_files import unreadable
-from halftone.library.families import BY_NAME, FAMILIES
-from halftone.library.homes import REPOSITORIES, home
+from halftone.library.add_ons.denoiser_files import unreadable
+from halftone.library.add_ons.part_homes import REPOSITORIES, home
+from halftone.library.families.known_families import BY_NAME, FAMILIES
+from halftone.library.families.recognise import LAYOUTS, recognise
 from halftone.library.kinds.layouts import DIFFUSERS, ORIGINAL, Layout
 from halftone.library.models import describe, runnable
-from halftone.library.recognise import LAYOUTS, recognise
 
 PLACE, NAMES, WHOLE = "", "in its own names only", "runs only whole, as a folder"
 BOTH = (PLACE, PLACE)

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from halftone.library.models import POCKET, describe
-from halftone.library.tokens import cut_prompt, make_counter, reading_length, room_for
+from halftone.library.prompts.tokens import cut_prompt, make_counter, reading_length, room_for
 
 
 def test_tokens_are_counted_with_the_models_own_tokenizer() -> None:

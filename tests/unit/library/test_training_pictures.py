@@ -9,7 +9,15 @@ from halftone.contract.error_codes import ErrorCode
 from halftone.contract.errors import HalftoneError
 from halftone.contract.training import TrainConfig, TrainPicture
 from halftone.library.models import describe
-from halftone.library.training_pictures import Reading, Shapes, brought_to, caption_of, read_pictures, reading_of, usable
+from halftone.library.training_data.training_pictures import (
+    Reading,
+    Shapes,
+    brought_to,
+    caption_of,
+    read_pictures,
+    reading_of,
+    usable,
+)
 
 SHAPES = Shapes(64, 8, 3)
 

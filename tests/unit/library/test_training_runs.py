@@ -9,7 +9,7 @@ import pytest
 from tests.helpers import samples
 
 from halftone.contract.training import TrainConfig
-from halftone.library.training_runs import broken_off, unfinished
+from halftone.library.training_data.training_runs import broken_off, unfinished
 
 
 def broken_run(output: Path, config: TrainConfig, step: int) -> Path:

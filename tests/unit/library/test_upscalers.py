@@ -5,8 +5,8 @@ from pathlib import Path
 
 from tests.helpers.model_files import ramp, safetensors
 
+from halftone.library.add_ons.upscalers import known_upscalers, upscalers_among
 from halftone.library.models import list_models
-from halftone.library.upscalers import known_upscalers, upscalers_among
 from halftone.settings.store import Settings
 
 COMPACT = {"body.0.weight": ramp(64, 3, 3, 3), "body.1.weight": ramp(64), "body.2.weight": ramp(64, 64, 3, 3)}

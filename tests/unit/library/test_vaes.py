@@ -9,7 +9,7 @@ from tests.helpers.model_files import ramp, safetensors
 from tests.helpers.reports import MODEL
 
 from halftone.contract.errors import HalftoneError
-from halftone.library.vaes import check_fit, check_vae
+from halftone.library.add_ons.vaes import check_fit, check_vae
 
 
 def test_a_file_of_another_class_is_told_to_be_one(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from tests.helpers.samples import POCKET
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import PictureRequest
-from halftone.library.families import FAMILIES
+from halftone.library.families.known_families import FAMILIES
 from halftone.library.videos import FPS, check_video, makes_videos, reads_prompt, refuse_still, usual_fps, video_format
 
 

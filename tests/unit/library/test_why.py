@@ -10,10 +10,10 @@ from tests.unit.library.test_recognise import ADDITIONS, DEV, MODELS, PARTS, QWE
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.library.families import FAMILIES, KIND_NAMES
+from halftone.library.add_ons.unusable_files import listed_as, small_files, why_not
+from halftone.library.families.known_families import FAMILIES, KIND_NAMES
+from halftone.library.families.recognise import recognise
 from halftone.library.models import describe, list_models, runnable
-from halftone.library.recognise import recognise
-from halftone.library.why import listed_as, small_files, why_not
 
 
 def described(tmp_path: Path, patterns: str, name: str = "m.safetensors", metadata: dict[str, str] | None = None) -> ModelFacts:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from halftone.contract.errors import HalftoneError
-from halftone.library.wildcards import Book, check_wildcards, draw, is_drawn, parse, unfollowed
+from halftone.library.prompts.wildcards import Book, check_wildcards, draw, is_drawn, parse, unfollowed
 
 NONE = Book(())
 

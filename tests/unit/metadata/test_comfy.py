@@ -13,8 +13,8 @@ from PIL.PngImagePlugin import PngInfo
 
 from halftone.contract.errors import HalftoneError
 from halftone.metadata.comfy import NotPlainError, parameters_of
+from halftone.metadata.picture_settings import said_by
 from halftone.metadata.reading import Parameters
-from halftone.metadata.said import said_by
 
 Graph = dict[str, Any]
 

@@ -10,7 +10,7 @@ from tests.helpers.read_back import parse_parameters
 from halftone.contract.facts import GuardEvent
 from halftone.contract.plan import Plan
 from halftone.contract.request import IpAdapter
-from halftone.library.loras import without_tags
+from halftone.library.add_ons.loras import without_tags
 from halftone.metadata.parameters import a1111_text, model_name, receipt_json, write_parameters
 
 

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from halftone.contract.errors import HalftoneError, remedy, sentence
-from halftone.metadata.given import picture_size
 from halftone.metadata.reading import read_picture
+from halftone.metadata.start_images import picture_size
 from halftone.settings.picture_files import check_there, opened_picture, turned
 
 

@@ -13,8 +13,8 @@ from tests.helpers.scripted import ScriptedEngine
 from halftone.cli import main
 from halftone.contract.errors import HalftoneError
 from halftone.library.models import describe, list_models
-from halftone.library.styles import read_styles
-from halftone.library.wildcards import Book
+from halftone.library.prompts.styles import read_styles
+from halftone.library.prompts.wildcards import Book
 from halftone.metadata.picture import check_picture
 from halftone.settings.regular_files import NotRegularError, open_regular, read_json_bytes, read_text
 from halftone.settings.store import load, load_with_problems, save

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 from halftone.measure.stats import peak
 
 DTYPES: Final[dict[DType, torch.dtype]] = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}

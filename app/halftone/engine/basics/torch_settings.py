@@ -9,8 +9,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from halftone.contract.facts import SelfTestReport
 from halftone.contract.request import Numerics
+from halftone.contract.vocabulary import AttentionBackend
 from halftone.contract.wording import Words
-from halftone.contract.words import AttentionBackend
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.health.device_faults import copies_are_faulty, is_absent, sound_backends
 from halftone.measure.backends import BACKENDS

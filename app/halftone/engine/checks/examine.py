@@ -15,8 +15,8 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import CheckReport, ComponentFacts, DeviceFacts, Finding, LayerPeak, SelfTestReport
 from halftone.contract.messages import Examine, FindingMade, LayersMeasured, PhaseChanged
 from halftone.contract.plan import Cure, Plan
+from halftone.contract.vocabulary import FLOAT_LIMITS, CureKind, DType
 from halftone.contract.wording import Words
-from halftone.contract.words import FLOAT_LIMITS, CureKind, DType
 from halftone.engine.basics.tensors import relative_error, tensors_in
 from halftone.engine.basics.torch_settings import torch_settings
 from halftone.engine.checks.doubts import Doubts
@@ -41,7 +41,7 @@ from halftone.engine.finding.findings import (
 from halftone.engine.finding.lora_cause import with_lora_causes
 from halftone.engine.finding.tally import closest, picture_psnr
 from halftone.engine.finding.timing import Bare
-from halftone.engine.inputs.check_room import CheckRoom
+from halftone.engine.inputs.check_memory import CheckRoom
 from halftone.engine.inputs.fitting_arguments import variants, with_changes
 from halftone.engine.inputs.memory import Reference, free_after, is_too_large, once_more
 from halftone.engine.inputs.prompts import pictures_to_check, prompts_to_read
@@ -59,7 +59,7 @@ from halftone.health.device_faults import detours
 from halftone.health.faults import first_line, is_out_of_memory
 from halftone.health.judge import headroom_bits, judge
 from halftone.health.precision import granted_to, states
-from halftone.library.scan import TensorScan, scan_weights
+from halftone.library.files.scan import TensorScan, scan_weights
 from halftone.measure.pictures import is_flat
 from halftone.measure.probe import Probe, Reading, saturation
 

@@ -15,12 +15,12 @@ from torch import nn
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.plan import is_input
-from halftone.contract.words import FLOAT_LIMITS
+from halftone.contract.vocabulary import FLOAT_LIMITS
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.checks.rewrite import rewrite
 from halftone.engine.rescaling.rescale import rescale_groups
 from halftone.engine.weights.precision import split_rows
-from halftone.health.rescale import RescaleGroup
+from halftone.health.planning.rescaling import RescaleGroup
 from halftone.measure.probe import Probe
 from halftone.metadata.picture import output_error
 from halftone.settings.disk import no_folder

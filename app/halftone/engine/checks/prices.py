@@ -15,8 +15,8 @@ from torch import nn
 from halftone.contract.facts import Finding, LayerPeak
 from halftone.contract.plan import Cure, Plan, input_of, inputs_in
 from halftone.contract.request import Numerics
+from halftone.contract.vocabulary import CureKind, Depth, DType, DTypeState
 from halftone.contract.wording import Words
-from halftone.contract.words import CureKind, Depth, DType, DTypeState
 from halftone.engine.basics.runs import Runs
 from halftone.engine.curing.exactness import Exactness
 from halftone.engine.curing.layers import MOST_RUNS, Fewest, fewest_layers
@@ -37,9 +37,9 @@ from halftone.engine.sampling.hooks import is_finite
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.precision import ComponentState, bytes_in, split_rows, upcast_parameters
 from halftone.health.faults import ends_the_job, is_out_of_memory
-from halftone.health.planner import BY_SCALE, candidate_plans, with_layers
-from halftone.health.rescale import RescaleGroup, choose_shifts, exponents, peaks_after
-from halftone.health.timing import Ratio
+from halftone.health.forecasts.timing import Ratio
+from halftone.health.planning.planner import BY_SCALE, candidate_plans, with_layers
+from halftone.health.planning.rescaling import RescaleGroup, choose_shifts, exponents, peaks_after
 from halftone.measure.probe import Reading
 
 log = logging.getLogger(__name__)

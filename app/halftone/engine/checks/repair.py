@@ -31,7 +31,7 @@ from halftone.engine.weights.calls import CLOSE, run_call
 from halftone.engine.weights.packed import packed_layers
 from halftone.engine.weights.parts import role
 from halftone.engine.weights.precision import ComponentState, exact_weights, split_rows
-from halftone.library.copies import REPAIRED, check_copy
+from halftone.library.files.copies import REPAIRED, check_copy
 from halftone.metadata.picture import output_error
 from halftone.settings.folders import new_file, new_folder
 

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Final, cast
 import torch
 
 from halftone.engine.weights.precision import split_rows
-from halftone.library.copies import MERGED
+from halftone.library.files.copies import MERGED
 
 _DTYPES: Final = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 _NAMES: Final = {dtype: name for name, dtype in _DTYPES.items()}

@@ -13,7 +13,7 @@ import torch
 from halftone.contract.facts import DeviceFacts
 from halftone.contract.plan import input_of, inputs_in, is_input, stored_in
 from halftone.contract.request import Extras
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 from halftone.engine.inputs.memory import Reference, first_that_fits, free_bytes, is_shortage
 from halftone.engine.loading.compiling import uncompiled
 from halftone.engine.loading.load import Loaded, exact_source, file_exponents
@@ -24,8 +24,8 @@ from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.offload import settle_weights
 from halftone.engine.weights.precision import ComponentState, own_inputs, put_own_inputs
 from halftone.health.faults import ends_the_job
-from halftone.health.rescale import exponents
-from halftone.library.extras import extras_key
+from halftone.health.planning.rescaling import exponents
+from halftone.library.add_ons.extras import extras_key
 from halftone.library.learned import recall_exactness, remember_exactness
 
 log = logging.getLogger(__name__)

@@ -5,19 +5,19 @@ import msgspec
 from halftone.contract.facts import DeviceFacts
 from halftone.contract.plan import Plan, handed_on
 from halftone.contract.request import Extras, Numerics
+from halftone.contract.vocabulary import DType
 from halftone.contract.wording import mentions
-from halftone.contract.words import DType
 from halftone.engine.curing.recover import kind_of
 from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import base_plan, fitting, merged, permitted
 from halftone.engine.patches.inversions import told_components
 from halftone.health.explain import remembered
-from halftone.health.words import plain_component
-from halftone.library.denoisers import denoiser_name
-from halftone.library.extras import parts_of
+from halftone.health.part_names import plain_component
+from halftone.library.add_ons.denoisers import denoiser_name
+from halftone.library.add_ons.extras import parts_of
+from halftone.library.add_ons.vaes import VAE
 from halftone.library.learned import recall, remember
 from halftone.library.records import load_report, staleness
-from halftone.library.vaes import VAE
 
 
 def first_plan(loaded: Loaded, device: DeviceFacts, dtype: DType, numerics: Numerics) -> tuple[Plan, Plan | None]:

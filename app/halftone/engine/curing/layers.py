@@ -25,7 +25,7 @@ from torch.nn.modules.conv import _ConvNd  # pyright: ignore[reportPrivateUsage]
 from torch.utils.hooks import RemovableHandle
 
 from halftone.contract.plan import RESULT, handed_on, result_of
-from halftone.contract.words import FLOAT_LIMITS, DType
+from halftone.contract.vocabulary import FLOAT_LIMITS, DType
 from halftone.engine.basics.runs import Runs
 from halftone.engine.basics.tensors import DTYPES, as_dtype, map_tensors, peak_of, relative_error, tensors_in
 from halftone.engine.loading.load import Loaded

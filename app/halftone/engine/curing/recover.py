@@ -14,7 +14,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import DeviceFacts, Finding, GuardEvent, LayerPeak, LoraCause
 from halftone.contract.plan import Plan, joined_regions
 from halftone.contract.request import Numerics
-from halftone.contract.words import FLOAT_LIMITS, CureKind, DType, DTypeState, FindingCode
+from halftone.contract.vocabulary import FLOAT_LIMITS, CureKind, DType, DTypeState, FindingCode
 from halftone.engine.basics.runs import Runs
 from halftone.engine.basics.tensors import relative_error
 from halftone.engine.basics.torch_settings import torch_settings
@@ -37,7 +37,7 @@ from halftone.engine.weights.parts import parameter_count, units
 from halftone.engine.weights.precision import ComponentState, damaged, state_in, upcast_parameters
 from halftone.engine.weights.recipe import Exact, forget
 from halftone.health.faults import ends_the_job, first_line
-from halftone.health.planner import candidate_plans, with_layers
+from halftone.health.planning.planner import candidate_plans, with_layers
 from halftone.measure.probe import OriginReachedError, Probe, Reading, ScorePeak, saturation
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from typing import Any, cast
 from torch import nn
 
 from halftone.engine.weights.parts import parameter_count, units
-from halftone.health.planner import Region
+from halftone.health.planning.planner import Region
 
 
 def component_regions(component: str, module: nn.Module, order: Mapping[str, int]) -> tuple[Region, ...]:

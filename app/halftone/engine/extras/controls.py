@@ -26,7 +26,7 @@ from halftone.engine.loading.load import Loaded, make_ready, narrowest, told_loa
 from halftone.engine.weights.precision import ComponentState
 from halftone.engine.weights.stored_tables import tables_left_empty
 from halftone.health.faults import is_out_of_memory
-from halftone.library.controlnets import (
+from halftone.library.add_ons.controlnets import (
     CONTROLNET,
     UNETS,
     control_files,
@@ -35,7 +35,7 @@ from halftone.library.controlnets import (
     shaped,
     weight_files,
 )
-from halftone.library.header import read_header
+from halftone.library.files.header import read_header
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from halftone.engine.patches.lora import changed_components
 from halftone.engine.weights.file_tensors import fill, mapped, misfit, one_type
 from halftone.engine.weights.precision import ComponentState
 from halftone.engine.weights.stored_tables import compute_missing_tables, tables_left_empty
-from halftone.library.denoisers import (
+from halftone.library.add_ons.denoisers import (
     TransformerFile,
     check_transformer_fit,
     denoiser_name,

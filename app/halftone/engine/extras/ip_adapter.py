@@ -22,8 +22,8 @@ from halftone.engine.patches.image_prompts import Halves, attach, detach, read_h
 from halftone.engine.weights.precision import ComponentState
 from halftone.engine.weights.recipe import forget_base
 from halftone.health.faults import is_out_of_memory
-from halftone.library.folder import read_json
-from halftone.library.ipadapters import ENCODER, adapter_files, encoder_folder, other_base
+from halftone.library.add_ons.ipadapters import ENCODER, adapter_files, encoder_folder, other_base
+from halftone.library.files.folder import read_json
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from halftone.engine.basics.tensors import NAMES
 from halftone.engine.loading.folder_parts import no_deeper_than_weights
 from halftone.engine.loading.load import Loaded, component_from, make_ready, narrowest, told_loading
 from halftone.engine.weights.precision import ComponentState
-from halftone.library.header import read_header
-from halftone.library.vaes import VAE, VaeFile, names_in, vae_config, vae_file, vae_version
+from halftone.library.add_ons.vaes import VAE, VaeFile, names_in, vae_config, vae_file, vae_version
+from halftone.library.files.header import read_header
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Numerics
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 from halftone.engine.basics.tensors import tensors_in
 from halftone.engine.basics.wrapping import is_ours, raised_in
 from halftone.engine.inputs.resolve import pipeline_arguments, refused, start_canvas, task_pipeline

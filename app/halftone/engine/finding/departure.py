@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from halftone.contract.facts import Finding
-from halftone.contract.words import FLOAT_LIMITS, DType, FindingCode
+from halftone.contract.vocabulary import FLOAT_LIMITS, DType, FindingCode
 from halftone.engine.basics.tensors import DTYPES, tensors_in
 from halftone.engine.finding.findings import finite_or_none
 from halftone.engine.loading.load import Loaded

@@ -10,9 +10,9 @@ from torch import nn
 from torch.nn.modules.conv import _ConvNd  # pyright: ignore[reportPrivateUsage] - the base of all convolutions
 
 from halftone.contract.facts import DTypeReport, Finding, FurtherLayer, SelfTestReport
-from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType, FindingCode
+from halftone.contract.vocabulary import FLOAT_LIMITS, TIGHT_BITS, DType, FindingCode
 from halftone.health.judge import innermost
-from halftone.library.scan import TensorScan
+from halftone.library.files.scan import TensorScan
 from halftone.measure.probe import Reading, ScorePeak, origin
 
 DENSE: Final = (nn.Linear, _ConvNd, nn.GroupNorm, nn.LayerNorm)

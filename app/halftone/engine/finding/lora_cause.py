@@ -10,7 +10,7 @@ from torch import nn
 
 from halftone.contract.errors import JobCancelled
 from halftone.contract.facts import Finding, LoraCause
-from halftone.contract.words import FLOAT_LIMITS, DType
+from halftone.contract.vocabulary import FLOAT_LIMITS, DType
 from halftone.engine.basics.tensors import relative_error
 from halftone.engine.inputs.memory import free_after
 from halftone.engine.loading.load import Loaded, exact_source
@@ -22,7 +22,7 @@ from halftone.engine.weights.precision import ComponentState
 from halftone.engine.weights.recipe import Exact
 from halftone.health.faults import is_device_lost, is_out_of_memory
 from halftone.health.judge import BEYOND
-from halftone.library.loras import lora_key
+from halftone.library.add_ons.loras import lora_key
 from halftone.measure.probe import Probe, Reading
 
 log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from halftone.health.timing import UNREST, Ratio, paired_ratio
+from halftone.health.forecasts.timing import UNREST, Ratio, paired_ratio
 
 SHORT: Final = 0.5
 """Seconds; calls below it are run several times with and without the plan in turn."""

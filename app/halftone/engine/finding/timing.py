@@ -16,7 +16,7 @@ from halftone.engine.loading.plans import Masters, apply_state
 from halftone.engine.sampling.hooks import is_finite
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.precision import ComponentState, state_in
-from halftone.health.timing import Ratio
+from halftone.health.forecasts.timing import Ratio
 
 Calls = Sequence[tuple[Call, Any]]
 """Calls of the range pass with their results."""

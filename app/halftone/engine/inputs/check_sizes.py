@@ -12,7 +12,7 @@ from halftone.engine.inputs.resolve import task_pipeline
 from halftone.engine.inputs.video_inputs import known_frames, length_name
 from halftone.engine.inputs.wanted import Inputs
 from halftone.engine.loading.load import Loaded
-from halftone.health.memory import decoder_scale
+from halftone.health.forecasts.memory_forecast import decoder_scale
 from halftone.library.resolution_bins import BINNING
 from halftone.library.videos import makes_videos
 

@@ -14,16 +14,16 @@ from torch import nn
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import DeviceFacts, ModelFacts, SelfTestReport, Shortage
 from halftone.contract.request import Numerics, PictureRequest, ResolvedRequest
+from halftone.contract.vocabulary import DType, OffloadMode, Phase
 from halftone.contract.wording import Words
-from halftone.contract.words import DType, OffloadMode, Phase
 from halftone.engine.inputs.video_inputs import expected_frames
 from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import any_component
 from halftone.engine.weights.offload import leave_device, put_offload
 from halftone.engine.weights.parts import role
-from halftone.health.activations import Size
 from halftone.health.faults import first_line, forget_frames, is_out_of_memory
-from halftone.health.memory import (
+from halftone.health.forecasts.activations import Size
+from halftone.health.forecasts.memory_forecast import (
     Need,
     Way,
     allowed,
@@ -39,9 +39,9 @@ from halftone.health.memory import (
     need,
     tile_edge,
 )
-from halftone.health.passes import last_size
+from halftone.health.pictures.passes import last_size
 from halftone.health.precision import granted_to
-from halftone.library.networks import Network, known_networks
+from halftone.library.families.networks import Network, known_networks
 from halftone.measure.devices import memory
 from halftone.measure.giving_back import give_back
 from halftone.settings.disk import size_text

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from halftone.contract.request import CheckInputs
-from halftone.contract.words import Depth
+from halftone.contract.vocabulary import Depth
 from halftone.engine.inputs import made_up
 from halftone.engine.inputs.check_sizes import quickly_made
 from halftone.engine.inputs.fitting_arguments import with_usable_size
@@ -21,7 +21,7 @@ from halftone.engine.loading.load import Loaded
 from halftone.engine.sampling.rehearsal import is_sound, sound_steps
 from halftone.engine.sampling.samplers import fewest_steps
 from halftone.library.tasks import needs_control, needs_mask, needs_picture, needs_video
-from halftone.metadata.given import picture_size
+from halftone.metadata.start_images import picture_size
 
 QUICK_STEPS: Final = 3
 """Noise levels of a quick check: first, middle, last of the schedule."""

@@ -18,8 +18,8 @@ from PIL import Image
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import Control, OptionValue, PictureRequest, ResolvedRequest
+from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
-from halftone.contract.words import DType
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.inputs import made_up
 from halftone.engine.inputs.control_pictures import prepared, resized_notes
@@ -29,12 +29,12 @@ from halftone.engine.inputs.wanted import Inputs
 from halftone.engine.loading.load import Loaded
 from halftone.engine.patches.embeddings import prompt_texts, takes_weights
 from halftone.engine.sampling.samplers import given_steps, leave_out_whole_steps, sampler_name
-from halftone.health.requests import FIELDS, check_multiple
+from halftone.health.pictures.requests import FIELDS, check_multiple
 from halftone.library.options import Kind, check_kind, check_one_schedule
-from halftone.library.prompt_syntax import notes, plain
+from halftone.library.prompts.drawn_prompts import spoken
+from halftone.library.prompts.prompt_syntax import notes, plain
 from halftone.library.resolution_bins import BINNING, computed_size
-from halftone.library.spoken import spoken
-from halftone.metadata.given import picture_size, read_picture
+from halftone.metadata.start_images import picture_size, read_picture
 
 SIBLINGS: Final[dict[str, dict[str, str]]] = {
     "mask_image": {

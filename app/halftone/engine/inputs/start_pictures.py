@@ -9,11 +9,11 @@ import torch
 from PIL import Image, ImageFilter
 
 from halftone.contract.request import Start
+from halftone.contract.vocabulary import Resize
 from halftone.contract.wording import Words
-from halftone.contract.words import Resize
 from halftone.engine.inputs.filling import around, begun_with, extended
 from halftone.engine.sampling.film import Film
-from halftone.metadata.given import read_mask, read_picture
+from halftone.metadata.start_images import read_mask, read_picture
 
 _ALIKE: Final = 0.01
 """Largest difference of two aspects that counts as none."""

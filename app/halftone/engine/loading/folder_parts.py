@@ -20,9 +20,9 @@ from halftone.engine.loading.stand_ins import put_stand_ins
 from halftone.engine.weights.mapped import UnfitFile
 from halftone.engine.weights.stored_tables import tables_left_empty
 from halftone.health.faults import is_out_of_memory
-from halftone.library.folder import INDEX, Part, component_names, read_json, read_part
-from halftone.library.header import TensorInfo
-from halftone.library.part_configs import config_fault, shown
+from halftone.library.families.part_configs import config_fault, shown
+from halftone.library.files.folder import INDEX, Part, component_names, read_json, read_part
+from halftone.library.files.header import TensorInfo
 from halftone.settings.disk import no_right
 
 log = logging.getLogger(__name__)

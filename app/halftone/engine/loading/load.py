@@ -42,17 +42,17 @@ from halftone.engine.weights.precision import ComponentState, exact_weights, own
 from halftone.engine.weights.recipe import Exact, keep_base, known_of
 from halftone.engine.weights.wide_kernels import put_wide_kernels
 from halftone.health.faults import first_line, is_out_of_memory
-from halftone.library.controlnets import ControlFile
-from halftone.library.copies import exponents_in
-from halftone.library.denoisers import TransformerFile
-from halftone.library.extras import extras_key
-from halftone.library.folder import read_json
-from halftone.library.header import read_header
-from halftone.library.ipadapters import AdapterFile
+from halftone.library.add_ons.controlnets import ControlFile
+from halftone.library.add_ons.denoisers import TransformerFile
+from halftone.library.add_ons.extras import extras_key
+from halftone.library.add_ons.ipadapters import AdapterFile
+from halftone.library.add_ons.vaes import VAE, VaeFile
+from halftone.library.families.networks import Network, known_networks
+from halftone.library.families.single_files import configs, kinds_by_component, places
+from halftone.library.files.copies import exponents_in
+from halftone.library.files.folder import read_json
+from halftone.library.files.header import read_header
 from halftone.library.models import weight_files
-from halftone.library.networks import Network, known_networks
-from halftone.library.single import configs, kinds_by_component, places
-from halftone.library.vaes import VAE, VaeFile
 from halftone.settings.disk import no_right
 
 log = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ from torch import nn
 from halftone.contract.errors import HalftoneError
 from halftone.contract.plan import Plan, handed_on, input_of, joined_deviation
 from halftone.contract.request import Lora, Numerics
+from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
-from halftone.contract.words import DType
 from halftone.engine.basics.tensors import DTYPES, NAMES
 from halftone.engine.loading.load import Loaded, exact_source, raise_if_too_large
 from halftone.engine.patches.image_prompts import adapter_exponents

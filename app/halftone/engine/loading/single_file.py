@@ -17,9 +17,9 @@ from halftone.engine.loading.small_tokenizers import small_tokenizer
 from halftone.engine.weights.file_tensors import filled_component, one_type
 from halftone.engine.weights.mapped import mapped_component
 from halftone.engine.weights.precision import split_rows
-from halftone.library.clip_words import merges, vocabulary
-from halftone.library.header import read_header
-from halftone.library.single import SINGLES, Config, configs, of_component, place_of, places
+from halftone.library.families.single_files import SINGLES, Config, configs, of_component, place_of, places
+from halftone.library.files.header import read_header
+from halftone.library.prompts.clip_vocabulary import merges, vocabulary
 
 
 def load_single(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:

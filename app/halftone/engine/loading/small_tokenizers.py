@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from halftone.library.single import Config
-from halftone.library.small_files import T5
+from halftone.library.families.single_files import Config
+from halftone.library.files.small_files import T5
 
 _MARKS: Final = ("eos_token", "unk_token", "pad_token", "extra_ids", "model_max_length")
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import transformers
 
 from halftone.engine.loading.seeing_words import QwenWords
-from halftone.library.folder import INDEX, read_json
+from halftone.library.files.folder import INDEX, read_json
 
 _PACKAGE: Final = "torchvision"
 _ONLY_WORDS: Final = ("PixtralProcessor",)

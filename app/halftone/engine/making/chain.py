@@ -30,8 +30,8 @@ from halftone.engine.making.prepared import prepare
 from halftone.engine.sampling.handover import Handover, from_tensors
 from halftone.engine.sampling.latents import read_handed
 from halftone.health.faults import first_line, is_out_of_memory
-from halftone.health.kept import Kept, read_kept
-from halftone.health.run_reasons import first_times
+from halftone.health.pictures.run_reasons import first_times
+from halftone.health.pictures.unfinished_pictures import Kept, read_kept
 
 PASSES: Final = 2
 _GOOD: Final = ("clean", "recovered", "unwatched")

@@ -26,8 +26,8 @@ from halftone.engine.sampling.film import Film, Reported
 from halftone.engine.sampling.frames import thumbnail, to_pixels
 from halftone.engine.sampling.latents import forget_latents, keep_if_possible
 from halftone.engine.sampling.unfinished import Loop, NotKeptError
-from halftone.health.kept import Kept
-from halftone.library.spoken import fixed
+from halftone.health.pictures.unfinished_pictures import Kept
+from halftone.library.prompts.drawn_prompts import fixed
 from halftone.library.videos import video_format
 from halftone.metadata.parameters import a1111_text, receipt_json
 from halftone.metadata.picture import VIDEOS, next_name, numbered, output_error

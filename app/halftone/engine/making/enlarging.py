@@ -17,8 +17,8 @@ from halftone.contract.limits import SIZE_RANGE
 from halftone.contract.messages import PhaseChanged, PictureReady
 from halftone.contract.plan import Plan
 from halftone.contract.request import Upscaled, UpscaleRequest
+from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
-from halftone.contract.words import DType
 from halftone.engine.making.made_with import made_with
 from halftone.engine.making.saving import free_name, write_frames
 from halftone.engine.making.upscale import COMPONENT, Enlarged, Upscaler, enlarge, load_upscaler
@@ -26,8 +26,8 @@ from halftone.engine.sampling.frames import thumbnail
 from halftone.health.faults import first_line, is_out_of_memory
 from halftone.health.precision import granted_precision
 from halftone.measure.pictures import is_dark, is_flat
-from halftone.metadata.given import picture_size, read_beside, read_picture
 from halftone.metadata.picture import PICTURES
+from halftone.metadata.start_images import picture_size, read_beside, read_picture
 from halftone.metadata.upscaled import upscaled_texts
 
 

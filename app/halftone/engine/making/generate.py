@@ -16,8 +16,8 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import GenerateReport, PictureFacts
 from halftone.contract.messages import JobStarted, PhaseChanged, StepDone
 from halftone.contract.plan import Plan
+from halftone.contract.vocabulary import Phase, ReceiptState
 from halftone.contract.wording import Words
-from halftone.contract.words import Phase, ReceiptState
 from halftone.engine.basics.snapshot import Snapshot
 from halftone.engine.basics.tensors import tensors_in
 from halftone.engine.basics.torch_settings import torch_settings
@@ -47,9 +47,9 @@ from halftone.engine.sampling.unfinished import plan_fits, read_loop
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.offload import told_packing
 from halftone.health.faults import first_line, is_out_of_memory
-from halftone.health.run_reasons import how_it_ran
+from halftone.health.pictures.run_reasons import how_it_ran
+from halftone.library.prompts.drawn_prompts import spoken
 from halftone.library.resolution_bins import computed_size
-from halftone.library.spoken import spoken
 from halftone.measure.giving_back import trim_heap
 from halftone.measure.peak import PeakMemory
 from halftone.measure.sentinel import Health

@@ -16,8 +16,8 @@ from halftone.contract.facts import DeviceFacts, GuardEvent
 from halftone.contract.messages import FindingMade, PlanChanged
 from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest
+from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
-from halftone.contract.words import DType
 from halftone.engine.basics.tensors import tensors_in
 from halftone.engine.basics.torch_settings import torch_settings
 from halftone.engine.curing.exactness import StillTooLargeError
@@ -38,7 +38,7 @@ from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.precision import ComponentState
 from halftone.health.explain import not_exact, not_proven
 from halftone.health.faults import first_line
-from halftone.health.guard import Where, next_action
+from halftone.health.planning.recovery_policy import Where, next_action
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from halftone.contract.engine import Emit
 from halftone.contract.facts import GenerateReport
 from halftone.contract.messages import AnyEvent, JobStarted, PictureReady, StepDone
 from halftone.contract.request import Lora, PictureRequest
-from halftone.health.kept import read_kept
-from halftone.health.run_reasons import first_times
-from halftone.library.drawn_loras import drawn_loras
+from halftone.health.pictures.run_reasons import first_times
+from halftone.health.pictures.unfinished_pictures import read_kept
+from halftone.library.add_ons.drawn_loras import drawn_loras
 from halftone.metadata.picture import absolute, numbered
 
 Make = Callable[[PictureRequest, tuple[Lora, ...], Emit], GenerateReport]

@@ -16,8 +16,8 @@ from halftone.engine.making.delivery import Delivery
 from halftone.engine.making.outcome import Finished, Outcome, Stopped
 from halftone.engine.making.picture import Picture
 from halftone.engine.sampling.handover import Handover
-from halftone.health.kept import Kept, given_files
-from halftone.health.run_reasons import first_times
+from halftone.health.pictures.run_reasons import first_times
+from halftone.health.pictures.unfinished_pictures import Kept, given_files
 
 
 @dataclass(frozen=True)

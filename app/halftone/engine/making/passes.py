@@ -25,9 +25,9 @@ from halftone.engine.making.pass_delivery import CutShort, Earlier
 from halftone.engine.making.upscale import Upscaler, enlarge, load_upscaler, on_device
 from halftone.engine.sampling.handover import Handover, check_takes_latents, larger_latents
 from halftone.health.faults import first_line
-from halftone.health.passes import larger, steps_to_ask, strength_of
+from halftone.health.pictures.passes import larger, steps_to_ask, strength_of
 from halftone.health.precision import granted_precision
-from halftone.library.upscalers import is_upscale_model
+from halftone.library.add_ons.upscalers import is_upscale_model
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ import torch
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import GuardEvent, PictureFacts, Shortage
 from halftone.contract.request import Lora, ResolvedRequest
-from halftone.contract.words import CureKind, DType, ReceiptState
+from halftone.contract.vocabulary import CureKind, DType, ReceiptState
 from halftone.engine.basics.snapshot import Snapshot
 from halftone.engine.loading.load import Loaded
 from halftone.engine.sampling.film import Seen

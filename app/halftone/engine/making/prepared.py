@@ -11,8 +11,8 @@ import msgspec
 from halftone.contract.facts import DeviceFacts
 from halftone.contract.plan import Plan
 from halftone.contract.request import Numerics, PictureRequest, ResolvedRequest
+from halftone.contract.vocabulary import DType, DTypeState
 from halftone.contract.wording import Words
-from halftone.contract.words import DType, DTypeState
 from halftone.engine.basics.torch_settings import without_effect
 from halftone.engine.curing.first_plan import first_plan
 from halftone.engine.curing.recover import ASSUMED
@@ -30,11 +30,11 @@ from halftone.engine.sampling.handover import ALONE, Handover
 from halftone.engine.sampling.reading import reads
 from halftone.engine.sampling.samplers import check_schedule, make_scheduler, put_scheduler
 from halftone.health.device_faults import detours
-from halftone.health.kept import Kept, check_same_model, given_files, read_kept
+from halftone.health.pictures.unfinished_pictures import Kept, check_same_model, given_files, read_kept
 from halftone.health.precision import granted_to, states
-from halftone.library.extras import extras_key
-from halftone.library.header import file_stamp
-from halftone.library.spoken import says_otherwise
+from halftone.library.add_ons.extras import extras_key
+from halftone.library.files.header import file_stamp
+from halftone.library.prompts.drawn_prompts import says_otherwise
 from halftone.settings.places import data_dir
 
 

@@ -29,8 +29,8 @@ from halftone.engine.making.pass_delivery import Earlier
 from halftone.engine.sampling.handover import Handover
 from halftone.engine.sampling.samplers import make_scheduler
 from halftone.health.faults import first_line
-from halftone.health.kept import Kept
-from halftone.health.refiners import END, START, alone
+from halftone.health.pictures.refiners import END, START, alone
+from halftone.health.pictures.unfinished_pictures import Kept
 
 _BASE: Final = "first"
 _REFINER: Final = "second"

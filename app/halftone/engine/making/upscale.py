@@ -23,12 +23,12 @@ from safetensors.torch import load_file
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import GuardEvent
+from halftone.contract.vocabulary import FLOAT_LIMITS, DType
 from halftone.contract.wording import Words
-from halftone.contract.words import FLOAT_LIMITS, DType
 from halftone.engine.basics.tensors import DTYPES
 from halftone.engine.inputs.memory import free_after
 from halftone.health.faults import first_line, is_out_of_memory
-from halftone.library.upscalers import check_upscaler
+from halftone.library.add_ons.upscalers import check_upscaler
 from halftone.measure.pictures import is_flat
 
 log = logging.getLogger(__name__)

@@ -15,10 +15,10 @@ from typing import Any, Final, NamedTuple, cast
 import torch
 from transformers import BatchEncoding, CLIPTokenizer
 
-from halftone.library.families import of_pipeline, reads_in_chunks
-from halftone.library.inversions import inner, names_any, spoken, with_words
-from halftone.library.prompt_chunks import COMMA, Chunk, split_prompt
-from halftone.library.prompt_syntax import at_step, changes, is_plain, parse, plain
+from halftone.library.add_ons.inversions import inner, names_any, spoken, with_words
+from halftone.library.families.known_families import of_pipeline, reads_in_chunks
+from halftone.library.prompts.prompt_chunks import COMMA, Chunk, split_prompt
+from halftone.library.prompts.prompt_syntax import at_step, changes, is_plain, parse, plain
 
 Encoded = tuple[tuple[int, Any], ...]
 """(last step, what encode_prompt gives until then), in order; steps are counted from 1."""

@@ -17,7 +17,7 @@ from torch import nn
 from halftone.engine.weights.borders import forget_input_casts
 from halftone.engine.weights.offload import forget_place
 from halftone.engine.weights.precision import changes_by_tensor, exact_weights, rescaled
-from halftone.library.ipadapters import FLUX_PROJECTION
+from halftone.library.add_ons.ipadapters import FLUX_PROJECTION
 
 _KEYS_OR_VALUES: Final = re.compile(r"(.+)\.(to_[kv])\.weight(\[.*\])?")
 _BEFORE: Final = "_halftone_before_pictures"

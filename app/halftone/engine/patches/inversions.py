@@ -18,8 +18,8 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.wording import Words
 from halftone.engine.patches.embeddings import clip_encoders
 from halftone.engine.weights.precision import changes_by_tensor, rescaled
-from halftone.library.header import file_stamp
-from halftone.library.inversions import Inversion, inversion_name, matching, places, read_inversion
+from halftone.library.add_ons.inversions import Inversion, inversion_name, matching, places, read_inversion
+from halftone.library.files.header import file_stamp
 
 log = logging.getLogger(__name__)
 

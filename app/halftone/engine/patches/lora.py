@@ -21,8 +21,8 @@ from torch import nn
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import Finding, ModelFacts
 from halftone.contract.request import Lora
+from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
-from halftone.contract.words import DType
 from halftone.engine.basics.quiet import quiet_libraries, silent_loaders
 from halftone.engine.patches.lora_rows import (
     Unusable,
@@ -42,10 +42,10 @@ from halftone.engine.weights.precision import changes_by_tensor
 from halftone.engine.weights.recipe import Delta, Product, rescaled
 from halftone.engine.weights.stored_tables import tables_left_empty
 from halftone.health.faults import is_out_of_memory
-from halftone.library.header import file_stamp, read_header
-from halftone.library.loras import LORA
-from halftone.library.lycoris import is_plain
-from halftone.library.scan import TensorScan, scan_files
+from halftone.library.add_ons.loras import LORA
+from halftone.library.add_ons.lycoris import is_plain
+from halftone.library.files.header import file_stamp, read_header
+from halftone.library.files.scan import TensorScan, scan_files
 
 log = logging.getLogger(__name__)
 

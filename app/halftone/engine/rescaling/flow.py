@@ -26,7 +26,7 @@ from halftone.engine.basics.tensors import map_tensors, relative_error, tensors_
 from halftone.engine.weights.epsilons import scale_epsilons
 from halftone.engine.weights.packed import PackedLinear
 from halftone.engine.weights.precision import plain_weights, split_rows
-from halftone.health.rescale import RescaleGroup
+from halftone.health.planning.rescaling import RescaleGroup
 
 _BITS: Final = 8
 _FACTOR: Final = 2.0**_BITS

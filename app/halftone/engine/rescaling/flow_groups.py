@@ -15,7 +15,7 @@ from halftone.engine.basics.runs import BudgetSpentError
 from halftone.engine.rescaling.flow import LINEAR, Flow, Rows, Trace, Writer
 from halftone.engine.rescaling.rescale import INSIDE
 from halftone.engine.weights.packed import PackedLinear
-from halftone.health.rescale import RescaleGroup
+from halftone.health.planning.rescaling import RescaleGroup
 
 SEARCH: Final = 2
 """Version of the search in twins. To be raised with each change that may find other groups: those remembered are found again."""

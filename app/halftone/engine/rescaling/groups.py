@@ -11,7 +11,7 @@ from torch import nn
 
 from halftone.contract.facts import LayerPeak
 from halftone.contract.plan import is_input
-from halftone.contract.words import FLOAT_LIMITS, DType
+from halftone.contract.vocabulary import FLOAT_LIMITS, DType
 from halftone.engine.basics.runs import BudgetSpentError
 from halftone.engine.rescaling.flow import Flow
 from halftone.engine.rescaling.flow_groups import flow_groups
@@ -19,8 +19,8 @@ from halftone.engine.rescaling.rescale import rescale_groups
 from halftone.engine.weights.precision import split_rows
 from halftone.engine.weights.recipe import Exact
 from halftone.health.faults import ends_the_job
-from halftone.health.rescale import RescaleGroup, choose_shifts, peaks_after
-from halftone.library.scan import TensorScan
+from halftone.health.planning.rescaling import RescaleGroup, choose_shifts, peaks_after
+from halftone.library.files.scan import TensorScan
 from halftone.measure.stats import peak
 
 log = logging.getLogger(__name__)

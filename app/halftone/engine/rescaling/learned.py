@@ -15,8 +15,8 @@ from halftone.engine.rescaling.flow_groups import SEARCH, group_at
 from halftone.engine.rescaling.twin import Likeness, config_of, twins_of, with_shares
 from halftone.engine.sampling.hooks import is_finite
 from halftone.health.faults import ends_the_job
-from halftone.health.rescale import RescaleGroup
-from halftone.library.architectures import FoundGroup, FoundGroups, recall_groups, remember_groups
+from halftone.health.planning.rescaling import RescaleGroup
+from halftone.library.families.architectures import FoundGroup, FoundGroups, recall_groups, remember_groups
 
 log = logging.getLogger(__name__)
 

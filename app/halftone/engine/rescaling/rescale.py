@@ -21,7 +21,7 @@ from torch import nn
 
 from halftone.contract.plan import input_of
 from halftone.engine.patches.image_prompts import adds_beside_output
-from halftone.health.rescale import RescaleGroup
+from halftone.health.planning.rescaling import RescaleGroup
 
 INSIDE: Final = "(inside)"
 """Stands after a module's name for values its own code makes between its children (the probe books them on the module)."""

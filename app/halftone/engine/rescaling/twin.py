@@ -22,7 +22,7 @@ from halftone.engine.rescaling.rescale import INSIDE
 from halftone.engine.weights.mapped import empty
 from halftone.engine.weights.packed import packed_layers
 from halftone.engine.weights.precision import split_rows
-from halftone.health.rescale import RescaleGroup
+from halftone.health.planning.rescaling import RescaleGroup
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from halftone.contract.words import NanCheck
+from halftone.contract.vocabulary import NanCheck
 from halftone.engine.basics import snapshot as snapshots
 from halftone.engine.basics.snapshot import Keeper, Snapshot
 from halftone.engine.basics.tensors import as_dtype, first_floating, map_tensors, tensors_in

@@ -13,7 +13,7 @@ from safetensors.torch import save
 from halftone.contract.errors import HalftoneError
 from halftone.engine.sampling.handover import HANDED
 from halftone.engine.sampling.unfinished import LOOP, Loop, packed_loop
-from halftone.health.kept import RECORD, Kept
+from halftone.health.pictures.unfinished_pictures import RECORD, Kept
 from halftone.settings.atomic import create_atomically
 from halftone.settings.places import latents_dir
 

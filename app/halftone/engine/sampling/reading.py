@@ -13,8 +13,8 @@ from halftone.engine.loading.load import Loaded
 from halftone.engine.patches.embeddings import Encoded, by_tokenizer, encode, follows_steps
 from halftone.engine.patches.inversions import learned_tokens, words_key
 from halftone.engine.weights.parts import role
-from halftone.library.loras import lora_key
-from halftone.library.prompt_syntax import changes
+from halftone.library.add_ons.loras import lora_key
+from halftone.library.prompts.prompt_syntax import changes
 
 Function = Callable[..., Any]
 _PLAIN = (str, int, float, bool, type(None), torch.device)

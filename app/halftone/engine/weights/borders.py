@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
 from halftone.contract.plan import handed_on
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 from halftone.engine.basics.tensors import as_dtype, cast_arguments, map_tensors, tensors_in
 from halftone.engine.weights.packed import weight_type
 from halftone.engine.weights.parts import units

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_flatten  # the nests that torch itself walks
 
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 from halftone.engine.weights.offload import offload
 from halftone.engine.weights.precision import invoke
-from halftone.health.guard import Where
+from halftone.health.planning.recovery_policy import Where
 
 CLOSE: Final = 0.1
 """Largest relative error against float32 at which a result still counts as the same picture; float16 gives about 0.002, bfloat16

@@ -12,7 +12,7 @@ from torch import nn
 
 from halftone.contract.wording import Words
 from halftone.engine.weights.stored_tables import compute_missing_tables, tables_left_empty
-from halftone.library.single import Place
+from halftone.library.families.single_files import Place
 
 
 class UnfitFile(ValueError):  # noqa: N818 - a fact of the file

@@ -20,8 +20,8 @@ from diffusers.hooks.layerwise_casting import LayerwiseCastingHook
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
+from halftone.contract.vocabulary import Offload, OffloadMode
 from halftone.contract.wording import Words
-from halftone.contract.words import Offload, OffloadMode
 from halftone.engine.basics.tensors import hold
 from halftone.engine.weights.fp8 import EIGHT, computed, storable, stored_exactly
 from halftone.engine.weights.packed import PackedLinear

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from halftone.contract.plan import Plan, handed_on, inputs_in, is_epsilon, is_input
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 from halftone.engine.basics.tensors import DTYPES, as_dtype, cast_arguments, first_floating, map_tensors
 from halftone.engine.weights.borders import clear_borders, mixing, put_borders, put_input_casts, takes
 from halftone.engine.weights.epsilons import scale_epsilons

@@ -9,18 +9,18 @@ from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts
 from halftone.contract.messages import Examine, Repair
 from halftone.contract.plan import Cure
 from halftone.contract.request import Extras, Numerics, inputs_with
+from halftone.contract.vocabulary import DTYPE_NAMES, Depth, DType, Precision
 from halftone.contract.wording import Words, both
-from halftone.contract.words import DTYPE_NAMES, Depth, DType, Precision
 from halftone.gui.control.devices import DeviceChoice
-from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.job_queue import JobQueue, new_job_id
+from halftone.gui.control.state_holder import StateHolder
 from halftone.gui.control.writing import RecordWriter, SettingsKeeper
-from halftone.gui.own_events import Noted
-from halftone.gui.state import Ended
+from halftone.gui.state.app_state import Ended
+from halftone.gui.state.window_events import Noted
 from halftone.health.judge import Badge, badge, still_applied, tried
 from halftone.health.precision import model_precision
 from halftone.library import learned, records
-from halftone.library.extras import extras_key
+from halftone.library.add_ons.extras import extras_key
 
 
 class Checks(QObject):

@@ -5,12 +5,12 @@ from PySide6.QtCore import QObject, Signal
 
 from halftone.contract.facts import DeviceFacts, SelfTestReport
 from halftone.contract.messages import SelfTest
+from halftone.contract.vocabulary import DTYPE_NAMES, DType
 from halftone.contract.wording import Words
-from halftone.contract.words import DTYPE_NAMES, DType
-from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.job_queue import JobQueue, new_job_id
+from halftone.gui.control.state_holder import StateHolder
 from halftone.gui.control.writing import SettingsKeeper
-from halftone.gui.own_events import DeviceChosen
+from halftone.gui.state.window_events import DeviceChosen
 from halftone.health.precision import AS_SET, resolve_precision
 from halftone.library import records
 

@@ -9,9 +9,9 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.request import ALONE, Control, Extras, IpAdapter, Lora
 from halftone.gui.background import Background
 from halftone.gui.control.writing import SettingsKeeper
-from halftone.library.extras import known_parts, known_transformers
-from halftone.library.loras import known_loras, lora_folders
-from halftone.library.upscalers import known_upscalers
+from halftone.library.add_ons.extras import known_parts, known_transformers
+from halftone.library.add_ons.loras import known_loras, lora_folders
+from halftone.library.add_ons.upscalers import known_upscalers
 
 
 class ExtrasChoice(QObject):

@@ -8,10 +8,10 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QProcess
 
 from halftone.client.command import worker_environment
-from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.model_list import ModelList
-from halftone.gui.own_events import Making, Noted
+from halftone.gui.control.state_holder import StateHolder
 from halftone.gui.process import to_qt
+from halftone.gui.state.window_events import Making, Noted
 from halftone.settings import places
 from halftone.settings.folders import clear_leftovers
 

@@ -3,9 +3,9 @@
 from PySide6.QtCore import QObject, QTimer
 
 from halftone.gui.control.devices import DeviceChoice
-from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.job_queue import JobQueue
-from halftone.gui.state import AppState, Ended
+from halftone.gui.control.state_holder import StateHolder
+from halftone.gui.state.app_state import AppState, Ended
 
 QUIET_MS = 60_000
 """So long nothing must have run: who skipped the measurement is about to make a picture."""

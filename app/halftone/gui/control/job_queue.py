@@ -9,10 +9,10 @@ from PySide6.QtCore import QObject
 from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import Cancel, Generate, JobCommand, Keep, Train, Upscale
 from halftone.contract.request import PictureRequest, UpscaleRequest
-from halftone.gui import own_events as words
-from halftone.gui.control.holder import StateHolder
+from halftone.gui.control.state_holder import StateHolder
 from halftone.gui.process import Link
-from halftone.gui.state import Ended, Job
+from halftone.gui.state import window_events as words
+from halftone.gui.state.app_state import Ended, Job
 
 
 def new_job_id() -> str:

@@ -4,12 +4,12 @@ from PySide6.QtCore import QObject, QTimer
 
 from halftone.contract.facts import ModelFacts
 from halftone.contract.messages import Load, Unload
-from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.model_list import ModelList
+from halftone.gui.control.state_holder import StateHolder
 from halftone.gui.control.writing import SettingsKeeper
-from halftone.gui.own_events import Warming
 from halftone.gui.process import Link
-from halftone.gui.state import AppState
+from halftone.gui.state.app_state import AppState
+from halftone.gui.state.window_events import Warming
 
 _QUIET_MS = 1000
 """So long nothing else must come up before a model is loaded: who looks through the list, or starts at once, waits for none."""

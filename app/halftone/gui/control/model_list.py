@@ -11,12 +11,12 @@ from PySide6.QtCore import QObject, Signal
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.gui.background import Background
-from halftone.gui.control.holder import StateHolder
+from halftone.gui.control.state_holder import StateHolder
 from halftone.gui.control.writing import SettingsKeeper
-from halftone.gui.own_events import Noted
+from halftone.gui.state.window_events import Noted
 from halftone.library import models
-from halftone.library.denoisers import host_of
-from halftone.library.small_files import lacking
+from halftone.library.add_ons.denoisers import host_of
+from halftone.library.files.small_files import lacking
 
 
 class Found(NamedTuple):

@@ -14,8 +14,8 @@ from halftone.contract.facts import ModelFacts
 from halftone.gui.background import Background
 from halftone.gui.control.model_list import ModelList
 from halftone.gui.process import to_qt
-from halftone.library.fetching import hub
-from halftone.library.small_files import SmallFile, lacking, take
+from halftone.library.files.fetching import hub
+from halftone.library.files.small_files import SmallFile, lacking, take
 
 _END_MS: Final = 3000
 

@@ -4,9 +4,9 @@ from PySide6.QtCore import QObject, Signal
 
 from halftone.contract.facts import MemoryFacts, ModelFacts
 from halftone.contract.training import TrainConfig
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 from halftone.gui.background import Background
-from halftone.health.training_room import TrainingForecast, training_forecast
+from halftone.health.training.training_memory import TrainingForecast, training_forecast
 
 _DEPENDS = ("model", "size", "shapes", "rank", "batch", "optimizer", "checkpointing", "precision")
 """Fields of TrainConfig that the memory depends on."""

@@ -7,8 +7,8 @@ from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.training import TrainConfig, TrainPicture
 from halftone.gui.background import Background
-from halftone.library.training_pictures import read_pictures, reading_of, shapes_for
-from halftone.library.training_runs import BrokenRun, unfinished
+from halftone.library.training_data.training_pictures import read_pictures, reading_of, shapes_for
+from halftone.library.training_data.training_runs import BrokenRun, unfinished
 
 _QUIET_MS = 300
 """Who types a size, or looks through folders, is not waited on."""

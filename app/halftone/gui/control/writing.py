@@ -8,11 +8,11 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Numerics
-from halftone.contract.words import Precision
+from halftone.contract.vocabulary import Precision
 from halftone.gui.background import Background
-from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.job_queue import JobQueue
-from halftone.gui.own_events import Noted
+from halftone.gui.control.state_holder import StateHolder
+from halftone.gui.state.window_events import Noted
 from halftone.settings import store
 from halftone.settings.store import Settings
 

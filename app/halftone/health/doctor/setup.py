@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from halftone.health.doctor.found import Where
-from halftone.health.schedules import is_falling
+from halftone.health.pictures.schedules import is_falling
 from halftone.library.run_logs.precisions import BRAIN, HALF, WIDE
 from halftone.library.run_logs.series import Setting
 

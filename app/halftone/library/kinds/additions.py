@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from halftone.library import families as of
+from halftone.library.families import known_families as of
 
 CONTROLNET: Final = "ControlNet"
 IP_ADAPTER: Final = "IP-Adapter"

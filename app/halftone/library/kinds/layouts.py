@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from halftone.library.family import Prediction
+from halftone.library.families.family import Prediction
 
 ORIGINAL: Final = "original"
 """Named as in the code of those who trained it, and in single files."""

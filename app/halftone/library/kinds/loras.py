@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from halftone.library import families as of
+from halftone.library.families import known_families as of
 from halftone.library.kinds.marks import Shapes
 
 _ENDS: Final[tuple[tuple[str, str], ...]] = (

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from halftone.library.header import TensorInfo
+from halftone.library.files.header import TensorInfo
 
 Shapes = Mapping[str, tuple[int, ...]]
 

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from halftone.library.family import (
+from halftone.library.families.family import (
     BERT,
     CHATGLM,
     CLIP_G,

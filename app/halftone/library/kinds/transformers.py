@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from halftone.library import families as of
+from halftone.library.families import known_families as of
 from halftone.library.kinds.layouts import DIFFUSERS, ORIGINAL, Base, Layout
 
 _PICTURE: Final = ("picture",)

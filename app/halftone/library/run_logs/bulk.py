@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from halftone.library.run_logs.happenings import KEYS
 from halftone.library.run_logs.lines import PIECE, Block, Piece, blocks
-from halftone.library.run_logs.said import KEYS
 from halftone.library.run_logs.series import Collector, Quantity, exact_scale, number_of, numbers_of
 from halftone.library.run_logs.settings import STEMS
 from halftone.library.run_logs.shapes import Seen, Shape, shape_of, together

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from halftone.contract.errors import ErrorFacts, HalftoneError
-from halftone.library.header import read_header
+from halftone.library.files.header import read_header
+from halftone.library.files.scan import TensorScan, scan_files
 from halftone.library.run_logs.series import Setting
 from halftone.library.run_logs.settings import known_settings
-from halftone.library.scan import TensorScan, scan_files
 from halftone.settings.disk import system_words
 
 PICKLES: Final = frozenset((".pt", ".pth", ".ckpt", ".bin", ".pkl", ".pickle"))

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from halftone.library.run_logs.happenings import happening_in, reduced_scale
 from halftone.library.run_logs.lines import Piece
-from halftone.library.run_logs.said import happening_in, reduced_scale
 from halftone.library.run_logs.series import NUMBER, Collector, HappeningKind, Quantity, number_of, quantity_of
 from halftone.library.run_logs.settings import precision_in, settings_in
 from halftone.library.run_logs.shapes import Seen, Span, Value, json_spans, keys_in

@@ -32,7 +32,7 @@ from halftone.training.guard.optimizers import Schedules, as_one, members, scale
 from halftone.training.guard.problem import Problem
 from halftone.training.guard.randomness import RandomState, accelerators_of
 from halftone.training.guard.replay import Calls
-from halftone.training.guard.said import foreseen, told
+from halftone.training.guard.sentences import foreseen, told
 from halftone.training.guard.state import GoodState
 from halftone.training.guard.updates import Updates
 

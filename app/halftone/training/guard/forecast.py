@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from torch import nn
 
 from halftone.contract.training import Omen, Remedy
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 from halftone.engine.basics.tensors import NAMES, tensors_in
-from halftone.health.schedules import is_falling
+from halftone.health.pictures.schedules import is_falling
 from halftone.measure.stats import peak
 from halftone.training.guard.finite import plain
 from halftone.training.guard.networks import Networks, joined, named_networks, named_parameters

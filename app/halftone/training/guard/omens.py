@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from halftone.contract.training import Omen, Remedy
-from halftone.contract.words import FLOAT_LIMITS, DType
+from halftone.contract.vocabulary import FLOAT_LIMITS, DType
 
 SMALLEST: Final[dict[DType, float]] = {"float16": 2.0**-24, "bfloat16": 2.0**-133, "float32": 2.0**-149}
 """Smallest number above zero (subnormal) of each type: IEEE 754 binary16 and binary32; bfloat16 has binary32's exponents."""

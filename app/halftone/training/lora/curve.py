@@ -5,7 +5,7 @@ from array import array
 
 import torch
 
-from halftone.health.training_record import packed_curve
+from halftone.health.training.training_record import packed_curve
 
 
 class Curve:

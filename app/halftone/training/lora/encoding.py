@@ -22,7 +22,7 @@ from halftone.engine.loading.plans import apply_state
 from halftone.engine.weights.offload import place
 from halftone.engine.weights.parts import role
 from halftone.engine.weights.precision import ComponentState, invoke
-from halftone.library.training_pictures import brought_to, caption_of, left_out
+from halftone.library.training_data.training_pictures import brought_to, caption_of, left_out
 from halftone.settings.atomic import write_atomically
 from halftone.settings.private import close_to_others, private_folder
 from halftone.settings.regular_files import open_regular

@@ -11,9 +11,9 @@ from safetensors.torch import save
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.training import TrainConfig, WiderType
+from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
-from halftone.contract.words import DType
-from halftone.library.families import SD2
+from halftone.library.families.known_families import SD2
 from halftone.metadata.picture import output_error
 from halftone.settings.atomic import write_atomically
 from halftone.settings.disk import no_folder

@@ -15,8 +15,8 @@ from halftone.contract.messages import Train
 from halftone.contract.training import TrainConfig, TrainPicture, WiderType
 from halftone.contract.wording import Words
 from halftone.library.models import POCKET
-from halftone.library.training_pictures import read_pictures, reading_of, shapes_for, usable
-from halftone.library.training_runs import RUNNING
+from halftone.library.training_data.training_pictures import read_pictures, reading_of, shapes_for, usable
+from halftone.library.training_data.training_runs import RUNNING
 from halftone.settings.folders import claimed
 from halftone.training.lora.encoding import content_hash
 from halftone.training.lora.files import STATE, Run, check_same, check_steps, new_folder, read_run, write_run

@@ -13,8 +13,8 @@ from halftone.contract.facts import DeviceFacts, ModelFacts, SelfTestReport
 from halftone.contract.messages import PhaseChanged
 from halftone.contract.request import Numerics
 from halftone.contract.training import TrainConfig, TrainPicture, WiderType
+from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
-from halftone.contract.words import DType
 from halftone.engine.basics.tensors import DTYPES
 from halftone.engine.curing.first_plan import first_plan
 from halftone.engine.inputs.memory import settle_at_rest
@@ -23,10 +23,10 @@ from halftone.engine.loading.plans import apply_plan, apply_state
 from halftone.engine.weights.offload import place, put_offload, settle_weights
 from halftone.engine.weights.precision import ComponentState
 from halftone.health.precision import granted_to, state_of
-from halftone.health.training_types import trained_type, wider_type
+from halftone.health.training.training_types import trained_type, wider_type
 from halftone.library.models import describe, runnable
 from halftone.library.records import load_report
-from halftone.library.training_pictures import usable
+from halftone.library.training_data.training_pictures import usable
 from halftone.measure.stats import peak
 from halftone.training.lora.bases import Base, base_of
 from halftone.training.lora.encoding import Encoded, encode_all

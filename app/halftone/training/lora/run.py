@@ -15,7 +15,7 @@ from halftone.contract.engine import Emit, TrainControl
 from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled
 from halftone.contract.messages import Decide, TrainBegins, TrainCaught, TrainHeld, TrainSaved, TrainStep, TrainUnsaved
 from halftone.contract.training import Caught, TrainConfig, TrainReport
-from halftone.health.training_remedies import useful
+from halftone.health.training.training_remedies import useful
 from halftone.measure.randomness import undisturbed
 from halftone.training.guard import StepReport, TrainingGuard, TrainingStopped
 from halftone.training.guard.cures import holder_of

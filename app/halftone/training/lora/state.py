@@ -13,7 +13,7 @@ from safetensors.torch import save
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.training import Caught, TrainCure
-from halftone.contract.words import DType
+from halftone.contract.vocabulary import DType
 
 _KEY: Final = "halftone.training"
 _LORA: Final = "lora/"

@@ -12,7 +12,7 @@ from halftone.contract.request import Lora, Numerics, PictureRequest
 from halftone.contract.training import TrainConfig
 from halftone.engine.sampling.frames import thumbnail
 from halftone.health.faults import first_line, is_out_of_memory
-from halftone.library.training_pictures import Size
+from halftone.library.training_data.training_pictures import Size
 from halftone.metadata.picture import output_error
 from halftone.settings.picture_files import opened_picture
 from halftone.settings.places import log_dir

@@ -13,8 +13,8 @@ from tests.helpers.run_logs import BAD, diffusers, events, kohya, metrics_csv, s
 from halftone.contract.wording import number
 from halftone.health.doctor.found import Advice, Diagnosis, SignCode, Suspicion, TroubleCode, Where
 from halftone.health.doctor.judge import diagnose
+from halftone.health.doctor.sentences import cause_words, sign_words, trouble_words
 from halftone.health.doctor.setup import setup_of
-from halftone.health.doctor.words import cause_words, sign_words, trouble_words
 from halftone.library.run_logs.folder import read_run
 
 FP16 = "Mixed precision type: fp16\n"

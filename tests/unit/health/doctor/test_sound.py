@@ -13,7 +13,7 @@ from tests.helpers.run_logs import BAD, diffusers, events, kohya, metrics_csv, s
 
 from halftone.health.doctor.found import LOOK
 from halftone.health.doctor.judge import diagnose
-from halftone.health.doctor.words import sign_words, trouble_words
+from halftone.health.doctor.sentences import sign_words, trouble_words
 from halftone.library.run_logs.folder import read_run
 
 NAME = "events.out.tfevents.1.host"

@@ -11,7 +11,7 @@ from tests.helpers.trainer_logs import STAMP, WRITERS, Writer, ai_toolkit, datab
 from halftone.health.doctor.flags import FLAGS, flag
 from halftone.health.doctor.found import Diagnosis, Suspicion
 from halftone.health.doctor.judge import diagnose
-from halftone.health.doctor.words import advice_words
+from halftone.health.doctor.sentences import advice_words
 from halftone.library.run_logs.folder import read_run
 from halftone.library.run_logs.trainer import TRAINERS, Trainer
 

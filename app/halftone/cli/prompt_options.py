@@ -1,0 +1,78 @@
+"""The options of `generate` that are about its words and its seeds: styles, wildcards, variations."""
+
+import inspect
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.limits import RANDOM_SEED
+from halftone.contract.wording import Words
+from halftone.library.prompts.styles import known_styles, styles_named
+from halftone.settings.disk import no_folder
+from halftone.settings.store import Settings
+
+_PANEL: Final = "What to make"
+_SIZE: Final = re.compile(r"(\d{1,6})\s*[x×]\s*(\d{1,6})", re.IGNORECASE)
+_OPTIONS: Final[tuple[tuple[str, Any, tuple[str, ...], str | None, str], ...]] = (
+    ("style", list[str], ("--style",), "NAME", "Words put around the prompt, from a styles.csv; may be repeated."),
+    ("styles", str, ("--styles",), "FILE", "The styles.csv. Left out: that of your settings, and styles that you saved."),
+    ("wildcards", list[str], ("--wildcards",), "FOLDER", "Where __name__ is looked for, as name.txt; may be repeated."),
+    ("draws", bool, ("--draw/--no-draw",), None, "Whether {a|b} and __name__ in prompts are drawn from the seed."),
+    ("variation_seed", int, ("--variation-seed",), None, "Whose noise that of the seed is turned to. Left out: a random one."),
+    ("variation_strength", float, ("--variation-strength",), None, "How far it is turned, from 0 to 1."),
+    ("seed_size", str, ("--seed-resize-from",), "WxH", "Take the noise of a picture of that size."),
+)
+"""Name, type, flags, metavar, help."""
+
+
+def word_parameters() -> list[inspect.Parameter]:
+    return [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                kind | None, typer.Option(*flags, metavar=metavar, help=said, rich_help_panel=_PANEL, show_default=False)
+            ],
+        )
+        for name, kind, flags, metavar, said in _OPTIONS
+    ]
+
+
+def asked_words(given: Mapping[str, Any], saved: Settings) -> dict[str, Any]:
+    """Fields of the request. Raises style*, words-unreadable, output-folder-missing, setting-bad-value."""
+    folders = tuple(str(Path(folder).expanduser().absolute()) for folder in given.get("wildcards", ()))
+    for folder in folders:
+        if not os.path.isdir(folder):
+            raise no_folder(Path(folder))
+    asked: dict[str, Any] = {name: given[name] for name in ("draws", "variation_strength") if name in given}
+    asked["wildcards"] = tuple(dict.fromkeys((*folders, *saved.wildcard_folders)))
+    asked["variation_seed"] = seed_of(given.get("variation_seed"))
+    if "style" in given:
+        asked["styles"] = styles_named(given["style"], known_styles(given.get("styles") or saved.styles_file or None))
+    elif "styles" in given:
+        raise HalftoneError(
+            "setting-bad-value", name="--styles", value=Words("given alone"), allowed=Words("--style NAME as well")
+        )
+    if "seed_size" in given:
+        asked["seed_size"] = _size(given["seed_size"])
+    return asked
+
+
+def seed_of(seed: int | None) -> int | None:
+    """None for a random one, which users of other programs write as -1."""
+    return None if seed == RANDOM_SEED else seed
+
+
+def _size(text: str) -> tuple[int, int]:
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise HalftoneError(
+            "setting-bad-value", name="--seed-resize-from", value=text, allowed=Words("WIDTHxHEIGHT, for instance 512x768")
+        )
+    return int(found[1]), int(found[2])

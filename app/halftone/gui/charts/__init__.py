@@ -1,0 +1,1 @@
+"""Charts that paint themselves, and the tables that say the same."""

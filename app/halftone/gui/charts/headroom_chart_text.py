@@ -1,0 +1,113 @@
+"""The chart in words: its summary for people who cannot see it, the sentence of one layer, and the labels it paints."""
+
+import math
+
+from halftone.contract.plan import Plan, rescaled_modules
+from halftone.contract.vocabulary import DTYPE_NAMES, FLOAT_LIMITS, DType
+from halftone.gui.i18n import listed, tr
+from halftone.gui.kit import figures
+from halftone.health.headroom import ChartData, Layer, part_key, part_names, room_bits, room_state
+
+TYPE_NAMES: dict[str, str] = {**DTYPE_NAMES}
+
+
+def type_name(dtype: str) -> str:
+    return TYPE_NAMES.get(dtype, dtype)
+
+
+def limit_text(dtype: DType) -> str:
+    """FP16 limit 65 504"""
+    limit = FLOAT_LIMITS[dtype]
+    value = figures.group(int(limit)) if limit < 1e9 else figures.power(128)
+    return tr("{0} limit {1}", type_name(dtype), value)
+
+
+def reach_text(dtype: DType) -> str:
+    """Why the chart ends so far below what this type, or the others, hold."""
+    if dtype == "float16":
+        return tr(
+            "BF16 and FP32 reach {0}, far above this chart. BF16 keeps 8 bits of detail, FP16 keeps 11.", figures.power(128)
+        )
+    bits = {"bfloat16": 8, "float32": 24}.get(dtype)
+    if bits is None:
+        return ""
+    own = type_name(dtype)
+    return tr("{0} reaches {1}, far above this chart. It keeps {2} bits of detail, FP16 keeps 11.", own, figures.power(128), bits)
+
+
+def room_text(layer: Layer, dtype: DType, *, after: bool) -> str:
+    """The room of one layer against the limit of the type it runs in."""
+    exp, own = (layer.exp_after, layer.dtype_after) if after else (layer.exp, dtype)
+    if exp == -math.inf:
+        return tr("not measured") if after and layer.peak else tr("all zeros")
+    return figures.bits(room_bits(exp, own))
+
+
+def layer_title(layer: Layer) -> str:
+    return f"{layer.component}.{layer.module}" if layer.module else layer.component
+
+
+def layer_sentence(layer: Layer, dtype: DType, *, after: bool) -> str:
+    """One layer, spoken."""
+    peak = layer.peak_after if after else layer.peak
+    own = layer.dtype_after if after else dtype
+    state = room_state(layer.exp_after if after else layer.exp, own)
+    word = {"over": tr("overflows"), "tight": tr("tight"), "fine": tr("fine")}[state]
+    return tr(
+        "{0}, peak {1}, room {2} in {3}, {4}",
+        layer_title(layer),
+        figures.peak(peak),
+        room_text(layer, dtype, after=after),
+        type_name(own),
+        word,
+    )
+
+
+def summary(data: ChartData, *, after: bool) -> str:
+    """The whole chart in one sentence."""
+    layers = data.layers
+    if not layers:
+        return tr("No layers measured yet.")
+    highest = max(layers, key=lambda layer: layer.exp_after if after else layer.exp)
+    peak = figures.peak(highest.peak_after if after else highest.peak)
+    over = [layer for layer in layers if _state(layer, data.dtype, after=after) == "over"]
+    tight = sum(1 for layer in layers if _state(layer, data.dtype, after=after) == "tight")
+    name = type_name(data.dtype)
+    if not over:
+        return tr("{0} layers, none above the {1} limit, {2} tight; highest {3}", figures.group(len(layers)), name, tight, peak)
+    places = list(dict.fromkeys(part_name(part_key(layer.component, layer.module)) for layer in over))
+    where = tr("all in {0}", places[0]) if len(places) == 1 else tr("in {0}", listed(*places))
+    return tr(
+        "{0} layers, {1} above the {2} limit, {3}; highest {4}",
+        figures.group(len(layers)),
+        figures.group(len(over)),
+        name,
+        where,
+        peak,
+    )
+
+
+def _state(layer: Layer, dtype: DType, *, after: bool) -> str:
+    return room_state(layer.exp_after, layer.dtype_after) if after else room_state(layer.exp, dtype)
+
+
+def cure_label(plan: Plan | None) -> str:
+    """What stands under the dashed box."""
+    if plan is None:
+        return ""
+    upcast = sum(len(modules) for modules in plan.upcast.values())
+    if upcast:
+        return tr("cure: this part in FP32") if upcast == 1 else tr("cure: these {0} parts in FP32", upcast)
+    rescaled = sum(len(rescaled_modules(tensors)) for tensors in plan.rescale.values())
+    if rescaled:
+        return tr("cure: {0} layers rescaled", rescaled)
+    return ""
+
+
+def part_name(key: str) -> str:
+    """Plain name of a part in the language in force."""
+    return tr(part_names(key)[0])
+
+
+def part_count(count: int) -> str:
+    return tr("1 layer") if count == 1 else tr("{0} layers", figures.group(count))

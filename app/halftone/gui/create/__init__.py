@@ -1,0 +1,1 @@
+"""Create: from words to picture, with the numbers behind it in sight."""

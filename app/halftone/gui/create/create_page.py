@@ -1,0 +1,337 @@
+"""Create: from words to picture, with the numbers behind it in sight."""
+
+import logging
+from functools import partial
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QWidget
+
+from halftone.contract.facts import PictureFacts
+from halftone.contract.messages import AnyEvent, Generate, PictureReady, PreviewReady
+from halftone.contract.request import ALONE, PictureRequest
+from halftone.gallery.upscaled import made_as
+from halftone.gui import theme
+from halftone.gui.controller import Controller
+from halftone.gui.create.form.model_picker import ask_model
+from halftone.gui.create.form.request_form import CreateForm
+from halftone.gui.create.form.settings_from_pictures import FormFiller
+from halftone.gui.create.history_panel import HistoryPanel
+from halftone.gui.create.job_list import QueuePanel
+from halftone.gui.create.picture.picture_actions import PictureActs
+from halftone.gui.create.picture.picture_centre import Centre
+from halftone.gui.create.picture.picture_report import copy_details
+from halftone.gui.create.picture_history import HistoryWatch, Made, Shelf, request_of, unsaved
+from halftone.gui.kit.splitter import LineSplitter
+from halftone.gui.kit.stock_widgets import column, surface
+from halftone.gui.shell import stopping
+from halftone.gui.state.app_state import Ended
+from halftone.gui.state.window_events import Noted
+from halftone.library.prompts.drawn_prompts import as_made
+from halftone.settings.glance import widths
+
+_log = logging.getLogger(__name__)
+
+
+class CreatePage(QWidget):
+    """Form, canvas with its panels, queue and history."""
+
+    def __init__(self, controller: Controller) -> None:
+        super().__init__()
+        self._controller = controller
+        self._shelf = Shelf(controller.background, self)
+        self._first_time = False
+        self._compact = (False, False)
+        self._wide = [336, 896, 208]
+        """Sizes of the columns before the window became narrow."""
+        self._build()
+        self._filler = FormFiller(self, controller, self.form, self._shelf.get)
+        parts = self.form, self.centre, self.history, self._shelf
+        self.acts = PictureActs(self, controller, parts, self._filler.reuse, self._show_left)
+        self._connect()
+        self._watch = HistoryWatch(self)
+        self._watch.changed.connect(lambda: self._shelf.load_new(self._history_grown))
+        self._shelf.start(self._history_read)
+        self._refresh()
+
+    # --- building ---------------------------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        self.form = CreateForm(self._controller)
+        self.form.model_part.picture_of = self._shelf.newest_of
+        self.centre = Centre(self._controller, self._shelf)
+        self.queue = QueuePanel(self._controller)
+        self.history = HistoryPanel()
+        self.right = surface("plain")
+        sides = column(self.queue, self.history, spacing=0)
+        sides.setStretch(1, 1)
+        self.right.setLayout(sides)
+        self.splitter = LineSplitter()
+        for part in (self.form, self.centre, self.right):
+            self.splitter.addWidget(part)
+        self.splitter.setStretchFactor(0, 0)
+        self.splitter.setStretchFactor(1, 1)
+        self.splitter.setStretchFactor(2, 0)
+        self.setLayout(column(self.splitter, spacing=0))
+        self.splitter.set_defaults([336, 896, 208])
+        self._fit_sides()
+        self._restore_splitter()
+
+    def _connect(self) -> None:
+        controller = self._controller
+        controller.changed.connect(self._refresh)
+        controller.worker_event.connect(self._worker_event)
+        controller.job_ended.connect(self._job_ended)
+        self.form.submitted.connect(self._submitted)
+        self.form.model_part.fix_requested.connect(self._fix)
+        self.form.model_part.check_requested.connect(self._check)
+        centre = self.centre
+        centre.picked.connect(self.history.select)
+        centre.toolbar.acted.connect(self.acts.from_toolbar)
+        centre.toolbar.left_panel.clicked.connect(self.toggle_left)
+        centre.toolbar.right_panel.clicked.connect(self.toggle_right)
+        centre.banner.acted.connect(self._banner_act)
+        centre.canvas.step_requested.connect(self._step)
+        centre.canvas.delete_requested.connect(self.acts.delete)
+        centre.empty.example_chosen.connect(self._example)
+        centre.empty.models_wanted.connect(lambda: ask_model(self, controller))
+        centre.transport.cancel_requested.connect(self._cancel)
+        centre.transport.keep_requested.connect(self._keep)
+        self.history.picked.connect(self.pick)
+        self.history.menu_requested.connect(self.acts.open_menu)
+        self.history.collapse.connect(self.toggle_right)
+
+    def request(self) -> PictureRequest:
+        return self.form.request()
+
+    def set_request(self, request: PictureRequest) -> None:
+        self.form.set_request(request)
+
+    def generate(self) -> None:
+        """What Ctrl+Enter does."""
+        self.form.submit()
+
+    def _submitted(self, request: PictureRequest, endless: bool) -> None:
+        self.centre.following = True
+        self._controller.generate(request, endless=endless)
+
+    def _example(self, prompt: str) -> None:
+        self.form.prompt.setPlainText(prompt)
+        self.form.submit()
+
+    def _keep(self) -> None:
+        job = self._controller.state.running_kind("Generate")
+        if job is not None:
+            self._controller.keep(job.id)
+
+    def _cancel(self) -> None:
+        job = self._controller.state.running_kind("Generate", "Upscale")
+        if job is not None:
+            stopping.stop(self, self._controller, job)
+
+    def _fix(self) -> None:
+        model = self._controller.model
+        if model is not None:
+            self._controller.fix_model(model)
+
+    def _check(self) -> None:
+        model = self._controller.model
+        if model is not None:
+            self._controller.check(model)
+
+    # --- what the worker says ---------------------------------------------------------------------------------------
+
+    def _worker_event(self, event: AnyEvent, blob: bytes) -> None:
+        if isinstance(event, PreviewReady):
+            preview = self.centre.take_preview(event, blob)
+            if not preview.isNull():
+                self.queue.set_preview(preview)
+        elif isinstance(event, PictureReady):
+            self._take_picture(event, blob)
+
+    def _take_picture(self, event: PictureReady, blob: bytes) -> None:
+        job = self._controller.state.job(event.job or "")
+        if event.facts.upscaled is not None:
+            self._take_larger(event.facts, blob[: event.thumbnail_size])
+        if job is None or not isinstance(job.command, Generate):
+            return
+        asked = job.command.request
+        self.form.learn(event.facts, asked)
+        self.form.seed.show_seed(event.facts.seed)
+        end = event.thumbnail_size + event.failed_size
+        thumbnail, failed = blob[: event.thumbnail_size], blob[event.thumbnail_size : end]
+        if event.facts.path:
+            self._shelf.add(event.facts, asked, thumbnail, failed, self._made)
+        else:
+            self.centre.take_picture(unsaved(event.facts, request_of(asked, event.facts), failed))
+
+    def _take_larger(self, facts: PictureFacts, thumbnail: bytes) -> None:
+        """A picture of the list was made larger: it stands there too, with what made that."""
+        source = None if facts.upscaled is None else self._shelf.get(facts.upscaled.source)
+        if source is not None:
+            self._shelf.add(made_as(source.facts, facts), source.request, thumbnail, b"", self._made)
+
+    def _made(self, made: Made) -> None:
+        self.history.add(made.thumb)
+        self.form.model_part.refresh()
+        self.centre.take_picture(made)
+        self.centre.next_steps.setVisible(self._first_time)
+        self._first_time = False
+
+    def _job_ended(self, ended: Ended) -> None:
+        if ended.job.kind in ("Generate", "Upscale"):
+            self.centre.job_ended(ended)
+
+    # --- history ----------------------------------------------------------------------------------------------
+
+    def _history_read(self, found: list[Made]) -> None:
+        shown = [made for made in found if made.is_file]
+        self.history.set_thumbs([made.thumb for made in shown])
+        self._first_time = not found
+        for made in reversed(found):
+            self._learn(made)
+        self.form.model_part.refresh()
+        if shown and self.centre.shown is None and self._controller.state.running_kind("Generate", "Upscale") is None:
+            self.centre.show_picture(shown[0])
+
+    def _history_grown(self, found: list[Made]) -> None:
+        """Pictures that another program made go on top; what is shown and has the focus stays."""
+        for made in reversed(found):
+            self.history.add(made.thumb)
+            self._learn(made)
+        self.form.model_part.refresh()
+
+    def _learn(self, made: Made) -> None:
+        if made.whole and made.facts.upscaled is None:
+            self.form.learn(made.facts, made.request)
+
+    def pick(self, path: str) -> None:
+        """Show a picture of the history."""
+        made = self._shelf.get(path)
+        if made is not None:
+            self.centre.pick(made)
+
+    def _refresh(self) -> None:
+        self.centre.refresh()
+
+    # --- actions ----------------------------------------------------------------------------------------------------
+
+    def _banner_act(self, key: str) -> None:
+        controller, made = self._controller, self.centre.shown
+        match key:
+            case "fix":
+                self._as_made()
+                self._fix()
+                self.centre.fold()
+            case "health" | "check":
+                self._as_made()
+                controller.go("health")
+                if key == "check":
+                    self._check()
+            case "copy":
+                facts, extras = (made.facts, as_made(made.request, made.facts).extras) if made is not None else (None, ALONE)
+                said = copy_details(facts, controller.model, controller.state.device, extras=extras)
+                QGuiApplication.clipboard().setText(said)
+                controller.take(Noted(kind="copied"))
+            case "use-size" if made is not None and made.facts.shortages and made.facts.shortages[-1].fits is not None:
+                self.form.size_field.set_size(*made.facts.shortages[-1].fits)
+                self.centre.fold()
+            case "use-model" if made is not None:
+                controller.select_model(made.request.model)
+            case "recover" | "recover-fix" if made is not None:
+                controller.recover(made.facts, made.request)
+                self.centre.fold()
+                if key == "recover-fix":
+                    self._fix()
+            case _:
+                self.centre.fold()
+
+    def _as_made(self) -> None:
+        """What follows is about the shown picture: in the precision and with what it was asked for with."""
+        if self.centre.shown is not None:
+            self.form.take_extras(as_made(self.centre.shown.request, self.centre.shown.facts))
+
+    def picture_restored(self, path: str) -> None:
+        """A picture came back from the bin."""
+        self._shelf.load(partial(self._show_restored, path))
+
+    def _show_restored(self, path: str, found: list[Made]) -> None:
+        self._history_read(found)
+        made = self._shelf.get(path)
+        if made is not None:
+            self.centre.show_picture(made)
+
+    def reuse_settings(self) -> None:
+        """Copy everything of the shown picture into the form, the seed too."""
+        if self.centre.shown is not None:
+            self._filler.reuse(self.centre.shown)
+
+    def new_seed(self) -> None:
+        self.form.seed.roll()
+
+    def focus_prompt(self) -> None:
+        self.form.prompt.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def _step(self, by: int) -> None:
+        if self.centre.shown is not None and (path := self.history.neighbour(self.centre.shown.facts.path, by)):
+            self.pick(path)
+
+    # --- panels -----------------------------------------------------------------------------------------------------
+
+    def show_queue(self) -> None:
+        if self.right.isHidden():
+            self.toggle_right()
+        self.queue.more.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _show_left(self) -> None:
+        if self.form.isHidden():
+            self.toggle_left()
+
+    def toggle_left(self) -> None:
+        self.form.setVisible(self.form.isHidden())
+        self.centre.toolbar.left_panel.setVisible(self.form.isHidden())
+
+    def toggle_right(self) -> None:
+        self.right.setVisible(self.right.isHidden())
+        self.centre.toolbar.right_panel.setVisible(self.right.isHidden())
+
+    def set_compact(self, *, narrow: bool, low: bool) -> None:
+        """Narrow: less than 1180 wide; low: less than 720 high."""
+        if (narrow, low) == self._compact:
+            return
+        changed = narrow != self._compact[0]
+        self._compact = (narrow, low)
+        self.form.set_low(low)
+        for part in (self.form, self.centre):
+            part.set_narrow(narrow)
+        if changed:
+            if narrow and self.isVisible():
+                self._wide = self._wide_sizes()
+            self._fit_sides()
+            self.splitter.set_defaults([280, 632, 112] if narrow else [336, 896, 208])
+            self.splitter.setSizes([280, 632, 112] if narrow else self._wide)
+
+    def _fit_sides(self) -> None:
+        """The same limits whether something is made or not: what moves when a job begins draws the eye off the picture."""
+        colours = theme.current()
+        self.form.setMinimumWidth(colours.px("layout.panel-left.min"))
+        self.form.setMaximumWidth(colours.px("layout.panel-left.max"))
+        self.right.setMinimumWidth(112 if self._compact[0] else 160)
+        self.right.setMaximumWidth(colours.px("layout.panel-right.max"))
+
+    def splitter_state(self) -> dict[str, str]:
+        """Positions to be kept for the next start: those of a wide window."""
+        sizes = self._wide if self._compact[0] else self._wide_sizes()
+        return {"create": ",".join(str(size) for size in sizes)}
+
+    def _wide_sizes(self) -> list[int]:
+        """As they are now; a panel that is put away keeps what it had."""
+        return [now or before for now, before in zip(self.splitter.sizes(), self._wide, strict=True)]
+
+    def _restore_splitter(self) -> None:
+        stored = self._controller.settings.splitters.get("create", "")
+        if sizes := widths(stored):
+            self._wide = list(sizes)
+            self.splitter.setSizes(sizes)
+        else:
+            self.splitter.restore_defaults()

@@ -1,0 +1,1 @@
+"""The left panel of Create: what the next pictures depend on."""

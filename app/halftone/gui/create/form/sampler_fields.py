@@ -1,0 +1,100 @@
+"""The sampler of the next pictures: its method, and how the noise levels lie between the steps."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from PySide6.QtGui import QStandardItemModel
+from PySide6.QtWidgets import QComboBox, QWidget
+
+from halftone.contract.request import SCHEDULES, split_sampler
+from halftone.gui.create.form.form_fields import combo
+from halftone.gui.i18n import tr
+from halftone.gui.kit.stock_widgets import column, label, row
+from halftone.library.samplers import METHODS, sampler_called
+
+_NARROW: Final = 92
+"""Pixels of each list in the narrowest form."""
+
+
+class SamplerField(QWidget):
+    """Two lists. What does not go with the model, or with the method, stands in them and cannot be chosen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._names: tuple[str, ...] = ()
+        self.method = combo(tr("Sampler"), tr("How noise is removed at each step."))
+        self.schedule = combo(tr("Schedule"), tr("How the noise levels lie between the steps."))
+        for box in (self.method, self.schedule):
+            box.setMinimumWidth(_NARROW)
+        self.note = label("", "caption", "warn", wrap=True)
+        self.note.hide()
+        fields = row(
+            column(label(tr("Sampler"), "small", "secondary"), self.method, spacing=5),
+            column(label(tr("Schedule"), "small", "secondary"), self.schedule, spacing=5),
+            spacing=8,
+        )
+        fields.setStretch(0, 1)
+        fields.setStretch(1, 1)
+        self.setLayout(column(fields, self.note, spacing=2))
+        self.method.currentIndexChanged.connect(self._method_changed)
+        self.method.activated.connect(self.note.hide)
+        self.follow(())
+
+    def follow(self, names: Sequence[str]) -> None:
+        """The samplers that go with a model; the chosen one stays if it does."""
+        chosen = self.value()
+        self._names = tuple(names)
+        fit = list(dict.fromkeys(split_sampler(name)[0] for name in names))
+        self.method.blockSignals(True)
+        self.method.clear()
+        self.method.addItem(tr("Model's own"), "")
+        for name in fit:
+            self.method.addItem(name, name)
+        for name in METHODS if names else ():
+            if name not in fit:
+                _add_unfit(self.method, name, tr("{0} does not go with this model.", name))
+        self.method.blockSignals(False)
+        self.set_value(chosen)
+
+    def value(self) -> str | None:
+        """As a request names it; None: the model's own."""
+        return f"{self.method.currentData() or ''} {self.schedule.currentData() or ''}".strip() or None
+
+    def set_value(self, wanted: str | None) -> None:
+        """Take a sampler; where it does not go with the model, its own is taken, and that is said."""
+        name = wanted if wanted is None or wanted in self._names else sampler_called(wanted)
+        fits = name is not None and name in self._names
+        method, way = split_sampler(name) if name is not None and fits else ("", "")
+        self.method.setCurrentIndex(max(0, self.method.findData(method)))
+        self._list_schedules(method)
+        self.schedule.setCurrentIndex(max(0, self.schedule.findData(way)))
+        self.note.setText(tr("{0} does not go with this model, so its own sampler is taken.", wanted or ""))
+        self.note.setVisible(bool(wanted) and not fits and bool(self._names))
+
+    def _method_changed(self) -> None:
+        way = self.schedule.currentData()
+        self._list_schedules(self.method.currentData() or "")
+        item = self.schedule.findData(way or "")
+        self.schedule.setCurrentIndex(max(item, 0))
+
+    def _list_schedules(self, method: str) -> None:
+        """The usual one is the model's; of the others those that the method can do."""
+        self.schedule.clear()
+        self.schedule.addItem(tr("Usual"), "")
+        known = {split_sampler(name) for name in self._names}
+        for way in SCHEDULES:
+            if (method, way) in known:
+                self.schedule.addItem(way, way)
+            elif method:
+                _add_unfit(self.schedule, way, tr("{0} has no schedule of that name.", method))
+        self.schedule.setEnabled(any((method, way) in known for way in SCHEDULES))
+
+
+def _add_unfit(box: QComboBox, name: str, why: str) -> None:
+    """An entry that is there to be seen, and why it cannot be chosen."""
+    box.addItem(name)
+    model = box.model()
+    assert isinstance(model, QStandardItemModel)
+    item = model.item(box.count() - 1)
+    item.setEnabled(False)
+    item.setToolTip(why)

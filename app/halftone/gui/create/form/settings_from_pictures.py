@@ -1,0 +1,184 @@
+"""The form filled from a picture that is dropped on the page, a text that is pasted into a prompt, or the history."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from PySide6.QtCore import QCoreApplication, QObject
+from PySide6.QtWidgets import QWidget
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.request import PictureRequest
+from halftone.contract.vocabulary import DTYPE_NAMES, DType
+from halftone.gui.controller import Controller
+from halftone.gui.create.form.request_form import CreateForm
+from halftone.gui.create.picture_history import Made
+from halftone.gui.create.rows.start_picture_fields import PictureDrop
+from halftone.gui.i18n import listed, sentences, tr
+from halftone.gui.state.window_events import Noted
+from halftone.gui.text import error_remedy, error_sentence
+from halftone.health.pictures.imported_settings import (
+    Known,
+    OtherFile,
+    Taken,
+    known_here,
+    made_in,
+    narrowest,
+    other_file,
+    take_over,
+)
+from halftone.metadata.picture_settings import said_by
+from halftone.metadata.reading import Parameters, parse_parameters
+
+_TOLD: Final = 8
+"""Values that are told one by one."""
+
+
+class FormFiller(QObject):
+    """What is not known here is told in one line below the prompts."""
+
+    def __init__(self, page: QWidget, controller: Controller, form: CreateForm, made: Callable[[str], Made | None]) -> None:
+        """made: the picture of the history that lies at a path."""
+        super().__init__(page)
+        self._controller = controller
+        self._form = form
+        self._made = made
+        self._turn = 0
+        self._drop = PictureDrop(page)
+        self._drop.dropped.connect(self.take_picture)
+        if (program := QCoreApplication.instance()) is not None:
+            program.aboutToQuit.connect(self._forget)
+        for prompt in (form.prompt, form.negative):
+            prompt.settings_pasted.connect(self.take_text)
+
+    def reuse(self, made: Made) -> None:
+        """Everything of a picture of the history, the seed too."""
+        request, controller = made.request, self._controller
+        self._turn += 1
+        self._say("")
+        if not self._select(request.model):
+            current = controller.model.name if controller.model is not None else ""
+            controller.take(Noted(kind="other-model", facts=(request.model.rpartition("/")[2], current)))
+        self._form.set_request(request)
+        if (made_as := self._other_precision(narrowest(made.facts.dtypes.values()))) is not None:
+            self._say(_precision_words(*made_as))
+
+    def take_picture(self, path: str) -> None:
+        """What it says of itself; one of the history has more to tell."""
+        made = self._made(path)
+        if made is not None:
+            self.reuse(made)
+            self._keep_seed(made.request)
+            return
+        turn = self._wait()
+        self._controller.background.run(
+            lambda: said_by(Path(path)),
+            lambda said: self._take(said) if turn == self._turn else None,
+            lambda error: self._refused(error) if turn == self._turn else None,
+            receiver=self,
+        )
+
+    def take_text(self, text: str) -> None:
+        """As A1111 writes it."""
+        self._take(parse_parameters(text))
+
+    def _take(self, said: Parameters) -> None:
+        """At once what is known without looking into folders, the files that it names when they are found."""
+        controller, now = self._controller, self._form.request()
+        settings, models = controller.settings, controller.models
+        words = tuple(one.name for one in controller.words.fitting)
+        first = take_over(said, now, Known(models, words=words)).request
+        self._select(first.model)
+        self._form.set_request(first)
+        self._keep_seed(first)
+        turn, filled = self._wait(), self._form.request()
+        controller.background.run(
+            lambda: take_over(said, now, known_here(settings, models, words)),
+            lambda taken: self._fill(said, taken, filled) if turn == self._turn else None,
+            lambda error: self._refused(error) if turn == self._turn else None,
+            receiver=self,
+        )
+
+    def _wait(self) -> int:
+        """No picture of what stood in the form before; what was begun earlier is of no interest any more."""
+        self._turn += 1
+        self._form.taken.say(tr("Reading…"))
+        self._form.wait(tr("What was dropped or pasted is still being read."))
+        return self._turn
+
+    def _keep_seed(self, request: PictureRequest) -> None:
+        """For more than one picture, as one that was typed."""
+        if request.seed is not None:
+            self._form.seed.set_seed(request.seed, lock=True)
+
+    def _say(self, words: str, tone: str = "muted") -> None:
+        self._form.wait("")
+        self._form.tell(words, tone)
+
+    def _refused(self, error: Exception) -> None:
+        self._say("")
+        if not isinstance(error, HalftoneError):
+            raise error
+        facts = error.as_facts()
+        self._say(sentences(error_sentence(facts), error_remedy(facts)), "warn")
+
+    def _fill(self, said: Parameters, taken: Taken, filled: PictureRequest) -> None:
+        """The files, where nobody chose others since the rest was filled in."""
+        now, form = self._form.request(), self._form
+        for part, name in ((form.lora_part, "loras"), (form.vae_part, "vae"), (form.hires_part, "hires")):
+            if getattr(now, name) == getattr(filled, name) != getattr(taken.request, name):
+                part.take(taken.request)
+        self._say(taken_words(taken, self._other_precision(made_in(said))))
+        self._compare(said)
+
+    def _other_precision(self, made: DType | None) -> tuple[str, str] | None:
+        """(what a picture was made in, what the next one runs in), None where that is the same or not known."""
+        now = self._controller.precision[0]
+        return None if made in (None, now) else (DTYPE_NAMES[made], DTYPE_NAMES[now])
+
+    def _compare(self, said: Parameters) -> None:
+        """The hash that the text has of its model with that of the file in use. That reads all of the file, so nothing waits."""
+        model, turn = self._controller.model, self._turn
+        if model is not None:
+            self._controller.background.run(
+                lambda: other_file(said, model, lambda: turn != self._turn),
+                lambda found: self._tell_other(found) if turn == self._turn else None,
+                receiver=self,
+            )
+
+    def _tell_other(self, found: OtherFile | None) -> None:
+        if found is not None:
+            words = tr("{0} is another file than the picture's: its hash is {1}, and the text says {2}.", *found)
+            self._form.tell(sentences(self._form.taken.text(), words), "warn")
+
+    def _forget(self) -> None:
+        """The program ends."""
+        self._turn += 1
+
+    def _select(self, model: str) -> bool:
+        """Whether it is here."""
+        controller = self._controller
+        if model == controller.settings.last_model:
+            return True
+        known = any(one.id == model for one in controller.models)
+        if known:
+            controller.select_model(model)
+        return known
+
+
+def taken_words(taken: Taken, precision: tuple[str, str] | None = None) -> str:
+    """In one line, however much a picture says that is not known here. precision: (its own, that of the next one), where they
+    differ.
+    """
+    if precision is not None:
+        other = _precision_words(*precision)
+        return sentences(taken_words(taken), other) if taken.left else other
+    if not taken.left:
+        return tr("All settings were taken over.")
+    told, more = listed(*taken.left[:_TOLD]), len(taken.left) - _TOLD
+    return tr("Taken over, but for what is not known here: {0}.", tr("{0} and {1} more", told, str(more)) if more > 0 else told)
+
+
+def _precision_words(made: str, now: str) -> str:
+    words = tr("The precision was not taken over: it was made in {0}, and the next one runs in {1}.", made, now)
+    return sentences(words, tr("To make it as it was, choose {0} as the precision.", made))

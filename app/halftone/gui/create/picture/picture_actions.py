@@ -1,0 +1,129 @@
+"""What there is to do with a picture: from the row above the canvas, and from the menu of one in the history."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QPoint
+from PySide6.QtGui import QGuiApplication, QImage
+from PySide6.QtWidgets import QWidget
+
+from halftone.gui.controller import Controller
+from halftone.gui.create.form.request_form import CreateForm
+from halftone.gui.create.history_panel import HistoryPanel
+from halftone.gui.create.picture import picture_files
+from halftone.gui.create.picture.picture_centre import Centre
+from halftone.gui.create.picture.upscale_dialog import UpscaleMenu
+from halftone.gui.create.picture_history import Made, Shelf
+from halftone.gui.i18n import sentences, tr
+from halftone.gui.state.window_events import Noted
+from halftone.library.prompts.drawn_prompts import variations
+
+
+class PictureActs(QObject):
+    """With the shown picture, or with one of the history."""
+
+    def __init__(
+        self,
+        page: QWidget,
+        controller: Controller,
+        parts: tuple[CreateForm, Centre, HistoryPanel, Shelf],
+        reuse: Callable[[Made], None],
+        show_form: Callable[[], None],
+    ) -> None:
+        """reuse: fills the form with the settings of a picture; show_form: makes the form visible."""
+        super().__init__(page)
+        self._page, self._controller = page, controller
+        self._form, self._centre, self._history, self._shelf = parts
+        self._reuse, self._show_form = reuse, show_form
+        self.upscaling = UpscaleMenu(page, controller, self._follow)
+
+    def _follow(self) -> None:
+        """What is made next is shown as soon as it is there."""
+        self._centre.following = True
+
+    def from_toolbar(self, key: str) -> None:
+        match key:
+            case "fit":
+                self._centre.canvas.fit()
+            case "vary":
+                self._vary()
+            case "upscale" if self._centre.shown is not None:
+                self.upscaling.offer(self._centre.shown, below=self._centre.toolbar.upscale)
+            case "start" if self._centre.shown is not None:
+                self.start_from(self._centre.shown)
+            case "save":
+                self.save_as()
+            case "copy":
+                self._copy(self._centre.canvas.image())
+            case "show":
+                if self._centre.shown is not None:
+                    picture_files.show_folder(self._centre.shown.facts.path)
+            case _:
+                self.delete()
+
+    def open_menu(self, path: str, at: QPoint) -> None:
+        """What there is to do with one picture of the history: with that one, whatever is shown when it is chosen."""
+        made = self._shelf.get(path)
+        if made is None:
+            return
+        self._centre.pick(made)
+        copied = lambda: self._shelf.image(path, self._copy)  # noqa: E731 - read first: the canvas may not have it yet
+        still = made.facts.frames == 1
+        larger = ((tr("Upscale…"), lambda: self.upscaling.offer(made, at=at)),) if still else ()
+        entries = (
+            (tr("Open"), lambda: picture_files.open_file(path)),
+            (tr("Show file"), lambda: picture_files.show_folder(path)),
+            (tr("Copy the picture"), copied),
+            (tr("Use its settings (Ctrl+R)"), lambda: self._reuse(made)),
+            (tr("Use as start picture"), lambda: self.start_from(made)),
+            *larger,
+            (tr("Save as…"), lambda: self._save(made)),
+            (tr("Move to the bin"), lambda: self._move_to_bin(made)),
+        )
+        picture_files.open_menu(self._page, at, entries)
+
+    def _copy(self, image: QImage) -> None:
+        QGuiApplication.clipboard().setImage(image)
+        self._controller.take(Noted(kind="copied"))
+
+    def start_from(self, made: Made) -> None:
+        """A picture that is no file is none to start from, and a video is told to be none."""
+        self._show_form()
+        if made.facts.frames > 1:
+            said = tr("{0} is a video, and a start picture has to be a picture.", Path(made.facts.path).name)
+            self._form.taken.say(sentences(said, tr("Choose one, for example a frame of it that you saved.")))
+        elif made.is_file:
+            self._form.start_part.use(made.facts.path)
+
+    def _vary(self) -> None:
+        made = self._centre.shown
+        if made is not None:
+            self._centre.following = True
+            self._controller.generate(variations(made.request, made.facts))
+
+    def save_as(self) -> None:
+        """Copy the shown picture, with its settings inside, wherever the user likes."""
+        if self._centre.shown is not None and self._centre.toolbar.save.isEnabled():
+            self._save(self._centre.shown)
+
+    def _save(self, made: Made) -> None:
+        picture_files.save_as(self._page, self._controller, Path(made.facts.path))
+
+    def delete(self) -> None:
+        """Move the shown picture to the system's bin; the message offers to undo it."""
+        if self._centre.shown is not None and self._centre.toolbar.delete.isEnabled():
+            self._move_to_bin(self._centre.shown)
+
+    def _move_to_bin(self, made: Made) -> None:
+        """The next picture takes its place if it is the shown one."""
+        path = made.facts.path
+        if not picture_files.move_to_bin(self._controller, path):
+            return
+        after = self._history.neighbour(path, 1) or self._history.neighbour(path, -1)
+        self._history.remove(path)
+        if self._centre.shown is None or self._centre.shown.facts.path != path:
+            return
+        if after and (next_one := self._shelf.get(after)) is not None:
+            self._centre.pick(next_one)
+        else:
+            self._centre.show_nothing()

@@ -1,0 +1,116 @@
+"""What happened to a picture, row by row: where, how large, what followed, when and what was done."""
+
+from halftone.contract.facts import GuardEvent, PictureFacts
+from halftone.contract.vocabulary import FLOAT_LIMITS
+from halftone.gui.i18n import catalogue, listed, sentences, tr
+from halftone.gui.kit import figures
+from halftone.gui.text import TYPE_NAMES
+from halftone.health.explain import too_large
+from halftone.health.part_names import CURE_NAMES, capital
+from halftone.health.pictures.passes import step_words
+
+
+def details(event: GuardEvent, steps: int = 0) -> tuple[tuple[str, str], ...]:
+    """Rows of a banner: name, words. steps: of a picture whose decode failed, 0 where they are not known."""
+    rows = [(tr("Where"), _where(event))]
+    if event.peak is not None and event.limit is not None:
+        rows.append((tr("Peak"), _peak_words(event.peak, event.limit)))
+    rows.append((tr("What followed"), _followed(event)))
+    if event.step is not None:
+        rows.append((tr("When"), tr("Step {0}. The step before it was finite.", step_words(event).text(catalogue()))))
+    elif event.action == "enlarged-again":
+        rows.append((tr("When"), tr("While the picture was made larger.")))
+    elif event.in_pass and event.action != "encoded-again":
+        rows.append((tr("When"), tr("Decoding, in pass {0}.", event.in_pass)))
+    elif event.action == "encoded-again":
+        rows.append((tr("When"), tr("While the prompt was read, before the first step.")))
+    elif steps:
+        rows.append((tr("When"), tr("Decoding, after step {0}. All {0} steps were finite.", steps)))
+    else:
+        rows.append((tr("When"), tr("Decoding, after the last step.")))
+    rows.append((tr("Done"), _done(event)))
+    return tuple(rows)
+
+
+def earlier(picture: PictureFacts) -> tuple[tuple[str, str], ...]:
+    """What happened before the main event: one row each."""
+    return tuple(
+        (tr("Before"), sentences(capital(tr("{0}.", listed(_place(event), _where(event)))), tr("{0}.", _done(event))))
+        for event in picture.events[:-1]
+    )
+
+
+def _where(event: GuardEvent) -> str:
+    return f"{event.component} · {event.module}" if event.module else event.component
+
+
+def _place(event: GuardEvent) -> str:
+    return tr("step {0}", step_words(event).text(catalogue())) if event.step is not None else ""
+
+
+def pass_rows(picture: PictureFacts) -> list[tuple[str, str]]:
+    """What each pass of a picture made in several was."""
+    return [
+        (
+            tr("Pass {0}", number),
+            listed(f"{one.width} × {one.height}", tr("{0} steps", one.steps), elapsed(one.seconds)),
+        )
+        for number, one in enumerate(picture.passes, 1)
+    ]
+
+
+def _peak_words(peak: float, limit: float) -> str:
+    name = next((TYPE_NAMES[dtype] for dtype, top in FLOAT_LIMITS.items() if top == limit), "")
+    if peak > limit:
+        return tr(
+            "{0}, which is {1} the {2} limit of {3}", figures.peak(peak), figures.times(peak / limit), name, _limit_words(limit)
+        )
+    return tr("{0}, below the {1} limit of {2}", figures.peak(peak), name, _limit_words(limit))
+
+
+def _limit_words(limit: float) -> str:
+    return figures.group(int(limit)) if limit < 1e9 else figures.power(128)
+
+
+def elapsed(seconds: float) -> str:
+    """A time that was measured: 2.1 s, 1 min 51 s."""
+    if seconds >= 60:
+        return figures.duration(seconds)
+    return tr("{0} s", figures.decimal(max(0.1, seconds))).replace(" ", figures.HARD)
+
+
+def _followed(event: GuardEvent) -> str:
+    if event.action == "kept":
+        return tr("One colour in every pixel")
+    return {
+        "flat": tr("One colour in every pixel, though the result before was not flat"),
+        "flat-tiles": tr("One colour in parts of the picture, though the result before was not flat there"),
+    }.get(event.kind, _bad_numbers(event))
+
+
+def _bad_numbers(event: GuardEvent) -> str:
+    if event.module and too_large(event):
+        return tr("A value above the limit in this layer, then bad numbers in what follows it")
+    return tr("Bad numbers (NaN or infinity) in the result")
+
+
+def _done(event: GuardEvent) -> str:
+    action = {
+        "decoded-again": tr("Decoded again from the saved latents"),
+        "encoded-again": tr("Read the prompt again"),
+        "enlarged-again": tr("Made that part larger again"),
+        "went-back-one-step": tr("Repeated the step from the latents before it"),
+        "stopped": tr("Stopped this picture"),
+        "kept": tr("Kept the picture as it is"),
+        "asked": tr("Kept the latents and asked"),
+    }.get(event.action, event.action)
+    cure = cure_name(event.cure)
+    parts = [action, cure] if cure else [action]
+    if event.seconds > 0:
+        parts.append(elapsed(event.seconds))
+    return listed(*parts)
+
+
+def cure_name(kind: str) -> str:
+    """The name of a cure in a line of details."""
+    return tr(CURE_NAMES[kind]) if kind in CURE_NAMES else ""

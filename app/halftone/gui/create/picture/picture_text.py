@@ -1,0 +1,398 @@
+"""A finished picture in words: the banners M1 to M5, its receipt, and the price of the cure."""
+
+from collections.abc import Sequence
+
+from halftone.contract.errors import ErrorFacts
+from halftone.contract.facts import CheckReport, GuardEvent, PictureFacts, Shortage
+from halftone.contract.request import model_stem
+from halftone.contract.wording import Words
+from halftone.gui.create.picture.picture_details import cure_name, details, earlier, elapsed
+from halftone.gui.i18n import catalogue, listed, sentences, tr
+from halftone.gui.kit import figures
+from halftone.gui.kit.message_bars import Act, Message
+from halftone.gui.text import error_remedy, error_sentence
+from halftone.health.explain import note_for, too_large
+from halftone.health.forecasts.timing import is_measurable
+from halftone.health.part_names import module_words
+from halftone.health.pictures.frame_lists import frame_list
+from halftone.health.pictures.lora_sentences import cause_words, named
+from halftone.health.pictures.passes import kept_words, step_words
+from halftone.health.pictures.shortage_sentences import shortage_note
+
+
+def main_event(picture: PictureFacts) -> GuardEvent | None:
+    """The event that decided how the picture ended."""
+    return picture.events[-1] if picture.events else None
+
+
+def picture_message(picture: PictureFacts, price: str = "", steps: int = 0) -> Message | None:
+    """The banner of a picture: M1 to M6, None for a clean one. price: of the cure, "" if nothing was measured yet."""
+    if picture.shortages and (picture.state in ("clean", "unwatched") or picture.shortages[-1].then == "stopped"):
+        return _short_of_memory(picture, picture.shortages[-1])
+    if picture.upscaled is not None:
+        return None  # the receipt tells all there is
+    if picture.cut_short is not None:
+        return _cut_short(picture, picture.cut_short)
+    event = main_event(picture)
+    if event is not None and event.action == "kept":
+        return _one_colour(event)
+    if picture.state == "recovered" and event is not None:
+        if len(picture.events) > 1:
+            return _recovered_often(picture, event, price)
+        return _recovered_steps(event, price) if event.step is not None else _recovered_decode(event, price, steps)
+    if picture.state == "asking":
+        return _asking(picture, event)
+    if picture.state == "not-recovered":
+        return _stopped(picture, event, price)
+    if picture.dark:
+        return Message(
+            level="info",
+            title=tr("This picture is almost black, but its numbers are fine."),
+            text=tr("The prompt or very high guidance can do this."),
+            actions=(Act("dismiss", tr("Show anyway"), "", "quiet"),),
+        )
+    return None
+
+
+def _short_of_memory(picture: PictureFacts, shortage: Shortage) -> Message:
+    """M6."""
+    note = shortage_note(shortage)
+    if shortage.then != "stopped":
+        folded = (Act("fold", tr("Close"), "", "quiet"),)
+        return Message(level=note.level, title=note.title.text(catalogue()), text=note.text.text(catalogue()), actions=folded)
+    use = () if shortage.fits is None else (Act("use-size", tr("Use {0} × {1}", *shortage.fits), "", "primary"),)
+    go_on = () if picture.latents is None else (Act("recover", tr("Try again"), "rotate-ccw", ""),)
+    return Message(
+        level=note.level,
+        title=note.title.text(catalogue()),
+        text=note.text.text(catalogue()),
+        strong=_what_is_kept(picture),
+        actions=(*use, *go_on, Act("fold", tr("Not now"), "", "quiet")),
+    )
+
+
+def _cut_short(picture: PictureFacts, why: ErrorFacts) -> Message:
+    in_vain = picture.latents is None or why.facts.get("why") in ("no-cure", "sampler")
+    go_on = () if in_vain else (Act("recover", tr("Try again"), "rotate-ccw", ""),)
+    return Message(
+        level="warn",
+        title=tr("The second pass could not be made. The picture of the first pass is saved.")
+        if picture.path
+        else tr("The second pass could not be made."),
+        text=sentences(error_sentence(why), error_remedy(why)),
+        strong="" if picture.path else _what_is_kept(picture),
+        actions=(*go_on, Act("fold", tr("Close"), "", "quiet")),
+    )
+
+
+def _one_colour(event: GuardEvent) -> Message:
+    """Full precision gave nothing better, where that was tried."""
+    compared = event.sound_in_float32 is False
+    title = tr("This picture came out in one colour.")
+    if event.frames:
+        title = tr("Frames of this video have only one colour: {0}. They were kept as they are.", frame_list(event.frames))
+    elif compared:
+        title = tr("This picture came out in one colour, also in full precision.")
+    help_ = tr("Its numbers are finite: the prompt, a LoRA, a wrong VAE or a damaged file can do this.")
+    if compared:
+        help_ = tr("Its numbers are finite, so no cure can help: the prompt, a LoRA, a wrong VAE or a damaged file can do this.")
+    return Message(
+        level="danger",
+        title=title,
+        text=help_,
+        strong=tr("The picture and its seed are kept."),
+        actions=(Act("check", tr("Check the model"), "activity", "primary"), Act("copy", tr("Copy details"), "copy", "quiet")),
+        details=details(event),
+    )
+
+
+_FIX = "fix"
+
+
+def _fix_actions() -> tuple[Act, ...]:
+    return (
+        Act(_FIX, tr("Fix this model"), "bandage", "primary"),
+        Act("health", tr("See model health"), "activity", ""),
+        Act("copy", tr("Copy details"), "copy", "quiet"),
+        Act("fold", tr("Not now"), "", "quiet"),
+    )
+
+
+def _recovered_often(picture: PictureFacts, event: GuardEvent, price: str) -> Message:
+    """All repairs in their order, and what they took together; the details are of the last one, a row for each before it."""
+    return Message(
+        level="warn",
+        title=tr("This picture needed {0} repairs. Halftone recovered it.", len(picture.events)),
+        text=sentences(*(_repair(alike) for alike in _alike(picture.events))) + _causes(picture.events),
+        strong=sentences(_took(sum(event.seconds for event in picture.events)), *_kept_in_mind(picture.events)),
+        actions=_fix_actions(),
+        price=price,
+        details=(*details(event), *earlier(picture)),
+    )
+
+
+def _title(event: GuardEvent, title: str) -> str:
+    """With the LoRAs that are the cause."""
+    return named(event, Words(title)).text(catalogue())
+
+
+def _causes(events: Sequence[GuardEvent]) -> str:
+    """What LoRAs did, each thing once."""
+    causes = dict.fromkeys(event.lora for event in events if event.lora is not None)
+    return "".join(words.text(catalogue()) for cause in causes for words in cause_words(cause))
+
+
+def _alike(events: Sequence[GuardEvent]) -> list[list[GuardEvent]]:
+    """Events by what was done to which part, in the order of the first of each."""
+    found: dict[tuple[str, str, str, str], list[GuardEvent]] = {}
+    for event in events:
+        found.setdefault((event.action, event.component, event.module, event.cure), []).append(event)
+    return list(found.values())
+
+
+def _repair(alike: Sequence[GuardEvent]) -> str:
+    """What happened and what Halftone did: once, or in the same way at several steps."""
+    first = alike[0]
+    if first.step is None:
+        return _decode_words(first)
+    steps = [step_words(event).text(catalogue()) for event in alike if event.step is not None]
+    at = tr("A bad number appeared at step {0}. Halftone went back one step.", steps[0])
+    if len(steps) > 1:
+        at = tr("Bad numbers appeared at the steps {0}. Halftone went back one step each time.", listed(*steps))
+    return sentences(at, _step_cure(first))
+
+
+def _kept_in_mind(events: Sequence[GuardEvent]) -> tuple[str, ...]:
+    """Whether a cure is in use from the next picture on."""
+    return (tr("The next pictures with this model begin that way too."),) if any(event.remembered for event in events) else ()
+
+
+def _took(seconds: float) -> str:
+    return tr("Nothing was lost. It took {0} more.", elapsed(seconds))
+
+
+def _recovered_decode(event: GuardEvent, price: str, steps: int) -> Message:
+    return Message(
+        level="warn",
+        title=_title(event, _recovered_title(event)),
+        text=_decode_words(event) + _causes((event,)),
+        strong=sentences(_took(event.seconds), *_kept_in_mind((event,))),
+        actions=_fix_actions(),
+        price=price,
+        details=details(event, steps),
+    )
+
+
+def _recovered_title(event: GuardEvent) -> str:
+    if event.frames:
+        return tr("Frames of this video came out black: {0}. Halftone recovered them.", frame_list(event.frames))
+    return tr("This picture came out black. Halftone recovered it.")
+
+
+def _decode_words(event: GuardEvent) -> str:
+    """What went wrong outside the steps, and how it was done again."""
+    if event.action == "enlarged-again":
+        what = tr("The upscale model gave bad numbers.")
+        return sentences(what, tr("Halftone made that part larger again {0}.", _how(event)))
+    if event.action != "encoded-again":
+        did = tr("The result before that step was still in memory, so Halftone decoded it again {0}.", _how(event))
+        return sentences(_decoder_failed(event), did)
+    what = tr("The part of the model that reads the prompt (the text encoder) gave bad numbers.")
+    if too_large(event):
+        what = tr("The part of the model that reads the prompt (the text encoder) made numbers too large for half precision.")
+    return sentences(what, tr("Halftone read it again {0}.", _how(event)))
+
+
+def _decoder_failed(event: GuardEvent) -> str:
+    if event.kind == "nonfinite" and not too_large(event):
+        return tr("The part of the model that turns its result into a picture (the VAE decoder) gave bad numbers.")
+    if event.kind == "nonfinite":
+        return tr(
+            "The part of the model that turns its result into a picture (the VAE decoder) made numbers too large for half "
+            "precision, so every pixel was lost."
+        )
+    return tr(
+        "The part of the model that turns its result into a picture (the VAE decoder) lost its numbers on the way, so parts of "
+        "the picture came out in one flat colour."
+    )
+
+
+def _how(event: GuardEvent) -> str:
+    """How it was done again, by the cure that was taken."""
+    return {
+        "none": tr("as it was, and this time it came out right"),
+        "read-again": tr("after reading the model again from its file: its numbers in memory had been damaged"),
+        "rescale": tr("with its numbers made smaller by powers of two, which changes nothing else"),
+        "setting": tr("with a more careful setting"),
+        "upcast-region": tr("with the affected parts in full precision"),
+        "bfloat16": tr("in BF16, which has a far wider range"),
+        "float32-component": tr("in full precision"),
+        "float32-all": tr("in full precision"),
+    }.get(event.cure, tr("in another way"))
+
+
+def _step_cure(event: GuardEvent) -> str:
+    part = module_words(event.component, event.module).text(catalogue())
+    return {
+        "none": tr("The step was repeated as it was, and this time it came out right."),
+        "read-again": tr("The model's numbers in memory had been damaged. They were read again from the file."),
+        "upcast-region": tr("{0}: this part now runs in FP32 for this picture.", part),
+        "float32-component": tr("{0}: this part now runs in FP32 for this picture.", part),
+        "float32-all": tr("Everything now runs in FP32 for this picture."),
+        "rescale": tr("{0}: this part now runs with smaller numbers for this picture.", part),
+        "setting": tr("{0}: this part now runs with a more careful setting for this picture.", part),
+        "bfloat16": tr("{0}: this part now runs in BF16 for this picture.", part),
+    }.get(event.cure, tr("{0}: this part was computed again in another way.", part))
+
+
+def _recovered_steps(event: GuardEvent, price: str) -> Message:
+    title = tr("A bad number appeared at step {0}. Halftone went back one step and finished the picture.", step_words(event))
+    return Message(
+        level="warn",
+        title=_title(event, title),
+        text=_step_cure(event) + _causes((event,)),
+        strong=sentences(tr("It took {0} more.", elapsed(event.seconds)), *_kept_in_mind((event,))),
+        actions=_fix_actions(),
+        price=price,
+        details=details(event),
+    )
+
+
+def _stopped(picture: PictureFacts, event: GuardEvent | None, price: str) -> Message:
+    """M3, and pictures that were stopped: the words are those of `explain`, the actions follow from what is known."""
+    if event is None:
+        return Message("danger", tr("This picture could not be recovered."), strong=tr("Your prompt and seed are kept."))
+    note = note_for(event)
+    if event.why == "sampler":  # the model has no fault, and the same steps would end there again
+        return Message(note.level, note.title.text(catalogue()), note.text.text(catalogue()), details=details(event))
+    curable = event.sound_in_float32 is True and event.why != "no-cure"
+    check = (
+        Act("check", tr("Check the model file") if event.lora is None else tr("Check the model"), "activity", "primary"),
+        Act("copy", tr("Copy details"), "copy", "quiet"),
+        Act("fold", tr("Not now"), "", "quiet"),
+    )
+    recover = (*_recover_actions(), *check[1:])
+    return Message(
+        level=note.level,
+        title=note.title.text(catalogue()),
+        text=note.text.text(catalogue()),
+        strong=_what_is_kept(picture),
+        actions=check if not curable else recover if picture.latents is not None else _fix_actions(),
+        price=price if curable else "",
+        details=details(event),
+    )
+
+
+def _what_is_kept(picture: PictureFacts) -> str:
+    """Of a picture that is none yet."""
+    if picture.not_kept:
+        return tr("Its steps cannot go on: their state cannot be kept with this model and sampler.")
+    if picture.latents is None:
+        return ""
+    if picture.kept_step is None:
+        return tr("What its steps made is kept, and can be decoded again.")
+    return tr("It is kept as it was after step {0}, and can go on from there.", kept_words(picture))
+
+
+def _recover_actions() -> tuple[Act, Act]:
+    return (
+        Act("recover", tr("Recover"), "rotate-ccw", "primary"),
+        Act("recover-fix", tr("Recover and fix this model"), "bandage", ""),
+    )
+
+
+def _asking(picture: PictureFacts, event: GuardEvent | None) -> Message:
+    """Without the result before the decode, or before the step, the picture is made again."""
+    again = tr("Halftone can make it again from the same seed and repair the part that failed.")
+    title, text = tr("This picture came out black."), again
+    if event is not None:
+        note = note_for(event)
+        title, text = note.title.text(catalogue()), note.text.text(catalogue()) if picture.latents is not None else again
+    return Message(
+        level="warn",
+        title=title,
+        text=text,
+        strong=_what_is_kept(picture) if event is not None else "",
+        actions=(*_recover_actions(), Act("leave", tr("Leave it"), "", "quiet")),
+        details=details(event) if event is not None else (),
+    )
+
+
+def receipt(picture: PictureFacts) -> tuple[str, str, str, str]:
+    """The receipt in short: icon, tone, word, sentence."""
+    event = main_event(picture)
+    match picture.state:
+        case "clean" | "not-recovered" if picture.flat_frames and picture.path:
+            bad = len(picture.flat_frames)
+            return "octagon-alert", "danger", tr("Not recovered"), tr("{0} of {1} frames have one colour", bad, picture.frames)
+        case "clean" | "not-recovered" if picture.black and picture.path:
+            return "octagon-alert", "danger", tr("One colour"), tr("Every number is finite, no cure can help")
+        case "clean":
+            return "circle-check", "ok", tr("Clean"), _clean_words(picture)
+        case "recovered" if len(picture.events) > 1:
+            took = elapsed(sum(event.seconds for event in picture.events))
+            return "triangle-alert", "warn", tr("Recovered"), tr("{0} repairs, {1} more", len(picture.events), took)
+        case "recovered":
+            return "triangle-alert", "warn", tr("Recovered"), _short_recovery(event)
+        case "unwatched":
+            return "eye-off", "warn", tr("Not watched"), tr("The NaN check was off")
+        case "asking":
+            word = tr("Black") if event is None or event.step is None else tr("Bad number")
+            return "triangle-alert", "warn", word, tr("Waiting for your answer")
+        case "not-recovered" if picture.shortages:
+            return (
+                "octagon-alert",
+                "danger",
+                tr("Not finished"),
+                tr("The memory ended at {0} × {1}", picture.width, picture.height),
+            )
+        case "not-recovered":
+            return "octagon-alert", "danger", tr("Not recovered"), tr("There is no picture to save")
+
+
+def _clean_words(picture: PictureFacts) -> str:
+    if picture.upscaled is not None:
+        how = picture.upscaled
+        return tr("{0} times larger with {1}. Hold B to see it before.", how.scale, model_stem(how.upscaler))
+    if picture.dark:
+        return tr("Dark, but every number is fine")
+    if picture.cures:
+        return tr("No bad values in {0} steps, with a cure in use", picture.steps)
+    return tr("No bad values in {0} steps", picture.steps)
+
+
+def _short_recovery(event: GuardEvent | None) -> str:
+    if event is None:
+        return ""
+    if event.action == "went-back-one-step":
+        return tr("Step {0} repeated after a bad number", step_words(event))
+    if event.cure == "read-again":
+        return tr("Damaged in memory, read again from the file")
+    if event.action == "enlarged-again":
+        return tr("Made larger again after bad numbers, {0}", cure_name(event.cure))
+    if event.action == "encoded-again":
+        return tr("Prompt read again after an overflow")
+    cure = cure_name(event.cure)
+    return tr("Decoded again after an overflow, {0}", cure) if cure else tr("Decoded again after an overflow")
+
+
+def price_line(report: CheckReport | None) -> str:
+    """The measured price of the suggested cure; what was not measured is not named."""
+    cure = next((cure for cure in report.cures if cure.suggested), None) if report is not None else None
+    if report is None or cure is None:
+        return tr("The check finds the cheapest cure and measures its price here.")
+    parts: list[str] = []
+    if cure.time_ratio is not None:
+        shown = cure.time_ratio if is_measurable(cure.time_ratio, cure.time_spread) else 1.0
+        parts.append(tr("about {0} time", figures.change(shown)))
+    if cure.memory_bytes is not None:
+        parts.append(tr("{0} memory", figures.size_change(cure.memory_bytes)))
+    name = {
+        "rescale": tr("Rescaled in memory"),
+        "setting": tr("A safer setting"),
+        "upcast-region": tr("Affected parts in FP32"),
+        "bfloat16": tr("The component in BF16"),
+        "float32-component": tr("The component in FP32"),
+        "float32-all": tr("Everything in FP32"),
+    }.get(cure.kind, "")
+    return tr("{0}: {1}", name, listed(*parts)) if parts else name

@@ -1,0 +1,63 @@
+"""Making a finished picture larger: which upscale model, asked where the wish was told."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import shiboken6
+from PySide6.QtCore import QObject, QPoint, Qt
+from PySide6.QtWidgets import QAbstractButton, QMenu, QWidget
+
+from halftone.contract.request import UpscaleRequest
+from halftone.gui.controller import Controller
+from halftone.gui.create.form.file_choosers import Chosen, add_choosing, add_known
+from halftone.gui.create.picture_history import Made
+from halftone.gui.i18n import tr
+
+
+class UpscaleMenu(QObject):
+    """follow: called when a picture was asked for."""
+
+    def __init__(self, page: QWidget, controller: Controller, follow: Callable[[], None]) -> None:
+        super().__init__(page)
+        self._page = page
+        self._controller = controller
+        self._follow = follow
+        self._known: dict[str, str] | None = None
+
+    def offer(self, made: Made, *, below: QAbstractButton | None = None, at: QPoint | None = None) -> None:
+        """Let the user choose a model for this picture, in a menu under a button or at a place of the screen. The folders may
+        hold hundreds of files: those known from the last look are offered at once, the others when they are found.
+        """
+        if not made.is_file or made.facts.frames > 1:
+            return
+        menu = QMenu(self._page)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.setToolTipsVisible(True)
+        chosen = partial(self.start, made.facts.path)
+        self._fill(menu, chosen)
+        place = at if below is None else below.mapToGlobal(QPoint(0, below.height() + 2))
+        menu.popup(place or QPoint())
+        self._controller.look_for_upscalers(partial(self._found, menu, chosen))
+
+    def _found(self, menu: QMenu, chosen: Chosen, known: dict[str, str]) -> None:
+        if known == self._known:
+            return
+        self._known = known
+        if shiboken6.isValid(menu):
+            menu.clear()
+            self._fill(menu, chosen)
+
+    def _fill(self, menu: QMenu, chosen: Chosen) -> None:
+        if self._known is None:
+            menu.addAction(tr("Looking for upscale models…")).setEnabled(False)
+        add_known(menu, self._known or {}, chosen)
+        add_choosing(menu, tr("Choose an upscale model"), tr("Upscale models"), chosen, folders=False)
+
+    def start(self, picture: str, upscaler: str) -> None:
+        """Queue it; whether the file is an upscale model is told by the job."""
+        controller = self._controller
+        device, precision = controller.settings.device, controller.numerics.precision
+        request = UpscaleRequest(pictures=(picture,), upscaler=upscaler, device=device, precision=precision)
+        self._follow()
+        controller.upscale(request, Path(picture).name)

@@ -1,0 +1,104 @@
+"""A folded row of the Create form and what stands below it: one part of what the next pictures depend on."""
+
+from typing import ClassVar
+
+from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtWidgets import QAbstractButton, QMenu, QWidget
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.request import PictureRequest
+from halftone.gui.create.form.form_parts import FoldedRow
+from halftone.gui.i18n import sentences, tr
+from halftone.gui.kit.stock_widgets import hline, label
+from halftone.gui.text import error_remedy, error_sentence
+
+
+class FoldedPart(QWidget):
+    """`changed`: what it puts into a request, or what is said of it. `row` opens it, `line` ends it, `note` is a warning that a
+    part may lay out. The form asks `problem` why no picture can be made, and fills each request through `put`.
+    """
+
+    changed = Signal()
+    grows: ClassVar[bool] = True
+    """Whether what changes in it may end below the edge of the form, which then scrolls there."""
+    extra: ClassVar[bool] = False
+    """Whether it is part of what a check belongs to (`contract.request.Extras`)."""
+
+    def __init__(self, title: str, tip: str = "") -> None:
+        super().__init__()
+        self.row = FoldedRow(title, self)
+        self.row.setToolTip(tip)
+        self.line = hline()
+        self.note = label("", "caption", "warn", wrap=True)
+        self.note.hide()
+        self._unfit = ""
+        self._clash = ""
+
+    def put(self, request: PictureRequest) -> PictureRequest:
+        """The request with what stands here."""
+        return request
+
+    def take(self, request: PictureRequest) -> None:
+        """Show what an earlier request had."""
+
+    def problem(self) -> str:
+        """Why no picture can be made as it stands, "" where one can."""
+        return self._unfit or self._clash
+
+    def say(self, words: str) -> None:
+        """Warn; "" for nothing to say."""
+        self.note.setText(words)
+        self.note.setVisible(bool(words))
+        self.changed.emit()
+
+    def refused(self, error: Exception) -> None:
+        """Say why something was not taken, and open for it."""
+        words = _said(error)
+        self.row.setChecked(True)
+        self.say(words)
+
+    def does_not_fit(self, error: Exception) -> None:
+        """What stands here would stop the next picture: it is the `problem` until `fits` is called."""
+        words = _said(error)
+        if words != self._unfit:
+            self._unfit = words
+            self.row.setChecked(True)
+        self.say(words)
+
+    def fits(self) -> None:
+        """What stands here can be used."""
+        self._unfit = ""
+        self.say(self.problem())
+
+    def clashes(self, words: str) -> None:
+        """What else of the form this cannot be used with, and what to do; "" for nothing."""
+        if words != self._clash:
+            self._clash = words
+            if words:
+                self.row.setChecked(True)
+            self.say(self.problem())
+
+    def menu(self) -> QMenu:
+        """A new menu, gone when it closes."""
+        made = QMenu(self)
+        made.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        made.setToolTipsVisible(True)
+        return made
+
+
+def _said(error: Exception) -> str:
+    """What happened and what to do. Raises what is no error of the user's files."""
+    if not isinstance(error, HalftoneError):
+        raise error
+    facts = error.as_facts()
+    return sentences(error_sentence(facts), error_remedy(facts))
+
+
+def no_model_words() -> str:
+    """Why a file is not taken while there is no model to try it with."""
+    return tr("Open a model first: only then is it known what fits it.")
+
+
+def below(menu: QMenu, opener: QAbstractButton) -> None:
+    """Open a menu under the button it belongs to."""
+    menu.popup(opener.mapToGlobal(QPoint(0, opener.height() + 2)))

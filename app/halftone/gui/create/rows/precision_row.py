@@ -1,0 +1,49 @@
+"""The precision of the next pictures: a folded row of the Create form."""
+
+from halftone.contract.vocabulary import Precision
+from halftone.gui import text
+from halftone.gui.controller import Controller
+from halftone.gui.create.rows.folded_row import FoldedPart
+from halftone.gui.i18n import catalogue, tr
+from halftone.gui.kit.stock_widgets import column, label
+from halftone.gui.kit.switches import Segmented
+
+
+class NumericsPart(FoldedPart):
+    """A choice for this sitting; the setting stays as it is."""
+
+    def __init__(self, controller: Controller) -> None:
+        super().__init__(tr("Numerics"))
+        self._controller = controller
+        self.precision = Segmented(
+            [("settings", tr("As set")), ("auto", tr("Auto")), ("float16", "FP16"), ("bfloat16", "BF16"), ("float32", "FP32")]
+        )
+        self.precision.set_value(controller.once or "settings")
+        how_long = tr("Precision of the next pictures, until Halftone is closed. The setting stays as it is.")
+        self.precision.setToolTip(how_long)
+        words = label(how_long, "caption", "muted", wrap=True)
+        self.setLayout(column(self.precision, words, spacing=6, margins=(14, 10, 14, 12)))
+        self.precision.chosen.connect(lambda chosen: controller.choose_precision(_precision(chosen)))
+
+    def take_precision(self, precision: Precision) -> None:
+        """Choose the precision an earlier picture was asked for in, so that a check or a fix is about what it met."""
+        if precision == self._controller.numerics.precision:
+            return
+        chosen = "settings" if precision == self._controller.settings.numerics.precision else precision
+        self.precision.set_value(chosen)
+        self._controller.choose_precision(_precision(chosen))
+
+    def show_value(self) -> None:
+        """What the choice means on this device, in the closed row."""
+        state = self._controller.state
+        dtype, reason = self._controller.precision
+        measured = dtype if state.self_test is not None else None
+        wanted = self._controller.numerics.precision
+        self.row.value.setText(text.precision_words(wanted, measured, measuring=state.measuring))
+        self.row.setToolTip(reason.text(catalogue()))
+
+
+def _precision(value: str) -> Precision | None:
+    """The precision that a choice stands for; None: as the settings say."""
+    table: dict[str, Precision] = {"auto": "auto", "float16": "float16", "bfloat16": "bfloat16", "float32": "float32"}
+    return table.get(value)

@@ -1,0 +1,202 @@
+"""Fields of the part Start picture: the picture's well, what is set of its mask, and by how much it is extended."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QImage, QImageReader, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QCheckBox, QWidget
+
+from halftone.contract.limits import MASK_BLUR_RANGE, ONLY_MASKED_RANGE, OUTPAINT_RANGE
+from halftone.contract.request import Start
+from halftone.contract.vocabulary import MaskedContent
+from halftone.gui import icons, theme
+from halftone.gui.create.form.form_fields import NumberBox, combo
+from halftone.gui.create.rows.mask_canvas import tinted
+from halftone.gui.i18n import tr
+from halftone.gui.kit.stock_widgets import HoverButton, button, column, label, row
+from halftone.metadata.start_images import picture_size
+
+WELL: Final = 88
+_PADDING: Final = 32
+"""Pixels around the masked part that A1111 proposes."""
+_SIDE_STEP: Final = 8
+PICTURE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A picture file as it is shown: (width, height), and a small picture of it."""
+
+    path: str
+    size: tuple[int, int]
+    small: QImage
+
+
+def look_at(path: str) -> Seen:
+    """Runs on another thread. Raises as `opened_picture`."""
+    width, height = picture_size(path)
+    factor = 2 * WELL / max(width, height)
+    small = read_whole(path, QSize(max(1, round(width * factor)), max(1, round(height * factor))))
+    return Seen(path, (width, height), small)
+
+
+def read_whole(path: str, size: QSize | None = None) -> QImage:
+    """Turned as its camera noted. size: that it is to have, as it is shown."""
+    reader = QImageReader(path)
+    reader.setAutoTransform(True)
+    image = reader.read()
+    if size is None or image.isNull():
+        return image
+    return image.scaled(size, Qt.AspectRatioMode.IgnoreAspectRatio, Qt.TransformationMode.SmoothTransformation)
+
+
+class PictureWell(HoverButton):
+    """Shows the start picture, with its mask over it; a click chooses one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFixedSize(WELL, WELL)
+        self._small = QImage()
+        self._mask = QImage()
+        self.setAccessibleName(tr("Start picture"))
+        self.setToolTip(tr("Choose a picture, or drop one here"))
+
+    def show_picture(self, small: QImage, mask: QImage) -> None:
+        self._small, self._mask = small, mask
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colours, whole = theme.current(), QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
+        dashed = Qt.PenStyle.SolidLine if not self._small.isNull() else Qt.PenStyle.DashLine
+        painter.setPen(QPen(colours.color("border-control" if self.hovered else "border"), 1, dashed))
+        painter.setBrush(colours.color("canvas"))
+        painter.drawRoundedRect(whole, 4, 4)
+        if self._small.isNull():
+            icons.paint(painter, "image", QRectF(WELL / 2 - 11, WELL / 2 - 11, 22, 22), colours.color("text-muted"))
+        else:
+            size = self._small.size().scaled(WELL - 6, WELL - 6, Qt.AspectRatioMode.KeepAspectRatio)
+            box = QRectF((WELL - size.width()) / 2, (WELL - size.height()) / 2, size.width(), size.height())
+            painter.drawImage(box, self._small)
+            if not self._mask.isNull():
+                painter.drawImage(box, tinted(self._mask))
+        painter.end()
+
+
+class PictureDrop(QObject):
+    """Takes picture files that are dropped on the widgets it watches. `dropped`: the first one's path."""
+
+    dropped = Signal(str)
+
+    def __init__(self, *widgets: QWidget) -> None:
+        super().__init__(widgets[0])
+        for widget in widgets:
+            widget.setAcceptDrops(True)
+            widget.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if isinstance(event, QDropEvent):
+            path = next((url.toLocalFile() for url in event.mimeData().urls() if _is_picture(url.toLocalFile())), "")
+            if path:
+                event.acceptProposedAction()
+                if not isinstance(event, QDragEnterEvent) and event.type() == QEvent.Type.Drop:
+                    self.dropped.emit(str(Path(path)))
+                return True
+        return super().eventFilter(watched, event)
+
+
+def _is_picture(path: str) -> bool:
+    return path.lower().endswith(PICTURE_ENDINGS)
+
+
+class MaskFields(QWidget):
+    """How a mask is used. `changed`: any of it."""
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blur = number(
+            MASK_BLUR_RANGE, tr("Mask blur"), tr("Radius in pixels of the blur that softens the edge of the mask.")
+        )
+        self.content = combo(tr("Masked content"), tr("What the masked part begins with. Acts at a strength below 1."))
+        words: dict[MaskedContent, str] = {
+            "original": tr("The picture itself"),
+            "fill": tr("The colours around"),
+            "noise": tr("Coloured noise"),
+        }
+        for value, name in words.items():
+            self.content.addItem(name, value)
+        self.only = QCheckBox(tr("Only masked area"))
+        tip = tr("Computes only the masked part and what is around it, in the size set above, and lays it back into the picture.")
+        self.only.setToolTip(tip)
+        self.padding = number(ONLY_MASKED_RANGE, tr("Padding"), tr("Pixels around the masked part that are computed with it."))
+        self._more = QWidget()
+        words_of = label(tr("Padding"), "small", "secondary")
+        self._more.setLayout(row(words_of, self.padding, -1, spacing=6, margins=(24, 0, 0, 0)))
+        blur, content = label(tr("Mask blur"), "small", "secondary"), label(tr("Begins with"), "small", "secondary")
+        line = row(content, self.content, spacing=8)
+        line.setStretch(1, 1)
+        self.drawn = QWidget()
+        """What acts on a mask that was given, not on what is added at the sides."""
+        self.drawn.setLayout(line)
+        self.setLayout(column(row(blur, self.blur, -1, spacing=8), self.drawn, self.only, self._more, spacing=8))
+        self.show_start(Start())
+        for signal in (self.blur.valueChanged, self.padding.valueChanged, self.content.currentIndexChanged, self.only.toggled):
+            signal.connect(lambda _value: self.changed.emit())
+        self.only.toggled.connect(self._more.setVisible)
+
+    def show_start(self, start: Start) -> None:
+        self.blur.setValue(start.mask_blur)
+        self.content.setCurrentIndex(max(0, self.content.findData(start.masked_content)))
+        self.only.setChecked(start.only_masked is not None)
+        self._more.setVisible(self.only.isChecked())
+        self.padding.setValue(_PADDING if start.only_masked is None else start.only_masked)
+
+    def only_masked(self) -> int | None:
+        return round(self.padding.value()) if self.only.isChecked() else None
+
+    def masked_content(self) -> MaskedContent:
+        value = self.content.currentData()
+        return value if value in ("fill", "noise") else "original"
+
+
+class SideFields(QWidget):
+    """By how many pixels the picture is extended at each side. `changed`: any of it; `menu_wanted`: for the presets."""
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        names = (tr("Left"), tr("Top"), tr("Right"), tr("Bottom"))
+        self.boxes = [number(OUTPAINT_RANGE, name, tr("Pixels that are added at this side.")) for name in names]
+        for box in self.boxes:
+            box.setSingleStep(_SIDE_STEP)
+            box.setMinimumWidth(44)
+            box.valueChanged.connect(lambda _value: self.changed.emit())
+        cells = [column(label(name, "caption", "muted"), box, spacing=2) for name, box in zip(names, self.boxes, strict=True)]
+        self.presets = button(tr("Presets"))
+        title = label(tr("Extend the picture"), "small", "secondary")
+        self.setLayout(column(row(title, -1, self.presets, spacing=8), row(*cells, spacing=4), spacing=4))
+
+    def sides(self) -> tuple[int, int, int, int]:
+        left, top, right, bottom = (round(box.value()) for box in self.boxes)
+        return left, top, right, bottom
+
+    def set_sides(self, sides: tuple[int, int, int, int]) -> None:
+        for box, value in zip(self.boxes, sides, strict=True):
+            box.setValue(value)
+
+
+def number(allowed: tuple[int, int], name: str, tip: str) -> NumberBox:
+    made = NumberBox(allowed)
+    made.setFont(theme.current().font("body", numbers=True))
+    made.setAlignment(Qt.AlignmentFlag.AlignRight)
+    made.setMinimumWidth(60)
+    made.setAccessibleName(name)
+    made.setToolTip(tip)
+    return made

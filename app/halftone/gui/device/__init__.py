@@ -1,0 +1,1 @@
+"""The Device page: what this device does, measured."""

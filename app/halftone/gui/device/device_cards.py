@@ -1,0 +1,294 @@
+"""Cards of the Device page: verdict, the device itself, what Halftone will do."""
+
+from typing import Final
+
+from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QFrame, QGridLayout, QProgressBar, QVBoxLayout, QWidget
+
+from halftone.contract.facts import DeviceFacts, MemoryFacts
+from halftone.gui import icons, theme
+from halftone.gui.device import device_view
+from halftone.gui.device.device_view import Promise, Verdict
+from halftone.gui.health.known_troubles import known_text
+from halftone.gui.i18n import tr
+from halftone.gui.kit import figures
+from halftone.gui.kit.stock_widgets import ElidedLabel, IconLabel, button, clear, column, hline, label, repolish, row
+from halftone.health.troubles import known_on_device
+
+
+class VerdictCard(QFrame):
+    """The sentence that counts; while measuring, its progress with Skip."""
+
+    skip = Signal()
+    measure = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("card", "unknown")
+        self._icon = IconLabel("circle-dashed", "unknown", 26)
+        self._title = label("", "heading-s", wrap=True)
+        self._text = label("", "body", "secondary", wrap=True)
+        self._bar = QProgressBar()
+        self._bar.setTextVisible(False)
+        self._bar.setAccessibleName(tr("Progress of the measurement"))
+        self._help_text = label("", "small", "secondary", wrap=True)
+        self._skip = button(tr("Skip, use safe settings"), "", clicked=self.skip.emit)
+        self._measure = button(tr("Measure now"), "primary", "gauge", clicked=self.measure.emit)
+        self._help = button(tr("How to fix this"), "link", clicked=self._toggle_help)
+        buttons = row(self._skip, self._measure, self._help, -1)
+        words = column(self._title, self._text, self._bar, self._help_text, 2, buttons, spacing=6)
+        top = row(self._icon, words, spacing=14, margins=(16, 14, 16, 14))
+        top.setAlignment(self._icon, Qt.AlignmentFlag.AlignTop)
+        top.setStretch(1, 1)
+        self.setLayout(top)
+        self._help_text.hide()
+
+    def _toggle_help(self) -> None:
+        self._help_text.setText(
+            tr(
+                "Install the driver of your card's maker and start Halftone again with its launcher: it then chooses the PyTorch "
+                "build that fits the card. Supported are NVIDIA, AMD (ROCm), Intel (XPU) and Apple cards."
+            )
+        )
+        self._help_text.setVisible(self._help_text.isHidden())
+
+    def set_verdict(self, verdict: Verdict, fraction: float | None, *, first_run: bool, can_measure: bool) -> None:
+        card = verdict.state
+        if self.property("card") != card:
+            self.setProperty("card", card)
+            repolish(self)
+        tone = {"info": "accent-text"}.get(verdict.state, verdict.state)
+        self._icon.set(verdict.icon, tone)
+        self._title.setText(verdict.title)
+        self._text.setText(verdict.text)
+        self._bar.setVisible(verdict.measuring)
+        self._bar.setRange(0, 0 if fraction is None and verdict.measuring else 1000)
+        self._bar.setValue(round((fraction or 0.0) * 1000))
+        self._skip.setVisible(verdict.measuring)
+        self._skip.setText(tr("Skip, use safe settings") if first_run else tr("Cancel"))
+        self._measure.setVisible(not verdict.measuring and verdict.state == "unknown" and can_measure and not verdict.no_gpu)
+        self._help.setVisible(verdict.no_gpu)
+        if not verdict.no_gpu:
+            self._help_text.hide()
+        self.setAccessibleName(f"{verdict.title}. {verdict.text}")
+
+    def title(self) -> str:
+        return self._title.text()
+
+    def text(self) -> str:
+        return self._text.text()
+
+
+class MemoryBar(QWidget):
+    """Other programs, Halftone, free."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFixedHeight(10)
+        self._memory: MemoryFacts | None = None
+        theme.watcher().changed.connect(self.update)
+
+    def set_memory(self, memory: MemoryFacts) -> None:
+        if memory != self._memory:
+            self._memory = memory
+            self.setAccessibleName(
+                tr(
+                    "Memory: {0} other programs, {1} Halftone, {2} in all",
+                    figures.size(memory.others),
+                    figures.size(memory.own),
+                    figures.size(memory.total),
+                )
+            )
+            self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if self._memory is None or self._memory.total <= 0:
+            return
+        style = theme.current()
+        painter = QPainter(self)
+        width, total = float(self.width()), self._memory.total
+        painter.fillRect(self.rect(), style.color("border"))
+        others = width * self._memory.others / total
+        painter.fillRect(QRectF(0, 0, others, 10), style.color("text-muted"))
+        painter.fillRect(QRectF(others, 0, max(1.0, width * self._memory.own / total), 10), style.color("chart.series-1"))
+        painter.end()
+
+
+class LegendDot(QWidget):
+    """A small square of a legend."""
+
+    def __init__(self, token: str, *, hollow: bool = False) -> None:
+        super().__init__()
+        self.setFixedSize(10, 10)
+        self._token = token
+        self._hollow = hollow
+        theme.watcher().changed.connect(self.update)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        colour = theme.current().color(self._token)
+        if self._hollow:
+            painter.setPen(colour)
+            painter.drawRect(1, 1, 7, 7)
+        else:
+            painter.fillRect(1, 1, 8, 8, colour)
+        painter.end()
+
+
+class DeviceTile(QWidget):
+    """The device's icon on a pale square."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFixedSize(40, 40)
+        self._icon = "gpu"
+        theme.watcher().changed.connect(self.update)
+
+    def set_icon(self, name: str) -> None:
+        self._icon = name
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        style = theme.current()
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(style.color("accent-subtle"))
+        painter.drawRoundedRect(QRectF(self.rect()), 6, 6)
+        icons.paint(painter, self._icon, QRectF(9, 9, 22, 22), style.color("accent-text"))
+        painter.end()
+
+
+class DeviceCard(QFrame):
+    """The device: name, memory and the facts that were read from the system."""
+
+    free_memory = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("card", "true")
+        self._tile = DeviceTile()
+        self._name = label("", "heading-s", wrap=True)
+        self._caption = label("", "small", "secondary", wrap=True)
+        self._memory_words = label("", "small", numbers=True)
+        self._bar = MemoryBar()
+        self._others = label("", "caption", "secondary", numbers=True)
+        self._own = label("", "caption", "secondary", numbers=True)
+        self._free = label("", "caption", "secondary", numbers=True)
+        legend = row(
+            LegendDot("text-muted"),
+            self._others,
+            4,
+            LegendDot("chart.series-1"),
+            self._own,
+            4,
+            LegendDot("border-control", hollow=True),
+            self._free,
+            -1,
+            spacing=5,
+        )
+        self._memory = QWidget()
+        words = row(label(tr("Memory"), "small", "secondary"), -1, self._memory_words)
+        self._loaded = ElidedLabel("", "small", "secondary")
+        self.free = button(tr("Free memory"), "", clicked=self.free_memory.emit)
+        loaded = row(self._loaded, self.free, spacing=8)
+        loaded.setStretch(0, 1)
+        self._memory.setLayout(column(words, self._bar, legend, 4, loaded, 4, hline(), spacing=6))
+        self._rows = QGridLayout()
+        self._rows.setHorizontalSpacing(12)
+        self._rows.setVerticalSpacing(9)
+        self._rows.setColumnMinimumWidth(0, 96)
+        self._rows.setColumnStretch(1, 1)
+        self._shown: list[tuple[str, str]] | None = None
+        names = column(self._name, self._caption, spacing=1)
+        top = row(self._tile, names, spacing=12)
+        top.setStretch(1, 1)
+        self.setLayout(column(top, self._memory, self._rows, spacing=12, margins=(16, 14, 16, 14)))
+
+    def set_device(self, device: DeviceFacts, memory: MemoryFacts | None) -> None:
+        self._tile.set_icon("cpu" if device.backend == "cpu" else "gpu")
+        self._name.setText(device.name)
+        self._caption.setText(device_view.device_caption(device))
+        self._memory.setVisible(memory is not None and memory.total > 0)
+        if memory is not None and memory.total > 0:
+            used = memory.own + memory.others
+            self._memory_words.setText(tr("{0} of {1} in use", figures.size(used), figures.size(memory.total)))
+            self._others.setText(tr("Other apps {0}", _gigabytes(memory.others)))
+            self._own.setText(f"Halftone {_gigabytes(memory.own)}")
+            self._free.setText(tr("Free {0}", _gigabytes(max(0, memory.total - used))))
+            self._bar.set_memory(memory)
+        rows = device_view.device_rows(device)
+        if memory is None and device.memory_total:
+            rows.insert(0, (tr("Memory"), figures.size(device.memory_total)))
+        rows += [(tr("Known"), known_text(trouble)) for trouble in known_on_device(device)]
+        if rows != self._shown:
+            self._fill(rows)
+
+    def set_loaded(self, name: str, *, busy: bool) -> None:
+        """name: the model in memory, "" for none; busy: a job uses it."""
+        self._loaded.set_text(tr("In memory: {0}", name) if name else tr("No model in memory"))
+        self.free.setEnabled(bool(name) and not busy)
+        why = tr("The running job uses it.") if busy else tr("The next picture loads the model again.")
+        self.free.setToolTip(why if name else "")
+
+    def _fill(self, rows: list[tuple[str, str]]) -> None:
+        self._shown = rows
+        clear(self._rows)
+        for index, (name, value) in enumerate(rows):
+            left = label(name, "small", "secondary")
+            right = label(value, "small", wrap=True, numbers=True)
+            right.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            self._rows.addWidget(left, index, 0, Qt.AlignmentFlag.AlignTop)
+            self._rows.addWidget(right, index, 1)
+
+
+_ONE_LINE: Final = 300
+
+
+class PromiseCard(QFrame):
+    """What Halftone will do, each with its measured reason, which stands below where one line is too short for both."""
+
+    change = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("card", "true")
+        self._rows = QVBoxLayout()
+        self._rows.setSpacing(8)
+        head = row(label(tr("What Halftone will do"), "heading-s"), -1, button(tr("Change"), "link", clicked=self.change.emit))
+        self.setLayout(column(head, self._rows, spacing=8, margins=(16, 10, 16, 14)))
+        self._shown: tuple[Promise, ...] | None = None
+        self._narrow = False
+
+    def set_narrow(self, narrow: bool) -> None:
+        """Put every reason below what it is the reason of, for a narrow page."""
+        if narrow != self._narrow:
+            self._narrow = narrow
+            promises, self._shown = self._shown, None
+            self.set_promises(promises or ())
+
+    def set_promises(self, promises: tuple[Promise, ...]) -> None:
+        if promises == self._shown:
+            return
+        self._shown = promises
+        clear(self._rows)
+        for one in promises:
+            text, reason = label(one.text, "body"), label(one.reason, "small", "secondary")
+            text.setToolTip(one.tip)
+            if self._narrow or text.sizeHint().width() + reason.sizeHint().width() > _ONE_LINE:
+                text.setWordWrap(True)
+                reason.setWordWrap(True)
+                words = column(text, *([reason] if one.reason else []))
+                check = IconLabel("check", "ok", 16)
+                line = row(check, words, spacing=8)
+                line.setAlignment(check, Qt.AlignmentFlag.AlignTop)
+                line.setStretch(1, 1)
+            else:
+                line = row(IconLabel("check", "ok", 16), text, -1, reason, spacing=8)
+            self._rows.addLayout(line)
+
+
+def _gigabytes(count: int) -> str:
+    """The number alone; the unit stands above."""
+    return figures.decimal(count / 1e9)

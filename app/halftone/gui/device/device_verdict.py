@@ -1,0 +1,140 @@
+"""The sentence on the Device page that counts: what the device can do, and what Halftone uses on it."""
+
+from collections.abc import Sequence
+
+from halftone.contract.facts import DeviceFacts, SelfTestReport
+from halftone.contract.vocabulary import Precision
+from halftone.gui.charts.headroom_chart_text import type_name
+from halftone.gui.device.device_view import Verdict, on_processor, operation_name, passed
+from halftone.gui.i18n import listed, sentences, tr
+from halftone.gui.kit import figures
+from halftone.gui.state.app_state import Job
+from halftone.health.forecasts.timing import is_measurable
+from halftone.health.precision import auto_follows_model
+
+
+def verdict(
+    report: SelfTestReport | None, device: DeviceFacts | None, job: Job | None, now: float, chosen: Precision = "auto"
+) -> Verdict:
+    """The sentence at the top left. chosen: the precision in the settings."""
+    if job is not None:
+        return _measuring(job, device, now)
+    if device is None:
+        return Verdict(
+            "unknown", "circle-dashed", tr("Looking for devices"), tr("The part of Halftone that computes is starting.")
+        )
+    if report is None:
+        text = tr("Until then Halftone runs in FP32, which is always right.")
+        title = tr("This processor is not measured yet") if on_processor(device) else tr("This GPU is not measured yet")
+        return Verdict("unknown", "circle-dashed", title, text)
+    if on_processor(device):
+        return _processor(report, chosen)
+    return _gpu(report, chosen)
+
+
+def _measuring(job: Job, device: DeviceFacts | None, now: float) -> Verdict:
+    what = tr("Measuring your processor") if on_processor(device) else tr("Measuring your GPU")
+    if job.stopping:
+        return Verdict("info", "gauge", tr("Stopping the measurement"), tr("Finished tests are kept."), measuring=True)
+    if not job.running:
+        return Verdict("info", "gauge", what, tr("Waits until the running job is done."), measuring=True)
+    words: list[str] = []
+    if job.total:
+        words.append(tr("Test {0} of {1}", min(job.done + 1, job.total), job.total))
+        left = time_left(job, now)
+        words.append(tr("estimating") if left is None else tr("about {0} left", figures.duration(left)))
+    return Verdict("info", "gauge", what, tr("{0}.", listed(*words)) if words else tr("Starting."), measuring=True)
+
+
+def time_left(job: Job, now: float) -> float | None:
+    """Seconds left of a self-test, None before three tests are done."""
+    if job.started is None or not job.total or job.done < 3:
+        return None
+    return (now - job.started) * (job.total - job.done) / job.done
+
+
+def _set_words(report: SelfTestReport, chosen: Precision) -> str:
+    """What is used where a precision is set, "" where Auto chooses."""
+    if chosen == "auto":
+        return ""
+    if auto_follows_model(report):
+        return tr("Auto would use FP16, or BF16 for a model that needs its range; {0} is set.", type_name(chosen))
+    if chosen == report.auto:
+        return tr("{0} is set, as Auto would choose.", type_name(chosen))
+    return tr("Auto would use {0}; {1} is set.", type_name(report.auto), type_name(chosen))
+
+
+def _speed_words(report: SelfTestReport, chosen: Precision) -> str:
+    if said := _set_words(report, chosen):
+        return said
+    auto = next((one for one in report.dtypes if one.dtype == report.auto), None)
+    if report.auto == "float32" or auto is None or auto.speed is None:
+        return tr("Halftone will use {0}.", type_name(report.auto))
+    if auto_follows_model(report):
+        return tr(
+            "Halftone will use FP16, which is about {0} as fast as FP32 here, or BF16 for a model that needs its range.",
+            figures.times(auto.speed),
+        )
+    return tr("Halftone will use {0}: it is about {1} as fast as FP32 here.", type_name(report.auto), figures.times(auto.speed))
+
+
+def _tests_words(report: SelfTestReport) -> str:
+    """Which types were right, and in how many tests."""
+    good = [type_name(one.dtype) for one in report.dtypes if one.state in ("works", "slow") and one.dtype != "float32"]
+    right, ran = passed([one for one in report.tests if one.mode in ("float16", "bfloat16")])
+    if not good:
+        return tr("{0} of {1} half-precision tests were right.", right, ran)
+    if right == ran:
+        return tr("{0} gave correct answers in all {1} tests.", _and(good), ran)
+    return tr("{0} gave correct answers; {1} of {2} half-precision tests were right.", _and(good), right, ran)
+
+
+def _and(names: Sequence[str]) -> str:
+    return tr("{0} and {1}", names[0], names[1]) if len(names) == 2 else listed(*names)
+
+
+def _states(report: SelfTestReport) -> dict[str, str]:
+    return {one.dtype: one.state for one in report.dtypes}
+
+
+def _gpu(report: SelfTestReport, chosen: Precision) -> Verdict:
+    states = _states(report)
+    half, brain = states.get("float16", "missing"), states.get("bfloat16", "missing")
+    text = sentences(_tests_words(report), _speed_words(report, chosen))
+    said, auto = _set_words(report, chosen), type_name(report.auto)
+    if half == "wrong":
+        speed, spread = next(((one.speed, one.spread) for one in report.dtypes if one.dtype == "float16"), (None, None))
+        if said:
+            end = said
+        elif report.auto == "float32" and speed is not None and speed > 1.0 and is_measurable(speed, spread):
+            end = tr("Halftone uses FP32 and everything still works. Pictures take about {0} as long.", figures.times(speed))
+        else:
+            end = tr("Halftone uses {0} and everything still works.", auto)
+        return Verdict("warn", "triangle-alert", tr("FP16 is faulty on this GPU"), sentences(end, _failing(report)))
+    if half == "works" and brain == "slow":
+        return Verdict(
+            "ok",
+            "circle-check",
+            tr("Half precision works on this GPU"),
+            text if said else sentences(text, tr("BF16 is slow here. Halftone uses FP16.")),
+        )
+    if "works" in (half, brain):
+        return Verdict("ok", "circle-check", tr("Half precision works on this GPU"), text)
+    if half == "slow" or brain == "slow":
+        return Verdict("ok", "circle-check", tr("Half precision is right here, but not faster"), text)
+    end = said or tr("Halftone uses {0} and everything still works.", auto)
+    return Verdict("warn", "triangle-alert", tr("This GPU has no half precision"), end)
+
+
+def _failing(report: SelfTestReport) -> str:
+    """Which test went wrong."""
+    bad = next((one.failing for one in report.dtypes if one.dtype == "float16" and one.failing is not None), None)
+    if bad is None:
+        return ""
+    return tr("It failed at: {0}, {1}.", operation_name(bad.operation), tr(bad.size))
+
+
+def _processor(report: SelfTestReport, chosen: Precision) -> Verdict:
+    instead = tr("Halftone computes on the processor instead, where pictures take longer.")
+    text = sentences(instead, _tests_words(report), _speed_words(report, chosen))
+    return Verdict("warn", "cpu", tr("No supported GPU found"), text, no_gpu=True)

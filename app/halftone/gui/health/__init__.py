@@ -1,0 +1,1 @@
+"""The Health page: one verdict, the evidence, the cheapest cure."""

@@ -1,0 +1,112 @@
+"""File dialogs that do not stop the window (they call back when something was chosen), and words about files written."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFileDialog, QWidget
+
+from halftone.contract.errors import ErrorFacts, say
+from halftone.contract.facts import CheckReport, ModelFacts, RepairReport
+from halftone.gui import text
+from halftone.gui.health import health_text
+from halftone.gui.i18n import catalogue, sentences, tr
+from halftone.gui.state.app_state import AppState, Ended
+from halftone.health.explain import copy_limits
+from halftone.library.files.copies import SUFFIX
+from halftone.library.files.folder import INDEX
+
+
+def _open(dialog: QFileDialog, chosen: Callable[[str], object]) -> QFileDialog:
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    dialog.fileSelected.connect(chosen)
+    dialog.open()
+    return dialog
+
+
+def ask_save(owner: QWidget, title: str, place: Path, kind: str, ending: str, chosen: Callable[[str], object]) -> QFileDialog:
+    """Where to write. place: proposed file; kind: words of the filter, "" for a folder name; ending: added when left out."""
+    dialog = QFileDialog(owner, title, str(place))
+    dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+    dialog.setFileMode(QFileDialog.FileMode.AnyFile)
+    if kind:
+        dialog.setNameFilter(kind)
+        dialog.setDefaultSuffix(ending)
+    dialog.selectFile(place.name)
+    return _open(dialog, chosen)
+
+
+def ask_model(owner: QWidget, chosen: Callable[[str], object]) -> QFileDialog:
+    """A model to open: a file, or a diffusers folder by the list of its parts."""
+    dialog = QFileDialog(owner, tr("Open a model"))
+    dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+    dialog.setNameFilter(tr("Models (*.safetensors *.gguf {0})", INDEX))
+    return _open(dialog, lambda path: chosen(str(model_of(Path(path)))))
+
+
+def model_of(path: Path) -> Path:
+    """The model that a chosen file stands for."""
+    return path.parent if path.name == INDEX else path
+
+
+def copy_place(model: ModelFacts) -> tuple[Path, str, str]:
+    """Where a repaired copy of a model is proposed, with the words of the filter and the ending of `ask_save`."""
+    place = Path(model.path)
+    if model.format == "single-file":
+        return place.with_name(f"{place.stem}-rescaled-fp16{SUFFIX}"), tr("Model file (*.safetensors)"), SUFFIX.removeprefix(".")
+    return place.with_name(f"{place.name}-rescaled-fp16"), "", ""
+
+
+def ask_folder(owner: QWidget, start: Path, chosen: Callable[[str], object]) -> QFileDialog:
+    """A folder that exists."""
+    dialog = QFileDialog(owner, tr("Choose folder"), str(start))
+    dialog.setFileMode(QFileDialog.FileMode.Directory)
+    dialog.setOption(QFileDialog.Option.ShowDirsOnly, True)
+    return _open(dialog, chosen)
+
+
+def report_name(report: CheckReport) -> str:
+    """Of the file, without its ending."""
+    words = "".join(letter if letter.isalnum() else " " for letter in report.model.name.lower()).split()
+    return "-".join((*words, "health"))
+
+
+def _distance(report: RepairReport) -> str:
+    """How far the copy is from what it was made of."""
+    if report.float32_error == 0:
+        same = tr("In FP32 its result is identical to that of the original.")
+        return tr("In FP32 its result is identical to that of the model with its LoRAs.") if report.loras else same
+    error = health_text.error_words(report.float32_error)
+    other = tr("In FP32 its result differs from that of the original by {0}.", error)
+    return tr("In FP32 its result differs from that of the model with its LoRAs by {0}.", error) if report.loras else other
+
+
+def copy_words(ended: Ended) -> str:
+    """How writing a repaired copy ended."""
+    report = ended.report
+    if ended.outcome == "done" and isinstance(report, RepairReport):
+        finite = (
+            tr("It ran in FP16 without a bad number.") if report.float16_finite else tr("In FP16 it still makes bad numbers.")
+        )
+        saved = tr("Saved {0}. {1} tensors changed.", Path(report.path).name, report.changed_tensors)
+        limits = copy_limits(report)
+        return sentences(saved, _distance(report), finite, "" if limits is None else limits.text(catalogue()))
+    if ended.outcome == "cancelled":
+        return tr("Nothing was written: the copy was cancelled.")
+    if ended.error is not None:
+        return sentences(text.error_sentence(ended.error), text.error_remedy(ended.error))
+    return tr("The copy could not be written.")
+
+
+def details(state: AppState, model: ModelFacts | None, ended: Ended | None, error: ErrorFacts | None) -> str:
+    """What a check that failed was about, in plain text."""
+    device = state.device
+    lines = [
+        f"Halftone {state.version}",
+        f"Device: {device.name if device else '-'}, driver {device.driver if device else '-'}",
+        f"PyTorch: {device.torch_version if device else '-'}",
+        f"Model: {model.name if model else '-'} ({model.fingerprint if model else '-'})",
+        f"Phase: {ended.job.phase if ended else '-'}",
+        *([say(error), error.details] if error is not None else []),
+    ]
+    return "\n".join(line for line in lines if line)

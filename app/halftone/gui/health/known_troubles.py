@@ -1,0 +1,65 @@
+"""What others met on a combination: a quiet row that opens, and one line for the Device page."""
+
+from collections.abc import Sequence
+
+from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+
+from halftone.gui import icons
+from halftone.gui.i18n import catalogue, sentences, tr
+from halftone.gui.kit.stock_widgets import button, clear, column, label, row
+from halftone.health.troubles import Trouble, helps_words, origin_words
+
+
+def known_text(trouble: Trouble) -> str:
+    """What happens, and where that is from."""
+    return tr("{0} ({1})", tr(trouble.what), ", ".join(trouble.sources))
+
+
+class KnownCard(QFrame):
+    """Closed at first, with how many there are; away where there are none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: tuple[Trouble, ...] = ()
+        self.head = button("", "quiet", "chevron-right", clicked=self._turn)
+        self.head.setToolTip(
+            tr("Met by others with such a model, device and settings. It is no finding: the check measures what happens here.")
+        )
+        self.body = QWidget()
+        self._rows = QVBoxLayout(self.body)
+        self._rows.setContentsMargins(30, 0, 14, 6)
+        self._rows.setSpacing(10)
+        self.body.setVisible(False)
+        self.setLayout(column(row(self.head, -1), self.body, spacing=2))
+        self.setVisible(False)
+
+    def set_troubles(self, troubles: Sequence[Trouble]) -> None:
+        """Most specific first."""
+        if tuple(troubles) == self._shown:
+            return
+        self._shown = tuple(troubles)
+        count = len(self._shown)
+        words = tr("Others met {0} troubles on this combination", count)
+        self.head.set_words(tr("Others met 1 trouble on this combination") if count == 1 else words)
+        clear(self._rows)
+        for trouble in self._shown:
+            self._rows.addWidget(_entry(trouble))
+        self.setVisible(bool(self._shown))
+
+    def _turn(self) -> None:
+        opened = self.body.isHidden()
+        self.body.setVisible(opened)
+        self.head.setIcon(icons.icon("chevron-down" if opened else "chevron-right", "text-secondary"))
+
+
+def _entry(trouble: Trouble) -> QWidget:
+    made = QWidget()
+    said = sentences(tr(trouble.what), helps_words(trouble).text(catalogue()))
+    made.setLayout(
+        column(
+            label(said, "small", "secondary", wrap=True),
+            label(origin_words(trouble).text(catalogue()), "caption", "muted", wrap=True),
+            spacing=1,
+        )
+    )
+    return made

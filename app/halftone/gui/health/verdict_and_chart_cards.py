@@ -1,0 +1,331 @@
+"""Two cards of the Health page: the verdict with its figures and progress, and the chart with its table."""
+
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, QSortFilterProxyModel, Qt, Signal
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QFrame,
+    QHBoxLayout,
+    QHeaderView,
+    QProgressBar,
+    QStackedWidget,
+    QTableView,
+    QWidget,
+)
+
+from halftone.contract.facts import LayerPeak
+from halftone.contract.vocabulary import FLOAT_LIMITS, DType
+from halftone.gui import theme
+from halftone.gui.charts.headroom_chart import HeadroomChart
+from halftone.gui.charts.headroom_chart_text import type_name
+from halftone.gui.health.health_view import CARDS, Figure, HealthView
+from halftone.gui.i18n import sentences, tr
+from halftone.gui.kit import figures
+from halftone.gui.kit.stock_widgets import IconLabel, button, clear, column, icon_button, label, repolish, row, set_tone
+from halftone.gui.kit.switches import Segmented
+from halftone.health.headroom import log2_peak, room_bits
+from halftone.health.part_names import rounded_room
+
+Index = QModelIndex | QPersistentModelIndex
+
+
+class FigureLabel(QFrame):
+    """A large number with its caption."""
+
+    def __init__(self, figure: Figure) -> None:
+        super().__init__()
+        self._value = label(figure.value, "metric", "" if figure.tone == "text" else figure.tone, numbers=True)
+        self._value.setFixedHeight(theme.current().line("metric"))  # figures stand in one line in any script
+        self._caption = label(figure.caption, "caption", "secondary")
+        self.setLayout(column(-1, self._value, self._caption, -1, spacing=1))
+        self.setAccessibleName(f"{figure.value} {figure.caption}")
+
+
+class VerdictCard(QFrame):
+    """One verdict: icon, sentence, four figures; while a check runs its progress; on the right what can be done."""
+
+    check = Signal()
+    cancel = Signal()
+    undo = Signal()
+    again = Signal()
+    copy = Signal()
+    precision = Signal(object)
+    """The one to look at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("card", "unknown")
+        self._icon = IconLabel("circle-dashed", "unknown", 32)
+        self._title = label("", "heading-m", wrap=True)
+        self._text = label("", "body", "secondary", wrap=True)
+        self._bar = QProgressBar()
+        self._bar.setTextVisible(False)
+        self._bar.setAccessibleName(tr("Progress of the check"))
+        self._left = label("", "small", "secondary", numbers=True)
+        self._figures = QHBoxLayout()
+        self._figures.setSpacing(26)
+        self._narrow_figures = QHBoxLayout()
+        self._narrow_figures.setSpacing(26)
+        self._check = button(tr("Check now"), "primary", "activity", size="large", clicked=self.check.emit)
+        self._cancel = button(tr("Cancel"), "", "x", clicked=self.cancel.emit)
+        self._undo = button(tr("Undo cure"), "", "undo-2", clicked=self.undo.emit)
+        self._again = button(tr("Try again"), "", "refresh-cw", clicked=self.again.emit)
+        self._copy = button(tr("Copy details"), "quiet", "copy", clicked=self.copy.emit)
+        self._other: DType | None = None
+        self.show_other = button("", "", "activity", clicked=lambda: self.precision.emit(self._other))
+        self.show_other.hide()
+        words = column(self._title, self._text, self._bar, spacing=4)
+        self._actions = row(
+            self._left, self.show_other, self._check, self._cancel, self._again, self._copy, self._undo, spacing=8
+        )
+        top = row(self._icon, words, self._figures, self._actions, spacing=16)
+        top.setStretch(1, 1)
+        top.setAlignment(self._icon, Qt.AlignmentFlag.AlignVCenter)
+        self.setLayout(column(top, self._narrow_figures, spacing=10, margins=(18, 12, 18, 12)))
+        self._shown: tuple[Figure, ...] | None = None
+        self._narrow = False
+        self.setMinimumHeight(72)
+
+    def set_narrow(self, narrow: bool) -> None:
+        if narrow != self._narrow:
+            self._narrow = narrow
+            self._fill(self._shown or ())
+
+    def set_view(self, view: HealthView, *, running: bool, check_words: str, left: str, share: float | None) -> None:
+        """running: the worker is on it. check_words: for the button. share: of the whole job, None: not known."""
+        style, icon, tone = CARDS[view.state]
+        if self.property("card") != style:
+            self.setProperty("card", style)
+            repolish(self)
+        self._icon.set(icon, tone)
+        self._title.setText(view.title)
+        self._text.setText(view.text)
+        self._text.setVisible(bool(view.text))
+        checking = view.state == "checking"
+        self._bar.setVisible(checking)
+        self._bar.setRange(0, 0 if checking and share is None and running else 1000)
+        self._bar.setValue(round((share or 0.0) * 1000))
+        self._left.setText(left)
+        self._left.setVisible(bool(left) and checking)
+        self._check.set_words(check_words)
+        self._check.setVisible(view.state in ("unchecked", "stale"))
+        self._cancel.setVisible(checking)
+        self._undo.setVisible(view.applied and view.state == "cured")
+        self._again.setVisible(view.state in ("failed", "stopped"))
+        self._copy.setVisible(view.state in ("failed", "missing"))
+        if view.figures != self._shown:
+            self._fill(view.figures)
+        self.setAccessibleName(sentences(view.title, view.text, *(f"{f.value} {f.caption}." for f in view.figures)))
+
+    def set_other(self, dtype: DType | None) -> None:
+        """Offer the check in another precision; None: there is none."""
+        self._other = dtype
+        self.show_other.set_words("" if dtype is None else tr("Show the {0} check", type_name(dtype)))
+        self.show_other.setVisible(dtype is not None)
+
+    def _fill(self, shown: tuple[Figure, ...]) -> None:
+        self._shown = shown
+        clear(self._figures)
+        clear(self._narrow_figures)
+        target = self._narrow_figures if self._narrow else self._figures
+        if self._narrow and shown:
+            target.addSpacing(48)
+        for figure in shown:
+            target.addWidget(FigureLabel(figure))
+        if self._narrow and shown:
+            target.addStretch(1)
+
+    def title(self) -> str:
+        return self._title.text()
+
+    def text(self) -> str:
+        return self._text.text()
+
+
+class LayersModel(QAbstractTableModel):
+    """The chart's data as a table: layer, part, kind, peak, room, and the same under the cure."""
+
+    SORT = Qt.ItemDataRole.UserRole
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._layers: tuple[LayerPeak, ...] = ()
+        self._dtype: DType = "float16"
+        self._head = (
+            tr("No."),
+            tr("Part"),
+            tr("Layer"),
+            tr("Kind"),
+            tr("Peak"),
+            tr("Room (bits)"),
+            tr("Peak after the cure"),
+        )
+
+    def set_layers(self, layers: tuple[LayerPeak, ...], dtype: DType) -> None:
+        if layers is self._layers and dtype == self._dtype:
+            return
+        self.beginResetModel()
+        self._layers, self._dtype = layers, dtype
+        self.endResetModel()
+
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's own default
+        return 0 if parent.isValid() else len(self._layers)
+
+    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's own default
+        return 0 if parent.isValid() else len(self._head)
+
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+        if orientation == Qt.Orientation.Horizontal and role == Qt.ItemDataRole.DisplayRole:
+            return self._head[section]
+        if role == Qt.ItemDataRole.TextAlignmentRole and section in (0, 4, 5, 6):
+            return int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        return None
+
+    def _key(self, row: int, column: int) -> str | float:
+        """What a column is sorted by."""
+        layer = self._layers[row]
+        match column:
+            case 0:
+                return float(row)
+            case 1:
+                return layer.component
+            case 2:
+                return layer.module
+            case 3:
+                return layer.kind
+            case 4 | 5:
+                size = log2_peak(layer.peak)
+                return size if column == 4 else room_bits(size, self._dtype)
+            case _:
+                return -1.0 if layer.peak_after is None else layer.peak_after
+
+    def _words(self, row: int, column: int) -> str:
+        layer = self._layers[row]
+        match column:
+            case 0:
+                return str(row + 1)
+            case 4:
+                return figures.peak(layer.peak)
+            case 5:
+                room = room_bits(log2_peak(layer.peak), self._dtype)
+                return figures.decimal(rounded_room(room)) if abs(room) < 1e6 else figures.bits(room)
+            case 6:
+                return "" if layer.peak_after is None else figures.peak(layer.peak_after)
+            case _:
+                return str(self._key(row, column))
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+        if not index.isValid():
+            return None
+        if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole):
+            return self._words(index.row(), index.column())
+        if role == self.SORT:
+            return self._key(index.row(), index.column())
+        if role == Qt.ItemDataRole.TextAlignmentRole and index.column() in (0, 4, 5, 6):
+            return int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        if role == Qt.ItemDataRole.ForegroundRole and index.column() == 5:
+            peak = self._layers[index.row()].peak
+            limit = FLOAT_LIMITS[self._dtype]
+            if not peak <= limit:
+                return theme.current().color("danger")
+            return theme.current().color("warn") if peak > limit / 4 else None
+        return None
+
+
+class LayerTable(QTableView):
+    """All layers, sortable by every column."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = LayersModel(self)
+        proxy = QSortFilterProxyModel(self)
+        proxy.setSourceModel(self.layers)
+        proxy.setSortRole(LayersModel.SORT)
+        self.setModel(proxy)
+        self.setSortingEnabled(True)
+        self.sortByColumn(0, Qt.SortOrder.AscendingOrder)
+        self.verticalHeader().hide()
+        self.verticalHeader().setDefaultSectionSize(26)
+        self.setShowGrid(False)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setAccessibleName(tr("Headroom by layer, as a table"))
+        head = self.horizontalHeader()
+        head.setHighlightSections(False)
+        head.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+        head.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
+        for index, width in enumerate((64, 120, 420, 150, 110, 110, 150)):
+            head.resizeSection(index, width)
+        head.setSectionResizeMode(2, QHeaderView.ResizeMode.Stretch)
+        self.setFont(theme.current().font("small", numbers=True))
+        head.setFont(theme.current().font("small"))
+
+
+class ChartCard(QFrame):
+    """Headroom by layer: the chart, its table, and the switch between now and after the cure."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("card", "true")
+        self.chart = HeadroomChart()
+        self.table = LayerTable()
+        self._stack = QStackedWidget()
+        for page in (self.chart, self.table):
+            self._stack.addWidget(page)
+        self.when = Segmented((("now", tr("Now")), ("after", tr("After the cure"))))
+        self.when.set_value("now")
+        self.when.setMinimumWidth(190)
+        self.when.set_tip("after", tr("Peaks as they will be, each against the limit of its new type."))
+        self.when.chosen.connect(lambda value: self.chart.set_after(value == "after"))
+        self.zoom = icon_button("zoom-in", tr("Zoom to the findings"), kind="framed", clicked=self.chart.zoom_to_findings)
+        self.as_table = icon_button("table-2", tr("Show as table"), kind="framed", checkable=True)
+        self.as_table.toggled.connect(self._show_table)
+        self._show = label(tr("Show"), "small", "secondary")
+        self._sub = label(tr("Largest value each layer produced, in running order, log scale"), "small", "secondary")
+        self._mark = label("", "small-strong", "warn")
+        self._cured = False
+        self._shown: tuple[tuple[LayerPeak, ...], DType] = ((), "float16")
+        head = row(
+            label(tr("Headroom by layer"), "heading-s"),
+            4,
+            self._sub,
+            self._mark,
+            -1,
+            self._show,
+            self.when,
+            4,
+            self.zoom,
+            self.as_table,
+        )
+        self.setLayout(column(head, self._stack, spacing=6, margins=(14, 11, 14, 8)))
+        self.setMinimumHeight(240)
+
+    def set_narrow(self, narrow: bool) -> None:
+        self._sub.setVisible(not narrow)
+        self._show.setVisible(not narrow)
+
+    def _show_table(self, on: bool) -> None:
+        """The table is filled only while it is looked at: sorting thousands of rows takes its time."""
+        self.zoom.setEnabled(not on)
+        if on:
+            self.table.layers.set_layers(*self._shown)
+        self._stack.setCurrentIndex(1 if on else 0)
+
+    def set_view(self, view: HealthView) -> None:
+        self.chart.set_layers(view.layers, view.dtype, view.findings, view.plan, view.share)
+        self._shown = (view.layers, view.dtype)
+        if self.as_table.isChecked():
+            self.table.layers.set_layers(*self._shown)
+        can_cure = view.plan is not None and bool(view.layers)
+        cured = view.state == "cured"
+        if cured != self._cured:  # the change itself turns the view; afterwards the user's choice stays
+            self._cured = cured
+            self.when.set_value("after" if cured else "now")
+            self.chart.set_after(cured)
+        self.when.button("after").setEnabled(can_cure)
+        if not can_cure and self.when.value() == "after":
+            self.when.set_value("now")
+            self.chart.set_after(False)
+        self.zoom.setEnabled(bool(view.findings) and not self.as_table.isChecked())
+        self.as_table.setEnabled(bool(view.layers))
+        self._mark.setText(tr("Not finished") if view.state in ("failed", "stopped") and view.layers else "")
+        set_tone(self._mark, "warn")

@@ -1,0 +1,188 @@
+"""The verdict of a finished check in words: its state, a title, and what it means."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from halftone.contract.facts import CheckReport, LayerPeak
+from halftone.contract.plan import Plan
+from halftone.contract.vocabulary import FLOAT_LIMITS, DType
+from halftone.contract.wording import Words
+from halftone.gui.charts.headroom_chart_text import part_name, type_name
+from halftone.gui.health import health_text
+from halftone.gui.i18n import catalogue, listed, say, sentences, tr
+from halftone.gui.kit import figures
+from halftone.health.explain import finding_words
+from halftone.health.headroom import log2_peak, over_in_float16, part_key
+from halftone.health.judge import cut_off, damaged_lora, innermost, over_and_tight, why_broken
+from halftone.health.reports.report_sentences import size_words
+
+State = Literal["unchecked", "checking", "ok", "tight", "overflows", "cured", "broken", "failed", "stopped", "stale", "missing"]
+
+_WRONG = ("underflow", "saturated-output", "inexact-output", "flat-output", "tight")
+"""Findings whose pictures are finite: wrong, but not black because of a bad number."""
+
+
+def state_of(report: CheckReport, stale_reason: Words | None) -> State:
+    if stale_reason:
+        return "stale"
+    if report.verdict == "broken":
+        return "broken"
+    if report.applied and report.verdict in ("fixable", "tight"):
+        return "cured"
+    if cut_off(report) is not None:
+        return "tight"
+    verdicts: dict[str, State] = {"healthy": "ok", "tight": "tight", "fixable": "overflows"}
+    return verdicts[report.verdict]
+
+
+def checked_words(report: CheckReport) -> str:
+    depth = tr("quick check") if report.depth == "quick" else tr("thorough check")
+    where = health_text.here(report.device)
+    when = figures.moment(report.checked_at)
+    words = tr("Checked {0} {1} · {2}, {3}", when, where, depth, figures.duration(report.seconds))
+    words += " · " + size_words(report, catalogue()) if report.sizes else ""
+    if not report.made_up:
+        return words
+    names = {
+        "picture": tr("picture"),
+        "mask": tr("mask"),
+        "control picture": tr("control picture"),
+        "reference picture": tr("reference picture"),
+        "video": tr("video"),
+    }
+    return words + " · " + tr("made-up inputs: {0}", ", ".join(names.get(name, name) for name in report.made_up))
+
+
+def verdict_words(report: CheckReport, state: State, stale_reason: Words | None) -> tuple[str, str]:
+    name, where = type_name(report.precision), health_text.here(report.device)
+    if state == "stale":
+        earlier = tr("What you see is from the earlier check.")
+        return tr("Not checked {0} since a change", where), sentences(say(stale_reason), earlier)
+    if state == "ok":
+        return tr("This model is healthy in {0} {1}", name, where), _ok_text(report)
+    if state == "tight" and (finding := cut_off(report)) is not None:
+        said = map(say, finding_words(finding))
+        if report.verdict == "tight":
+            return tr("Works in {0}, with little room", name), sentences(_tight_text(report), *said)
+        return tr("Works in {0}, but numbers in a file stand at FP16's limit", name), sentences(*said)
+    if state == "tight":
+        return tr("Works in {0}, with little room", name), _tight_text(report)
+    if state == "broken":
+        return _broken_title(report), _broken_text(report)
+    if state == "cured":
+        return tr("Cured: no layer overflows any more"), _cured_text(report)
+    title = tr("In {0}, this model turns some pictures black {1}", name, where)
+    if report.findings and all(one.code in _WRONG for one in report.findings):
+        title = tr("In {0}, this model makes wrong pictures {1}", name, where)
+    return title, _overflow_text(report)
+
+
+def rooms_of(layers: Sequence[LayerPeak], dtype: DType) -> list[float]:
+    limit = math.log2(FLOAT_LIMITS[dtype])
+    return [limit - log2_peak(layer.peak) for layer in layers]
+
+
+def _ok_text(report: CheckReport) -> str:
+    rooms = [room for room in rooms_of(report.layers, report.precision) if math.isfinite(room)]
+    if not rooms:
+        return tr("No bad number appeared.")
+    least = figures.bits(min(rooms))
+    words = tr("Every layer keeps at least {0} of room, and no bad number appeared.", least)
+    return sentences(words, _in_float16(report))
+
+
+def _in_float16(report: CheckReport) -> str:
+    """What the same layers would meet in FP16, by the peaks that were measured; "" where that is not known."""
+    limit, over = figures.group(int(FLOAT_LIMITS["float16"])), over_in_float16(report)
+    if over is None:
+        return ""
+    if over == 0:
+        return tr("In FP16, none would pass the limit of {0}.", limit)
+    if over == 1:
+        return tr("In FP16, 1 layer would pass the limit of {0}.", limit)
+    return tr("In FP16, {0} layers would pass the limit of {1}.", figures.group(over), limit)
+
+
+def _tight_text(report: CheckReport) -> str:
+    places = [(layer.component, layer.module) for layer in report.layers]
+    _, count = over_and_tight(places, rooms_of(report.layers, report.precision))
+    words = (
+        tr("1 layer comes close to the limit.") if count == 1 else tr("{0} layers come close to the limit.", figures.group(count))
+    )
+    return sentences(words, tr("Halftone watches while pictures are made, and a cure gives more room."))
+
+
+def _broken_title(report: CheckReport) -> str:
+    return {
+        "file": tr("This model file is damaged"),
+        "lora": tr("The LoRA {0} is damaged", damaged_lora(report)),
+        "float32": tr("This model gives bad numbers in FP32"),
+        "no-cure": tr("No cure passed the check"),
+        "no-cure-known": tr("The check found no cure"),
+    }[why_broken(report)]
+
+
+def _broken_text(report: CheckReport) -> str:
+    why = why_broken(report)
+    if why in ("no-cure", "no-cure-known"):
+        found = finding_words(report.findings[0])[0].text(catalogue()) if report.findings else ""
+        return sentences(found, tr("Another precision may hold: check again in BF16 or FP32."))
+    if why == "float32":
+        return tr("Nothing reaches further than FP32. This usually means a damaged file or VAE: download the file again.")
+    damaged = [one for one in report.findings if one.code == "weights-nonfinite" and ("lora" in one.facts) == (why == "lora")]
+    if why == "lora":
+        return sentences(*(words.text(catalogue()) for words in finding_words(damaged[0])))
+    names = [f"{one.component}.{one.module}" for one in damaged]
+    where = tr("The file holds numbers that are not numbers in {0}.", _few(names)) if names else ""
+    return sentences(where, tr("No setting can cure that: download the file again."))
+
+
+def _few(names: Sequence[str]) -> str:
+    shown = listed(*names[:2])
+    return shown if len(names) <= 2 else tr("{0} and {1} more tensors", shown, len(names) - 2)
+
+
+def _cure_sentence(plan: Plan) -> str:
+    if plan.rescale and not plan.upcast:
+        return tr("A rescaling cures that.")
+    if plan.upcast:
+        count = health_text.upcast_blocks(plan)
+        return tr("The cure runs 1 part in FP32.") if count == 1 else tr("The cure runs {0} parts in FP32.", count)
+    return tr("A cure is ready.") if not plan.is_plain else ""
+
+
+def over_layers(report: CheckReport) -> list[LayerPeak]:
+    """Without the blocks around them: the findings name these, too."""
+    limit = FLOAT_LIMITS[report.precision]
+    over = [layer for layer in report.layers if not layer.peak <= limit]
+    inside = innermost([(layer.component, layer.module) for layer in over], [layer.peak for layer in over])
+    return [layer for layer, counts in zip(over, inside, strict=True) if counts]
+
+
+def _overflow_text(report: CheckReport) -> str:
+    over = over_layers(report)
+    name = type_name(report.precision)
+    if not over:
+        first = report.findings[0] if report.findings else None
+        what = tr("{0}.", health_text.finding_title(first)) if first is not None else ""
+        return sentences(what, _cure_sentence(report.plan))
+    places = list(dict.fromkeys(part_name(part_key(layer.component, layer.module)) for layer in over))
+    where = health_text.listed(places)
+    if len(over) == 1:
+        words = tr("1 layer of the {0} makes numbers larger than {1} can hold.", where, name)
+    else:
+        words = tr("{0} layers of the {1} make numbers larger than {2} can hold.", figures.group(len(over)), where, name)
+    return sentences(words, _cure_sentence(report.plan))
+
+
+def _cured_text(report: CheckReport) -> str:
+    plan = report.plan
+    if plan.upcast:
+        count = health_text.upcast_blocks(plan)
+        done = tr("1 part runs in FP32.") if count == 1 else tr("{0} parts run in FP32.", count)
+    elif plan.rescale:
+        done = tr("{0} layers are rescaled in memory by powers of two.", health_text.rescaled_layers(plan))
+    else:
+        done = tr("The stored cure is used for every picture.")
+    return done + " " + tr("The file is not changed.")

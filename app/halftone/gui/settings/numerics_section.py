@@ -1,0 +1,120 @@
+"""Settings > Numerics: every switch with what it costs and gains on this very device."""
+
+import msgspec
+from PySide6.QtWidgets import QWidget
+
+from halftone.contract.request import Numerics
+from halftone.gui.charts.effect_cell import EffectCell
+from halftone.gui.controller import Controller
+from halftone.gui.i18n import tr
+from halftone.gui.kit import figures
+from halftone.gui.kit.stock_widgets import button, column, label, row
+from halftone.gui.settings import setting_effects
+from halftone.gui.settings.setting_rows import Control, GroupCard, SettingRow
+from halftone.settings.declared import DECLARED, Setting
+
+
+class NumericsSection(QWidget):
+    """Changes apply at once, from the next picture on."""
+
+    def __init__(self, controller: Controller) -> None:
+        super().__init__()
+        self._controller = controller
+        self._before: Numerics | None = None
+        self._narrow = False
+        self.rows: dict[str, SettingRow] = {}
+        self._sub = label("", "small", "secondary", wrap=True)
+        self.measure = button(tr("Measure again"), "", "refresh-cw", size="large", clicked=self._measure)
+        self.reset = button(tr("Reset to defaults"), "quiet", size="large", clicked=self.reset_all)
+        self.reset.setToolTip(tr("Resets this page only. You can undo."))
+        words = column(label(tr("Numerics"), "heading-m"), self._sub, spacing=0)
+        head = row(words, self.measure, self.reset, spacing=8)
+        head.setStretch(0, 1)
+        body = column(head, spacing=9)
+        self._cards: list[GroupCard] = []
+        declared = [one for one in DECLARED if one.page == "Numerics"]
+        for section in dict.fromkeys(one.section for one in declared):
+            rows = [self._row(one) for one in declared if one.section == section]
+            card = GroupCard(tr(section), rows, heads=True)
+            self._cards.append(card)
+            body.addWidget(card)
+        body.addStretch(1)
+        self.setLayout(body)
+        self.refresh()
+
+    def _row(self, setting: Setting) -> SettingRow:
+        choices = [(one.value, tr(one.label), tr(one.sentence) if one.sentence else "") for one in setting.choices]
+        control = Control(setting, choices)
+        made = SettingRow(setting, control, EffectCell())
+        control.changed.connect(lambda value, field=setting.field: self.change(field, value))
+        made.reset.connect(lambda field=setting.field, value=setting.default: self.change(field, value))
+        self.rows[setting.field] = made
+        return made
+
+    def set_narrow(self, *, narrow: bool) -> None:
+        for card in self._cards:
+            card.set_narrow(narrow=narrow)
+        for one in self.rows.values():
+            one.set_narrow(narrow=narrow)
+        self._narrow = narrow
+        self._show_head(self._controller.settings.numerics)
+
+    def change(self, field: str, value: object) -> None:
+        """One setting, applied and written at once."""
+        self._before = None
+        self._controller.update_numerics(msgspec.structs.replace(self._controller.settings.numerics, **{field: value}))
+        self.refresh()
+
+    def reset_all(self) -> None:
+        """To the defaults; pressed again, it brings back what was there."""
+        if self._before is not None:
+            before, self._before = self._before, None
+            self._controller.update_numerics(before)
+        else:
+            self._before = self._controller.settings.numerics
+            self._controller.update_numerics(Numerics())
+        self.refresh()
+
+    def _measure(self) -> None:
+        self._controller.measure()
+
+    def refresh(self) -> None:
+        """Values, changed marks and effects as they are now."""
+        numerics, report = self._controller.settings.numerics, self._controller.state.self_test
+        used = msgspec.structs.replace(numerics, precision=self._controller.numerics.precision)
+        for field, one in self.rows.items():
+            value = getattr(numerics, field)
+            control = one.control
+            if isinstance(control, Control):
+                for choice in one.setting.choices:
+                    reason = setting_effects.refusal_of(report, field, choice.value, used)
+                    control.refuse(choice.value, reason)
+                control.set_value(value)
+            one.set_changed(changed=value != one.setting.default)
+            one.set_effect(setting_effects.effect(one.setting, numerics if field == "precision" else used, report))
+        self._show_head(numerics)
+
+    def _show_head(self, numerics: Numerics) -> None:
+        state = self._controller.state
+        report = state.self_test
+        if report is None:
+            name = state.device.name if state.device is not None else tr("this device")
+            self._sub.setText(
+                tr("Auto is right for almost everyone. What each setting costs or gains on {0} is not measured yet.", name)
+            )
+        else:
+            where = (
+                tr("Auto is right for almost everyone. Below each setting: its time and closeness to FP32 on {0}, measured {1}.")
+                if self._narrow
+                else tr("Auto is right for almost everyone. On the right: what each setting costs or gains on {0}, measured {1}.")
+            )
+            self._sub.setText(where.format(report.device.name, figures.moment(report.measured_at)))
+        words = tr("Measure again") if report is not None else tr("Measure now")
+        self.measure.set_words(words if report is None else f"{words} · {figures.duration(report.seconds)}")
+        if state.measuring:
+            self.measure.set_words(tr("Measuring…"))
+        self.measure.setEnabled(not state.measuring and state.device is not None)
+        took = figures.duration(report.seconds) if report is not None else ""
+        self.measure.setToolTip(tr("About {0}. Pictures wait meanwhile.", took) if took else tr("Pictures wait meanwhile."))
+        self.reset.setText(tr("Undo reset") if self._before is not None else tr("Reset to defaults"))
+        self.reset.setEnabled(self._before is not None or numerics != Numerics())

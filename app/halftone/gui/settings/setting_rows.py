@@ -1,0 +1,241 @@
+"""Rows of a settings page, made from the declarations: name, sentence, control, and for Numerics the measured effect."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QFontMetricsF, QStandardItem, QStandardItemModel
+from PySide6.QtWidgets import QComboBox, QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QWidget
+
+from halftone.gui import theme
+from halftone.gui.charts.effect_cell import CLOSENESS, TIME, Effect, EffectCell
+from halftone.gui.i18n import tr
+from halftone.gui.kit.stock_widgets import column, hline, icon_button, label, row
+from halftone.gui.kit.switches import Segmented, Switch
+from halftone.settings.declared import Setting
+
+CONTROL = 248
+MOST_SEGMENTS = 4
+Value = str | bool
+
+
+def _fit(words: Sequence[str]) -> bool:
+    """Whether these words stand side by side in one control."""
+    metrics = QFontMetricsF(theme.current().font("small-strong"))
+    return max(metrics.horizontalAdvance(one) for one in words) + 18 <= CONTROL / len(words) or (
+        sum(metrics.horizontalAdvance(one) + 20 for one in words) <= CONTROL - 4
+    )
+
+
+class Combo(QComboBox):
+    """A drop-down that lets the page scroll instead of changing by the wheel."""
+
+    def wheelEvent(self, event: object) -> None:
+        event.ignore()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+class Control(QWidget):
+    """Segments for a few short choices, a drop-down for others, a switch with its word."""
+
+    changed = Signal(object)
+
+    def __init__(self, setting: Setting, choices: Sequence[tuple[str, str, str]], *, dropdown: bool = False) -> None:
+        """choices: value, label and tooltip of each. dropdown: even for few choices."""
+        super().__init__()
+        self._setting = setting
+        self._switch: Switch | None = None
+        self._segments: Segmented | None = None
+        self._combo: Combo | None = None
+        self._choices: list[tuple[str, str, str]] = []
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self.setFixedWidth(CONTROL)
+        if setting.kind == "switch":
+            self._make_switch()
+        elif not dropdown and len(choices) <= MOST_SEGMENTS and _fit([words for _, words, _ in choices]):
+            self._make_segments(choices)
+        else:
+            self._make_combo(choices)
+
+    def _make_switch(self) -> None:
+        made = Switch("")
+        made.setAccessibleName(tr(self._setting.title))
+        self._word = label("", "small", "secondary")
+        made.toggled.connect(self._told_switch)
+        self._switch = made
+        self.setLayout(row(made, self._word, -1, spacing=8))
+
+    def _make_segments(self, choices: Sequence[tuple[str, str, str]]) -> None:
+        made = Segmented([(value, words) for value, words, _ in choices])
+        made.setAccessibleName(tr(self._setting.title))
+        for value, words, tip in choices:
+            made.set_tip(value, tip)
+            made.button(value).setAccessibleName(f"{tr(self._setting.title)}: {words}")
+        made.chosen.connect(self.changed.emit)
+        self._segments = made
+        self.setLayout(row(made))
+
+    def _make_combo(self, choices: Sequence[tuple[str, str, str]]) -> None:
+        made = Combo()
+        made.setAccessibleName(tr(self._setting.title))
+        made.setFixedWidth(CONTROL)
+        self._combo = made
+        self.set_choices(choices)
+        made.activated.connect(lambda index: self.changed.emit(made.itemData(index)))
+        self.setLayout(row(made))
+
+    def _told_switch(self, on: bool) -> None:
+        self._word.setText(tr("On") if on else tr("Off"))
+        self.changed.emit(on)
+
+    def set_choices(self, choices: Sequence[tuple[str, str, str]]) -> None:
+        """Fill the drop-down anew."""
+        if self._combo is None or self._choices == list(choices):
+            return
+        self._choices = list(choices)
+        self._combo.clear()
+        for value, words, tip in choices:
+            self._combo.addItem(words, value)
+            self._combo.setItemData(self._combo.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
+
+    def refuse(self, value: str, reason: str | None) -> None:
+        """A choice that fails here stays visible but cannot be taken; reason None lifts that."""
+        if self._segments is not None:
+            self._segments.button(value).setEnabled(reason is None)
+            if reason:
+                self._segments.set_tip(value, reason)
+        if self._combo is not None:
+            model = self._combo.model()
+            place = self._combo.findData(value)
+            item = model.item(place) if isinstance(model, QStandardItemModel) and place >= 0 else None
+            if isinstance(item, QStandardItem):
+                item.setEnabled(reason is None)
+                choice = next(tr(one.label) for one in self._setting.choices if one.value == value)
+                item.setText(f"{choice} ({tr(reason).rstrip('.')})" if reason else choice)
+
+    def value(self) -> Value:
+        if self._switch is not None:
+            return self._switch.isChecked()
+        if self._segments is not None:
+            return self._segments.value()
+        return str(self._combo.currentData()) if self._combo is not None else ""
+
+    def set_value(self, value: Value) -> None:
+        """Show a value without telling."""
+        if self._switch is not None:
+            self._switch.blockSignals(True)
+            self._switch.setChecked(bool(value))
+            self._switch.blockSignals(False)
+            self._word.setText(tr("On") if value else tr("Off"))
+        elif self._segments is not None:
+            self._segments.set_value(str(value))
+        elif self._combo is not None:
+            self._combo.setCurrentIndex(max(0, self._combo.findData(value)))
+
+    def choose(self, value: Value) -> None:
+        """As the user would: for tests and shortcuts."""
+        if self._switch is not None:
+            self._switch.click()
+        elif self._segments is not None:
+            self._segments.button(str(value)).click()
+        elif self._combo is not None:
+            self._combo.setCurrentIndex(self._combo.findData(value))
+            self._combo.activated.emit(self._combo.currentIndex())
+
+
+class SettingRow(QWidget):
+    """Name and sentence, control, effect; below 1180 the effect stands on a second line."""
+
+    changed = Signal(object)
+    reset = Signal()
+
+    def __init__(self, setting: Setting, control: QWidget, effect: EffectCell | None = None) -> None:
+        super().__init__()
+        self.setting = setting
+        self.control = control
+        self.effect = effect
+        self._title = label(tr(setting.title), "body-strong")
+        self._changed = label(tr("Changed"), "caption", "accent")
+        self._undo = icon_button("undo-2", tr("Back to the default: {0}", tr(setting.title)), size=14, clicked=self.reset.emit)
+        self._undo.setFixedSize(24, 20)
+        self._sentence = label(tr(setting.sentence), "caption", "secondary", wrap=True)
+        head: QHBoxLayout = row(self._title, self._changed, self._undo, -1, spacing=8)
+        self._words = QWidget()
+        self._words.setLayout(column(head, self._sentence, spacing=0))
+        self._words.setToolTip(_tip(setting))
+        self.control.setToolTip(_tip(setting))
+        self._grid = QGridLayout()
+        self._grid.setContentsMargins(14, 5, 14, 6)
+        self._grid.setHorizontalSpacing(16)
+        self._grid.setVerticalSpacing(2)
+        self._grid.setColumnStretch(0, 1)
+        self.setLayout(self._grid)
+        self.setMinimumHeight(47)
+        self._narrow: bool | None = None
+        self.set_narrow(narrow=False)
+        self.set_changed(changed=False)
+
+    def set_narrow(self, *, narrow: bool) -> None:
+        if narrow == self._narrow:
+            return
+        self._narrow = narrow
+        for widget in (self._words, self.control, self.effect):
+            if widget is not None:
+                self._grid.removeWidget(widget)
+        self._grid.addWidget(self._words, 0, 0, Qt.AlignmentFlag.AlignVCenter)
+        self._grid.addWidget(self.control, 0, 1, Qt.AlignmentFlag.AlignVCenter)
+        if self.effect is not None:
+            if narrow:
+                self._grid.addWidget(self.effect, 1, 0, 1, 2)
+            else:
+                self._grid.addWidget(self.effect, 0, 2, Qt.AlignmentFlag.AlignVCenter)
+
+    def set_changed(self, *, changed: bool) -> None:
+        self._changed.setVisible(changed)
+        self._undo.setVisible(changed)
+
+    def set_effect(self, effect: Effect) -> None:
+        if self.effect is not None:
+            self.effect.set_effect(effect)
+            self.effect.setToolTip(effect.sentence)
+
+
+def _tip(setting: Setting) -> str:
+    flags = "  ".join(setting.flags)
+    words = tr(setting.tooltip) if setting.tooltip else ""
+    return f"{words}\n{flags}" if flags else words
+
+
+class GroupCard(QFrame):
+    """A section: its title, optionally the heads of the effect columns, and its rows with hairlines between. The heads stand
+    above their columns: beside the title, or below it where the effects are on a line of their own.
+    """
+
+    def __init__(self, title: str, rows: Sequence[QWidget], *, heads: bool) -> None:
+        super().__init__()
+        self.setProperty("card", "true")
+        self._heads = QWidget()
+        line = row(spacing=0)
+        for words, width in ((tr("Time"), TIME), (tr("Closeness to FP32"), CLOSENESS)):
+            made = label(words, "caption", "secondary")
+            made.setFixedWidth(width)
+            line.addWidget(made)
+        self._heads.setLayout(line)
+        self._heads.setVisible(heads)
+        self._heads.setParent(self)
+        body = column(spacing=0, margins=(1, 10 if title else 2, 1, 1 if title else 2))
+        self._head = QGridLayout()
+        if title:
+            self._head.setContentsMargins(14, 0, 14, 9)
+            self._head.setColumnStretch(0, 1)
+            self._head.setVerticalSpacing(4)
+            self._head.addWidget(label(title, "small-strong"), 0, 0)
+            body.addLayout(self._head)
+            self.set_narrow(narrow=False)
+        for index, one in enumerate(rows):
+            if title or index:
+                body.addWidget(hline())
+            body.addWidget(one)
+        self.setLayout(body)
+
+    def set_narrow(self, *, narrow: bool) -> None:
+        self._head.removeWidget(self._heads)
+        self._head.addWidget(self._heads, int(narrow), int(not narrow), Qt.AlignmentFlag.AlignLeft)

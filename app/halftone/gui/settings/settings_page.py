@@ -1,0 +1,109 @@
+"""The Settings page: navigation on the left, one section on the right. Every row acts at once."""
+
+from typing import Protocol, cast
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QButtonGroup, QFrame, QScrollArea, QStackedWidget, QWidget
+
+from halftone.gui.controller import Controller
+from halftone.gui.i18n import tr
+from halftone.gui.kit.navigation import NavButton, guide_button
+from halftone.gui.kit.page_base import NARROW, Page
+from halftone.gui.kit.stock_widgets import column, label, row, scrolling, surface
+from halftone.gui.settings.numerics_section import NumericsSection
+from halftone.gui.settings.program_section import AboutSection, ProgramSection
+
+SECTIONS = (
+    ("General", "sliders-horizontal"),
+    ("Appearance", "palette"),
+    ("Folders", "folder"),
+    ("Numerics", "activity"),
+    ("About", "info"),
+)
+
+
+class Section(Protocol):
+    def refresh(self) -> None: ...
+
+    def set_narrow(self, *, narrow: bool) -> None: ...
+
+
+class SettingsPage(Page):
+    """Opens at the first section, or at the one of this name. `section_shown`: its English name."""
+
+    section_shown = Signal(str)
+
+    def __init__(self, controller: Controller, section: str = SECTIONS[0][0], parent: QWidget | None = None) -> None:
+        super().__init__(parent=parent)
+        self._controller = controller
+        self._narrow: bool | None = None
+        self.sections: dict[str, QWidget] = {
+            "General": ProgramSection(controller, "General"),
+            "Appearance": ProgramSection(controller, "Appearance"),
+            "Folders": ProgramSection(controller, "Folders"),
+            "Numerics": NumericsSection(controller),
+            "About": AboutSection(controller),
+        }
+        self._stack = QStackedWidget()
+        self._scrolls: dict[str, QScrollArea] = {}
+        for name, made in self.sections.items():
+            self._stack.addWidget(self._scrolled(name, made))
+        self.nav: dict[str, NavButton] = {}
+        self._side = self._navigation()
+        line = row(self._side, self._stack, spacing=0)
+        line.setStretch(1, 1)
+        self.setLayout(line)
+        self.follow(controller.changed, controller.settings_changed, controller.badges_changed)
+        self._dress()
+        self.show_section(section)
+
+    def _scrolled(self, name: str, section: QWidget) -> QScrollArea:
+        inner = QWidget()
+        inner.setLayout(column(section, margins=(20, 12, 20, 12)))
+        made = scrolling(inner)
+        self._scrolls[name] = made
+        return made
+
+    def _navigation(self) -> QFrame:
+        side = surface("plain", "right")
+        group = QButtonGroup(side)
+        group.setExclusive(True)
+        self.guide_button = guide_button()
+        self.guide_button.clicked.connect(self._controller.guide_requested)
+        head = row(label(tr("Settings"), "heading-s"), -1, self.guide_button, margins=(10, 0, 4, 0))
+        body = column(head, 8, spacing=2, margins=(8, 16, 8, 16))
+        for name, icon in SECTIONS:
+            made = NavButton(tr(name), icon)
+            made.clicked.connect(lambda _on=False, section=name: self.show_section(section))
+            group.addButton(made)
+            self.nav[name] = made
+            body.addWidget(made)
+        body.addStretch(1)
+        side.setLayout(body)
+        side.setFixedWidth(208)
+        return side
+
+    def show_section(self, name: str) -> None:
+        """Show one section by its English name."""
+        self._stack.setCurrentWidget(self._scrolls[name])
+        self.nav[name].setChecked(True)
+        self.section_shown.emit(name)
+        self.refresh()
+
+    @property
+    def numerics(self) -> NumericsSection:
+        return cast("NumericsSection", self.sections["Numerics"])
+
+    def _show(self) -> None:
+        for section in self.sections.values():
+            cast("Section", section).refresh()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        narrow = self.width() < NARROW
+        if narrow != self._narrow:
+            self._narrow = narrow
+            self._side.setFixedWidth(160 if narrow else 208)
+            for section in self.sections.values():
+                cast("Section", section).set_narrow(narrow=narrow)

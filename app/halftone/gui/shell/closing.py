@@ -1,0 +1,124 @@
+"""The end of the window: a question while there is work, and a lasting note while it waits for the work to be done."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtWidgets import QFrame, QMessageBox, QWidget
+
+from halftone.gui.controller import Controller
+from halftone.gui.i18n import tr
+from halftone.gui.kit import figures
+from halftone.gui.kit.stock_widgets import IconLabel, button, column, label, row
+
+
+class Closing(QObject):
+    """`changed`: `waiting` changed, which is whether the window closes as soon as no job is left."""
+
+    changed = Signal()
+
+    def __init__(self, window: QWidget, controller: Controller, keep: Callable[[], object]) -> None:
+        """keep: what is to be remembered is told to the settings."""
+        super().__init__(window)
+        self.waiting = False
+        self._window = window
+        self._controller = controller
+        self._keep = keep
+        self._stopping = False
+        self._box: QMessageBox | None = None
+        controller.changed.connect(self._look)
+
+    @property
+    def jobs(self) -> int:
+        """How many there are, the running one included."""
+        return len(self._controller.state.jobs)
+
+    def may_close(self) -> bool:
+        """Whether the window may close now; asks the user what to do where it may not."""
+        if self.jobs and not self._stopping:
+            self._ask()
+            return False
+        self._keep()
+        self._window.hide()
+        self._controller.stop()
+        return True
+
+    def _ask(self) -> None:
+        box = QMessageBox(self._window)
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.setWindowTitle("Halftone")
+        box.setText(self._question())
+        finish = box.addButton(tr("Finish, then close"), QMessageBox.ButtonRole.AcceptRole)
+        stop = box.addButton(tr("Stop and close"), QMessageBox.ButtonRole.DestructiveRole)
+        box.addButton(tr("Cancel"), QMessageBox.ButtonRole.RejectRole)
+        finish.clicked.connect(lambda: self.wait(True))
+        stop.clicked.connect(self.stop)
+        box.finished.connect(self._answered)
+        self._box = box
+        box.open()
+
+    def _question(self) -> str:
+        training, state = self._controller.training, self._controller.state
+        if training.running and state.running is not None and self.jobs == 1:
+            done, total = (figures.group(number) for number in (state.running.done, state.running.total or 0))
+            return tr("Training is at step {0} of {1}. Finish it first, or stop now and keep what it has learnt?", done, total)
+        one = tr("Finish 1 job first, or stop now?")
+        return one if self.jobs == 1 else tr("Finish {0} jobs first, or stop now?", self.jobs)
+
+    def _answered(self) -> None:
+        self._box = None
+
+    def wait(self, on: bool) -> None:
+        """Close when all jobs are done, or take that back."""
+        self.waiting = on
+        if on:
+            self._controller.finish()
+        self.changed.emit()
+        self._look()
+
+    def stop(self) -> None:
+        """Close at once; the worker has a moment to leave."""
+        self._stopping = True
+        self._window.setEnabled(False)
+        self._controller.leave(self._window.close)
+
+    def _look(self) -> None:
+        if self._box is not None and self.jobs:
+            self._box.setText(self._question())
+        elif self._box is not None:  # the work is done: nothing is left to ask
+            self._box.reject()
+            self.wait(True)
+            return
+        if self.waiting and not self.jobs:
+            self._controller.later(self._close_if_done)
+
+    def _close_if_done(self) -> None:
+        """The end of one job may have begun another."""
+        if self.waiting and not self.jobs:
+            self.waiting = False
+            self._window.close()
+
+
+class ClosingNote(QWidget):
+    """Says on every page that the window will close, and offers to take it back."""
+
+    def __init__(self, closing: Closing, controller: Controller) -> None:
+        super().__init__()
+        self._closing = closing
+        self.words = label("")
+        self.stay = button(tr("Keep it open"), "link", clicked=lambda: closing.wait(False))
+        self.stop = button(tr("Stop and close"), "link", clicked=closing.stop)
+        bar = QFrame()
+        bar.setProperty("card", "info")
+        bar.setLayout(
+            row(IconLabel("info", "accent-text", 16), self.words, -1, self.stay, self.stop, spacing=12, margins=(12, 5, 12, 5))
+        )
+        self.setLayout(column(bar, margins=(12, 8, 12, 8)))
+        closing.changed.connect(self._refresh)
+        controller.changed.connect(self._refresh)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        jobs = self._closing.jobs
+        self.setVisible(self._closing.waiting and jobs > 0)
+        one = tr("Halftone closes when this job is done.")
+        self.words.setText(one if jobs == 1 else tr("Halftone closes when these {0} jobs are done.", jobs))

@@ -1,0 +1,48 @@
+"""What Esc and the cancel buttons stop: only what is seen, and with a question where much work would be lost."""
+
+import time
+from typing import Final, Literal
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QMessageBox, QWidget
+
+from halftone.gui.controller import Controller
+from halftone.gui.i18n import tr
+from halftone.gui.state.app_state import Job
+
+ASK_AFTER: Final = 60.0
+"""Seconds of work above which stopping asks first."""
+_PAGES: Final = {"Generate": "create", "Upscale": "create", "Examine": "health", "Repair": "health", "SelfTest": "device"}
+
+
+def on_page(page: str, job: Job | None) -> Job | None:
+    """The job that Esc stops on a page: the running one, if this page is where it is followed."""
+    return job if job is not None and _PAGES.get(job.kind) == page else None
+
+
+def way_to_stop(job: Job, now: float) -> Literal["cancel", "ask"]:
+    """now: seconds of the clock of the job's times. What is being stopped already is not asked about again."""
+    worked = 0.0 if job.started is None else now - job.started
+    return "ask" if worked > ASK_AFTER and job.stopping != "cancel" else "cancel"
+
+
+def stop(parent: QWidget, controller: Controller, job: Job) -> None:
+    """Cancel a running job, after a question where it is due; nothing waits for the answer."""
+    if way_to_stop(job, time.monotonic()) == "cancel":
+        controller.cancel(job.id)
+        return
+    box = QMessageBox(parent)
+    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    box.setText(_question(job))
+    yes = box.addButton(tr("Stop it"), QMessageBox.ButtonRole.DestructiveRole)
+    box.addButton(tr("Go on"), QMessageBox.ButtonRole.RejectRole)
+    yes.clicked.connect(lambda: controller.cancel(job.id))
+    box.open()
+
+
+def _question(job: Job) -> str:
+    return {
+        "Examine": tr("Stop this check? More than a minute of work would be lost."),
+        "Repair": tr("Stop writing this copy? More than a minute of work would be lost."),
+        "SelfTest": tr("Stop measuring? More than a minute of work would be lost."),
+    }.get(job.kind, tr("Stop this picture? More than a minute of work would be lost."))

@@ -1,0 +1,209 @@
+"""`apply`, the pure step from what the window knows to what it knows after an event. Recorded events replay as a test."""
+
+from dataclasses import replace
+
+from halftone.contract.errors import ErrorFacts
+from halftone.contract.facts import SelfTestReport
+from halftone.contract.messages import (
+    AnyEvent,
+    FindingMade,
+    JobEnded,
+    JobStarted,
+    LayersMeasured,
+    MemoryChanged,
+    ModelChanged,
+    PhaseChanged,
+    PictureReady,
+    PlanChanged,
+    PreviewReady,
+    Ready,
+    Refused,
+    StepDone,
+    TestDone,
+    TrainBegins,
+    TrainStep,
+    WorkerLost,
+)
+from halftone.contract.wording import Words
+from halftone.gui.state.app_state import AppState, Ended, Job, Notice, NoticeKind, WorkerState
+from halftone.gui.state.window_events import (
+    DeviceChosen,
+    Dismissed,
+    Making,
+    Moved,
+    Noted,
+    OwnEvent,
+    Paused,
+    Queued,
+    Removed,
+    Sent,
+    Starting,
+    Stopping,
+    Warming,
+)
+
+
+def apply(state: AppState, event: AnyEvent | OwnEvent, now: float = 0.0) -> AppState:
+    """The state after an event of the worker or of the user. now: seconds of a monotonic clock."""
+    match event:
+        case Queued() | Removed() | Moved() | Sent() | Stopping() | Paused():
+            return _apply_queue(state, event, now)
+        case DeviceChosen():
+            return replace(state, device=event.device, self_test=event.self_test)
+        case Noted():
+            return note(state, event.kind, facts=event.facts, error=event.error, job=event.job)
+        case Dismissed():
+            return replace(state, notices=tuple(n for n in state.notices if n.number != event.notice))
+        case Ready():
+            return replace(state, worker="ready", version=event.version, devices=event.devices, loaded=None, warming="")
+        case Making():
+            return replace(state, making=event.on)
+        case Starting():
+            return replace(state, worker="starting")
+        case Warming() | ModelChanged() | MemoryChanged():
+            return _apply_memory(state, event)
+        case Refused():
+            return _refused(state, event)
+        case WorkerLost():
+            worker: WorkerState = "refused" if state.worker == "refused" else "lost"
+            return replace(state, worker=worker, loaded=None, warming="", memory=None, log=event.log)
+        case JobEnded():
+            return _end(state, event)
+        case _:
+            return _apply_progress(state, event, now)
+
+
+def _apply_memory(state: AppState, event: Warming | ModelChanged | MemoryChanged) -> AppState:
+    match event:
+        case Warming():
+            return replace(state, warming=event.model)
+        case ModelChanged():
+            return replace(state, loaded=event.model, loaded_device=event.device, warming="")
+        case MemoryChanged():
+            return replace(state, memory=event.memory)
+
+
+def _refused(state: AppState, event: Refused) -> AppState:
+    """A model that cannot be loaded early is not told: the picture that needs it says why."""
+    if event.command == "Hello":
+        return note(replace(state, worker="refused"), "worker-refused", error=event.error)
+    return replace(state, warming="") if event.command == "Load" else state
+
+
+def note(
+    state: AppState,
+    kind: NoticeKind,
+    *,
+    facts: tuple[str, ...] = (),
+    error: ErrorFacts | None = None,
+    job: Job | None = None,
+    why: Words | None = None,
+) -> AppState:
+    """The state with one more message; only the newest fifty are kept."""
+    notice = Notice(number=state.next_notice, kind=kind, facts=facts, error=error, job=job, why=why)
+    return replace(state, notices=(*state.notices[-49:], notice), next_notice=notice.number + 1)
+
+
+def _apply_queue(state: AppState, event: Queued | Removed | Moved | Sent | Stopping | Paused, now: float) -> AppState:
+    match event:
+        case Queued():
+            job = replace(event.job, queued=now)
+            place = (1 if state.running else 0) if event.first else len(state.jobs)
+            return replace(state, jobs=(*state.jobs[:place], job, *state.jobs[place:]))
+        case Removed():
+            return replace(state, jobs=tuple(job for job in state.jobs if job.id != event.job or job.running))
+        case Moved():
+            return replace(state, jobs=_moved(state, event))
+        case Sent():
+            return _change(state, event.job, started=now, phase_started=now)
+        case Stopping():
+            return _change(state, event.job, stopping=event.how)
+        case Paused():
+            return replace(state, paused=event.on)
+
+
+def _moved(state: AppState, event: Moved) -> tuple[Job, ...]:
+    head = state.jobs[:1] if state.running else ()
+    waiting = list(state.jobs[len(head) :])
+    place = next((index for index, job in enumerate(waiting) if job.id == event.job), None)
+    if place is None:
+        return state.jobs
+    job = waiting.pop(place)
+    wanted = place + event.by if event.to is None else event.to
+    waiting.insert(max(0, min(len(waiting), wanted)), job)
+    return (*head, *waiting)
+
+
+def _change(state: AppState, job_id: str | None, **changes: object) -> AppState:
+    jobs = tuple(replace(job, **changes) if job.id == job_id else job for job in state.jobs)
+    return replace(state, jobs=jobs)
+
+
+def _apply_progress(state: AppState, event: AnyEvent, now: float) -> AppState:
+    """Events of a running job; those of a job that is not in the queue (any more) change nothing."""
+    job = state.job(event.job) if event.job is not None else None
+    if job is None:
+        return state
+    match event:
+        case JobStarted():
+            return _change(state, job.id, plan=event.plan)
+        case PlanChanged():
+            return _change(state, job.id, plan=event.after)
+        case PhaseChanged():
+            return _change(state, job.id, **_phase(job, event, now))
+        case StepDone():
+            steps, mended = _with_step(job.steps, event), _mended(job, event)
+            return _change(state, job.id, steps=steps, mended=mended, done=event.step, total=event.steps)
+        case TrainBegins():
+            return _change(state, job.id, done=event.first - 1, total=event.config.steps, phase=None)
+        case TrainStep():
+            return _change(state, job.id, done=event.step, total=event.steps)
+        case LayersMeasured():
+            return _change(state, job.id, layers=event.layers)
+        case FindingMade():
+            return _change(state, job.id, findings=(*job.findings, event.finding))
+        case TestDone():
+            return _change(state, job.id, tests=(*job.tests, event.result), done=event.done, total=event.total)
+        case PictureReady():
+            changed = _change(state, job.id, pictures=(*job.pictures, event.facts))
+            return replace(changed, pictures=(event.facts, *state.pictures))
+        case PreviewReady() | _:
+            return state
+
+
+def _phase(job: Job, event: PhaseChanged, now: float) -> dict[str, object]:
+    changes: dict[str, object] = {"phase": event.phase, "done": event.done, "total": event.total, "detail": event.detail}
+    if job.phase != event.phase:
+        changes["phase_started"] = now
+        if job.phase is not None:
+            changes["phases_done"] = (*job.phases_done, job.phase)
+        if event.phase == "encode" or (event.phase == "denoise" and event.done == 0):
+            changes |= {"steps": (), "mended": ()}
+    return changes
+
+
+def _with_step(steps: tuple[StepDone, ...], event: StepDone) -> tuple[StepDone, ...]:
+    """Steps in order; a step that was repeated after a repair replaces its first try and all after it."""
+    return (*(step for step in steps if step.step < event.step), event)
+
+
+def _mended(job: Job, event: StepDone) -> tuple[int, ...]:
+    """The steps that were bad and are finite now, with the one at hand."""
+    bad = any(step.step == event.step and step.finite is False for step in job.steps)
+    return (*job.mended, event.step) if bad and event.finite and event.step not in job.mended else job.mended
+
+
+def _end(state: AppState, event: JobEnded) -> AppState:
+    job = state.job(event.job) if event.job is not None else None
+    if job is None:
+        return state
+    ended = Ended(job=job, outcome=event.outcome, error=event.error, report=event.report)
+    left = replace(state, jobs=tuple(other for other in state.jobs if other.id != job.id), ended=ended)
+    if isinstance(event.report, SelfTestReport):
+        left = replace(left, self_test=event.report)
+        if event.report.not_kept:
+            return note(left, "not-kept", facts=(event.report.device.name,), why=event.report.not_kept)
+    if event.outcome == "failed" and event.error is not None:
+        kind: NoticeKind = "disk-full" if event.error.code == "disk-full" else "failed"
+        return note(left, kind, error=event.error, job=job)
+    return left

@@ -1,0 +1,87 @@
+"""What happens in the window itself, beside the events of the worker: the queue is changed, a device chosen, a message told."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from halftone.contract.errors import ErrorFacts
+from halftone.contract.facts import DeviceFacts, SelfTestReport
+from halftone.gui.state.app_state import Job, NoticeKind
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queued:
+    """A new job for the queue. first: before all that wait (the running one is never displaced)."""
+
+    job: Job
+    first: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Removed:
+    job: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moved:
+    """Put a waiting job before (-1) or behind (+1) its neighbour, or at an absolute place among the waiting."""
+
+    job: str
+    by: int = 0
+    to: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sent:
+    """The job's command went to the worker."""
+
+    job: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stopping:
+    job: str
+    how: Literal["cancel", "keep"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paused:
+    on: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Warming:
+    """The worker was asked to load this model, named for the user, before a job needs it."""
+
+    model: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Making:
+    on: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Starting:
+    """A worker is started again because the user asked for it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceChosen:
+    device: DeviceFacts | None
+    self_test: SelfTestReport | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noted:
+    kind: NoticeKind
+    facts: tuple[str, ...] = ()
+    error: ErrorFacts | None = None
+    job: Job | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dismissed:
+    notice: int
+
+
+OwnEvent = Queued | Removed | Moved | Sent | Stopping | Paused | Warming | Making | Starting | DeviceChosen | Noted | Dismissed

@@ -1,0 +1,1 @@
+"""The Train page: a LoRA in the making, under the guard."""

@@ -1,0 +1,93 @@
+"""Cards above the chart of a training: what was foreseen, what could not be written, and how it ended."""
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from halftone.contract.training import Omen, TrainConfig, TrainReport
+from halftone.gui.control.training import Training
+from halftone.gui.i18n import catalogue, sentences, tr
+from halftone.gui.kit import figures
+from halftone.gui.kit.stock_widgets import clear
+from halftone.gui.state.app_state import Ended
+from halftone.gui.text import error_remedy, error_sentence
+from halftone.gui.train.run_view import notice, omen_card
+from halftone.health.training.training_record import RunRecord
+from halftone.health.training.training_remedies import remedied
+from halftone.health.training.training_sentences import REMEDIES, report_words, wider_words
+
+
+class RunNotes(QWidget):
+    """`go_on`: from where it was saved; `try_wanted` carries the file of the LoRA."""
+
+    go_on = Signal()
+    try_wanted = Signal(str)
+    folder_wanted = Signal()
+    """Another one, to save in."""
+    again = Signal(object)
+    """The training is to begin anew with this TrainConfig."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: tuple[object, ...] = ()
+        self._cards = QVBoxLayout(self)
+        self._cards.setContentsMargins(0, 0, 0, 0)
+        self._cards.setSpacing(10)
+
+    def show_training(self, training: Training, record: RunRecord) -> None:
+        omens = record.begins.omens if record.begins is not None and training.job is not None else ()
+        wider = record.begins.wider if record.begins is not None else None
+        known = (training.end, omens, wider, record.unsaved, record.no_picture)
+        if known == self._told:
+            return
+        self._told = known
+        clear(self._cards)
+        if wider is not None:
+            self._cards.addWidget(notice("warn", "info", wider_words(wider).text(catalogue())))
+        for omen in omens:
+            self._show_omen(omen, record.config)
+        self._show_unsaved(record)
+        if training.end is not None:
+            self._show_end(training.end)
+        self.setVisible(self._cards.count() > 0)
+
+    def _show_omen(self, omen: Omen, config: TrainConfig) -> None:
+        """With the first remedy that a setting is, to begin anew with it."""
+        found = remedied(omen, config)
+        if found is None:
+            self._cards.addWidget(omen_card(omen))
+            return
+        remedy, changed = found
+        words = tr("Begin again with it: {0}", REMEDIES[remedy].text(catalogue()))
+        self._cards.addWidget(omen_card(omen, (words, "link", lambda: self.again.emit(changed))))
+
+    def _show_unsaved(self, record: RunRecord) -> None:
+        """What could not be written or made; the training goes on."""
+        if record.unsaved is not None:
+            said = tr("Step {0} could not be saved; Halftone tries again.", figures.group(record.unsaved.step))
+            words = sentences(said, error_sentence(record.unsaved.error), error_remedy(record.unsaved.error))
+            folder = (tr("Choose folder…"), "primary", self.folder_wanted.emit)
+            self._cards.addWidget(notice("warn", "triangle-alert", words, folder))
+        if record.no_picture is not None:
+            words = sentences(tr("A test picture could not be made."), error_sentence(record.no_picture))
+            self._cards.addWidget(notice("warn", "triangle-alert", words))
+
+    def _show_end(self, end: Ended) -> None:
+        if isinstance(end.report, TrainReport):
+            self._show_done(end.report)
+        elif end.outcome == "failed":
+            why = sentences(error_sentence(end.error), error_remedy(end.error)) if end.error is not None else ""
+            words = sentences(tr("Training stopped. What was saved is kept."), why)
+            self._cards.addWidget(notice("danger", "octagon-alert", words, (tr("Go on"), "primary", self.go_on.emit)))
+        else:
+            self._cards.addWidget(notice("unknown", "info", tr("Training was stopped.")))
+
+    def _show_done(self, report: TrainReport) -> None:
+        whole = report.steps >= report.steps_wanted
+        again = () if whole or not report.path else ((tr("Go on"), "link", self.go_on.emit),)
+        tried = (tr("Try it in Create"), "primary", lambda: self.try_wanted.emit(report.path))
+        icon, level = ("circle-check", "ok") if whole else ("square-check-big", "info")
+        buttons = (*again, tried) if report.path else again
+        self._cards.addWidget(notice(level, icon, report_words(report).text(catalogue()), *buttons))
+        if report.not_kept:
+            words = tr("The last state could not be saved: {0}", error_sentence(report.not_kept))
+            self._cards.addWidget(notice("danger", "octagon-alert", words))

@@ -1,0 +1,109 @@
+"""The test pictures of a training, the newest first; a click opens one large."""
+
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QImage, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+
+from halftone.gui import icons, theme
+from halftone.gui.control.training import Shown
+from halftone.gui.create.form.model_picker import paint_thumbnail
+from halftone.gui.i18n import listed, tr
+from halftone.gui.kit import figures
+from halftone.gui.kit.stock_widgets import HoverButton, clear, column, icon_button, label, row, scrolling, surface
+
+WIDTH = 208
+_WIDE = 184
+"""Pixels of a picture."""
+
+
+class TestPictureButton(HoverButton):
+    """A test picture, whole, as wide as the column, with the step it was made after below it."""
+
+    __test__ = False
+
+    def __init__(self, shown: Shown) -> None:
+        super().__init__()
+        self.shown = shown
+        self._image = QImage.fromData(shown.thumbnail)
+        words = tr("Step {0}", figures.group(shown.picture.step))
+        self._words = listed(words, tr("black")) if shown.picture.black else words
+        self.setAccessibleName(f"{self._words}: {shown.picture.prompt}")
+        self.setToolTip(tr("Show it large"))
+        policy = QSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self.setSizePolicy(policy)
+
+    def _box(self) -> QRectF:
+        image = self._image
+        ratio = image.height() / image.width() if not image.isNull() else 1.0
+        return QRectF(0, 0, _WIDE, round(_WIDE * min(2.0, ratio)))
+
+    def sizeHint(self) -> QSize:
+        return QSize(_WIDE, round(self._box().height()) + 24)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colours, box = theme.current(), self._box()
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        paint_thumbnail(painter, box, self._image)
+        if self.hovered:
+            painter.setPen(QPen(colours.color("accent"), 2))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawRoundedRect(box.adjusted(1, 1, -1, -1), 2, 2)
+        left = 0.0
+        if self.shown.picture.black:
+            icons.paint(painter, "octagon-alert", QRectF(0, box.bottom() + 5, 14, 14), colours.color("danger"))
+            left = 19.0
+        painter.setFont(colours.font("small", numbers=True))
+        painter.setPen(colours.color("text-secondary"))
+        line = QRectF(left, box.bottom() + 2, _WIDE - left, 20)
+        painter.drawText(line, int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft), self._words)
+        painter.end()
+
+
+class PicturesColumn(QWidget):
+    """`opened` carries the path of a picture, `hidden` that the column is not wanted."""
+
+    opened = Signal(str)
+    hidden = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._listed: tuple[Shown, ...] | None = None
+        self._hide = icon_button("panel-right-close", tr("Hide the test pictures"), clicked=self.hidden.emit)
+        head = row(label(tr("Test pictures"), "body-strong"), -1, self._hide, margins=(12, 6, 8, 6))
+        self._prompt = label("", "small", "muted", wrap=True)
+        self._list = QVBoxLayout()
+        self._list.setSpacing(12)
+        inside = QWidget()
+        inside.setLayout(column(self._prompt, self._list, -1, spacing=10, margins=(12, 12, 12, 12)))
+        frame = surface("plain")
+        line = surface("plain", "bottom")
+        line.setLayout(head)
+        line.setFixedHeight(40)
+        layout = column(line, scrolling(inside), spacing=0)
+        layout.setStretch(1, 1)
+        frame.setLayout(layout)
+        self.setLayout(column(frame))
+        self.setMinimumWidth(WIDTH)
+        self.show_pictures(())
+
+    def set_closable(self, on: bool) -> None:
+        self._hide.setVisible(on)
+
+    def show_pictures(self, shown: tuple[Shown, ...]) -> None:
+        if shown == self._listed:
+            return
+        self._listed = shown
+        clear(self._list)
+        last = shown[-1].picture if shown else None
+        asked = tr("“{0}”, seed {1}", last.prompt, last.seed) if last is not None else ""
+        self._prompt.setText(asked or tr("Pictures that the LoRA makes while it learns appear here."))
+        for one in reversed(shown):
+            made = TestPictureButton(one)
+            made.clicked.connect(lambda _on=False, path=one.picture.path: self.opened.emit(path))
+            self._list.addWidget(made)
+
+    def buttons(self) -> list[TestPictureButton]:
+        """As they stand, from the top."""
+        found = (self._list.itemAt(place) for place in range(self._list.count()))
+        return [made for item in found if item is not None and isinstance(made := item.widget(), TestPictureButton)]

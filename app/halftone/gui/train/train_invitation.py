@@ -1,0 +1,47 @@
+"""The centre of Train before the first training: an invitation."""
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QWidget
+
+from halftone.gui.i18n import tr
+from halftone.gui.kit.dots import DotField
+from halftone.gui.kit.stock_widgets import button, column, label
+from halftone.gui.shell.topbar import MarkLabel
+
+
+class EmptyTrain(QWidget):
+    """`choose`: the user wants to choose pictures."""
+
+    choose = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._field = DotField(self)
+        title = label(tr("Teach a model your style. Choose 10 to 100 pictures."), "heading-l", wrap=True)
+        title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        words = label(
+            tr("They stay on your computer. Halftone makes a LoRA of them: a small file that adds your style to a model."),
+            "body",
+            "secondary",
+            wrap=True,
+        )
+        words.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        for made in (title, words):
+            made.setFixedWidth(440)
+            made.setMinimumHeight(made.heightForWidth(440))
+        self.button = button(tr("Choose pictures…"), "primary", "folder-open", size="hero", clicked=self.choose.emit)
+        drop = label(tr("Or drop a folder here."), "small", "muted")
+        content = QWidget()
+        lines = column(-1, MarkLabel(40), 12, title, words, 12, self.button, drop, -1, spacing=8, margins=(20, 20, 20, 20))
+        for place in range(lines.count()):
+            item = lines.itemAt(place)
+            widget = item.widget() if item is not None else None
+            if widget is not None:
+                lines.setAlignment(widget, Qt.AlignmentFlag.AlignHCenter)
+        content.setLayout(lines)
+        self.setLayout(column(content))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._field.setGeometry(self.rect())

@@ -1,0 +1,1 @@
+"""How much memory and time a picture takes."""

@@ -1,0 +1,382 @@
+"""What a picture or a text of A1111, Forge or Halftone says it was made with, as a request; and what of it cannot be had here."""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any, Final, NamedTuple, get_args
+
+import msgspec
+from msgspec.structs import replace
+
+from halftone.contract.facts import ModelFacts
+from halftone.contract.limits import (
+    FPS_RANGE,
+    GUIDANCE_RANGE,
+    LORA_RANGE,
+    MASK_BLUR_RANGE,
+    ONLY_MASKED_RANGE,
+    OUTPAINT_RANGE,
+    SCALE_RANGE,
+    SEED_RANGE,
+    SIZE_MULTIPLE,
+    SIZE_RANGE,
+    STRENGTH_RANGE,
+)
+from halftone.contract.limits import STEPS_RANGE as STEPS
+from halftone.contract.request import LANCZOS, LATENT, Hires, OptionValue, PictureRequest, Refiner
+from halftone.contract.vocabulary import DType, MaskedContent
+from halftone.health.pictures.refiners import AT_RANGE
+from halftone.library.add_ons.extras import parts_among
+from halftone.library.add_ons.loras import lora_folders, loras_among, sort_tags
+from halftone.library.add_ons.upscalers import upscalers_among
+from halftone.library.families.known_families import REFINER
+from halftone.library.files.model_hash import is_hash, model_hash
+from halftone.library.models import list_models
+from halftone.library.options import CLIP_SKIP, CLIP_SKIPS, KINDS, known_options, over
+from halftone.library.prompts.wildcards import is_drawn
+from halftone.library.samplers import sampler_called
+from halftone.metadata.parameters import EMBEDDINGS, EMPTY_NEGATIVE, ONLY_MASKED, OPTIONS, RESIZE_NAMES
+from halftone.metadata.reading import Parameters
+from halftone.settings.store import Settings
+
+_LONGEST: Final = 48
+"""Letters of a value that are told."""
+_USUAL_SKIP: Final = 2
+"""In A1111 this changes nothing with SDXL, which always leaves one layer out."""
+_FRAMES: Final = (1, 10_000)
+_SAYS_NOTHING: Final = frozenset(
+    {
+        "Version", "Model hash", "VAE hash", "Lora hashes", "Hashes", "User", "Created Date", "Precision", "Numerics", "Cure",
+        "Styles", "Template", "Negative Template", "VAE Encoder",
+    }
+)  # fmt: skip
+"""Names of what else is told, and what came of it: the picture does not depend on them."""
+_AUTOMATIC: Final = "Automatic"
+_OF_NO_EFFECT: Final = {"RNG": ("CPU",), "Emphasis": ("Original",), "VAE": ("None", _AUTOMATIC), "Face restoration": ("None",)}
+_OURS: Final = "Halftone"
+_RESIZES: Final = {name: resize for resize, name in RESIZE_NAMES.items()}
+_CONTENTS: Final[dict[str, MaskedContent]] = {content: content for content in get_args(MaskedContent)}
+_DTYPES: Final[tuple[DType, ...]] = ("float16", "bfloat16", "float32")
+
+
+class Known(NamedTuple):
+    """What there is here. loras, vaes, upscalers: name -> path; words: names of embeddings."""
+
+    models: Sequence[ModelFacts] = ()
+    loras: Mapping[str, str] = {}
+    vaes: Mapping[str, str] = {}
+    upscalers: Mapping[str, str] = {}
+    words: Sequence[str] = ()
+
+
+class Taken(NamedTuple):
+    """left: what is not in the request, each as it was written."""
+
+    request: PictureRequest
+    left: tuple[str, ...]
+
+
+def known_here(settings: Settings, models: Sequence[ModelFacts], words: Sequence[str]) -> Known:
+    """Reads the folders of the settings, each once. words: of the embeddings that the model can read."""
+    found = list_models(lora_folders(settings))  # those of the models are among them
+    return Known(models, loras_among(found), parts_among(found, "VAE"), upscalers_among(found, settings), words)
+
+
+def take_over(said: Parameters, now: PictureRequest, known: Known) -> Taken:
+    """now: what stands in the form; of it stays what such a text does not tell."""
+    return _Reader(said, now, known).taken()
+
+
+def made_in(said: Parameters) -> DType | None:
+    """What it was made in, where it says so."""
+    return narrowest(re.findall(r"[a-z0-9]+", said.fields.get("Precision", "")))
+
+
+def narrowest(dtypes: Iterable[str]) -> DType | None:
+    """Of those of a picture's parts, the one it was made in: a cure runs single parts in FP32. None without any."""
+    among = set(dtypes)
+    return next((dtype for dtype in _DTYPES if dtype in among), None)
+
+
+def is_ours(said: Parameters) -> bool:
+    """Whether Halftone made it."""
+    return said.fields.get("Version", "").startswith(_OURS)
+
+
+class OtherFile(NamedTuple):
+    """A model of the name that a text says, whose file is another one. own, said: their hashes."""
+
+    model: str
+    own: str
+    said: str
+
+
+def other_file(said: Parameters, model: ModelFacts, stop: Callable[[], bool]) -> OtherFile | None:
+    """The model in use, where the text has the hash of another file under its name; None too where that cannot be told, as of a
+    folder. It reads the whole file, as long as `stop` does not say otherwise.
+    """
+    wanted, name = said.fields.get("Model hash", "").lower(), _stem(said.fields.get("Model", model.name))
+    if not is_hash(wanted) or model.format != "single-file" or name not in (_stem(model.name), _stem(model.path)):
+        return None
+    own = model_hash(model.path, len(wanted), stop)
+    return OtherFile(model.name, own, wanted) if own and own != wanted else None
+
+
+class _Reader:
+    """Takes one value after the other; what nobody took is left over."""
+
+    def __init__(self, said: Parameters, now: PictureRequest, known: Known) -> None:
+        self._said = said
+        self._fields = dict(said.fields)
+        self._known = known
+        self._now = now
+        self._left: list[str] = []
+
+    def taken(self) -> Taken:
+        now = self._now
+        prompt, loras, unknown = sort_tags(self._said.prompt, self._known.loras)
+        low, high = LORA_RANGE
+        self._left += [f"<lora:{lora.name}:{lora.weight:g}>" for lora in loras if not low <= lora.weight <= high]
+        self._left += unknown
+        width, height = self._size("Size") or (now.width, now.height)
+        model = self._model()
+        request = replace(
+            now,
+            prompt=prompt,
+            negative=self._said.negative,
+            empty_negative=self._fields.pop(EMPTY_NEGATIVE, "") == "True",
+            model=now.model if model is None else model.id,
+            width=width,
+            height=height,
+            steps=self._whole("Steps", STEPS) or now.steps,
+            guidance=self._guidance(),
+            sampler=self._sampler(),
+            seed=self._whole("Seed", SEED_RANGE),
+            loras=tuple(lora for lora in loras if low <= lora.weight <= high),
+            lora_folders=None,
+            vae=self._vae(),
+            options=self._options(model),
+            hires=self._hires(width),
+            refiner=self._refiner(),
+            variation_seed=self._whole("Variation seed", SEED_RANGE),
+            variation_strength=self._number("Variation seed strength", (0, 1)) or 0.0,
+            seed_size=self._size("Seed resize from"),
+            num_frames=self._whole("Frames", _FRAMES),
+            fps=self._whole("FPS", FPS_RANGE),
+            styles=(),
+            draws=now.draws and not any(map(is_drawn, (prompt, self._said.negative))),
+        )
+        request = self._started(request)
+        self._left += self._rest()
+        return Taken(request, tuple(self._left))
+
+    def _rest(self) -> list[str]:
+        words = [_told("Embedding", name) for name in self._strange_words()]
+        quiet = {name for name, values in _OF_NO_EFFECT.items() if self._fields.get(name) in values}
+        return words + [_told(name, value) for name, value in self._fields.items() if name not in _SAYS_NOTHING | quiet]
+
+    def _strange_words(self) -> list[str]:
+        """Embeddings that the text names and that are not here: they are read as words."""
+        known = {word.casefold() for word in self._known.words}
+        pairs = (*self._fields.pop("TI hashes", "").split(","), *self._fields.pop(EMBEDDINGS, "").split(","))
+        named = (pair.partition(":")[0].strip() for pair in pairs)
+        return [name for name in named if name and name.casefold() not in known]
+
+    # --- single values ------------------------------------------------------------------------------------------------
+
+    def _take(self, name: str, read: Callable[[str], Any]) -> Any:
+        """The value of a field, which is then taken; None where there is none, or none that can be used."""
+        text = self._fields.get(name)
+        found = None if text is None else read(text)
+        if found is not None:
+            del self._fields[name]
+        return found
+
+    def _whole(self, name: str, limits: tuple[int, int]) -> int | None:
+        return self._take(name, lambda text: _whole(text, limits))
+
+    def _number(self, name: str, limits: tuple[float, float]) -> float | None:
+        return self._take(name, lambda text: _number(text, limits))
+
+    def _size(self, name: str) -> tuple[int, int] | None:
+        return self._take(name, _size)
+
+    def _guidance(self) -> float | None:
+        """Forge has two for FLUX, whose pipelines here take the distilled one."""
+        distilled, plain = self._number("Distilled CFG Scale", GUIDANCE_RANGE), self._number("CFG scale", GUIDANCE_RANGE)
+        return next((value for value in (distilled, plain) if value is not None), self._now.guidance)
+
+    def _sampler(self) -> str | None:
+        """Old texts have both names in one. Left out: the model's own."""
+        method, schedule = self._fields.pop("Sampler", ""), self._fields.pop("Schedule type", "")
+        if not method:
+            self._left += [_told("Schedule type", schedule)] if schedule not in ("", _AUTOMATIC) else []
+            return self._now.sampler
+        found = sampler_called(f"{method} {schedule}")
+        if found is None and (found := sampler_called(method)) is not None:
+            self._left.append(_told("Schedule type", schedule))
+        elif found is None:
+            self._left.append(_told("Sampler", f"{method} {schedule}".strip()))
+        return found
+
+    def _options(self, model: ModelFacts | None) -> dict[str, OptionValue]:
+        skip = self._whole("Clip skip", CLIP_SKIPS) or 1
+        said = self._take(OPTIONS, _options_in) or {}
+        sdxl = model is not None and model.pipeline.startswith("StableDiffusionXL")
+        if sdxl and not is_ours(self._said):
+            self._left += [_told("Clip skip", str(skip))] if skip > _USUAL_SKIP else []
+        elif skip > 1:
+            said |= {CLIP_SKIP: skip - 1}
+        own = {name: value for name, value in self._now.options.items() if name != CLIP_SKIP}
+        return over(self._known_options(said, model), own, "" if model is None else model.pipeline)
+
+    def _known_options(self, said: Mapping[str, OptionValue], model: ModelFacts | None) -> dict[str, OptionValue]:
+        """Return those that the model's pipeline takes; the others are left over."""
+        image, mask = self._now.image is not None, self._now.mask is not None
+        known = KINDS if model is None else known_options(model, image=image, mask=mask)
+        for name, value in said.items():
+            if name in known:
+                continue
+            called = ("Clip skip", value + 1) if name == CLIP_SKIP and isinstance(value, int) else (name, value)
+            self._left.append(_told(called[0], str(called[1])))
+        return {name: value for name, value in said.items() if name in known}
+
+    # --- files --------------------------------------------------------------------------------------------------------
+
+    def _model(self) -> ModelFacts | None:
+        """That of the text where it is known here, else the one that is chosen."""
+        chosen = next((model for model in self._known.models if model.id == self._now.model), None)
+        name = self._fields.get("Model", "")
+        wanted = _stem(name)
+        alike = [model for model in self._known.models if wanted in (_stem(model.name), _stem(model.path))]
+        found = chosen if chosen in alike else next(iter(alike), None)
+        if found is None:
+            return chosen
+        self._fields.pop("Model")
+        return found
+
+    def _vae(self) -> str | None:
+        if self._fields.get("VAE") in _OF_NO_EFFECT["VAE"]:
+            return None
+        return self._take("VAE", lambda name: _among(self._known.vaes, name)) or self._now.vae
+
+    def _hires(self, width: int | None) -> Hires | None:
+        scale = self._number("Hires upscale", SCALE_RANGE) or self._hires_size(width)
+        if scale is None:
+            return None
+        own = "Hires denoising strength" in self._fields
+        strength = self._number("Hires denoising strength" if own else "Denoising strength", (0.01, 1))
+        steps = self._take("Hires steps", lambda text: _whole(text, (0, STEPS[1])))
+        return Hires(scale=scale, upscaler=self._upscaler(), steps=steps or None, strength=strength)
+
+    def _refiner(self) -> Refiner | None:
+        """None where it is not here: it is told, with its switch point."""
+        wanted = _stem(re.sub(r" \[\w+\]$", "", self._fields.get("Refiner", "")))
+        alike = (model for model in self._known.models if model.family == REFINER.name)
+        found = next((model for model in alike if wanted in (_stem(model.name), _stem(model.path))), None)
+        if not wanted or found is None:
+            return None
+        del self._fields["Refiner"]
+        at = self._number("Refiner switch at", AT_RANGE)
+        return Refiner(path=found.path) if at is None else Refiner(path=found.path, at=at)
+
+    def _hires_size(self, width: int | None) -> float | None:
+        found = _size(self._fields.get("Hires resize", ""))
+        scale = None if found is None or not width else round(found[0] / width, 2)
+        if scale is None or not SCALE_RANGE[0] <= scale <= SCALE_RANGE[1]:
+            return None
+        del self._fields["Hires resize"]
+        return scale
+
+    def _upscaler(self) -> str:
+        """Latents where A1111 has another way to interpolate them, Lanczos where a model is not here: both are told."""
+        name = self._fields.pop("Hires upscaler", "Latent")
+        if (plain := name.casefold()) in (LATENT, LANCZOS):
+            return plain
+        found = _among(self._known.upscalers, name)
+        if found is None:
+            self._left.append(_told("Hires upscaler", name))
+        return found or (LATENT if plain.startswith(LATENT) else LANCZOS)
+
+    def _started(self, request: PictureRequest) -> PictureRequest:
+        """Add how a start picture was used, where the form has one; the size of an extended picture comes from it."""
+        if request.image is None:
+            return request
+        start = replace(request.start, **self._start_fields(masked=request.mask is not None))
+        if is_ours(self._said):
+            self._fields.pop("Start picture", None)
+        if start.extends and start.only_masked is None:
+            self._fields.pop("Size", None)
+            request = replace(request, width=None, height=None)
+        return replace(request, start=start)
+
+    def _start_fields(self, *, masked: bool) -> dict[str, Any]:
+        """Read the fields of `Start` that the text has. masked: whether the form has a mask."""
+        found: dict[str, Any] = {
+            "strength": self._number("Denoising strength", STRENGTH_RANGE),
+            "resize": self._take("Resize mode", _RESIZES.get),
+            "outpaint": self._take("Outpaint", _sides),
+        }
+        if masked:
+            self._fields.pop("Mask", None)
+            found["masked_content"] = self._take("Masked content", _CONTENTS.get)
+        if masked or found["outpaint"] is not None:
+            found["mask_blur"] = self._whole("Mask blur", MASK_BLUR_RANGE)
+            only = self._fields.get("Inpaint area") == ONLY_MASKED
+            found["only_masked"] = self._whole("Masked area padding", ONLY_MASKED_RANGE) if only else None
+            if found["only_masked"] is not None:
+                del self._fields["Inpaint area"]
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def _options_in(text: str) -> dict[str, OptionValue] | None:
+    """Read arguments of the pipeline that Halftone wrote; None for anything else."""
+    try:
+        found = msgspec.json.decode(text, type=dict[str, OptionValue])
+    except (msgspec.DecodeError, ValueError):
+        return None
+    return found if found.keys() <= KINDS.keys() else None
+
+
+def _sides(text: str) -> tuple[int, int, int, int] | None:
+    """Read "8, 0, 16, 0" as pixels at the left, top, right and bottom."""
+    match [_whole(part.strip(), OUTPAINT_RANGE) for part in text.split(",")]:
+        case [int(left), int(top), int(right), int(bottom)]:
+            return left, top, right, bottom
+        case _:
+            return None
+
+
+def _told(name: str, value: str) -> str:
+    return f"{name}: {value if len(value) <= _LONGEST else value[: _LONGEST - 1] + '…'}"
+
+
+def _number(text: str, limits: tuple[float, float]) -> float | None:
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return found if math.isfinite(found) and limits[0] <= found <= limits[1] else None
+
+
+def _whole(text: str, limits: tuple[int, int]) -> int | None:
+    found = int(text) if re.fullmatch(r"[0-9]{1,20}", text) else None
+    return found if found is not None and limits[0] <= found <= limits[1] else None
+
+
+def _size(text: str) -> tuple[int, int] | None:
+    match = re.fullmatch(r"([0-9]{1,6})\s*[x×]\s*([0-9]{1,6})", text)
+    found = None if match is None else (int(match[1]), int(match[2]))
+    usable = found and all(SIZE_RANGE[0] <= edge <= SIZE_RANGE[1] and not edge % SIZE_MULTIPLE for edge in found)
+    return found if usable else None
+
+
+def _stem(name: str) -> str:
+    """Without folder and ending, in small letters."""
+    last = PurePath(name.replace("\\", "/")).name.casefold()
+    return re.sub(r"\.(safetensors|ckpt|pt|pth|gguf|sft|bin)$", "", last)
+
+
+def _among(known: Mapping[str, str], name: str) -> str | None:
+    return next((path for own, path in known.items() if _stem(own) == _stem(name)), None)

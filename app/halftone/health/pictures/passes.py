@@ -1,0 +1,95 @@
+"""Pictures made in more than one pass: sizes, steps and refusals, told from the request and the model's headers alone."""
+
+import math
+from typing import Final
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import GuardEvent, ModelFacts, PictureFacts
+from halftone.contract.limits import SCALE_RANGE, SIZE_RANGE, STEPS_RANGE
+from halftone.contract.request import LATENT, Hires, PictureRequest
+from halftone.contract.wording import Words
+from halftone.library.add_ons.upscalers import check_upscaler
+from halftone.library.videos import makes_videos
+
+_STRENGTHS: Final = {LATENT: 0.7}
+"""Interpolated latents are blurred, and need many steps to become a picture again; A1111 has the same default for them."""
+_STRENGTH: Final = 0.4
+"""Pixels that were enlarged keep their picture at this."""
+_COARSE: Final = 16
+"""Pixels that the sizes of most transformers are a multiple of."""
+_FINE: Final = 8
+
+
+def in_passes(request: PictureRequest) -> bool:
+    """Whether one run of a pipeline does not make the picture that is asked for."""
+    return request.hires is not None
+
+
+def strength_of(hires: Hires) -> float:
+    """How much of the noise the second pass begins with."""
+    return _STRENGTHS.get(hires.upscaler, _STRENGTH) if hires.strength is None else hires.strength
+
+
+def steps_to_ask(computed: int, strength: float) -> int:
+    """Steps of a whole schedule of which a pass of this strength computes so many, as diffusers counts: int(steps * strength)."""
+    asked = math.ceil(computed / strength)
+    return asked if int(asked * strength) >= computed else asked + 1
+
+
+def larger(width: int, height: int, scale: float, multiple: int = _FINE) -> tuple[int, int]:
+    """Pixels of a pass over a picture of width x height: as fine as the first one is. multiple: of its pipeline."""
+    multiple = math.lcm(multiple, _FINE if width % _COARSE or height % _COARSE else _COARSE)
+    return _rounded(width * scale, multiple), _rounded(height * scale, multiple)
+
+
+def last_size(hires: Hires | None, width: int, height: int) -> tuple[int, int]:
+    """Pixels of the last pass of a picture whose first one is width x height."""
+    return (width, height) if hires is None else larger(width, height, hires.scale)
+
+
+def _rounded(pixels: float, multiple: int) -> int:
+    return max(multiple, round(pixels / multiple) * multiple)
+
+
+def step_words(event: GuardEvent) -> Words:
+    """Its step, with the pass where there are several."""
+    return _of_pass(event.step or 1, event.in_pass)
+
+
+def kept_words(picture: PictureFacts) -> Words:
+    """The step after which a picture was kept."""
+    done = picture.passes if picture.kept_step else [one for one in picture.passes if one.steps]
+    return _of_pass(picture.kept_step or (done[-1].steps if done else 0), len(done))
+
+
+def _of_pass(step: int, number: int) -> Words:
+    return Words("{0} of pass {1}", (step, number)) if number else Words("{0}", (step,))
+
+
+def check_passes(request: PictureRequest, facts: ModelFacts | None) -> None:
+    """Raise HalftoneError for passes that cannot work: value-out-of-range, setting-bad-value."""
+    hires = request.hires
+    if hires is None:
+        return
+    _range(Words("Scale of the second pass"), hires.scale, *SCALE_RANGE)
+    check_upscaler(hires.upscaler)
+    if hires.strength is not None:
+        _range(Words("Denoising strength of the second pass"), hires.strength, 0.01, 1)
+    if hires.steps is not None:
+        _range(Words("Steps of the second pass"), hires.steps, *STEPS_RANGE)
+    if request.masked:
+        raise HalftoneError("setting-bad-value", name="--hires", value=Words("used with a mask"), allowed=Words("one of the two"))
+    if request.num_frames is not None or (facts is not None and makes_videos(facts)):
+        raise HalftoneError(
+            "setting-bad-value", name="--hires", value=Words("used with a video"), allowed=Words("it for pictures")
+        )
+    width = request.width or (facts.native_width if facts is not None else 0)
+    height = request.height or (facts.native_height if facts is not None else 0)
+    if width and height and request.image is None:
+        for pixels in larger(width, height, hires.scale):
+            _range(Words("The size of the second pass"), pixels, *SIZE_RANGE)
+
+
+def _range(name: Words | str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise HalftoneError("value-out-of-range", name=name, value=value, low=low, high=high)

@@ -1,0 +1,257 @@
+"""Refusals before anything heavy is loaded: what can be told from the request and the model's headers alone."""
+
+from pathlib import Path
+from typing import Final
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.limits import (
+    BATCH_RANGE,
+    FPS_RANGE,
+    GUIDANCE_RANGE,
+    MASK_BLUR_RANGE,
+    ONLY_MASKED_RANGE,
+    OUTPAINT_RANGE,
+    SEED_RANGE,
+    SIZE_MULTIPLE,
+    SIZE_RANGE,
+    STEPS_RANGE,
+    STRENGTH_RANGE,
+)
+from halftone.contract.request import CheckInputs, PictureRequest, UpscaleRequest
+from halftone.contract.wording import Words
+from halftone.health.pictures.passes import check_passes
+from halftone.health.pictures.refiners import check_refiner
+from halftone.health.pictures.unfinished_pictures import check_kept, going_on
+from halftone.library.add_ons.controlnets import check_controls
+from halftone.library.add_ons.denoisers import check_transformer
+from halftone.library.add_ons.drawn_loras import check_drawn_loras
+from halftone.library.add_ons.inversions import check_inversions
+from halftone.library.add_ons.ipadapters import check_adapter_files, check_ip_adapters
+from halftone.library.add_ons.loras import check_loras
+from halftone.library.add_ons.upscalers import check_upscaler, is_upscale_model
+from halftone.library.add_ons.vaes import check_vae
+from halftone.library.prompts.styles import styled
+from halftone.library.prompts.wildcards import check_wildcards
+from halftone.library.tasks import needs_picture
+from halftone.library.videos import check_video, makes_videos, reads_prompt
+from halftone.metadata.picture import ALLOWED, PICTURES, check_output, check_room_for_text
+from halftone.metadata.start_images import check_mask, picture_size
+from halftone.settings.picture_files import check_there
+
+_IMAGE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
+
+
+SEEDS: Final = (Words("Seed"), Words("Variation seed"))
+"""Names of what `SEED_RANGE` holds for."""
+FIELDS: Final[dict[str, str]] = {
+    "prompt": "--prompt",
+    "negative_prompt": "--negative",
+    "width": "--width",
+    "height": "--height",
+    "num_inference_steps": "--steps",
+    "guidance_scale": "--guidance",
+    "generator": "--seed",
+    "num_images_per_prompt": "--batch",
+    "num_videos_per_prompt": "--batch",
+    "image": "--image",
+    "mask_image": "--mask",
+    "strength": "--strength",
+    "padding_mask_crop": "--only-masked",
+    "num_frames": "--num-frames",
+    "control_image": "--control",
+    "controlnet_conditioning_scale": "--control",
+    "control_guidance_start": "--control",
+    "control_guidance_end": "--control",
+    "ip_adapter_image": "--ip-adapter",
+    "output_type": "--output",
+}
+"""Arguments of the pipelines that the request has a field for, and its flag."""
+
+
+def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> None:
+    """Raise HalftoneError for a picture request that cannot work: prompt-*, wildcard-*, value-out-of-range, size-not-multiple,
+    setting-bad-value, image-*, video-*, input-changed, lora-*, vae-*, transformer-*, control-*, latents-*, output-*,
+    disk-full. Of a picture that goes on, it looks at what was asked for then. facts: of its model, where they are known.
+    """
+    check_kept(request)
+    for control in request.controls:
+        if not control.image:
+            allowed = Words("CONTROLNET=PICTURE, for instance net=pose.png:0.8")
+            raise HalftoneError("setting-bad-value", name="--control", value=control.path, allowed=allowed)
+    request, only_decode = going_on(request)
+    prompt, negative = styled(request.prompt, request.negative, request.styles)
+    if not prompt.strip() and request.resume_latents is None and (facts is None or reads_prompt(facts)):
+        raise HalftoneError("prompt-empty")
+    _check_numbers(request)
+    _range(Words("Number of pictures"), request.batch, *BATCH_RANGE)
+    _check_noise(request)
+    if request.draws and not only_decode:
+        check_wildcards((prompt, negative), request.wildcards)
+    if not only_decode:  # neither reaches the decoder
+        check_loras(request.loras)
+        check_drawn_loras(request)
+        check_inversions(request.inversions)
+        check_controls(request.controls)
+        check_passes(request, facts)
+        check_refiner(request, facts)
+        check_ip_adapters(request.ip_adapters)
+    check_vae(request.vae)
+    check_transformer(None if only_decode else request.transformer)
+    _check_given(request)
+    if request.fps is not None:
+        _range("Frames per second", request.fps, *FPS_RANGE)
+    if facts is not None:
+        check_video(request, facts)
+    check_now(request, facts)
+    if request.output is not None:
+        check_room_for_text(Path(request.output), prompt + negative)
+
+
+def check_now(request: PictureRequest, facts: ModelFacts | None = None) -> None:
+    """Raise HalftoneError for what may be wrong with a request that worked before: its seeds, and the place where its pictures
+    go. facts: of the model, if they are known.
+    """
+    for name, seed in zip(SEEDS, (request.seed, request.variation_seed), strict=True):
+        if seed is not None:
+            _range(name, seed, *SEED_RANGE)
+    if request.output is not None:
+        pixels = (request.width or 0) * (request.height or 0)
+        endings = PICTURES if facts is not None and makes_videos(facts) is False else ALLOWED
+        check_output(request.output, overwrite=request.overwrite, pictures=request.batch, pixels=pixels, endings=endings)
+
+
+def check_upscale(request: UpscaleRequest) -> None:
+    """Raise HalftoneError for an upscale request that cannot work: upscaler-*, model-truncated, model-bad-header,
+    image-unreadable, output-*, disk-full. How large the pictures become, only the model tells.
+    """
+    if not is_upscale_model(request.upscaler):
+        raise HalftoneError("upscaler-missing", path=request.upscaler)
+    check_upscaler(request.upscaler)
+    for picture in request.pictures:
+        picture_size(picture)
+    if request.output is None:
+        for folder in {Path(picture).absolute().parent for picture in request.pictures}:
+            check_output(folder)
+        return
+    if len(request.pictures) > 1 and not Path(request.output).expanduser().is_dir():
+        raise HalftoneError("output-folder-missing", folder=request.output)
+    check_output(request.output, endings=PICTURES)
+
+
+def _check_noise(request: PictureRequest) -> None:
+    _range(Words("Variation strength"), request.variation_strength, 0, 1)
+    for size in request.seed_size or ():
+        _range(Words("Size that the noise is drawn at"), size, *SIZE_RANGE)
+        check_multiple(Words("Size that the noise is drawn at"), size)
+
+
+def check_inputs(inputs: CheckInputs, facts: ModelFacts | None = None) -> None:
+    """The same for the inputs of a check, which makes up the pictures that are not given. facts: of its model, where they are
+    known.
+    """
+    _check_numbers(inputs)
+    check_loras(inputs.loras)
+    check_vae(inputs.vae)
+    check_transformer(inputs.transformer)
+    check_inversions(inputs.inversions)
+    check_controls(inputs.controls)
+    check_adapter_files(inputs.ip_adapters)
+    _check_given(inputs, pictured=facts is not None and needs_picture(facts.pipeline))
+
+
+def _check_given(values: PictureRequest | CheckInputs, *, pictured: bool = False) -> None:
+    """pictured: a picture to start from is made up where none is given."""
+    for text in (values.prompt, values.negative):
+        _check_text(text or "")
+    for name, value in values.options.items():
+        if name in FIELDS:
+            raise HalftoneError("setting-bad-value", name="--option", value=f"{name}={value}", allowed=FIELDS[name])
+    shown = (image for one in values.ip_adapters for image in one.images)
+    controls = [control.image for control in values.controls if control.image or not isinstance(values, CheckInputs)]
+    for path in (values.image, values.mask, *controls, *shown):
+        _check_image(path)
+    _check_start(values, pictured=pictured)
+
+
+def _check_start(values: PictureRequest | CheckInputs, *, pictured: bool) -> None:
+    """Check what is said of a start picture and a mask, and whether the two belong together. A mask means places of a given
+    picture, so it is never used with a made-up one.
+    """
+    start = values.start
+    given = {
+        "--mask": values.mask is not None,
+        "--strength": start.strength is not None and not pictured,
+        "--outpaint": start.extends,
+    }
+    for name, there in given.items():
+        if there and values.image is None:
+            raise HalftoneError(
+                "setting-bad-value", name=name, value=Words("used without a picture"), allowed=Words("--image as well")
+            )
+    if start.only_masked is not None:
+        if values.mask is None and not start.extends:
+            raise HalftoneError(
+                "setting-bad-value", name="--only-masked", value=Words("used without a mask"), allowed=Words("--mask as well")
+            )
+        _range("--only-masked", start.only_masked, *ONLY_MASKED_RANGE)
+    elif start.extends and (values.width or values.height):
+        allowed = Words("only --outpaint: the size comes from the start picture")
+        raise HalftoneError("setting-bad-value", name="--outpaint", value=Words("given together with a size"), allowed=allowed)
+    if start.strength is not None:
+        _range(Words("Strength"), start.strength, *STRENGTH_RANGE)
+    _range("--mask-blur", start.mask_blur, *MASK_BLUR_RANGE)
+    for pixels in start.outpaint:
+        _range("--outpaint", pixels, *OUTPAINT_RANGE)
+    if values.mask is not None and values.image is not None:
+        check_mask(values.mask, values.image)
+
+
+def _check_text(text: str) -> None:
+    """Python stands lone surrogates in the place of bytes that it cannot decode; no tokenizer takes them."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise HalftoneError("prompt-no-text") from error
+
+
+def _check_numbers(values: PictureRequest | CheckInputs) -> None:
+    for name, size in ((Words("Width"), values.width), (Words("Height"), values.height)):
+        if size is not None:
+            _range(name, size, *SIZE_RANGE)
+            check_multiple(name, size)
+    if values.steps is not None:
+        _range(Words("Steps"), values.steps, *STEPS_RANGE)
+    if values.guidance is not None:
+        _range(Words("Guidance"), values.guidance, *GUIDANCE_RANGE)
+    if values.seed is not None:
+        _range(Words("Seed"), values.seed, *SEED_RANGE)
+    if values.num_frames is not None:
+        _range(Words("Number of frames"), values.num_frames, 1, 10000)
+
+
+def check_multiple(name: Words, value: int, multiple: int = SIZE_MULTIPLE) -> None:
+    """Raise size-not-multiple with the nearest sizes that work."""
+    if value % multiple:
+        below = max(multiple, value // multiple * multiple)
+        raise HalftoneError(
+            "size-not-multiple",
+            name=name,
+            value=value,
+            multiple=multiple,
+            below=below,
+            above=value // multiple * multiple + multiple,
+        )
+
+
+def _range(name: Words | str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise HalftoneError("value-out-of-range", name=name, value=value, low=low, high=high)
+
+
+def _check_image(path: str | None) -> None:
+    if path is None:
+        return
+    check_there(path)
+    if Path(path).suffix.lower() not in _IMAGE_ENDINGS:
+        raise HalftoneError("image-unreadable", path=path)

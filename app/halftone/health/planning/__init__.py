@@ -1,0 +1,1 @@
+"""Cures as plans, and what the sentinel does next."""

@@ -1,0 +1,1 @@
+"""A check as a page and as sentences."""

@@ -1,0 +1,234 @@
+"""ControlNets: a diffusers folder, or one safetensors file in diffusers' or the original names; told from headers alone."""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.limits import CONTROL_RANGE
+from halftone.contract.request import Control
+from halftone.contract.wording import Words
+from halftone.library.add_ons.unusable_files import instead
+from halftone.library.add_ons.vaes import vae_version
+from halftone.library.families.known_families import FLUX, HUNYUAN_DIT, QWEN_IMAGE, SANA, SD1, SD2, SD3, SDXL
+from halftone.library.families.original_names import unet_names
+from halftone.library.families.recognise import recognise
+from halftone.library.families.single_files import SINGLES, Config, configs
+from halftone.library.files.folder import INDEX, read_json, read_part
+from halftone.library.files.header import Header, read_header
+from halftone.library.models import IS_PICKLE, PICKLES
+from halftone.settings.disk import unread_words
+
+CONTROLNET: Final = "controlnet"
+"""The component; several are one, with "nets.0." and so on before the names of their parts."""
+UNETS: Final = "ControlNetModel"
+"""The class of those for UNets, the only one that is read from single files."""
+CLASSES: Final = {
+    SD1.name: UNETS,
+    SD2.name: UNETS,
+    SDXL.name: UNETS,
+    SD3.name: "SD3ControlNetModel",
+    FLUX.name: "FluxControlNetModel",
+    QWEN_IMAGE.name: "QwenImageControlNetModel",
+    HUNYUAN_DIT.name: "HunyuanDiT2DControlNetModel",
+    SANA.name: "SanaControlNetModel",
+}
+"""Family -> class of its ControlNets."""
+_TEXT_WIDTHS: Final = ("joint_attention_dim", "caption_channels", "cross_attention_dim")
+_TRAITS: Final = {"text": "text width", "layers": "layer width", "sizes": "size input"}
+_START: Final = "control_model."
+_HINTS: Final = re.compile(r"input_hint_block\.(\d+)\.(.*)")
+_ZERO: Final = re.compile(r"zero_convs\.(\d+)\.0\.(.*)")
+
+
+class ControlFile(NamedTuple):
+    """A ControlNet as it was at one time. version: changes when a file of it is rewritten."""
+
+    path: str
+    version: str
+
+
+def control_files(paths: Iterable[str]) -> tuple[ControlFile, ...]:
+    """As they are now."""
+    return tuple(ControlFile(path, vae_version(path)) for path in paths)
+
+
+def check_controls(controls: Iterable[Control]) -> None:
+    """Raise HalftoneError for what no model can use: value-out-of-range, setting-bad-value, control-missing,
+    control-not-a-controlnet, model-truncated, model-bad-header. Reads headers only.
+    """
+    low, high = CONTROL_RANGE
+    for control in controls:
+        if not low <= control.scale <= high:
+            name = Words("The strength of the ControlNet {0}", (control.name,))
+            raise HalftoneError("value-out-of-range", name=name, value=control.scale, low=low, high=high)
+        if not 0 <= control.start < control.end <= 1:
+            name = Words("The part of the steps of the ControlNet {0}", (control.name,))
+            value, allowed = f"{control.start:g}–{control.end:g}", Words("a part from 0 to 1, for instance 0 to 0.8")
+            raise HalftoneError("setting-bad-value", name=name, value=value, allowed=allowed)
+        _traits_of(control.path)
+
+
+def check_fit(controls: Iterable[Control], model: ModelFacts) -> None:
+    """Raise HalftoneError control-unsupported for a model that takes no ControlNet, control-other-base for one of another kind,
+    and as `check_controls`.
+    """
+    for control in controls:
+        wanted = CLASSES.get(model.family)
+        own = denoiser_config(model)
+        if wanted is None or own is None:
+            raise HalftoneError(
+                "control-unsupported", model=model.name, detail=Words("no ControlNet runs with {0} models here", (model.family,))
+            )
+        kind, traits = _traits_of(control.path)
+        if kind != wanted:
+            raise _other_base(
+                control, model, Words("it is of the class {0}, and those for this model are of {1}", (kind, wanted))
+            )
+        for (name, given), theirs in zip(traits.items(), _traits(own).values(), strict=True):
+            if given != theirs:
+                values = (Words(_TRAITS[name]), _said(given), _said(theirs))
+                raise _other_base(control, model, Words("its {0} is {1}, and the model's is {2}", values))
+
+
+def denoiser_config(model: ModelFacts) -> Config | None:
+    """How the model's denoiser is built; None where that cannot be told."""
+    path = Path(model.path)
+    if os.path.isdir(path):
+        file = next((path / name / "config.json" for name in ("unet", "transformer") if name in model.components), None)
+        return None if file is None else read_json(file)
+    return configs(model.family, read_header(path)).get("unet") if model.family in SINGLES else None
+
+
+def folder_config(path: Path) -> Config | None:
+    """Of a ControlNet's folder; None for a file."""
+    return read_json(path / "config.json") if os.path.isdir(path) else None
+
+
+def weight_files(path: str) -> tuple[Path, ...]:
+    """Its files, a divided one in order. Raises as `check_controls`."""
+    place = Path(path)
+    if not os.path.isdir(place):
+        return (place,)
+    try:
+        return tuple(file for file, _ in read_part(place.parent, place.name).files)
+    except HalftoneError as error:
+        if error.code == "model-pickle":
+            raise _pickle(str(error.facts["path"])) from error
+        if error.code == "model-incomplete":
+            raise _no_net(path, Words("it has no {0}", (error.facts["missing"],))) from error
+        raise
+
+
+def parameter_names(header: Header) -> dict[str, str]:
+    """Tensor of the file -> name of the parameter in diffusers."""
+    start = _START if any(tensor.name.startswith(_START) for tensor in header.tensors) else ""
+    given = {tensor.name: tensor.name.removeprefix(start) for tensor in header.tensors if tensor.name.startswith(start)}
+    if not any(own.startswith("input_hint_block.") for own in given.values()):
+        return given
+    hints = [int(match[1]) for own in given.values() if (match := _HINTS.match(own))]
+    ours = unet_names(given.values())
+    return {name: _control_name(ours[own], max(hints)) for name, own in given.items()}
+
+
+def _control_name(name: str, last: int) -> str:
+    """last: index of the last convolution of the hint's encoder; every second entry there is an activation."""
+    if match := _HINTS.fullmatch(name):
+        index = int(match[1])
+        place = "conv_in" if index == 0 else "conv_out" if index == last else f"blocks.{index // 2 - 1}"
+        return f"controlnet_cond_embedding.{place}.{match[2]}"
+    if match := _ZERO.fullmatch(name):
+        return f"controlnet_down_blocks.{match[1]}.{match[2]}"
+    return name.replace("middle_block_out.0.", "controlnet_mid_block.")
+
+
+def shaped(shapes: Mapping[str, tuple[int, ...]]) -> Config:
+    """What the shapes of one for UNets tell of its configuration. shapes: by the names in diffusers. Raises KeyError."""
+    levels = sorted({int(match[1]) for name in shapes if (match := re.match(r"down_blocks\.(\d+)\.", name))})
+    hint = "controlnet_cond_embedding"
+    blocks = sorted({int(match[1]) for name in shapes if (match := re.match(rf"{hint}\.blocks\.(\d+)\.weight", name))})
+    texts = [shape[1] for name, shape in sorted(shapes.items()) if name.endswith("attn2.to_k.weight")]
+    return {
+        "in_channels": shapes["conv_in.weight"][1],
+        "block_out_channels": [shapes[f"down_blocks.{level}.resnets.0.conv1.weight"][0] for level in levels],
+        "cross_attention_dim": texts[0] if texts else None,
+        "addition_embed_type": "text_time" if "add_embedding.linear_1.weight" in shapes else None,
+        "conditioning_channels": shapes[f"{hint}.conv_in.weight"][1],
+        "conditioning_embedding_out_channels": [
+            shapes[f"{hint}.conv_in.weight"][0],
+            *(shapes[f"{hint}.blocks.{block}.weight"][0] for block in blocks if block % 2),
+        ],
+    }
+
+
+def _traits_of(path: str) -> tuple[str, dict[str, Any]]:
+    """(class, what must be as the model's denoiser has it). Raises as `check_controls`."""
+    place = Path(path)
+    try:
+        if place.suffix.lower() in PICKLES and os.path.exists(place):
+            raise _pickle(path)
+        return _of_folder(place) if os.path.isdir(place) else _of_file(place)
+    except FileNotFoundError as error:
+        raise HalftoneError("control-missing", path=path) from error
+    except (OSError, ValueError) as error:
+        raise _no_net(path, unread_words(error)) from error
+
+
+def _of_folder(folder: Path) -> tuple[str, dict[str, Any]]:
+    if os.path.isfile(folder / INDEX):
+        raise _no_net(str(folder), Words("it is a whole model"))
+    if not os.path.isfile(folder / "config.json"):
+        raise _no_net(str(folder), Words("it is a folder without a config.json"))
+    config = read_json(folder / "config.json")
+    kind = config.get("_class_name")
+    if kind not in CLASSES.values():
+        raise _no_net(str(folder), Words("its config.json is not that of a ControlNet that runs here"))
+    weight_files(str(folder))
+    return str(kind), _traits(config)
+
+
+def _of_file(file: Path) -> tuple[str, dict[str, Any]]:
+    header = read_header(file)
+    found = recognise(header, file.stem)
+    if found.kind != "ControlNet":
+        raise _no_net(str(file), instead(found, "ControlNet"))
+    shapes = {tensor.name: tensor.shape for tensor in header.tensors}
+    try:
+        if found.base.startswith(("Control-", "ControlNet-", "ControlNet Union")):
+            raise KeyError(found.base)
+        return UNETS, _traits(shaped({ours: shapes[name] for name, ours in parameter_names(header).items()}))
+    except (KeyError, IndexError) as error:
+        raise _no_net(str(file), Words("this kind of ControlNet does not run from a file yet")) from error
+
+
+def _traits(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What must be alike, by its name in `_TRAITS`."""
+    if "block_out_channels" in config:
+        return {
+            "text": config.get("cross_attention_dim") or 1280,
+            "layers": " + ".join(map(str, config["block_out_channels"])),
+            "sizes": "SDXL" if config.get("addition_embed_type") else None,
+        }
+    return {
+        "text": next((config[name] for name in _TEXT_WIDTHS if config.get(name)), None),
+        "layers": config.get("num_attention_heads", 0) * config.get("attention_head_dim", 0),
+    }
+
+
+def _said(trait: object) -> Words | str:
+    return Words("none") if trait is None else str(trait)
+
+
+def _other_base(control: Control, model: ModelFacts, detail: Words) -> HalftoneError:
+    return HalftoneError("control-other-base", name=control.name, model=model.name, detail=detail, family=model.family)
+
+
+def _pickle(path: str) -> HalftoneError:
+    return _no_net(path, IS_PICKLE)
+
+
+def _no_net(path: str, detail: Words) -> HalftoneError:
+    return HalftoneError("control-not-a-controlnet", path=path, detail=detail)

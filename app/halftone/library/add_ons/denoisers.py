@@ -1,0 +1,202 @@
+"""Transformers and UNets that take the place of a model's own: one .gguf or .safetensors file, quantised or not.
+
+Names, shapes and types tell all that can be told before anything is loaded; no weight is read.
+"""
+
+import os
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.wording import Words
+from halftone.library.add_ons.denoiser_files import FLOAT8, denoiser_tensors, unreadable
+from halftone.library.add_ons.vaes import vae_name, vae_version
+from halftone.library.families.recognise import Recognised, base_of, denoiser_in, recognise
+from halftone.library.families.single_files import SINGLES, component_of
+from halftone.library.files.folder import read_part
+from halftone.library.files.gguf_header import GGUF, PACKED, read_any
+from halftone.library.files.header import Header, TensorInfo, count_numbers, read_header
+from halftone.library.kinds.marks import View, view_of
+from halftone.library.models import IS_PICKLE, PICKLES
+from halftone.settings.disk import unread_words
+
+ENDINGS: Final = (".safetensors", ".sft", GGUF)
+NAMES: Final = ("transformer", "unet")
+"""How the libraries call the component."""
+_STAY: Final = PACKED | FLOAT8
+_SCALES: Final = re.compile(r"(?:^|\.)(?:scale_weight|weight_scale|scale_input|input_scale|scaled_fp8)$")
+"""Beside the weights of a file in scaled 8-bit numbers."""
+_NEAR: Final = 0.01
+"""Share by which two files of the same network may differ in size: some leave out tables that can be computed."""
+
+
+class TransformerFile(NamedTuple):
+    """A file as it was at one time. version: changes when it is rewritten."""
+
+    path: str
+    version: str
+
+
+def transformer_name(path: str) -> str:
+    """Its file's name."""
+    return vae_name(path)
+
+
+def transformer_version(path: str) -> str:
+    """Changes when the file is rewritten; "" if it cannot be read."""
+    return vae_version(path)
+
+
+def check_transformer(path: str | None) -> None:
+    """Raise HalftoneError for what could take the place of no model's denoiser: transformer-missing, transformer-not-one,
+    model-truncated, model-bad-header. Reads the header only.
+    """
+    if path is not None:
+        _read(path)
+
+
+def check_transformer_fit(path: str | None, model: ModelFacts) -> None:
+    """Raise HalftoneError transformer-other-model for a file of another family, base or size than the model's own denoiser, and
+    as `check_transformer`.
+    """
+    if path is None:
+        return
+    header, found = _read(path)
+    why = _difference(header, found, model)
+    if why is not None:
+        family = model.family
+        raise HalftoneError("transformer-other-model", name=transformer_name(path), model=model.name, detail=why, family=family)
+
+
+def is_transformer(facts: ModelFacts) -> bool:
+    """Whether it is a file with a denoiser that makes no picture alone, and can run in the place of a model's own."""
+    return facts.takes_place
+
+
+def host_of(path: str, models: Iterable[ModelFacts]) -> ModelFacts | None:
+    """The first of the models that a transformer's file fits, so that it can run with the parts of that."""
+    for model in models:
+        if (model.format == "diffusers" or model.pipeline) and not model.why and model.path != path:
+            try:
+                check_transformer_fit(path, model)
+            except HalftoneError:
+                continue
+            return model
+    return None
+
+
+def denoiser_name(model: ModelFacts) -> str | None:
+    """The component that a file can take the place of; None where there is none, or more than one."""
+    found = [name for name in model.components if name in NAMES or name.removesuffix("_2") in NAMES]
+    return found[0] if len(found) == 1 else None
+
+
+def stored_denoiser(model: ModelFacts, transformer: str | None) -> str:
+    """The type that most bytes of the denoiser in use are stored in, spelled as in `ModelFacts.stored_dtype`.
+
+    transformer: the file in the place of the model's own; one that cannot be read stands for nothing.
+    """
+    if transformer is not None and (stored := _stored_at(transformer, transformer_version(transformer))):
+        return stored
+    return model.stored.get(denoiser_name(model) or "", model.stored_dtype)
+
+
+@lru_cache(maxsize=8)
+def _stored_at(path: str, version: str) -> str:
+    """version: as `transformer_version` says, so that a file that was rewritten is read again."""
+    del version
+    try:
+        return _read(path)[1].dtype
+    except HalftoneError:
+        return ""
+
+
+def read_transformer(path: str) -> Header:
+    """Its header. Raises as `check_transformer`."""
+    return _read(path)[0]
+
+
+def _read(path: str) -> tuple[Header, Recognised]:
+    place = Path(path)
+    try:
+        if os.path.isdir(place):
+            raise _no_transformer(path, Words("it is a folder; choose the file inside it"))
+        if place.suffix.lower() in PICKLES and os.path.exists(place):
+            raise _no_transformer(path, IS_PICKLE)
+        if place.suffix.lower() not in ENDINGS and os.path.exists(place):
+            raise _no_transformer(path, Words("it is neither a .gguf nor a .safetensors file"))
+        header = read_any(place)
+    except FileNotFoundError as error:
+        raise HalftoneError("transformer-missing", path=path) from error
+    except (OSError, ValueError) as error:  # a name that is too long, or one with a null in it
+        raise _no_transformer(path, unread_words(error)) from error
+    found = recognise(header, place.stem)
+    if (why := unreadable(header, found)) is not None:
+        raise _no_transformer(path, why)
+    return header, found
+
+
+def _difference(header: Header, found: Recognised, model: ModelFacts) -> Words | None:
+    """Why it cannot take the place of the model's own, as the end of a sentence."""
+    component = denoiser_name(model)
+    if component is None:
+        several = any(name.endswith("_2") and name.removesuffix("_2") in NAMES for name in model.components)
+        return Words("the model has two of them") if several else Words("the model has none that could be replaced")
+    if found.family != model.family:
+        return Words("it is {0}, and the model is {1}", (found.base, model.base or model.family))
+    own = _own_tensors(model, component)
+    if not own:
+        return None  # the model lacks its own: only its configuration tells, when it is built
+    here, there = (_shape_base(view) for view in (view_of(header.tensors), View(dict(own))))
+    if here != there:
+        return Words("it is {0}, and the model's own is {1}", (here, there))
+    numbers = [_numbers(shapes) for shapes in (_own_shapes(header), own)]
+    if abs(numbers[0] - numbers[1]) > _NEAR * numbers[1]:
+        return Words("it holds {0} numbers, and the model's own {1}", (f"{numbers[0]:,}", f"{numbers[1]:,}"))
+    return None
+
+
+def _own_tensors(model: ModelFacts, component: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """(name, shape) of the model's own denoiser; of one file under the names that it has there."""
+    path = Path(model.path)
+    if os.path.isdir(path):
+        return tuple((tensor.name, tensor.shape) for _, header in read_part(path, component).files for tensor in header.tensors)
+    if model.family not in SINGLES:
+        return ()
+    tensors = read_header(path).tensors
+    return tuple((tensor.name, tensor.shape) for tensor in tensors if component_of(model.family, tensor.name) == component)
+
+
+def _own_shapes(header: Header) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    return tuple((name, tensor.shape) for name, tensor in denoiser_tensors(header) if not _SCALES.search(name))
+
+
+def is_scale(name: str) -> bool:
+    """Of 8-bit numbers, or of what a layer is given; no weight of the network."""
+    return _SCALES.search(name) is not None
+
+
+def stays_packed(name: str, tensor: TensorInfo) -> bool:
+    """Whether a weight stays in memory as its file packs it; others are few numbers, and are unpacked once."""
+    return len(tensor.shape) == 2 and name.endswith(".weight") and tensor.dtype in _STAY
+
+
+def _shape_base(view: View) -> str:
+    """Which model of its family it is by shapes alone, whatever its title says."""
+    found = denoiser_in(view)
+    if found is None:
+        return ""
+    prefix, layout = found
+    return base_of(view.below(prefix), layout, {}, "")[0].name
+
+
+def _numbers(tensors: Iterable[tuple[str, tuple[int, ...]]]) -> int:
+    return sum(count_numbers(shape) for _, shape in tensors)
+
+
+def _no_transformer(path: str, detail: Words) -> HalftoneError:
+    return HalftoneError("transformer-not-one", path=path, detail=detail)

@@ -1,0 +1,118 @@
+"""What numbers that were learned belong to beside the model: LoRAs, VAE, ControlNets and so on, as their files are now."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from halftone.contract.facts import ModelFacts
+from halftone.contract.request import ALONE, Extras
+from halftone.library.add_ons import controlnets
+from halftone.library.add_ons.controlnets import CONTROLNET, control_files
+from halftone.library.add_ons.denoisers import (
+    denoiser_name,
+    denoiser_tensors,
+    is_scale,
+    is_transformer,
+    read_transformer,
+    transformer_version,
+)
+from halftone.library.add_ons.ipadapters import ENCODER, adapter_files, encoder_folder
+from halftone.library.add_ons.loras import lora_key
+from halftone.library.add_ons.vaes import VAE, names_in, vae_file, vae_version
+from halftone.library.families.known_families import KIND_NAMES
+from halftone.library.files.folder import read_part
+from halftone.library.files.header import file_stamp, read_header
+from halftone.library.models import list_models
+
+_PLAIN_NAME: Final = "diffusion_pytorch_model"
+"""Of the weights in a diffusers folder."""
+
+
+class ExtraFile(NamedTuple):
+    """A weight file of a component that is not the model's own. names: tensor -> parameter of the component."""
+
+    component: str
+    path: Path
+    names: dict[str, str]
+
+
+def extras_key(extras: Extras) -> str:
+    """Changes with what is used, and when one of the files is rewritten; "" for the model alone."""
+    if extras == ALONE:
+        return ""
+    key = lora_key(extras.loras)
+    if extras.vae is not None:
+        key += f"\0vae\0{extras.vae}\n{vae_version(extras.vae)}"
+    if extras.transformer is not None:
+        key += f"\0transformer\0{extras.transformer}\n{transformer_version(extras.transformer)}"
+    files = control_files(control.path for control in extras.controls)
+    key += "".join(f"\0control\0{file.path}\n{file.version}" for file in files)
+    key += "".join(f"\0ip-adapter\0{file.path}\n{file.version}" for file in adapter_files(extras.ip_adapters))
+    return key + "".join(f"\0embedding\0{path}\n{file_stamp(path)}" for path in sorted(extras.inversions))
+
+
+def parts_of(extras: Extras) -> Iterator[Extras]:
+    """The model alone, with each part of what is used, and with all of it: what holds with less holds with more, too."""
+    found = (
+        Extras(
+            loras=extras.loras if loras else (),
+            vae=extras.vae if vae else None,
+            transformer=extras.transformer if transformer else None,
+            controls=extras.controls if controls else (),
+            inversions=extras.inversions if inversions else (),
+            ip_adapters=extras.ip_adapters if ip_adapters else (),
+        )
+        for inversions, ip_adapters, controls, vae, transformer, loras in product((False, True), repeat=6)
+    )
+    yield from dict.fromkeys(found)
+
+
+def extra_files(extras: Extras, model: ModelFacts | None = None) -> tuple[ExtraFile, ...]:
+    """Those of whole components; LoRAs are added to others. model: whose denoiser a transformer takes the place of. Raises
+    HalftoneError vae-*, transformer-* control-* and ip-adapter-*.
+    """
+    found: list[ExtraFile] = []
+    if extras.vae is not None:
+        found.append(ExtraFile(VAE, vae_file(extras.vae), names_in(extras.vae)))
+    component = denoiser_name(model) if model is not None else None
+    if extras.transformer is not None and component is not None:
+        names = {tensor.name: own for own, tensor in denoiser_tensors(read_transformer(extras.transformer)) if not is_scale(own)}
+        found.append(ExtraFile(component, Path(extras.transformer), names))
+    for index, path in enumerate(control.path for control in extras.controls):
+        before = f"nets.{index}." if len(extras.controls) > 1 else ""
+        for file in controlnets.weight_files(path):
+            names = controlnets.parameter_names(read_header(file))
+            found.append(ExtraFile(CONTROLNET, file, {name: before + own for name, own in names.items()}))
+    for one in extras.ip_adapters:
+        folder = encoder_folder(one.path)
+        for file, header in read_part(folder.parent, folder.name).files:
+            found.append(ExtraFile(ENCODER, file, {tensor.name: tensor.name for tensor in header.tensors}))
+    return tuple({extra.path: extra for extra in found}.values())  # one that is used twice is looked at once
+
+
+def known_transformers(folders: Iterable[str], model: ModelFacts) -> dict[str, str]:
+    """Name -> path of every file below the folders whose denoiser is of the model's family."""
+    found = (facts for facts in reversed(list_models(folders)) if is_transformer(facts) and facts.family == model.family)
+    return {Path(facts.path).name: facts.path for facts in found if facts.path != model.path}
+
+
+def known_parts(folders: Iterable[str], kind: str) -> dict[str, str]:
+    """Name -> path of every VAE or ControlNet below the folders; of a diffusers folder of its own that folder."""
+    return parts_among(list_models(folders), kind)
+
+
+def parts_among(models: Sequence[ModelFacts], kind: str) -> dict[str, str]:
+    """The same of what was found in them."""
+    found: dict[str, str] = {}
+    for facts in reversed(models):
+        if facts.family != KIND_NAMES[kind]:
+            continue
+        path = Path(facts.path)
+        if path.name.startswith(_PLAIN_NAME):
+            if not os.path.isfile(path.parent / "config.json"):
+                continue
+            path = path.parent
+        found[path.name] = str(path)
+    return found

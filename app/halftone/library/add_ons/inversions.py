@@ -1,0 +1,267 @@
+"""Textual inversions, which most programs call embeddings: words that a model learned, each a few vectors of its text encoders.
+
+Recognised from their headers, found in the folders of the settings, named in a prompt by the name of their file.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.wording import Words, both
+from halftone.library.add_ons.unusable_files import instead
+from halftone.library.families.known_families import REFINER, SD1, SD2, SDXL, reads_in_chunks
+from halftone.library.families.recognise import recognise
+from halftone.library.files.folder import read_json
+from halftone.library.files.header import Header, read_header
+from halftone.library.models import IS_PICKLE, PICKLES, model_files
+from halftone.library.prompts.prompt_syntax import at_step, changes, parse
+from halftone.settings.disk import system_words
+from halftone.settings.store import Settings
+
+MOST: Final = 75
+"""Vectors: as many as a text encoder of CLIP reads of a prompt at once."""
+_LARGEST: Final = 2**23
+"""Bytes: 75 vectors for the two widest encoders are a quarter of it."""
+_STEPS: Final = 20
+_WIDTHS: Final = {SD1.name: (768,), SD2.name: (1024,), SDXL.name: (768, 1280), REFINER.name: (1280,)}
+_BOTH: Final = ("clip_l", "clip_g")
+"""Tensors of a file for two encoders, by the encoder."""
+
+Tokens = Callable[[str], Sequence[int]]
+
+
+class Inversion(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of it. tensors: encoder ("clip_l", "clip_g", or "" where there is one) -> name in the file; widths: encoder ->
+    numbers of a vector; vectors: places that it takes in a prompt.
+    """
+
+    path: str
+    tensors: dict[str, str]
+    widths: dict[str, int]
+    vectors: int
+
+    @property
+    def name(self) -> str:
+        return inversion_name(self.path)
+
+
+def inversion_name(path: str) -> str:
+    """What a prompt calls it: its file's name without the ending."""
+    return Path(path.replace("\\", "/")).stem
+
+
+def read_inversion(path: str) -> Inversion:
+    """What its header tells. Raises HalftoneError inversion-missing or inversion-not-one."""
+    file = Path(path)
+    if file.suffix.lower() in PICKLES and os.path.exists(file):
+        raise _not_one(path, IS_PICKLE)
+    try:
+        header = read_header(file)
+    except FileNotFoundError as error:
+        raise HalftoneError("inversion-missing", path=path) from error
+    except OSError as error:
+        raise _not_one(path, system_words(error)) from error
+    found = recognise(header, file.stem)
+    if found.kind != "embedding":
+        raise _not_one(path, instead(found, Words("embedding")))
+    tensors = _tensors(header)
+    shapes = {tensor.name: tensor.shape for tensor in header.tensors}
+    counts = {_count(shapes[name]) for name in tensors.values()}
+    if not counts or max(counts) > MOST or min(counts) < 1:
+        raise _not_one(path, Words("it holds no vectors, or more than {0}", (str(MOST),)))
+    widths = {encoder: shapes[name][-1] for encoder, name in tensors.items()}
+    return Inversion(path=path, tensors=tensors, widths=widths, vectors=max(counts))
+
+
+def _not_one(path: str, detail: Words) -> HalftoneError:
+    return HalftoneError("inversion-not-one", path=path, detail=detail)
+
+
+def _tensors(header: Header) -> dict[str, str]:
+    names = [tensor.name for tensor in header.tensors if 0 < len(tensor.shape) <= 2]
+    both = {encoder: encoder for encoder in _BOTH if encoder in names}
+    return both or ({"": names[0]} if names else {})
+
+
+def _count(shape: Sequence[int]) -> int:
+    return shape[0] if len(shape) == 2 else 1
+
+
+def check_inversions(paths: Iterable[str]) -> None:
+    """Raise HalftoneError for a file that is none: as `read_inversion`."""
+    for path in paths:
+        read_inversion(path)
+
+
+def check_inversion_fit(paths: Iterable[str], model: ModelFacts) -> None:
+    """Raise HalftoneError inversion-other-base for one whose vectors have other widths than the model's words, as far as headers
+    and configurations tell; and as `read_inversion`.
+    """
+    inversions = [read_inversion(path) for path in paths]
+    widths = encoder_widths(model) if inversions else ()
+    for one in inversions:
+        if widths or not reads_in_chunks(model.family):
+            matching(one, widths, model)
+
+
+def matching(one: Inversion, widths: Sequence[int], model: ModelFacts) -> tuple[str, ...]:
+    """As `matched`; widths: () of a model whose text encoder takes no words from a file. Raises HalftoneError
+    inversion-other-base.
+    """
+    tensors = matched(one, widths) if widths else None
+    if tensors is None:
+        raise HalftoneError(
+            "inversion-other-base", name=one.name, model=model.name, detail=_why_not(one, widths), family=model.family
+        )
+    return tensors
+
+
+def _why_not(one: Inversion, widths: Sequence[int]) -> Words:
+    if not widths:
+        return Words("its text encoder takes no words from a file")
+    if len(one.widths) < len(widths):
+        return Words("it holds words for one text encoder, and the model has {0}", (str(len(widths)),))
+    own, needed = (both(*map(str, some)) for some in (one.widths.values(), widths))
+    return Words("its vectors have {0} numbers, the model's words {1}", (own, needed))
+
+
+# --- in a prompt -----------------------------------------------------------------------------------------
+
+
+def inversion_folders(settings: Settings) -> tuple[str, ...]:
+    """Where they are looked for: their own folders, then those of LoRAs and models."""
+    return tuple(dict.fromkeys((*settings.embedding_folders, *settings.lora_folders, *settings.model_folders)))
+
+
+def encoder_widths(model: ModelFacts) -> tuple[int, ...]:
+    """Width of the words of each text encoder that reads in chunks, in the order of the pipeline; () for a model without such."""
+    if not reads_in_chunks(model.family):
+        return ()
+    if model.format != "diffusers":
+        return _WIDTHS.get(model.family, ())
+    files = (Path(model.path) / name / "config.json" for name in ("text_encoder", "text_encoder_2"))
+    try:
+        widths = [read_json(file).get("hidden_size") for file in files if os.path.isfile(file)]
+    except (OSError, HalftoneError):
+        return ()
+    return tuple(width for width in widths if isinstance(width, int))
+
+
+def matched(one: Inversion, widths: Sequence[int]) -> tuple[str, ...] | None:
+    """The tensor for each of a model's text encoders, None where one has none: the first of two is CLIP-L, the second CLIP-G."""
+    if len(widths) == 1:  # of two the second serves the refiner of SDXL, whose only encoder it is
+        encoder, width = list(one.widths.items())[-1]
+        return (one.tensors[encoder],) if width == widths[0] else None
+    fits = len(widths) == len(_BOTH) and all(one.widths.get(name) == width for name, width in zip(_BOTH, widths, strict=True))
+    return tuple(one.tensors[name] for name in _BOTH) if fits else None
+
+
+def named_in(texts: Iterable[str], folders: Iterable[str], model: ModelFacts, given: Iterable[str] = ()) -> tuple[str, ...]:
+    """Files below the folders that the texts name and that fit the model. Only headers of files with such a name are read.
+
+    given: files that were named otherwise, whose names are taken.
+    """
+    written, widths = spoken(texts), encoder_widths(model)
+    found = {inversion_name(path).casefold(): path for path in given}
+    for path in _small_files(folders) if widths else ():
+        name = inversion_name(path)
+        if name.casefold() in found or not names_any(written, (name,)):
+            continue
+        one = _read_or_none(path)
+        if one is not None and matched(one, widths):
+            found[name.casefold()] = path
+    return tuple(found.values())
+
+
+def list_inversions(folders: Iterable[str], given: Iterable[str] = ()) -> tuple[Inversion, ...]:
+    """Every one below the folders, after those that were given; several may have one name."""
+    paths = dict.fromkeys((*given, *_small_files(folders)))
+    return tuple(one for path in paths if (one := _read_or_none(path)) is not None)
+
+
+def _small_files(folders: Iterable[str]) -> Iterator[str]:
+    """Files that may be one, each once: a header of a model takes long to read, and none of these is as large as a model."""
+    seen: set[str] = set()
+    for path in model_files(folders):
+        try:
+            small = os.path.getsize(path) <= _LARGEST and not os.path.isdir(path)
+        except OSError:
+            continue
+        if small and (real := os.path.realpath(path)) not in seen:
+            seen.add(real)
+            yield path
+
+
+def _read_or_none(path: str) -> Inversion | None:
+    try:
+        return read_inversion(path)
+    except HalftoneError:
+        return None
+
+
+def spoken(texts: Iterable[str]) -> str:
+    """What a text encoder reads of the texts at any step, without brackets and weights."""
+    forms = {at_step(text, step, _STEPS) for text in texts for step in range(1, _STEPS + 1 if changes(text) else 2)}
+    return "\n".join(part.text for form in forms for section in parse(form) for part in section)
+
+
+@lru_cache(maxsize=256)
+def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
+    """Finds the names as whole words, the longest first; ComfyUI writes "embedding:" before them."""
+    longest = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    return re.compile(rf"(?<![\w-])(?:embedding:)?({longest})(?![\w-])", re.IGNORECASE)
+
+
+def names_any(text: str, names: Iterable[str]) -> bool:
+    """Whether one of them stands in what was `spoken`."""
+    known = tuple(names)
+    return bool(known) and _pattern(known).search(text) is not None
+
+
+def named_of(known: Iterable[Inversion], texts: Iterable[str]) -> tuple[Inversion, ...]:
+    """Those that the texts name; of one name the first."""
+    written = spoken(texts)
+    found: dict[str, Inversion] = {}
+    for one in known:
+        if one.name.casefold() not in found and names_any(written, (one.name,)):
+            found[one.name.casefold()] = one
+    return tuple(found.values())
+
+
+def places(sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """Name -> tokens of its vectors, where the vectors of all stand in this order behind those of the vocabulary: below 0, as
+    places of a list are counted from its end.
+    """
+    start, found = -sum(sizes.values()), dict[str, tuple[int, ...]]()
+    for name, size in sizes.items():
+        found[name] = tuple(range(start, start + size))
+        start += size
+    return found
+
+
+def inner(learned: Mapping[str, Sequence[int]]) -> frozenset[int]:
+    """Tokens before which a prompt may not be cut."""
+    return frozenset(token for tokens in learned.values() for token in tokens[1:])
+
+
+def with_words(tokens: Tokens, learned: Mapping[str, Sequence[int]]) -> Tokens:
+    """Encodes a text in which names stand for learned vectors. tokens: of a text without such."""
+    if not learned:
+        return tokens
+    own = {name.casefold(): found for name, found in learned.items()}
+    pattern = _pattern(tuple(learned))
+
+    def encode(text: str) -> list[int]:
+        found: list[int] = []
+        for index, piece in enumerate(pattern.split(text)):
+            found += own[piece.casefold()] if index % 2 else tokens(piece) if piece.strip() else ()
+        return found
+
+    return encode

@@ -1,0 +1,231 @@
+"""IP-Adapters: pictures as prompts. One safetensors file beside the folder of an image encoder; told from headers alone."""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, cast
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.limits import IP_ADAPTER_RANGE
+from halftone.contract.request import IpAdapter
+from halftone.contract.wording import Words
+from halftone.library.add_ons.controlnets import denoiser_config
+from halftone.library.add_ons.unusable_files import instead
+from halftone.library.add_ons.vaes import vae_version
+from halftone.library.families.recognise import recognise
+from halftone.library.files.folder import read_json, read_part
+from halftone.library.files.header import file_stamp, read_header
+from halftone.library.kinds.marks import Shapes
+from halftone.library.models import IS_PICKLE, PICKLES
+from halftone.settings.disk import unread_words
+
+ENCODER: Final = "image_encoder"
+"""The component, and the folder that holds it."""
+KIND: Final = "IP-Adapter"
+_UNET: Final = "UNet2DConditionModel"
+_FLUX: Final = "FluxTransformer2DModel"
+_CHROMA: Final = "ChromaTransformer2DModel"
+_SD3: Final = "SD3Transformer2DModel"
+_READERS: Final = {_UNET: "Stable Diffusion", _FLUX: "FLUX", _CHROMA: "FLUX", _SD3: "SD 3"}
+"""Class of a denoiser that can read pictures -> the models whose IP-Adapters it takes."""
+_FLUX_PIPELINES: Final = ("", "FluxPipeline", "FluxKontextPipeline", "ChromaPipeline")
+"""Those that read pictures; of a single file no pipeline is known, and none that fills masks is made for it."""
+_PLACES: Final = ("", "..", "../models", "../sdxl_models")
+"""Where its folder may stand, seen from the adapter's: as the official repository has them."""
+
+FLUX_PROJECTION: Final = "ip_adapter_proj_model."
+"""Before what turns a picture into words, in files for FLUX; each of their blocks has keys and values of its own."""
+FLUX_KEYS: Final = "double_blocks.0.processor.ip_adapter_double_stream_k_proj.weight"
+
+_SD3_NORM: Final = "ip_adapter.0.norm_ip.linear.weight"
+_SD3_TIME: Final = "image_proj.time_embedding.linear_1.weight"
+
+Form = Literal["plain", "plus", "full face"]
+
+
+class Facts(NamedTuple):
+    """form: how it reads a picture; text: width of the words of its model; picture: width of what the image encoder gives it;
+    denoiser: class of the one that it is for.
+    """
+
+    form: Form
+    text: int
+    picture: int
+    denoiser: str = _UNET
+
+
+class AdapterFile(NamedTuple):
+    """An IP-Adapter as it was at one time. version: changes when its file or its image encoder is rewritten."""
+
+    path: str
+    version: str
+
+
+def adapter_files(adapters: Iterable[IpAdapter]) -> tuple[AdapterFile, ...]:
+    """As they are now."""
+    return tuple(AdapterFile(one.path, f"{file_stamp(one.path)} {_encoder_version(one.path)}") for one in adapters)
+
+
+def _encoder_version(path: str) -> str:
+    """ "" where the file or its image encoder is not there any more, or cannot be read."""
+    try:
+        folder = _folder(path)
+    except (HalftoneError, OSError):
+        return ""
+    return "" if folder is None else vae_version(str(folder))
+
+
+def check_ip_adapters(adapters: Iterable[IpAdapter]) -> None:
+    """Raise HalftoneError for what no model can use: value-out-of-range, setting-bad-value, ip-adapter-missing,
+    ip-adapter-not-one, ip-adapter-no-encoder, model-truncated, model-bad-header. Reads headers only.
+    """
+    wanted = tuple(adapters)
+    for one in wanted:
+        if not one.images:
+            name, allowed = Words("The IP-Adapter {0}", (one.name,)), Words("at least one picture")
+            raise HalftoneError("setting-bad-value", name=name, value=Words("given no picture"), allowed=allowed)
+    check_adapter_files(wanted)
+
+
+def check_adapter_files(adapters: Iterable[IpAdapter]) -> None:
+    """Raise the same, whether they have pictures or not."""
+    low, high = IP_ADAPTER_RANGE
+    folders: dict[Path, str] = {}
+    for one in adapters:
+        if not low <= one.scale <= high:
+            name = Words("The strength of the IP-Adapter {0}", (one.name,))
+            raise HalftoneError("value-out-of-range", name=name, value=one.scale, low=low, high=high)
+        folders.setdefault(encoder_folder(one.path).resolve(), one.name)
+    if len(folders) > 1:
+        first, second = list(folders.values())[:2]
+        detail = Words("it is not the one that {0} reads them through; only one can be used at a time", (first,))
+        raise HalftoneError("ip-adapter-no-encoder", name=second, detail=detail)
+
+
+def check_files_fit(adapters: Iterable[IpAdapter], model: ModelFacts) -> None:
+    """Raise HalftoneError ip-adapter-unsupported for a model that takes none, ip-adapter-other-base for one of another kind, and
+    as `check_ip_adapters`; whatever pictures they are given.
+    """
+    wanted = tuple(adapters)
+    check_adapter_files(wanted)
+    for one in wanted:
+        if adapter_facts(one.path).denoiser == _SD3 and (len(wanted) > 1 or len(one.images) > 1):
+            name, allowed = Words("The IP-Adapter {0}", (one.name,)), Words("one picture, and no other IP-Adapter beside it")
+            raise HalftoneError("setting-bad-value", name=name, value=Words("given more"), allowed=allowed)
+        config = denoiser_config(model) or {"_class_name": ""}
+        kind = config.get("_class_name", _UNET)
+        if kind not in _READERS or (_READERS[kind] == "FLUX" and model.pipeline not in _FLUX_PIPELINES):
+            detail = Words("no IP-Adapter runs with {0} models here", (model.base or model.family,))
+            raise HalftoneError("ip-adapter-unsupported", model=model.name, detail=detail)
+        if config.get("encoder_hid_dim_type") not in (None, "text_proj"):
+            detail = Words("its denoiser reads its prompt in a way that leaves no room for pictures")
+            raise HalftoneError("ip-adapter-unsupported", model=model.name, detail=detail)
+        facts = adapter_facts(one.path)
+        if _READERS[facts.denoiser] != _READERS[kind]:
+            raise other_base(one.path, model, Words("it is for {0} models", (_READERS[facts.denoiser],)))
+        own = _width(config)
+        if own != facts.text:
+            raise other_base(one.path, model, Words("its words have {0} numbers, the model's {1}", (str(facts.text), str(own))))
+
+
+def _width(config: Mapping[str, Any]) -> int | None:
+    """Of what pictures are turned into for a denoiser: that of its words, in SD 3 that of its own layers."""
+    if config.get("_class_name") == _SD3:
+        return int(config["num_attention_heads"]) * int(config["attention_head_dim"])
+    return config.get("joint_attention_dim" if config.get("_class_name") in (_FLUX, _CHROMA) else "cross_attention_dim")
+
+
+def other_base(path: str, model: ModelFacts, detail: Words, details: str = "") -> HalftoneError:
+    """An error; it is not raised."""
+    name = IpAdapter(path=path, images=()).name
+    return HalftoneError("ip-adapter-other-base", details, name=name, model=model.name, detail=detail, family=model.family)
+
+
+def adapter_facts(path: str) -> Facts:
+    """Of a file. Raises HalftoneError ip-adapter-missing, ip-adapter-not-one, and what a header raises."""
+    file = Path(path)
+    try:
+        if os.path.isdir(file):
+            raise _not_one(path, Words("it is a folder"))
+        if file.suffix.lower() in PICKLES and os.path.exists(file):
+            raise _not_one(path, IS_PICKLE)
+        header = read_header(file)
+    except FileNotFoundError as error:
+        raise HalftoneError("ip-adapter-missing", path=path) from error
+    except (OSError, ValueError) as error:
+        raise _not_one(path, unread_words(error)) from error
+    found = recognise(header, file.stem)
+    if found.kind != KIND:
+        raise _not_one(path, instead(found, KIND))
+    shapes = {tensor.name: tensor.shape for tensor in header.tensors}
+    try:
+        if {_SD3_NORM, _SD3_TIME} <= shapes.keys():
+            return Facts("plus", shapes["image_proj.proj_out.weight"][0], shapes["image_proj.proj_in.weight"][1], _SD3)
+        if FLUX_KEYS in shapes:
+            return Facts("plain", shapes[FLUX_KEYS][1], shapes[f"{FLUX_PROJECTION}proj.weight"][1], _FLUX)
+        form, picture = _form(shapes)
+        return Facts(form, shapes["ip_adapter.1.to_k_ip.weight"][1], picture)
+    except (KeyError, IndexError) as error:
+        raise _not_one(path, Words("it reads faces (FaceID, InstantID) or is for another kind of denoiser")) from error
+
+
+def _form(shapes: Shapes) -> tuple[Form, int]:
+    """(form, width that the image encoder has to give). Raises KeyError."""
+    if "image_proj.proj.weight" in shapes:
+        return "plain", shapes["image_proj.proj.weight"][1]
+    if "image_proj.proj.3.weight" in shapes:
+        return "full face", shapes["image_proj.proj.0.weight"][1]
+    if "image_proj.latents" in shapes:
+        return "plus", shapes["image_proj.proj_in.weight"][1]
+    raise KeyError("image_proj")
+
+
+def encoder_folder(path: str) -> Path:
+    """The folder of the image encoder that an IP-Adapter needs. Raises HalftoneError ip-adapter-no-encoder, and as
+    `adapter_facts`.
+    """
+    facts = adapter_facts(path)
+    folder = _folder(path)
+    name = IpAdapter(path=path, images=()).name
+    if folder is None:
+        looked = Path(path).parent / ENCODER
+        raise HalftoneError(
+            "ip-adapter-no-encoder",
+            name=name,
+            detail=Words("none that gives {0} numbers is at {1}", (str(facts.picture), str(looked))),
+        )
+    try:
+        read_part(folder.parent, folder.name)
+    except HalftoneError as error:
+        missing = error.facts.get("missing")
+        detail = (
+            Words("the one at {0} lacks its {1}", (str(folder), missing))
+            if missing
+            else Words("the one at {0} cannot be read", (str(folder),))
+        )
+        raise HalftoneError("ip-adapter-no-encoder", str(error), name=name, detail=detail) from error
+    return folder
+
+
+def _folder(path: str) -> Path | None:
+    """The first that gives what the adapter takes."""
+    facts = adapter_facts(path)
+    for place in _PLACES:
+        folder = Path(path).parent / place / ENCODER
+        config = folder / "config.json"
+        if os.path.isfile(config) and _gives(read_json(config), facts):
+            return folder
+    return None
+
+
+def _gives(config: Mapping[str, object], facts: Facts) -> bool:
+    """A plain one takes the picture as a whole, the others every part of it."""
+    if facts.form == "plain":
+        return config.get("projection_dim") == facts.picture
+    inside = config.get("vision_config", config)  # of a model that reads words too
+    return isinstance(inside, dict) and cast("dict[str, object]", inside).get("hidden_size") == facts.picture
+
+
+def _not_one(path: str, detail: Words) -> HalftoneError:
+    return HalftoneError("ip-adapter-not-one", path=path, detail=detail)

@@ -1,0 +1,102 @@
+"""Whether a LoRA fits a model, as far as the headers of both tell: before anything is loaded."""
+
+from collections.abc import Iterable, Mapping
+from math import prod
+from pathlib import Path
+from typing import Final
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.request import Lora
+from halftone.contract.wording import Words, either
+from halftone.library.families.recognise import recognise
+from halftone.library.families.single_files import SINGLES, places
+from halftone.library.files.header import Header, read_header
+from halftone.library.kinds.loras import Layer, sized_layers
+from halftone.library.models import weight_files
+
+_TEXT: Final = "text_model_"
+_WEIGHT: Final = ".weight"
+
+Shapes = Mapping[tuple[int, str], tuple[int, ...]]
+"""(0 for the denoiser or the number of a text encoder, path of the layer with its parts joined by _) -> shape of its weight."""
+
+
+def check_lora_fit(loras: Iterable[Lora], model: ModelFacts) -> None:
+    """Raise HalftoneError lora-other-base for one whose layers have other widths than the model's, or that is of another family
+    and has no layer of the model's size. Of a layer whose name is not the model's own nothing is said here.
+    """
+    wanted = tuple(loras)
+    shapes = _layer_shapes(model) if wanted else {}
+    for lora in wanted:
+        _check_one(lora, model, shapes)
+
+
+def _check_one(lora: Lora, model: ModelFacts, shapes: Shapes) -> None:
+    header = read_header(Path(lora.path))
+    found = recognise(header, lora.name)
+    families = found.lora.families if found.lora is not None else ()
+    fitting = 0
+    for layer in sized_layers({tensor.name: tensor.shape for tensor in header.tensors}):
+        shape = shapes.get((layer.text, layer.path.removeprefix(_TEXT)))
+        if shape is None:
+            continue
+        if not _fits(layer, shape):
+            raise _other_base(lora, model, _made_for(families, model) or _widths(layer, shape))
+        fitting += 1
+    if shapes and not fitting and (detail := _made_for(families, model)):
+        raise _other_base(lora, model, detail)
+
+
+def _fits(layer: Layer, shape: tuple[int, ...]) -> bool:
+    outward, inward, area = shape[0], shape[1] if len(shape) > 1 else 0, prod(shape[2:])
+    return layer.outward in (0, outward) and layer.inward in (0, inward, inward * area)
+
+
+def _made_for(families: tuple[str, ...], model: ModelFacts) -> Words | None:
+    """None where that would not tell why."""
+    return None if not families or model.family in families else Words("it was made for {0}", (either(*families),))
+
+
+def _widths(layer: Layer, shape: tuple[int, ...]) -> Words:
+    own, theirs = (" → ".join(map(str, widths)) for widths in ((layer.inward, layer.outward), (*shape[1:2], shape[0])))
+    return Words("one of its layers has the widths {0}, and the model's there {1}", (own, theirs))
+
+
+def _layer_shapes(model: ModelFacts) -> Shapes:
+    """{} where the model's own names cannot be told from its headers."""
+    found: dict[tuple[int, str], tuple[int, ...]] = {}
+    for component, file in weight_files(model):
+        if file.suffix.lower() != ".safetensors":
+            return {}
+        header = read_header(file)
+        layers = _placed(model, header) if model.family in SINGLES and file == Path(model.path) else _named(component, header)
+        for part, name, shape in layers:
+            if name.endswith(_WEIGHT) and (number := _number(part)) is not None:
+                flat = name.removesuffix(_WEIGHT).replace(".", "_")
+                found[number, flat.removeprefix(_TEXT)] = shape
+    return found
+
+
+def _named(component: str, header: Header) -> Iterable[tuple[str, str, tuple[int, ...]]]:
+    """(component, parameter, shape) of a file in diffusers' names."""
+    return ((component, tensor.name, tensor.shape) for tensor in header.tensors)
+
+
+def _placed(model: ModelFacts, header: Header) -> Iterable[tuple[str, str, tuple[int, ...]]]:
+    """The same of a whole model in one file, where several layers may lie in one tensor."""
+    shapes = {tensor.name: tensor.shape for tensor in header.tensors}
+    for (component, name), place in places(model.family, header).items():
+        shape = shapes[place.tensor]
+        yield component, name, shape if place.rows is None else (place.rows[1] - place.rows[0], *shape[1:])
+
+
+def _number(component: str) -> int | None:
+    """None for a component to which no LoRA is added."""
+    if component.startswith("text_encoder"):
+        return int(component.removeprefix("text_encoder").removeprefix("_") or 1)
+    return 0 if component in ("unet", "transformer") else None
+
+
+def _other_base(lora: Lora, model: ModelFacts, detail: Words) -> HalftoneError:
+    return HalftoneError("lora-other-base", name=lora.name, model=model.name, detail=detail, family=model.family)

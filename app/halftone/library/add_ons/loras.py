@@ -1,0 +1,173 @@
+"""LoRA files: recognised from their headers, found in the folders of the settings, named in a prompt as A1111 names them."""
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.limits import LORA_RANGE
+from halftone.contract.request import Lora
+from halftone.contract.wording import Words
+from halftone.library.add_ons.lycoris import FOREIGN, UNDERSTOOD
+from halftone.library.add_ons.unusable_files import instead
+from halftone.library.families.recognise import recognise
+from halftone.library.files.header import file_stamp, read_header
+from halftone.library.models import IS_PICKLE, PICKLES, list_models
+from halftone.library.prompts.wildcards import Span, drawn_spans
+from halftone.settings.disk import no_right, system_words
+from halftone.settings.store import Settings
+
+LORA: Final = "LoRA"
+"""The family that such a file is listed under."""
+_TAG: Final = re.compile(r"(?<!\s)\s*<(?:lora|lyco):([^:<>]+)(?::([^:<>]*))?(?::([^<>]*))?>", re.IGNORECASE)
+"""With the spaces before it, from the first of them: a long run of them is walked through once."""
+_SHOWN: Final = 8
+"""Names and folders that are told where a LoRA was not found."""
+
+
+def lora_key(loras: Iterable[Lora]) -> str:
+    """Changes with the LoRAs, their weights, and when one of the files is rewritten; "" without any."""
+    return "\0".join(f"{lora.path}\n{lora.weight!r}\n{file_stamp(lora.path)}" for lora in loras)
+
+
+def check_loras(loras: Iterable[Lora]) -> None:
+    """Raise HalftoneError for a LoRA that cannot be used with any model: value-out-of-range, lora-missing, lora-not-a-lora,
+    lora-kind, model-truncated, model-bad-header or model-pickle. Reads headers only."""
+    low, high = LORA_RANGE
+    for lora in loras:
+        if not low <= lora.weight <= high:
+            name = Words("The weight of the LoRA {0}", (lora.name,))
+            raise HalftoneError("value-out-of-range", name=name, value=lora.weight, low=low, high=high)
+        _check_file(Path(lora.path))
+
+
+def _check_file(path: Path) -> None:
+    try:
+        folder = os.path.isdir(path)
+    except OSError as error:  # a name that is too long, for instance
+        raise HalftoneError("lora-not-a-lora", path=str(path), detail=system_words(error)) from error
+    if folder:
+        raise HalftoneError("lora-not-a-lora", path=str(path), detail=Words("it is a folder"))
+    if path.suffix.lower() in PICKLES and os.path.exists(path):
+        raise HalftoneError("lora-not-a-lora", path=str(path), detail=IS_PICKLE)
+    try:
+        found = recognise(read_header(path), path.stem)
+    except FileNotFoundError as error:
+        raise HalftoneError("lora-missing", path=str(path)) from error
+    except PermissionError as error:
+        raise no_right(error, path) from error
+    except OSError as error:
+        raise HalftoneError("lora-not-a-lora", path=str(path), detail=system_words(error)) from error
+    if found.kind != LORA:
+        raise HalftoneError("lora-not-a-lora", path=str(path), detail=instead(found, LORA))
+    if found.lora is not None and found.lora.kind in FOREIGN:
+        raise HalftoneError("lora-kind", name=path.stem, kind=found.lora.kind, known=UNDERSTOOD)
+
+
+def known_loras(folders: Iterable[str]) -> dict[str, str]:
+    """Name -> path of every LoRA below the folders."""
+    return loras_among(list_models(folders))
+
+
+def loras_among(found: Sequence[ModelFacts]) -> dict[str, str]:
+    """The same of what was found in them."""
+    return {facts.name: facts.path for facts in reversed(found) if facts.family == LORA}
+
+
+def has_tags(prompt: str) -> bool:
+    """Whether a prompt names LoRAs as A1111 does: `<lora:name:weight>`, or `<lyco:…>`, which means the same."""
+    return _TAG.search(prompt) is not None
+
+
+def lora_folders(settings: Settings) -> tuple[str, ...]:
+    """Where LoRAs are looked for: their own folders, then those of the models."""
+    return tuple(dict.fromkeys((*settings.lora_folders, *settings.model_folders)))
+
+
+def without_tags(prompt: str) -> str:
+    """What of a prompt the model reads: all but the LoRAs that it names."""
+    return _TAG.sub("", prompt).strip() if has_tags(prompt) else prompt
+
+
+def take_tags(
+    prompt: str, known: Mapping[str, str], folders: Sequence[str], *, draws: bool = False
+) -> tuple[str, tuple[Lora, ...]]:
+    """The prompt without the LoRAs that it names, and those. known: name -> path; folders: that these were looked for in; draws:
+    those in `{a|b}`, and those with a wildcard in them, stay: which of them a picture has is told when its words are drawn.
+
+    Raises HalftoneError lora-unknown, lora-none-found or lora-no-folder, or setting-bad-value for a weight that is no number, and
+    for a second one, which in A1111 sets the text encoder and the rest apart.
+    """
+    spans = drawn_spans(prompt) if draws else ()
+    taken = [match for match in _TAG.finditer(prompt) if not _is_drawn(match, spans, known)]
+    loras = tuple(_named(match[1].strip(), match[2], match[3], known, folders) for match in taken)
+    rest = prompt
+    for match in reversed(taken):
+        rest = rest[: match.start()] + rest[match.end() :]
+    return (rest.strip() if taken else prompt), loras
+
+
+def sort_tags(prompt: str, known: Mapping[str, str]) -> tuple[str, tuple[Lora, ...], tuple[str, ...]]:
+    """The prompt without the LoRAs that it names, those that are known, and the signs of the others as they stand there."""
+    loras: list[Lora] = []
+    left: list[str] = []
+    for match in _TAG.finditer(prompt):
+        try:
+            loras.append(_named(match[1].strip(), match[2], match[3], known, ()))
+        except HalftoneError:
+            left.append(match[0].strip())
+    return without_tags(prompt), tuple(loras), tuple(left)
+
+
+def _is_drawn(tag: re.Match[str], spans: Iterable[Span], known: Mapping[str, str]) -> bool:
+    """Names with two underscores at both ends of a word are written like wildcards."""
+    start, end = tag.start(1), tag.end()
+    over = [span for span in spans if span.start < end and start < span.end]
+    return any(span.is_choice for span in over) or (bool(over) and tag[1].strip() not in known)
+
+
+def _named(name: str, weight: str | None, more: str | None, known: Mapping[str, str], folders: Sequence[str]) -> Lora:
+    alike = {other.casefold(): path for other, path in known.items()}
+    path = known.get(name) or alike.get(name.casefold())
+    if path is None:
+        raise _unknown(name, known, folders)
+    if more:
+        setting = Words("The weight of the LoRA {0}", (name,))
+        allowed = Words("one weight for the text encoder and everything else, for instance 0.8")
+        raise HalftoneError("setting-bad-value", name=setting, value=f"{weight}:{more}", allowed=allowed)
+    return Lora(path=path, weight=weight_of(name, weight or "1"))
+
+
+def weight_of(name: str, text: str) -> float:
+    """How much of a LoRA is added. Raises HalftoneError setting-bad-value for what is no number."""
+    try:
+        return float(text)
+    except ValueError as error:
+        setting, allowed = Words("The weight of the LoRA {0}", (name,)), Words("a number, for instance 0.8")
+        raise HalftoneError("setting-bad-value", name=setting, value=text, allowed=allowed) from error
+
+
+def _unknown(name: str, known: Mapping[str, str], folders: Sequence[str]) -> HalftoneError:
+    if not folders:
+        return HalftoneError("lora-no-folder", name=name)
+    where = _some(folders)
+    if not known:
+        return HalftoneError("lora-none-found", name=name, folders=where)
+    return HalftoneError("lora-unknown", name=name, folders=where, found=_some(_nearest(name, known)))
+
+
+def _nearest(name: str, known: Iterable[str]) -> list[str]:
+    """All of them, those first that are spelled nearly alike, the rest by the alphabet."""
+    folded = {other.casefold(): other for other in sorted(known, key=str.casefold)}
+    near = [folded[other] for other in get_close_matches(name.casefold(), folded, n=_SHOWN)]
+    return [*near, *(other for other in folded.values() if other not in near)]
+
+
+def _some(names: Sequence[str]) -> Words | tuple[str, ...]:
+    """The first of them, for a sentence."""
+    more = len(names) - _SHOWN
+    return Words("{0} and {1} more", (tuple(names[:_SHOWN]), more)) if more > 0 else tuple(names)

@@ -1,0 +1,124 @@
+"""Why a recognised file cannot make a picture as it is, in one sentence, with what it lacks."""
+
+import re
+from typing import Final
+
+from halftone.contract.wording import Words
+from halftone.library.families import known_families as of
+from halftone.library.families.family import BERT, CHATGLM, CLIP_G, CLIP_H, CLIP_L, T5_XXL, Family
+from halftone.library.families.known_families import BY_NAME, KIND_NAMES
+from halftone.library.families.recognise import Recognised
+from halftone.library.files.gguf_header import PACKED
+
+UNETS: Final = frozenset(
+    family.name
+    for family in (of.SD1, of.SD2, of.SDXL, of.REFINER, of.KOLORS, of.KANDINSKY2, of.KANDINSKY3, of.SVD, of.ANIMATE_DIFF)
+)
+_VOCABULARIES: Final = {
+    CLIP_L: ("vocab.json", "merges.txt"),
+    CLIP_G: ("vocab.json", "merges.txt"),
+    CLIP_H: ("vocab.json", "merges.txt"),
+    BERT: ("vocab.txt",),
+    T5_XXL: ("spiece.model",),
+    CHATGLM: ("tokenizer.model",),
+}
+"""Files of a tokenizer; every other text encoder has a tokenizer.json."""
+
+SCALED: Final = "scaled FP8"
+_READ: Final = {*PACKED, SCALED}
+"""Kinds of quantised weights that a transformer's file may have."""
+_PICTURES: Final = ("DC-AE", "Stage A", "MoVQ", "TAESD", "OpenCLIP-H vision")
+_NAMES: Final = {"embedding": "textual inversion", "motion module": "motion module", "style model": "style model"}
+"""Kinds of files that are called by English words."""
+_OF_A_BASE: Final = {
+    "VAE": "VAE ({0})",
+    "text encoder": "text encoder ({0})",
+    "image encoder": "image encoder ({0})",
+    "upscaler": "upscaler ({0})",
+}
+_CHANNELS: Final = re.compile(r"VAE \((\d+) channels\)")
+_QUANTISED: Final = {
+    "denoiser": "its weights are quantised ({0}), which Halftone does not read; it holds only the denoiser of {1}",
+    "checkpoint": "its weights are quantised ({0}), which Halftone does not read; it holds {1}",
+}
+_WITHOUT_FILES: Final = {
+    "denoiser": "it holds only the denoiser of {0}, which runs only as a diffusers folder, with these small files beside its "
+    "weights: {1}",
+    "checkpoint": "it holds {0}, which runs only as a diffusers folder, with these small files beside its weights: {1}",
+}
+_WITHOUT_PARTS: Final = {
+    "denoiser": "it holds only the denoiser of {0}; a run also needs these parts: {1}; and these small files: {2}",
+    "checkpoint": "it holds {0}; a run also needs these parts: {1}; and these small files: {2}",
+}
+
+
+def listed_as(found: Recognised) -> str:
+    """The family, or the kind of a file that is no model of one."""
+    if found.kind in ("checkpoint", "denoiser"):
+        return found.family
+    return found.family or "Unknown" if found.kind == "shard" else KIND_NAMES[found.kind]
+
+
+def instead(found: Recognised, wanted: Words | str) -> Words:
+    """What a file is, that should have been a LoRA, a VAE or a ControlNet, as the end of a sentence."""
+    if found.kind in ("checkpoint", "denoiser"):
+        return Words("it is a whole {0} model", (found.family,))
+    if (family := listed_as(found)) == KIND_NAMES["unknown"]:
+        return Words("its tensors have no {0}'s names", (wanted,))
+    return Words("it is a {0}", (family if found.kind == "shard" else Words(KIND_NAMES[found.kind]),))
+
+
+def small_files(family: Family) -> tuple[str, ...]:
+    """Files of configuration and vocabulary that a diffusers folder of the family has beside its weights."""
+    denoiser = "unet" if family.name in UNETS else "transformer"
+    files = ["model_index.json", "scheduler/scheduler_config.json", f"{denoiser}/config.json", "vae/config.json"]
+    for number, encoder in enumerate(family.encoders, 1):
+        end = "" if number == 1 else f"_{number}"
+        files.append(f"text_encoder{end}/config.json")
+        files += [f"tokenizer{end}/{file}" for file in _VOCABULARIES.get(encoder, ("tokenizer.json",))]
+    return tuple(files)
+
+
+def why_not(found: Recognised) -> Words:
+    """Why this file alone makes no picture, as the end of a sentence. Of a checkpoint too, as most run only as a folder."""
+    if found.split is not None:
+        return Words(
+            "it is file {0} of {1} of a divided model, which runs only whole, as a folder",
+            (str(found.split[0]), str(found.split[1])),
+        )
+    family = BY_NAME.get(found.family)
+    if found.kind in ("checkpoint", "denoiser") and family:
+        return _of_model(found, family)
+    return _of_addition(found)
+
+
+def _of_model(found: Recognised, family: Family) -> Words:
+    small = small_files(family)
+    if found.quantised and found.quantised not in _READ:
+        return Words(_QUANTISED[found.kind], (found.quantised, found.base))
+    if not found.lacks:
+        return Words(_WITHOUT_FILES[found.kind], (found.base, small))
+    return Words(_WITHOUT_PARTS[found.kind], (found.base, tuple(map(_word, found.lacks)), small))
+
+
+def _word(part: str) -> Words | str:
+    """A part as it stands in a list; those for pictures are called what they are."""
+    if (match := _CHANNELS.fullmatch(part)) is not None:
+        return Words("VAE ({0} channels)", (match[1],))
+    return part if part.startswith("VAE") or part.endswith("VAE") or part in _PICTURES else Words("text encoder {0}", (part,))
+
+
+def _of_addition(found: Recognised) -> Words:
+    if found.kind == "unknown":
+        return Words("it is not clear what model it is")
+    if found.kind == "parts":
+        return Words("it holds parts of a model, but no denoiser: {0}", (tuple(map(_word, found.holds)),))
+    an = (_NAMES.get(found.kind) or found.kind)[0] in "aeiouI"
+    if found.kind in _OF_A_BASE:
+        named = _word(found.base) if "VAE" in found.base else Words(_OF_A_BASE[found.kind], (found.base,))
+        return Words("it is an {0}, not a whole model" if an else "it is a {0}, not a whole model", (named,))
+    kind = Words(_NAMES[found.kind]) if found.kind in _NAMES else found.kind
+    if not found.family:
+        return Words("it is an {0}, not a whole model" if an else "it is a {0}, not a whole model", (kind,))
+    fits = "it is an {0} for {1}, not a whole model" if an else "it is a {0} for {1}, not a whole model"
+    return Words(fits, (kind, found.family))

@@ -1,0 +1,222 @@
+"""VAEs that take the place of a model's own: a diffusers folder, or one safetensors file in CompVis' or diffusers' names.
+
+Names, shapes and configurations tell all that can be told before anything is loaded; no weight is read.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.wording import Words
+from halftone.library.add_ons.unusable_files import instead
+from halftone.library.families.original_names import vae_names
+from halftone.library.families.recognise import recognise
+from halftone.library.families.single_files import SINGLES, Config, configs
+from halftone.library.files.folder import INDEX, read_json, read_part
+from halftone.library.files.header import Header, read_header
+from halftone.library.models import IS_PICKLE, PICKLES
+from halftone.settings.disk import unread_words
+
+VAE: Final = "vae"
+"""The component that is replaced."""
+KL: Final = "AutoencoderKL"
+"""The class that is read from single files."""
+_STARTS: Final = ("first_stage_model.", "vae.")
+_OLD: Final = {".query.": ".to_q.", ".key.": ".to_k.", ".value.": ".to_v.", ".proj_attn.": ".to_out.0."}
+"""How diffusers named the attention before 0.18."""
+_SCALES: Final = ("scaling_factor", "shift_factor", "latents_mean", "latents_std")
+_USUAL: Final[dict[str, dict[str, Any]]] = {KL: {"scaling_factor": 0.18215}}
+"""What a class takes where its configuration says nothing."""
+
+
+class VaeFile(NamedTuple):
+    """A VAE as it was at one time. version: changes when a file of it is rewritten."""
+
+    path: str
+    version: str
+
+
+def vae_name(path: str) -> str:
+    """The last part of its path, as A1111 names VAEs."""
+    return re.split(r"[/\\]", path.rstrip("/\\"))[-1] or path
+
+
+def vae_version(path: str) -> str:
+    """Changes when a file of the VAE is rewritten; "" if it cannot be read."""
+    place = Path(path)
+    try:
+        files = sorted(file for file in place.iterdir() if os.path.isfile(file)) if os.path.isdir(place) else [place]
+        facts = [(file.name, file.stat()) for file in files]
+    except (OSError, ValueError):
+        return ""
+    return ",".join(f"{name} {found.st_size}-{found.st_mtime_ns}" for name, found in facts)
+
+
+def check_vae(path: str | None) -> None:
+    """Raise HalftoneError for what is no VAE that could take the place of any model's: vae-missing, vae-not-a-vae,
+    model-truncated, model-bad-header. Reads headers only.
+    """
+    if path is not None:
+        _config(path, {})
+
+
+def check_fit(path: str | None, model: ModelFacts) -> None:
+    """Raise HalftoneError vae-other-model for a VAE that cannot take what the model's denoiser gives, and as `check_vae`."""
+    if path is None:
+        return
+    own = model_config(model)
+    if own is None:
+        detail = Words("the model has no VAE that could be replaced")
+        raise HalftoneError("vae-other-model", name=vae_name(path), model=model.name, detail=detail)
+    given = _config(path, own)
+    if (why := _difference(given, own)) is not None:
+        raise HalftoneError("vae-other-model", name=vae_name(path), model=model.name, detail=why)
+
+
+def vae_config(path: str, model: ModelFacts) -> Config:
+    """How the VAE is built. Raises as `check_fit`."""
+    check_fit(path, model)
+    return _config(path, model_config(model) or {})
+
+
+def model_config(model: ModelFacts) -> Config | None:
+    """How the model's own VAE is built; None where it has none that can be replaced."""
+    if VAE not in model.components:
+        return None
+    path = Path(model.path)
+    if os.path.isdir(path):
+        return read_json(path / VAE / "config.json")
+    return configs(model.family, read_header(path)).get(VAE) if model.family in SINGLES else None
+
+
+def vae_file(path: str) -> Path:
+    """The file of its weights. Raises as `check_vae`."""
+    place = Path(path)
+    if not os.path.isdir(place):
+        return place
+    try:
+        ((file, _),) = read_part(place.parent, place.name).files
+    except HalftoneError as error:
+        if error.code == "model-pickle":
+            raise _pickle(str(error.facts["path"])) from error
+        if error.code == "model-incomplete":
+            raise _no_vae(path, Words("it has no {0}", (error.facts["missing"],))) from error
+        raise
+    except ValueError as error:  # several files
+        raise _no_vae(path, Words("its weights are divided into several files")) from error
+    return file
+
+
+def names_in(path: str) -> dict[str, str]:
+    """Tensor of the VAE's file -> its name in diffusers; in a folder of diffusers that is its own. Raises as `check_vae`."""
+    header = read_header(vae_file(path))
+    return {tensor.name: _modern(tensor.name) for tensor in header.tensors} if os.path.isdir(path) else parameter_names(header)
+
+
+def parameter_names(header: Header) -> dict[str, str]:
+    """Tensor of a single file -> name of the parameter in diffusers, of all that belong to the VAE."""
+    start = _start(header)
+    given = {tensor.name: tensor.name.removeprefix(start) for tensor in header.tensors if tensor.name.startswith(start)}
+    ours = vae_names(given.values())
+    found = {name: _modern(ours[own]) for name, own in given.items()}
+    return {name: own for name, own in found.items() if re.match(r"(?:en|de)coder\.|(?:post_)?quant_conv\.", own)}
+
+
+def _config(path: str, own: Mapping[str, Any]) -> Config:
+    """own: of the model's VAE, for what a file does not tell. Raises as `check_vae`."""
+    place = Path(path)
+    try:
+        if place.suffix.lower() in PICKLES and os.path.exists(place):
+            raise _pickle(path)
+        return _folder_config(place) if os.path.isdir(place) else _file_config(place, own)
+    except FileNotFoundError as error:
+        raise HalftoneError("vae-missing", path=path) from error
+    except (OSError, ValueError) as error:  # a name that is too long, or one with a null in it
+        raise _no_vae(path, unread_words(error)) from error
+
+
+def _folder_config(folder: Path) -> Config:
+    if os.path.isfile(folder / INDEX):
+        raise _no_vae(str(folder), Words("it is a whole model; choose the folder of its VAE inside it"))
+    if not os.path.isfile(folder / "config.json"):
+        raise _no_vae(str(folder), Words("it is a folder without a config.json"))
+    config = read_json(folder / "config.json")
+    kind = config.get("_class_name")
+    if not isinstance(kind, str) or "Autoencoder" not in kind:
+        raise _no_vae(str(folder), Words("its config.json is not that of a VAE"))
+    vae_file(str(folder))
+    return config
+
+
+def _file_config(file: Path, own: Mapping[str, Any]) -> Config:
+    header = read_header(file)
+    found = recognise(header, file.stem)
+    if found.kind != "VAE":
+        raise _no_vae(str(file), instead(found, "VAE"))
+    shapes = {tensor.name: tensor.shape for tensor in header.tensors}
+    try:
+        return {**own, "_class_name": KL, **_shaped({ours: shapes[name] for name, ours in parameter_names(header).items()})}
+    except (KeyError, IndexError, ValueError) as error:
+        raise _no_vae(str(file), Words("this {0} can be read only as a diffusers folder", (found.base,))) from error
+
+
+def _shaped(shapes: Mapping[str, tuple[int, ...]]) -> Config:
+    """What the shapes of an AutoencoderKL tell of its configuration. Raises KeyError, IndexError, ValueError for others."""
+    levels = 1 + max(int(match[1]) for name in shapes if (match := re.match(r"encoder\.down_blocks\.(\d+)\.", name)))
+    first = re.compile(r"encoder\.down_blocks\.0\.resnets\.(\d+)\.")
+    return {
+        "block_out_channels": [shapes[f"encoder.down_blocks.{level}.resnets.0.conv1.weight"][0] for level in range(levels)],
+        "down_block_types": ["DownEncoderBlock2D"] * levels,
+        "up_block_types": ["UpDecoderBlock2D"] * levels,
+        "layers_per_block": 1 + max(int(match[1]) for name in shapes if (match := first.match(name))),
+        "latent_channels": shapes["decoder.conv_in.weight"][1],
+        "use_quant_conv": "quant_conv.weight" in shapes,
+        "use_post_quant_conv": "post_quant_conv.weight" in shapes,
+    }
+
+
+def _difference(given: Mapping[str, Any], own: Mapping[str, Any]) -> Words | None:
+    """Why a VAE cannot take the place of the model's own, as the end of a sentence; None where it can."""
+    kinds = str(given.get("_class_name")), str(own.get("_class_name"))
+    if kinds[0] != kinds[1]:
+        return Words("it is of the class {0}, the model's own VAE of {1}", (kinds[0], kinds[1]))
+    channels = [config.get("latent_channels", 4) for config in (given, own)]
+    if channels[0] != channels[1]:
+        return Words("it takes {0} channels, and the model gives {1}", (str(channels[0]), str(channels[1])))
+    blocks = [config.get("block_out_channels") for config in (given, own)]
+    levels = [2 ** (len(cast("list[Any]", found)) - 1) for found in blocks if isinstance(found, list)]
+    if len(set(levels)) > 1:
+        return Words("it makes {0} pixels wide of one latent, the model's own VAE {1}", (str(levels[0]), str(levels[1])))
+    usual = _USUAL.get(kinds[0], {})
+    for name in _SCALES:
+        one, other = (config.get(name) or usual.get(name) or None for config in (given, own))
+        if one != other and name == _SCALES[0]:
+            return Words(
+                "it divides by {0}, the model's own VAE by {1}, so it belongs to another family", (str(one or 1), str(other or 1))
+            )
+        if one != other:
+            return Words("it shifts or scales in another way than the model's own VAE, so it belongs to another family")
+    return None
+
+
+def _start(header: Header) -> str:
+    """What stands before the names of a VAE in a file."""
+    return next((start for start in _STARTS if any(tensor.name.startswith(start) for tensor in header.tensors)), "")
+
+
+def _modern(name: str) -> str:
+    for old, new in _OLD.items():
+        name = name.replace(old, new)
+    return name
+
+
+def _pickle(path: str) -> HalftoneError:
+    return _no_vae(path, IS_PICKLE)
+
+
+def _no_vae(path: str, detail: Words) -> HalftoneError:
+    return HalftoneError("vae-not-a-vae", path=path, detail=detail)

@@ -1,0 +1,1 @@
+"""Families of models: what they are recognised by and built of."""

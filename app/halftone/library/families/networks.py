@@ -1,0 +1,337 @@
+"""What the memory of a model's networks depends on, from configurations and headers alone: sizes, channels, tokens."""
+
+import os
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import chain, count, pairwise, takewhile
+from math import prod
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, cast
+
+import msgspec
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.request import ALONE, Control, Extras, IpAdapter, Lora
+from halftone.library.add_ons.controlnets import denoiser_config, folder_config, weight_files
+from halftone.library.add_ons.denoisers import denoiser_name, denoiser_tensors, is_scale, read_transformer, stays_packed
+from halftone.library.add_ons.ipadapters import ENCODER, encoder_folder
+from halftone.library.add_ons.vaes import VAE, vae_config, vae_file
+from halftone.library.families.single_files import SINGLES, configs, module_names
+from halftone.library.files.folder import read_part
+from halftone.library.files.header import TensorInfo, read_header
+
+Work = Literal["encode", "denoise", "decode", "control"]
+
+_DECODERS: Final = ("vae", "movq", "vqgan", "vqvae")
+_ENCODERS: Final = ("text_encoder", "image_encoder", "mllm", "query_embed")
+_TABLES: Final = re.compile(r"(?:^|\.)(?:shared|embed_tokens|(?:token|position)_embedding|relative_attention_bias)\.weight$")
+"""Of text encoders: looked up and not multiplied, which nothing unpacks layer by layer."""
+_STEERING: Final = re.compile(r"(?:(?:^|\.)norm\w*\.linear|_mod\.\d+|odulation\w*(?:\.\w+)?)\.\w+$")
+"""Layers that are given one vector, the time, for the whole picture: while they are there, little is computed."""
+_LISTS_INSIDE: Final = ("to_out", "net", "to_add_out")
+"""Lists of layers inside of an attention and a feed-forward."""
+_LISTS: Final = re.compile(r"(?:s|s_in|s_out|layer|block|refiner|up|down|adapter|network)$")
+"""Names of lists of blocks: those of a sequence, which is one block, are singular ("img_mod", "resample", "channelwise")."""
+_SEQUENCES: Final = ("AutoencoderTiny", "PaellaVQModel")
+"""Networks whose plurals name sequences too."""
+_NESTED: Final = ("StableCascadeUNet",)
+"""Networks that hold lists of lists under these names; in others a block of such a list is a sequence."""
+_WAYS_UP: Final = ("up_blocks.", "decoder.up_blocks.")
+"""Where the levels of a UNet lie, and those of a decoder."""
+_STREAMS: Final = ("transformer_blocks.", "single_transformer_blocks.")
+"""Where a transformer's blocks of two streams lie, and those of one."""
+_OF_LISTS: Final = ("down_blocks", "up_blocks", "down_repeat_mappers", "up_repeat_mappers")
+
+
+class Parts(NamedTuple):
+    """Numbers that are brought to the device: of the largest two blocks and layers that follow each other, and of the largest."""
+
+    two_blocks: int
+    two_layers: int
+    block: int
+    largest: int
+
+
+class Network(msgspec.Struct, frozen=True, kw_only=True):
+    """One network of a model. kind: its class in diffusers or transformers; config: as its files have it.
+
+    parameters: numbers of its weights; largest: of its largest tensor; block: of the largest part that is brought to the device
+    by itself where a network goes there block by block; two_blocks, two_layers: of the largest two that follow each other: the
+    next one is on its way while one computes; layers that steer are not among them. stages: these of each level on the way up of
+    a UNet or a decoder, or of a transformer's blocks of two streams and of one; blocks: how many blocks its weights lie in.
+    own_file: it took the place of the model's own, and its weights stay as its file has them: of `packed` of the numbers, which
+    are unpacked layer by layer to compute, in `packed_bytes`. tables: numbers in float32 that it makes itself when it is built.
+    """
+
+    name: str
+    work: Work
+    kind: str
+    parameters: int
+    largest: int = 0
+    block: int = 0
+    two_blocks: int = 0
+    two_layers: int = 0
+    stages: tuple[Parts, ...] = ()
+    blocks: int = 1
+    config: dict[str, Any] = {}
+    own_file: bool = False
+    packed: int = 0
+    packed_bytes: int = 0
+    tables: int = 0
+
+    def number(self, *names: str, default: int = 0) -> int:
+        """The first of these entries that is a number, or the first of a row of numbers."""
+        for name in names:
+            value = self.config.get(name)
+            value = value[0] if isinstance(value, list) and value else value
+            if isinstance(value, int) and not isinstance(value, bool):
+                return value
+        return default
+
+    def numbers(self, *names: str) -> tuple[int, ...]:
+        """The first of these entries that is a row of numbers."""
+        for name in names:
+            value = self.config.get(name)
+            if isinstance(value, list):
+                row = cast("list[Any]", value)
+                if row and all(isinstance(item, int) and item > 0 for item in row):
+                    return tuple(cast("list[int]", row))
+        return ()
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """The entry as a row of words."""
+        value = self.config.get(name)
+        return tuple(str(item) for item in cast("list[Any]", value)) if isinstance(value, list) else ()
+
+
+def networks_of(model: ModelFacts, extras: Extras = ALONE) -> tuple[Network, ...]:
+    """Of a model as it is used with these. Raises HalftoneError as their headers do, and OSError."""
+    path = Path(model.path)
+    replaced = None if extras.transformer is None else denoiser_name(model)
+    own = [name for name in model.components if name != replaced]  # a model may lack what is replaced
+    found = [
+        one
+        for one in (_in_folder(path, own) if os.path.isdir(path) else _in_file(model, path, extras.loras))
+        if one.name != replaced
+    ]
+    if extras.transformer is not None and replaced is not None:
+        found.append(_of_file(replaced, denoiser_config(model) or {}, extras.transformer, extras.loras))
+    if extras.vae is not None:
+        vae = network(VAE, vae_config(extras.vae, model), read_header(vae_file(extras.vae)).tensors)
+        found = [*(one for one in found if one.name != VAE), vae]
+    if extras.ip_adapters:
+        found = list(_reading_pictures(found, extras.ip_adapters))
+    return (*found, *(_control(index, control) for index, control in enumerate(extras.controls)))
+
+
+def files_in(extras: Extras, model: ModelFacts) -> tuple[tuple[str, ...], ...]:
+    """Paths of what the networks of a model are told with: where they are the same, so are the networks. LoRAs are among them
+    where weights may stay packed, as beside these they take room.
+    """
+    packed = extras.transformer is not None or (model.format == "single-file" and _stays(model.family))
+    return (
+        () if extras.vae is None else (extras.vae,),
+        () if extras.transformer is None else (extras.transformer,),
+        tuple(lora.path for lora in extras.loras) if packed else (),
+        tuple(control.path for control in extras.controls),
+        tuple(adapter.path for adapter in extras.ip_adapters),
+    )
+
+
+def _of_file(name: str, config: Mapping[str, Any], path: str, loras: Sequence[Lora]) -> Network:
+    """The denoiser of a file. What LoRAs add to weights that are packed lies beside them in float32; to others it is added."""
+    tensors = [
+        msgspec.structs.replace(tensor, name=own) for own, tensor in denoiser_tensors(read_transformer(path)) if not is_scale(own)
+    ]
+    return msgspec.structs.replace(_packed(network(name, config, tensors), tensors, loras), own_file=True)
+
+
+def _packed(whole: Network, tensors: Iterable[TensorInfo], loras: Sequence[Lora] = ()) -> Network:
+    """With what stays as its file packs it, and beside it what LoRAs add. tensors: under the network's names."""
+    packed = [tensor for tensor in tensors if stays_packed(tensor.name, tensor) and not _TABLES.search(tensor.name)]
+    size = sum(tensor.end - tensor.start for tensor in packed)
+    if packed:
+        size += sum(4 * prod(tensor.shape) for lora in loras for tensor in read_header(Path(lora.path)).tensors)
+    return msgspec.structs.replace(whole, packed=sum(prod(tensor.shape) for tensor in packed), packed_bytes=size)
+
+
+def _reading_pictures(networks: Sequence[Network], adapters: Sequence[IpAdapter]) -> Iterable[Network]:
+    """IP-Adapters become part of the denoiser; they share one image encoder, the model's own if it has one."""
+    added = sum(prod(tensor.shape) for one in adapters for tensor in read_header(Path(one.path)).tensors)
+    for one in networks:
+        grown = added if one.work == "denoise" else 0
+        yield msgspec.structs.replace(one, parameters=one.parameters + grown)
+    if all(one.name != ENCODER for one in networks):
+        folder = encoder_folder(adapters[0].path)
+        yield from _in_folder(folder.parent, [folder.name])
+
+
+def _in_folder(root: Path, components: Iterable[str]) -> tuple[Network, ...]:
+    parts = [read_part(root, name) for name in components]
+    return tuple(
+        network(part.name, part.config, [tensor for _, header in part.files for tensor in header.tensors])
+        for part in parts
+        if part.files
+    )
+
+
+def _in_file(model: ModelFacts, path: Path, loras: Sequence[Lora]) -> tuple[Network, ...]:
+    """Of a whole model in one file; of others nothing is known. 8-bit numbers of UNets are converted when they are read.
+
+    loras: they add to the denoiser; what they add to a text encoder is little.
+    """
+    if model.family not in SINGLES:
+        return ()
+    header = read_header(path)
+    told, names = configs(model.family, header), module_names(model.family, header)
+    tensors: dict[str, list[TensorInfo]] = {}
+    for tensor in header.tensors:
+        if tensor.name in names and not is_scale(tensor.name):
+            component, own = names[tensor.name]
+            tensors.setdefault(component, []).append(msgspec.structs.replace(tensor, name=own))
+    found = [(network(name, told.get(name, {}), own), own) for name, own in tensors.items()]
+    stays = _stays(model.family)
+    return tuple(_packed(one, own, loras if one.work == "denoise" else ()) if stays else one for one, own in found)
+
+
+def _stays(family: str) -> bool:
+    """Whether 8-bit numbers of a whole model in one file stay so in memory."""
+    return family in SINGLES and SINGLES[family].naming is not None
+
+
+def _control(index: int, control: Control) -> Network:
+    config = folder_config(Path(control.path)) or {"_class_name": "ControlNetModel"}
+    tensors = [tensor for file in weight_files(control.path) for tensor in read_header(file).tensors]
+    return network(f"controlnet_{index}", config, tensors, work="control")
+
+
+def network(name: str, config: Mapping[str, Any], tensors: Iterable[TensorInfo], *, work: Work | None = None) -> Network:
+    """Of its configuration and the tensors that its files hold."""
+    sizes = {tensor.name: prod(tensor.shape) for tensor in tensors}
+    architectures = config.get("architectures")
+    kind = config.get("_class_name") or (cast("list[Any]", architectures)[0] if isinstance(architectures, list) else "")
+    units, layers = _units(sizes, str(kind)), _layers({name: size for name, size in sizes.items() if not _STEERING.search(name)})
+    return Network(
+        name=name,
+        work=work or _work(name),
+        kind=str(kind),
+        parameters=sum(sizes.values()),
+        largest=max(sizes.values(), default=0),
+        block=max(units.values(), default=0),
+        two_blocks=_two(units),
+        two_layers=_two(layers),
+        stages=_stages(units, layers),
+        blocks=max(1, len({block for tensor in sizes if (block := _block(tensor))})),
+        config=dict(config),
+        tables=_table(config, sizes),
+    )
+
+
+def _table(config: Mapping[str, Any], sizes: Mapping[str, int]) -> int:
+    """Numbers of the table of places that a patch embedding makes where its file holds none: of a transformer of squares."""
+    edge, patch = config.get("sample_size"), config.get("patch_size", 1)
+    width = sizes.get("pos_embed.proj.bias", 0)
+    if "pos_embed.pos_embed" in sizes or not isinstance(edge, int) or not isinstance(patch, int) or patch < 1:
+        return 0
+    return (edge // patch) ** 2 * width
+
+
+def _units(sizes: Mapping[str, int], kind: str = "") -> dict[str, int]:
+    """Numbers of each part that is brought by itself (`engine.weights.parts.units`, from the names alone)."""
+    attentions = {name.partition(".to_q.")[0] for name in sizes if ".to_q." in name}
+    lists = () if kind in _SEQUENCES else sizes
+    apart = {part for name in lists for part in _taken_apart(name.split("."), attentions, nested=kind in _NESTED)}
+    found: dict[str, int] = {}
+    for name, size in sizes.items():
+        modules = name.split(".")[:-1]
+        unit = next((path for path in _paths(modules) if path not in apart), None)
+        if unit is not None:
+            found[unit] = found.get(unit, 0) + size
+    return found
+
+
+def _layers(sizes: Mapping[str, int]) -> dict[str, int]:
+    """Numbers of each layer."""
+    found: dict[str, int] = {}
+    for name, size in sizes.items():
+        layer = name.rpartition(".")[0]
+        found[layer] = found.get(layer, 0) + size
+    return found
+
+
+def _two(parts: Mapping[str, int]) -> int:
+    """Numbers of the largest two that follow each other."""
+    ordered = [parts[name] for name in sorted(parts, key=_turn)]
+    return max((one + other for one, other in pairwise(ordered)), default=sum(ordered))
+
+
+def _stages(units: Mapping[str, int], layers: Mapping[str, int]) -> tuple[Parts, ...]:
+    """The same of each level on the way up of a UNet or a decoder, or of each kind of a transformer's blocks."""
+    for way_up in _WAYS_UP:
+        levels = takewhile(bool, (_stage(f"{way_up}{level}.", units, layers) for level in count()))
+        if found := tuple(chain.from_iterable(levels)):
+            return found
+    return tuple(chain.from_iterable(_stage(kind, units, layers) for kind in _STREAMS))
+
+
+def _stage(prefix: str, units: Mapping[str, int], layers: Mapping[str, int]) -> tuple[Parts, ...]:
+    """Sizes of what lies under a name; () where nothing does."""
+    blocks, singles = ({name: size for name, size in parts.items() if name.startswith(prefix)} for parts in (units, layers))
+    if not blocks:
+        return ()
+    return (Parts(_two(blocks), _two(singles), max(blocks.values()), max(singles.values())),)
+
+
+def _turn(name: str) -> tuple[tuple[bool, int, bool, str], ...]:
+    """When a part runs among others: lists in the order of their indices; in a block of a UNet a unit, its attention, the next
+    unit, and what changes the size.
+    """
+    found: list[tuple[bool, int, bool, str]] = []
+    words = ""
+    for part in name.split("."):
+        if not part.isdecimal():
+            words = f"{words}.{part}"
+            continue
+        found.append((words.endswith("samplers"), int(part), not words.endswith("resnets"), words))
+        words = ""
+    if found:
+        found[0] = (False, 0, False, f"{found[0][3]}.{found[0][1]:06}")
+    return (*found, (False, -1, False, words)) if words else tuple(found)
+
+
+def _taken_apart(names: Sequence[str], attentions: Container[str], *, nested: bool) -> list[str]:
+    """The modules above a tensor in which a list of blocks lies: "down_blocks", "down_blocks.1", "down_blocks.1.resnets"."""
+    end = 0
+    for index, (path, part, below) in enumerate(zip(_paths(names), names, names[1:], strict=False)):
+        if part in _LISTS_INSIDE or path in attentions or (index and names[index - 1] == "attentions"):
+            break
+        if below.isdecimal() and (_LISTS.search(part) or (nested and part.isdecimal() and names[index - 1] in _OF_LISTS)):
+            end = index + 1
+    return _paths(names[:end])
+
+
+def _paths(names: Sequence[str]) -> list[str]:
+    """A module and those that it lies in, the outermost first."""
+    return [".".join(names[: end + 1]) for end in range(len(names))]
+
+
+def _block(tensor: str) -> str:
+    """The block of a list that a tensor belongs to: "down_blocks.1" of "down_blocks.1.resnets.0.conv1.weight"."""
+    parts = tensor.split(".")
+    at = next((index for index, part in enumerate(parts) if part.isdecimal()), None)
+    return "" if at is None else ".".join(parts[: at + 1])
+
+
+def _work(name: str) -> Work:
+    if name.startswith(_ENCODERS):
+        return "encode"
+    return "decode" if name.startswith(_DECODERS) else "denoise"
+
+
+def known_networks(model: ModelFacts, extras: Extras = ALONE) -> tuple[Network, ...]:
+    """The same; () where they cannot be read."""
+    try:
+        return networks_of(model, extras)
+    except (HalftoneError, OSError):
+        return ()

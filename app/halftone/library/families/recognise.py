@@ -1,0 +1,256 @@
+"""What a model file is, from its header alone: family, base, kind, stored type, what it holds and what it lacks.
+
+A table a kind stands in `kinds`; here a file is taken apart into its parts, and each is looked up. No weight is read.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal
+
+import msgspec
+
+from halftone.library.families.family import Family, Prediction
+from halftone.library.families.known_families import BY_NAME
+from halftone.library.files.folder import stored_dtype
+from halftone.library.files.header import Header
+from halftone.library.kinds.additions import ADDITIONS
+from halftone.library.kinds.layouts import Base, Layout
+from halftone.library.kinds.loras import LoraFacts, lora_facts
+from halftone.library.kinds.marks import Shapes, View
+from halftone.library.kinds.named_variants import told_base
+from halftone.library.kinds.parts import IMAGE_ENCODERS, TEXT_ENCODERS, VAES, PartKind
+from halftone.library.kinds.transformers import TRANSFORMERS
+from halftone.library.kinds.unets import UNETS
+
+Kind = Literal[
+    "checkpoint", "denoiser", "VAE", "text encoder", "image encoder", "parts", "LoRA", "embedding", "ControlNet", "IP-Adapter",
+    "T2I-Adapter", "motion module", "style model", "upscaler", "shard", "unknown",
+]  # fmt: skip
+"""checkpoint: a denoiser together with other parts of its model; parts: several of these without a denoiser."""
+
+LAYOUTS: Final[tuple[Layout, ...]] = (*TRANSFORMERS, *UNETS)
+
+_DENOISER: Final = ("model.diffusion_model.", "diffusion_model.", "net.", "unet.", "transformer.", "dit.", "model.", "")
+_PART: Final = re.compile(
+    r"(?:first_stage_model|vae|audio_vae|cond_stage_model\.(?:transformer|model)|conditioner\.embedders\.\d+\.(?:transformer|model)"
+    r"|text_encoders\.[^.]+(?:\.transformer)?|text_encoder(?:_\d)?(?:\.transformer)?|clip_[lgh](?:\.transformer)?"
+    r"|t5xxl(?:\.transformer)?|image_encoder|clip_l_vision)\."
+)
+_SHARD: Final = re.compile(r".*-(\d{5})-of-(\d{5})", re.DOTALL)
+_QUANTISED: Final[tuple[tuple[str, str], ...]] = (
+    (r"\.quant_state\.bitsandbytes__nf4$", "NF4"),
+    (r"\.quant_state\.bitsandbytes__fp4$", "FP4"),
+    (r"\.SCB$", "INT8"),
+    (r"\.(?:wscales|wcscales|smooth_factor)$", "SVDQuant"),
+    (r"(?:\.(?:scale_weight|weight_scale)|^scaled_fp8|\.scaled_fp8)$", "scaled FP8"),
+    (r"\.comfy_quant$", "mixed"),
+)
+_SAYS_V: Final = ("v", "v_prediction", "v-prediction", "vpred")
+_SAYS_NOISE: Final = ("epsilon", "eps")
+_WORDS: Final = (768, 1024, 1280, 2048, 4096)
+"""Widths of text encoders, which a textual inversion has to have."""
+
+
+class Recognised(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """family: as `families` names it, "" where nothing tells. base: more exactly. sure: False where only the file's name says so.
+
+    naming: "original" or "diffusers". dtype: as torch spells it, or GGUF's type; quantised: the scheme, "" for plain numbers.
+    takes: what it needs beside a prompt. alike: built as its family's other models are, whatever it takes.
+    holds, lacks: parts of the model. size, steps, guidance: what it is used to. lora: of a LoRA; its families are those it fits.
+    scale: of an upscaler. split: (number of this file, of all) of a shard.
+    """
+
+    kind: Kind
+    family: str = ""
+    base: str = ""
+    sure: bool = True
+    naming: str = ""
+    dtype: str = "none"
+    quantised: str = ""
+    prediction: Prediction = ""
+    takes: tuple[str, ...] = ()
+    alike: bool = True
+    holds: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    size: int | None = None
+    steps: int | None = None
+    guidance: float | None = None
+    lora: LoraFacts | None = None
+    scale: int | None = None
+    split: tuple[int, int] | None = None
+
+
+def recognise(header: Header, name: str = "") -> Recognised:
+    """What the file with this header is. name: the file's, without its ending; only told where shapes leave a choice."""
+    shapes = {tensor.name: tensor.shape for tensor in header.tensors}
+    found = _recognised(View(shapes), header.metadata, name)
+    dtype = stored_dtype(list(header.tensors))
+    return msgspec.structs.replace(found, dtype=dtype, quantised=_quantised(header, dtype))
+
+
+def _recognised(view: View, metadata: Mapping[str, str], name: str) -> Recognised:
+    if lora := lora_facts(view.shapes, metadata):
+        family = lora.families[0] if lora.families else ""
+        return Recognised(kind="LoRA", family=family, base=lora.base or family, lora=lora)
+    if shard := _SHARD.fullmatch(name):
+        part = _of_parts(view) or _whole(view, metadata, name)
+        split = (int(shard[1]), int(shard[2]))
+        return msgspec.structs.replace(part or Recognised(kind="unknown"), kind="shard", split=split, lacks=())
+    return _embedding(view) or _addition(view) or _whole(view, metadata, name) or _of_parts(view) or Recognised(kind="unknown")
+
+
+def _embedding(view: View) -> Recognised | None:
+    """A textual inversion: a few vectors of a text encoder's width, under one of a few names or under the word itself."""
+    if len(view.shapes) > 4:
+        return None
+    if view.all(("clip_l", "clip_g")):
+        return Recognised(kind="embedding", family="SDXL", base="SDXL")
+    widths = {shape[-1] for shape in view.shapes.values() if 0 < len(shape) <= 2 and (len(shape) == 1 or shape[0] <= 256)}
+    named = any(name in {"emb_params", "clip_l", "clip_g", "t5xxl"} or name.startswith("string_to_param") for name in view.shapes)
+    alone = len(view.shapes) == 1 and "." not in next(iter(view.shapes))
+    if not named and not (alone and widths & set(_WORDS)):
+        return None
+    fits = {768: "Stable Diffusion 1.x", 1024: "Stable Diffusion 2.x", 1280: "SDXL"}
+    family = next((fits[width] for width in sorted(widths) if width in fits), "") if len(widths) == 1 else ""
+    return Recognised(kind="embedding", family=family, base=family)
+
+
+def _addition(view: View) -> Recognised | None:
+    for addition in ADDITIONS:
+        if view.all(addition.marks) and not view.any(addition.without):
+            kind: Kind = msgspec.convert(addition.kind, Kind)
+            return Recognised(
+                kind=kind, family=addition.base, base=addition.name, scale=_scale(view) if kind == "upscaler" else None
+            )
+    return None
+
+
+def _scale(view: View) -> int | None:
+    """How many times larger an ESRGAN makes a picture: each of its upward layers doubles; a folded input halves first."""
+    if (first := view.edge("conv_first.weight", 1)) is not None:
+        ups = sum(view.has(f"{name}.weight") for name in ("conv_up1", "conv_up2", "conv_up3", "upconv1", "upconv2"))
+        return max(1, 2**ups // {12: 2, 48: 4}.get(first, 1)) if ups else None
+    ups = [name for name in view.shapes if re.fullmatch(r"model\.(?:[3-9]|1\d)\.weight", name)]
+    return {2: 1, 3: 2, 4: 4, 5: 8}.get(len(ups)) if view.has("model.0.weight") else None
+
+
+def _whole(view: View, metadata: Mapping[str, str], name: str) -> Recognised | None:
+    """A denoiser, alone or with other parts."""
+    found = denoiser_in(view)
+    if found is None:
+        return None
+    prefix, layout = found
+    return _denoiser(_with_rest(view, prefix), layout, _parts(view, prefix), metadata, name)
+
+
+def denoiser_in(view: View) -> tuple[str, Layout] | None:
+    """(what stands before the names of the denoiser's tensors, how it lies there); None where there is none that is known."""
+    for prefix in _DENOISER:
+        if not view.begins(prefix):
+            continue
+        own = _with_rest(view, prefix)
+        layout = next((layout for layout in LAYOUTS if own.all(layout.marks) and not own.any(layout.without)), None)
+        if layout is not None:
+            return prefix, layout
+    return None
+
+
+def _with_rest(view: View, prefix: str) -> View:
+    """The denoiser's tensors without their prefix, and the others as they are called."""
+    if not prefix:
+        return view
+    return View({name.removeprefix(prefix): shape for name, shape in view.shapes.items()})
+
+
+def _denoiser(
+    view: View, layout: Layout, holds: tuple[tuple[str, str], ...], metadata: Mapping[str, str], name: str
+) -> Recognised:
+    """holds: (kind, name) of the other parts in the file."""
+    family = BY_NAME[layout.family]
+    base, sure = base_of(view, layout, metadata, name)
+    return Recognised(
+        kind="checkpoint" if holds else "denoiser",
+        family=family.name,
+        base=base.name,
+        sure=sure,
+        naming=layout.naming,
+        prediction=_prediction(view, metadata) or (family.prediction if base.prediction is None else base.prediction),
+        takes=base.takes,
+        alike=base.alike,
+        holds=tuple(part for _, part in holds),
+        lacks=lacking(family, holds),
+        size=base.size or family.size,
+        steps=base.steps or family.steps,
+        guidance=family.guidance if base.guidance is None else base.guidance,
+    )
+
+
+def base_of(view: View, layout: Layout, metadata: Mapping[str, str], name: str) -> tuple[Base, bool]:
+    """Which model of its family, and whether the file itself tells."""
+    fits = (base for base in layout.bases if view.all(base.marks) and not view.any(base.without))
+    base = next(fits, Base(name=layout.family, alike=True))
+    told = told_base(base.name, metadata, name)
+    return told or (base, True)
+
+
+def lacking(family: Family, holds: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Parts of a whole model that are not among those held; one whose exact kind is not known stands for one that is missing."""
+    kinds = list(holds)
+    encoders = [name for kind, name in kinds if kind in ("text encoder", "image encoder")]
+    missing = [name for name in family.encoders if name not in encoders]
+    unclear = sum(name not in family.encoders for name in encoders)
+    vae = () if any(kind == "VAE" for kind, _ in kinds) else (family.vae,)
+    return (*vae, *missing[unclear:])
+
+
+def _parts(view: View, denoiser: str) -> tuple[tuple[str, str], ...]:
+    """(kind, name) of every part beside the denoiser."""
+    groups: dict[str, dict[str, tuple[int, ...]]] = {}
+    for name, shape in view.shapes.items():
+        if denoiser and name.startswith(denoiser):
+            continue
+        if match := _PART.match(name):
+            groups.setdefault(match[0], {})[name[match.end() :]] = shape
+    return tuple(part for _, shapes in sorted(groups.items()) if (part := _part(shapes)))
+
+
+def _part(shapes: Shapes) -> tuple[str, str] | None:
+    view = View(shapes)
+    tables: tuple[tuple[str, tuple[PartKind, ...]], ...] = (
+        ("image encoder", IMAGE_ENCODERS),
+        ("text encoder", TEXT_ENCODERS),
+        ("VAE", VAES),
+    )
+    for kind, table in tables:
+        for part in table:
+            if view.all(part.marks) and not view.any(part.without):
+                return kind, part.name
+    return None
+
+
+def _of_parts(view: View) -> Recognised | None:
+    """A file without a denoiser: one part under its own names, or several."""
+    alone = _part(view.shapes)
+    found = (alone,) if alone else _parts(view, "")
+    if not found:
+        return None
+    kinds = {kind for kind, _ in found}
+    kind: Kind = msgspec.convert(kinds.pop(), Kind) if len(kinds) == 1 else "parts"
+    names = tuple(name for _, name in found)
+    return Recognised(kind=kind, base=names[0] if len(names) == 1 else "", holds=names)
+
+
+def _prediction(view: View, metadata: Mapping[str, str]) -> Prediction:
+    """What the file says itself: by Stability's model specification, by a trainer's note, or by empty tensors."""
+    said = metadata.get("modelspec.prediction_type", "").lower()
+    if view.any(("v_pred", "ztsnr")) or said in _SAYS_V or metadata.get("ss_v_parameterization") == "True":
+        return "v_prediction"
+    return "epsilon" if said in _SAYS_NOISE else ""
+
+
+def _quantised(header: Header, dtype: str) -> str:
+    for pattern, scheme in _QUANTISED:
+        search = re.compile(pattern).search
+        if any(search(tensor.name) for tensor in header.tensors):
+            return scheme
+    return dtype.upper() if re.match(r"i?q\d|tq\d|mxfp4|nvfp4", dtype) else ""

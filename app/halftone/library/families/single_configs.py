@@ -1,0 +1,98 @@
+"""How the parts of Stable Diffusion 1.x, 2.x and SDXL are built, read from the shapes of a single file's tensors; no weight is
+read. All raise KeyError and IndexError where a part lacks the tensors that tell its shape.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from halftone.library.families.transformer_configs import count_blocks
+
+Shapes = Mapping[str, tuple[int, ...]]
+Config = dict[str, Any]
+
+_HEAD: Final = 64
+"""Channels of one attention head, in every text encoder and in the UNets after the first family."""
+_UNUSED: Final = 23
+"""The text encoder of Stable Diffusion 2 has one layer more, which is never used: diffusers reads the result before it."""
+
+
+def unet(shapes: Shapes, family: Config) -> Config:
+    """Of UNet2DConditionModel. family: of the published model."""
+    levels: list[list[int]] = [[]]
+    for index in range(1, 1 + count_blocks(shapes, r"input_blocks\.(\d+)\.")):
+        if f"input_blocks.{index}.0.op.weight" in shapes:
+            levels.append([])
+        elif f"input_blocks.{index}.0.out_layers.3.weight" in shapes:
+            levels[-1].append(index)
+    channels = [shapes[f"input_blocks.{level[0]}.0.out_layers.3.weight"][0] for level in levels]
+    depths = [count_blocks(shapes, rf"input_blocks\.{level[0]}\.1\.transformer_blocks\.(\d+)\.") for level in levels]
+    depths_there = [max(1, depth) for depth in depths]
+    if not depths[-1]:  # the middle is as deep as the last level, or as it is told to be
+        depths_there[-1] = max(1, count_blocks(shapes, r"middle_block\.1\.transformer_blocks\.(\d+)\."))
+    heads = family["attention_head_dim"]
+    config: Config = {
+        "in_channels": shapes["input_blocks.0.0.weight"][1],
+        "out_channels": shapes["out.2.weight"][0],
+        "block_out_channels": channels,
+        "layers_per_block": len(levels[0]),
+        "cross_attention_dim": _first(shapes, "attn2.to_k.weight")[1],
+        "down_block_types": ["CrossAttnDownBlock2D" if depth else "DownBlock2D" for depth in depths],
+        "up_block_types": ["CrossAttnUpBlock2D" if depth else "UpBlock2D" for depth in reversed(depths)],
+        "transformer_layers_per_block": depths_there,
+        "use_linear_projection": len(_first(shapes, ".1.proj_in.weight")) == 2,
+        "attention_head_dim": heads if isinstance(heads, int) else [max(1, width // _HEAD) for width in channels],
+    }
+    if "label_emb.0.0.weight" in shapes:
+        config["projection_class_embeddings_input_dim"] = shapes["label_emb.0.0.weight"][1]
+    return config
+
+
+def _first(shapes: Shapes, end: str) -> tuple[int, ...]:
+    """Of the tensors whose names end so."""
+    for name, shape in shapes.items():
+        if name.endswith(end):
+            return shape
+    raise KeyError(end)
+
+
+def vae(shapes: Shapes) -> Config:
+    """Of AutoencoderKL."""
+    levels = count_blocks(shapes, r"encoder\.down\.(\d+)\.")
+    return {
+        "block_out_channels": [shapes[f"encoder.down.{level}.block.0.conv1.weight"][0] for level in range(levels)],
+        "down_block_types": ["DownEncoderBlock2D"] * levels,
+        "up_block_types": ["UpDecoderBlock2D"] * levels,
+        "layers_per_block": count_blocks(shapes, r"encoder\.down\.0\.block\.(\d+)\."),
+        "latent_channels": shapes["decoder.conv_in.weight"][1],
+    }
+
+
+def clip(shapes: Shapes) -> Config:
+    """Of a text encoder of CLIP, as transformers names its tensors."""
+    table = shapes["text_model.embeddings.token_embedding.weight"]
+    return {
+        "vocab_size": table[0],
+        "hidden_size": table[1],
+        "num_attention_heads": max(1, table[1] // _HEAD),
+        "num_hidden_layers": count_blocks(shapes, r"text_model\.encoder\.layers\.(\d+)\."),
+        "intermediate_size": shapes["text_model.encoder.layers.0.mlp.fc1.weight"][0],
+        "max_position_embeddings": shapes["text_model.embeddings.position_embedding.weight"][0],
+        **({"projection_dim": projection[0]} if (projection := shapes.get("text_projection.weight")) else {}),
+    }
+
+
+def open_clip(shapes: Shapes) -> Config:
+    """The same as OpenCLIP names them."""
+    table = shapes["token_embedding.weight"]
+    layers = count_blocks(shapes, r"transformer\.resblocks\.(\d+)\.")
+    config: Config = {
+        "vocab_size": table[0],
+        "hidden_size": table[1],
+        "num_attention_heads": max(1, table[1] // _HEAD),
+        "num_hidden_layers": _UNUSED if layers == _UNUSED + 1 else layers,
+        "intermediate_size": shapes["transformer.resblocks.0.mlp.c_fc.weight"][0],
+        "max_position_embeddings": shapes["positional_embedding"][0],
+    }
+    if "text_projection" in shapes:
+        config["projection_dim"] = shapes["text_projection"][1]
+    return config

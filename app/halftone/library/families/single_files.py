@@ -1,0 +1,275 @@
+"""Whole models in one file, as their makers and ComfyUI write them: which parts it holds, and how each is built.
+
+The configurations of the families stand in `resources/configs`; what a file's own shapes say goes before them, so that a smaller
+or pruned variant is read as what it is. No weight is read.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, cast
+
+import msgspec
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.wording import Words
+from halftone.library.families import single_configs, transformer_configs
+from halftone.library.families.known_families import BY_NAME, FLUX, REFINER, SD1, SD2, SD3, SDXL
+from halftone.library.families.original_names import text_names, unet_names, vae_names
+from halftone.library.families.transformer_names import FLUX_NAMES, SD3_NAMES, Naming, pieces
+from halftone.library.files.folder import read_json
+from halftone.library.files.header import Header, TensorInfo
+from halftone.settings.places import resources
+
+Config = dict[str, Any]
+
+_UNET: Final = "model.diffusion_model."
+_FIRST: Final = ("first_stage_model.",)
+_VAE: Final = (*_FIRST, "vae.")
+
+
+class Single(msgspec.Struct, frozen=True, kw_only=True):
+    """How one family lies in a file. key: its folder in resources/configs; prefixes: component -> what its tensors' names begin
+    with there; optional: components that it runs without; naming: of its transformer, None for a UNet.
+    """
+
+    key: str
+    prefixes: dict[str, tuple[str, ...]]
+    optional: tuple[str, ...] = ()
+    naming: Naming | None = None
+
+
+def _comfy(encoder: str) -> tuple[str, ...]:
+    return (f"text_encoders.{encoder}.transformer.",)
+
+
+SINGLES: Final[dict[str, Single]] = {
+    SD1.name: Single(key="sd1", prefixes={"unet": (_UNET,), "vae": _FIRST, "text_encoder": ("cond_stage_model.transformer.",)}),
+    SD2.name: Single(key="sd2", prefixes={"unet": (_UNET,), "vae": _FIRST, "text_encoder": ("cond_stage_model.model.",)}),
+    SDXL.name: Single(
+        key="sdxl",
+        prefixes={
+            "unet": (_UNET,),
+            "vae": _FIRST,
+            "text_encoder": ("conditioner.embedders.0.transformer.",),
+            "text_encoder_2": ("conditioner.embedders.1.model.",),
+        },
+    ),
+    REFINER.name: Single(
+        key="sdxl-refiner",
+        prefixes={"unet": (_UNET,), "vae": _FIRST, "text_encoder_2": ("conditioner.embedders.0.model.",)},
+    ),
+    SD3.name: Single(
+        key="sd3",
+        prefixes={
+            "transformer": (_UNET,),
+            "vae": _VAE,
+            "text_encoder": _comfy("clip_l"),
+            "text_encoder_2": _comfy("clip_g"),
+            "text_encoder_3": _comfy("t5xxl"),
+        },
+        optional=("text_encoder_3",),
+        naming=SD3_NAMES,
+    ),
+    FLUX.name: Single(
+        key="flux",
+        prefixes={"transformer": (_UNET,), "vae": _VAE, "text_encoder": _comfy("clip_l"), "text_encoder_2": _comfy("t5xxl")},
+        naming=FLUX_NAMES,
+    ),
+}
+"""By the name of the family."""
+
+_NAMES: Final = {"unet": unet_names, "vae": vae_names}
+_DENOISERS: Final = ("unet", "transformer")
+_TABLES: Final = ("encoder.embed_tokens.weight", "shared.weight")
+"""Two names of the words of T5, of which files have one or both."""
+_TRANSFORMERS: Final[dict[str, Callable[[single_configs.Shapes], Config]]] = {
+    "sd3": transformer_configs.sd3,
+    "flux": transformer_configs.flux,
+}
+
+
+class Place(NamedTuple):
+    """A tensor of a file, or only these rows of it. swapped: the two halves of these rows stand in the other order."""
+
+    tensor: str
+    rows: tuple[int, int] | None = None
+    swapped: bool = False
+
+
+_PARTS: Final = {
+    "unet": Words("the denoiser (UNet)"),
+    "transformer": Words("the denoiser (transformer)"),
+    "vae": Words("the VAE"),
+}
+
+
+def missing_parts(family: str, header: Header) -> tuple[Words, ...]:
+    """Parts that a whole model of this family has and the file has not, for a sentence; () also for a family not known here."""
+    single = SINGLES.get(family)
+    if single is None:
+        return ()
+    held = {component_of(family, tensor.name) for tensor in header.tensors}
+    lost = [name for name in single.prefixes if name not in held and name not in single.optional]
+    named = _PARTS | {
+        f"text_encoder_{number}": Words("the text encoder {0}", (kind,))
+        for number, kind in enumerate(BY_NAME[family].encoders, 1)
+    }
+    named["text_encoder"] = named["text_encoder_1"]
+    named.setdefault("text_encoder_2", named["text_encoder_1"])  # a refiner has no first one
+    return tuple(named[name] for name in lost)
+
+
+def component_of(family: str, tensor: str) -> str | None:
+    """The component that a tensor belongs to; None where none reads it (averages kept by training, noise schedules)."""
+    prefixes = SINGLES[family].prefixes.items()
+    return next((name for name, starts in prefixes if tensor.startswith(starts)), None)
+
+
+def tensors_by_component(family: str, header: Header) -> dict[str, list[TensorInfo]]:
+    """Component -> its tensors."""
+    found: dict[str, list[TensorInfo]] = {}
+    for tensor in header.tensors:
+        if (name := component_of(family, tensor.name)) is not None:
+            found.setdefault(name, []).append(tensor)
+    return found
+
+
+def kinds_by_component(family: str, header: Header) -> dict[str, set[str]]:
+    """Component -> the types of its tensors, as the file spells them."""
+    return {name: {tensor.dtype for tensor in tensors} for name, tensors in tensors_by_component(family, header).items()}
+
+
+def module_names(family: str, header: Header) -> dict[str, tuple[str, str]]:
+    """Tensor of the file -> (component, name of the parameter there), of all that a component reads. Of several parameters that
+    lie in one tensor, the first.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for key, place in places(family, header).items():
+        found.setdefault(place.tensor, key)
+    return found
+
+
+def places(family: str, header: Header) -> dict[tuple[str, str], Place]:
+    """(component, parameter) -> where it lies in the file."""
+    single = SINGLES[family]
+    shapes = {tensor.name: tensor.shape for tensor in header.tensors}
+    found: dict[tuple[str, str], Place] = {}
+    for component, starts in single.prefixes.items():
+        for start in starts:
+            own = {name.removeprefix(start): shape for name, shape in shapes.items() if name.startswith(start)}
+            if component in _DENOISERS and single.naming is not None:
+                inside = _in_pieces(single.naming, own)
+            else:
+                inside = _by_name(_NAMES.get(component, text_names)(own), own)
+            found |= {(component, name): place._replace(tensor=start + place.tensor) for name, place in inside.items()}
+    return found
+
+
+def _by_name(names: Mapping[str, str], shapes: single_configs.Shapes) -> dict[str, Place]:
+    """Where the parameters lie of which each has a tensor, but for the three of attention in OpenCLIP."""
+    found: dict[str, Place] = {}
+    for tensor, name in names.items():
+        if ".in_proj_" not in tensor:
+            found |= dict.fromkeys(_TABLES if name in _TABLES else (name,), Place(tensor))
+            continue
+        third = shapes[tensor][0] // 3
+        for index, part in enumerate(("q_proj", "k_proj", "v_proj")):
+            found[name.replace("q_proj", part)] = Place(tensor, (index * third, (index + 1) * third))
+    return found
+
+
+def _in_pieces(naming: Naming, shapes: single_configs.Shapes) -> dict[str, Place]:
+    found: dict[str, Place] = {}
+    for piece in pieces(naming, shapes):
+        whole = piece.rows == (0, *shapes[piece.tensor][:1]) or not shapes[piece.tensor]
+        found[piece.parameter] = Place(piece.tensor, None if whole and not piece.swapped else piece.rows, piece.swapped)
+    return found
+
+
+def of_component(found: Mapping[tuple[str, str], Place], component: str) -> dict[str, Place]:
+    """Of one component: parameter -> where it lies."""
+    return {name: place for (part, name), place in found.items() if part == component}
+
+
+def place_of(found: Mapping[tuple[str, str], Place], component: str, parameter: str) -> Place:
+    """Where a parameter of a loaded component lies; the libraries wrap some text encoders. Raises KeyError."""
+    name = parameter if (component, parameter) in found else parameter.removeprefix("text_model.")
+    return found[component, name]
+
+
+def configs(family: str, header: Header) -> dict[str, Config]:
+    """Component -> its configuration, scheduler and tokenizers included; "model_index" -> that of the pipeline.
+
+    Raises HalftoneError model-not-a-model where a part lacks the tensors that tell its shape.
+    """
+    single = SINGLES[family]
+    folder = resources() / "configs" / single.key
+    found = {file.parent.name: cast("Config", read_json(file)) for file in sorted(folder.glob("*/*.json"))}
+    found["model_index"] = cast("Config", read_json(folder / "model_index.json"))
+    own = {name: _without(starts, header) for name, starts in single.prefixes.items()}
+    for name in single.optional:
+        if not own[name]:
+            del own[name], found[name]
+            tokenizer = name.replace("text_encoder", "tokenizer")
+            found["model_index"] |= {name: [None, None], tokenizer: [None, None]}
+    try:
+        found["vae"] |= single_configs.vae(own["vae"])
+        for name in own.keys() - {*_DENOISERS, "vae"}:
+            found[name] |= _text_encoder(own[name])
+        if single.naming is None:
+            _tell_unet(found, own["unet"], header)
+        else:
+            _tell_transformer(single.key, found, own)
+    except (KeyError, IndexError, ValueError, ZeroDivisionError) as error:
+        raise HalftoneError("model-not-a-model", f"no tensor {error}", path="") from error
+    return found
+
+
+def _text_encoder(shapes: single_configs.Shapes) -> Config:
+    if any("resblocks" in name for name in shapes):
+        return single_configs.open_clip(shapes)
+    return transformer_configs.t5(shapes) if any("SelfAttention" in name for name in shapes) else single_configs.clip(shapes)
+
+
+def _tell_unet(found: dict[str, Config], shapes: single_configs.Shapes, header: Header) -> None:
+    """What the UNet's shapes and the file's metadata tell of the UNet, the scheduler and the pipeline."""
+    found["unet"] |= single_configs.unet(shapes, found["unet"])
+    if "addition_time_embed_dim" in found["unet"]:
+        pooled = found["text_encoder_2"]["projection_dim"]
+        numbers = 5 if found["model_index"].get("requires_aesthetics_score") else 6  # sizes, or sizes and a score
+        found["unet"]["addition_time_embed_dim"] = (found["unet"]["projection_class_embeddings_input_dim"] - pooled) // numbers
+    if found["unet"]["in_channels"] > found["vae"]["latent_channels"]:
+        found["model_index"]["_class_name"] = str(found["model_index"]["_class_name"]).replace("Pipeline", "InpaintPipeline")
+    found["scheduler"] |= _prediction(header)
+
+
+def _tell_transformer(key: str, found: dict[str, Config], own: Mapping[str, single_configs.Shapes]) -> None:
+    shapes = own["transformer"]
+    found["transformer"] |= _TRANSFORMERS[key](shapes)
+    for conv in ("quant_conv", "post_quant_conv"):
+        found["vae"][f"use_{conv}"] = f"{conv}.weight" in own["vae"]
+    if key == "flux":
+        found["scheduler"] |= transformer_configs.flux_scheduler(shapes)
+        found["model_index"]["_class_name"] = transformer_configs.flux_pipeline(shapes)
+
+
+def _without(starts: tuple[str, ...], header: Header) -> dict[str, tuple[int, ...]]:
+    found: dict[str, tuple[int, ...]] = {}
+    for start in starts:
+        found |= {tensor.name.removeprefix(start): tensor.shape for tensor in header.tensors if tensor.name.startswith(start)}
+    return found
+
+
+def _prediction(header: Header) -> Config:
+    """What the model predicts, where the file says so: by its metadata (Stability's model specification), or by empty tensors
+    that trainers of velocity models add.
+    """
+    names = {tensor.name for tensor in header.tensors}
+    said = header.metadata.get("modelspec.prediction_type", "").lower()
+    found: Config = {}
+    if "v_pred" in names or said in ("v", "v_prediction"):
+        found["prediction_type"] = "v_prediction"
+    elif said in ("epsilon", "eps"):
+        found["prediction_type"] = "epsilon"
+    if "ztsnr" in names:
+        found |= {"rescale_betas_zero_snr": True, "timestep_spacing": "trailing"}
+    return found

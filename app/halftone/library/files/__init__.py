@@ -1,0 +1,1 @@
+"""Files on disk: headers, folders, scans, copies and what is fetched."""

@@ -1,0 +1,68 @@
+"""Repaired copies of models: where one may be written, and what tells it from its original, which is never touched."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.wording import Words
+from halftone.library.files.header import Header
+from halftone.settings.disk import need_room, no_folder
+
+REPAIRED: Final = "rescaled so that float16 does not overflow"
+"""What the rescaled weight files of a repaired copy say of themselves."""
+_REPAIRED_EARLIER: Final = "rescaled exactly so that float16 does not overflow"
+"""The same of copies that earlier versions wrote."""
+SUFFIX: Final = ".safetensors"
+MERGED: Final = "LoRAs merged"
+"""What those say into which only LoRAs were merged."""
+
+
+class _Change(msgspec.Struct):
+    change: str = ""
+    exponents: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+
+
+def is_repaired(headers: Iterable[Header]) -> bool:
+    """Whether one of the files says in its own metadata that Halftone rescaled it."""
+    return any(_change(header.metadata.get("halftone")).change in (REPAIRED, _REPAIRED_EARLIER) for header in headers)
+
+
+def exponents_in(header: Header) -> dict[str, int]:
+    """By which powers of two tensors of a file (or some rows of them) are larger than they were made, as it says of itself:
+    tensor -> k. Empty for a file that Halftone did not rescale."""
+    return _change(header.metadata.get("halftone")).exponents
+
+
+def _change(note: str | None) -> _Change:
+    """What was done to a file by its note; nothing if there is none that can be read."""
+    try:
+        return msgspec.json.decode(note or "", type=_Change)
+    except (msgspec.MsgspecError, RecursionError):
+        return _Change()
+
+
+def check_copy(facts: ModelFacts, output: str) -> Path:
+    """The path of the copy: a new or empty folder; of a model in one file a new file, with the ending of such.
+
+    Raises HalftoneError output-exists, output-folder-missing, output-not-folder, output-read-only, output-failed or disk-full.
+    """
+    path = Path(output).expanduser().absolute()
+    folder = path.parent
+    if not os.path.isdir(folder):
+        raise no_folder(folder)
+    is_file = facts.format == "single-file"
+    if is_file and path.suffix.lower() != SUFFIX:
+        path = path.with_name(f"{path.name}{SUFFIX}")
+    if os.path.lexists(path) and (is_file or not os.path.isdir(path) or any(path.iterdir())):
+        raise HalftoneError("output-exists", path=str(path))
+    if path.resolve().is_relative_to(Path(facts.path).resolve()):
+        raise HalftoneError("output-failed", path=str(path), detail=Words("it lies inside the model's own folder"))
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise HalftoneError("output-read-only", folder=str(folder))
+    need_room(path, folder, facts.size_bytes)
+    return path

@@ -1,0 +1,151 @@
+"""Fetches small files from the hub that Hugging Face (or HF_ENDPOINT) runs, and only when a user asked for exactly that.
+
+One plain request each, not the hub's own download: that tries for half a minute, prints every try, tells the server about the
+machine, and sends a token that was stored for another program.
+"""
+
+import os
+import re
+import socket
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from halftone import __version__
+from halftone.contract.errors import HalftoneError
+from halftone.contract.wording import Words
+from halftone.library.files.small_files import LARGEST, SmallFile, Unfit, unfit
+from halftone.settings.atomic import write_atomically
+from halftone.settings.disk import need_room, system_words
+
+_HUB: Final = "https://huggingface.co"
+_PATIENCE_S: Final = 10.0
+"""For a connection, and for each next piece of what comes."""
+_REASONS: Final = (
+    (socket.gaierror, Words("this machine does not find the server, and may be offline")),
+    (ssl.SSLError, Words("the server's certificate could not be verified")),
+    ((TimeoutError, ConnectionRefusedError), Words("the server does not answer")),
+)
+_CAME: Final[dict[Unfit, str]] = {
+    "damaged": "what came is cut off, or no tokenizer",
+    "other": "what came is the tokenizer of another model",
+}
+
+Told = Callable[[int, int], None]
+
+
+def _nothing(_done: int, _whole: int) -> None:
+    """Nobody is told."""
+
+
+def hub() -> str:
+    """Where files are fetched from."""
+    return os.environ.get("HF_ENDPOINT", "").rstrip("/") or _HUB
+
+
+def fetch(file: SmallFile, told: Told = _nothing) -> Path:
+    """Its place, once it is there. told: called with (bytes that came, bytes of the whole) as they come.
+
+    Raises HalftoneError fetch-refused, fetch-token, fetch-missing, fetch-failed, disk-full.
+    """
+    data = _downloaded(file, told)
+    if why := unfit(data):
+        raise _failed(file, Words(_CAME[why]))
+    try:
+        file.place.parent.mkdir(parents=True, exist_ok=True)
+        need_room(file.place, file.place.parent, len(data))
+        write_atomically(file.place, data)
+    except OSError as error:
+        raise _failed(file, system_words(error)) from error
+    return file.place
+
+
+def _downloaded(file: SmallFile, told: Told) -> bytes:
+    """What the server gives; empty when it is larger than any such file."""
+    from huggingface_hub import constants, errors, get_session
+
+    if constants.HF_HUB_OFFLINE:
+        raise _failed(file, Words("HF_HUB_OFFLINE is set"))
+    if not _is_address(hub()):
+        raise _failed(file, Words("HF_ENDPOINT is not a web address"))
+    url, token = f"{hub()}/{file.repository}/resolve/main/{file.path}", _token(file)
+    try:
+        with get_session().stream("GET", url, headers=_headers(token), timeout=_PATIENCE_S) as answer:
+            _check(file, answer.status_code, answer.headers, token)
+            length = _length(answer.headers)
+            return b"" if length > LARGEST else _whole(answer.iter_bytes(), length or file.size, told)
+    except errors.HTTPError as error:  # the base of all that the library of the hub raises for a connection
+        raise _failed(file, _reason(error)) from error
+
+
+def _token(file: SmallFile) -> str:
+    """Only where the user gave one in HF_TOKEN: the files are public, and HF_ENDPOINT may be anybody's server."""
+    token = os.environ.get("HF_TOKEN", "").strip()
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise _no_token(file, Words("HF_TOKEN holds signs that no token has"))
+    return token
+
+
+def _headers(token: str) -> dict[str, str]:
+    return {"User-Agent": f"halftone/{__version__}"} | ({"Authorization": f"Bearer {token}"} if token else {})
+
+
+def _length(headers: Mapping[str, str]) -> int:
+    """Bytes of the whole file; 0 where the server does not say."""
+    said = headers.get("Content-Length", "")
+    return int(said) if re.fullmatch(r"[0-9]{1,12}", said) and not headers.get("Content-Encoding") else 0
+
+
+def _check(file: SmallFile, status: int, headers: Mapping[str, str], token: str) -> None:
+    """401: nobody is signed in, or not with this token; of what has terms to agree to, the hub says so either way."""
+    source = f"{hub()}/{file.repository}"
+    if status == 401 and token:
+        raise _no_token(file, Words("the token in HF_TOKEN is wrong, or has expired"))
+    if status == 401 and headers.get("X-Error-Code") != "GatedRepo":
+        raise _no_token(file, Words("it asks for a token"))
+    if status in (401, 403):
+        raise HalftoneError("fetch-refused", file=file.path, source=source)
+    if status == 404:
+        raise HalftoneError("fetch-missing", file=file.path, source=source)
+    if status != 200:
+        raise _failed(file, Words("the server answered {0}", (str(status),)))
+
+
+def _whole(pieces: Iterator[bytes], size: int, told: Told) -> bytes:
+    data = bytearray()
+    for piece in pieces:
+        data += piece
+        told(len(data), max(size, len(data)))
+        if len(data) > LARGEST:
+            return b""
+    return bytes(data)
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return (
+            parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0 and not set(url) & set(" \t\n")
+        )
+    except ValueError:
+        return False
+
+
+def _reason(error: BaseException) -> Words:
+    """Why a connection failed, from what the system said below the library's own words."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if said := next((said for kinds, said in _REASONS if isinstance(cause, kinds)), None):
+            return said
+        cause = cause.__cause__ or cause.__context__
+    return Words("the connection failed")
+
+
+def _no_token(file: SmallFile, detail: Words) -> HalftoneError:
+    return HalftoneError("fetch-token", file=file.path, source=f"{hub()}/{file.repository}", detail=detail)
+
+
+def _failed(file: SmallFile, detail: Words) -> HalftoneError:
+    return HalftoneError("fetch-failed", file=file.path, source=f"{hub()}/{file.repository}", detail=detail)

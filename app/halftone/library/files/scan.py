@@ -1,0 +1,270 @@
+"""Looks at every weight of a model without torch: bad numbers and peaks.
+
+The numbers are read as the integers of their bits, which sort like the numbers but for the sign bit. So the largest as signed
+integers is the largest positive number and the largest as unsigned ones the largest negative one: two maxima, nothing written,
+give the peak and tell whether everything is finite, at the speed of memory. The file is mapped window by window, so the memory
+that is used does not grow with it.
+"""
+
+import math
+import mmap
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from halftone.contract.errors import HalftoneError, JobCancelled
+from halftone.contract.facts import ModelFacts
+from halftone.contract.request import ALONE, Extras
+from halftone.library.add_ons.extras import extra_files
+from halftone.library.families.single_files import SINGLES, module_names
+from halftone.library.files.gguf_header import read_any
+from halftone.library.files.header import TensorInfo, read_header
+from halftone.library.files.scan_blocks import BOUNDS, tally_blocks, whole_blocks
+from halftone.library.models import weight_files
+from halftone.settings.disk import no_right, unread_words
+from halftone.settings.regular_files import open_regular
+
+CHUNK: Final = 2**20
+"""Bytes looked at in one go: they stay in the processor's cache between the passes."""
+
+THREADS: Final = 2
+WINDOW: Final = 2**25
+"""Bytes of the file that one thread maps at a time."""
+_LOT: Final = 2
+"""Windows between two looks at `cancelled`."""
+
+
+class TensorScan(msgspec.Struct, frozen=True, kw_only=True):
+    """One tensor of floating-point numbers. dtype: as stored ("F16").
+
+    nonfinite: how many are NaN or infinite; peak: largest absolute value of the finite ones; clipped: how many stand at exactly
+    the limit of float16, where it is the peak.
+    """
+
+    component: str
+    file: str
+    tensor: str
+    dtype: str
+    shape: tuple[int, ...]
+    nonfinite: int
+    peak: float
+    clipped: int = 0
+
+
+class _Format(msgspec.Struct, frozen=True):
+    """A stored format: its bits as unsigned and signed integers, exponent bias, mantissa bits, first pattern not finite.
+
+    half: the pattern of float16's limit, which numbers have that were cut off there; 0: they have none.
+    """
+
+    bits: type[np.unsignedinteger[Any]]
+    signed: type[np.signedinteger[Any]]
+    bias: int
+    mantissa: int
+    nonfinite: int
+    half: int = 0
+
+    @property
+    def magnitude(self) -> int:
+        return int(np.iinfo(self.bits).max) >> 1
+
+
+_FORMATS: Final[dict[str, _Format]] = {
+    "F64": _Format(np.uint64, np.int64, 1023, 52, 0x7FF0_0000_0000_0000),
+    "F32": _Format(np.uint32, np.int32, 127, 23, 0x7F80_0000, half=0x477F_E000),
+    "F16": _Format(np.uint16, np.int16, 15, 10, 0x7C00, half=0x7BFF),
+    "BF16": _Format(np.uint16, np.int16, 127, 7, 0x7F80),
+    "F8_E5M2": _Format(np.uint8, np.int8, 15, 2, 0x7C),
+    "F8_E4M3": _Format(np.uint8, np.int8, 7, 3, 0x7F),
+}
+"""IEEE 754 binary64, binary32, binary16; bfloat16; OCP 8-bit floating point 1.0, whose E4M3 has no infinity and one NaN."""
+
+
+class _Part(NamedTuple):
+    """Bytes start to end of the file: a tensor, or as much of it as goes into a window. tensor: its place in the header."""
+
+    tensor: int
+    start: int
+    end: int
+
+
+class _Tally(NamedTuple):
+    """Counts over some numbers of one tensor. peak: bits of the largest finite magnitude; of packed numbers that magnitude
+    itself; clipped: how many have the limit of float16.
+    """
+
+    nonfinite: int = 0
+    peak: float = 0
+    clipped: int = 0
+
+
+def scan_weights(
+    facts: ModelFacts,
+    cancelled: Callable[[], bool] = lambda: False,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+    threads: int = THREADS,
+    extras: Extras = ALONE,
+) -> tuple[TensorScan, ...]:
+    """Every floating-point tensor that a part of the model reads, and of what took the place of one; see `scan_files`."""
+    others = {str(extra.path): extra for extra in extra_files(extras, facts)}
+    replaced = {extra.component for extra in others.values()}
+    files = [(name, path) for name, path in weight_files(facts) if name not in replaced]
+    found = scan_files((*files, *((extra.component, extra.path) for extra in others.values())), cancelled, progress, threads)
+    single = facts.format == "single-file" and facts.family in SINGLES
+    names = module_names(facts.family, read_header(Path(facts.path))) if single else {}
+    scans: list[TensorScan] = []
+    for scan in found:
+        place: tuple[str, str] | None = (scan.component, scan.tensor)
+        if (extra := others.get(scan.file)) is not None:
+            place = (scan.component, extra.names[scan.tensor]) if scan.tensor in extra.names else None
+        elif single:
+            place = names.get(scan.tensor)
+            place = None if place is None or place[0] in replaced else place
+        if place is not None:
+            scans.append(msgspec.structs.replace(scan, component=place[0], tensor=place[1]))
+    return tuple(scans)
+
+
+def scan_files(
+    files: Iterable[tuple[str, Path]],
+    cancelled: Callable[[], bool] = lambda: False,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+    threads: int = THREADS,
+) -> tuple[TensorScan, ...]:
+    """Every floating-point tensor of these files (component, path), in their order; integers are left out.
+
+    progress: called with bytes done and bytes in all, from the calling thread.
+    Raises JobCancelled; HalftoneError as `read_header`, and model-load-failed if a file cannot be read.
+    """
+    sources = [_Source(component, path, read_any(path).tensors) for component, path in files]
+    total = sum(info.end - info.start for source in sources for info in source.tensors if _is_looked_at(info))
+    scans: list[TensorScan] = []
+    done = 0
+    with ThreadPoolExecutor(threads, "scan") as pool:
+        for source in sources:
+            tallies: dict[int, list[_Tally]] = {}
+            for lot in _lots(_windows(source.tensors)):
+                if cancelled():
+                    raise JobCancelled
+                for window, found in zip(lot, pool.map(partial(_look, source), lot), strict=True):
+                    for part, tally in zip(window, found, strict=True):
+                        tallies.setdefault(part.tensor, []).append(tally)
+                        done += part.end - part.start
+                progress(done, total)
+            scans += [
+                _told(source, info, tallies.get(index, [])) for index, info in enumerate(source.tensors) if _is_looked_at(info)
+            ]
+    return tuple(scans)
+
+
+class _Source(NamedTuple):
+    component: str
+    path: Path
+    tensors: tuple[TensorInfo, ...]
+
+
+def _windows(tensors: Sequence[TensorInfo]) -> Iterator[list[_Part]]:
+    """Neighbouring tensors, and pieces of long ones, that together lie in at most WINDOW bytes of the file."""
+    window: list[_Part] = []
+    for index, info in enumerate(tensors):
+        if not _is_looked_at(info):
+            continue
+        step = whole_blocks(info.dtype, WINDOW)
+        for start in range(info.start, info.end, step):
+            part = _Part(index, start, min(start + step, info.end))
+            if window and part.end - window[0].start > WINDOW:
+                yield window
+                window = []
+            window.append(part)
+    if window:
+        yield window
+
+
+def _is_looked_at(info: TensorInfo) -> bool:
+    return info.dtype in _FORMATS or info.dtype in BOUNDS
+
+
+def _lots(windows: Iterator[list[_Part]]) -> Iterator[list[list[_Part]]]:
+    while lot := list(islice(windows, _LOT)):
+        yield lot
+
+
+def _look(source: _Source, window: list[_Part]) -> list[_Tally]:
+    """What the numbers of each part are, in their order."""
+    first = window[0].start // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+    try:
+        mapped = _mapped(source.path, first, window[-1].end)
+    except PermissionError as error:
+        raise no_right(error, source.path) from error
+    except (OSError, ValueError) as error:  # the second where the file became shorter meanwhile
+        raise HalftoneError("model-load-failed", path=str(source.path), detail=unread_words(error)) from error
+    data = np.frombuffer(mapped, np.uint8)
+    return [_look_at(data[part.start - first : part.end - first], source.tensors[part.tensor].dtype) for part in window]
+
+
+def _look_at(data: NDArray[np.uint8], dtype: str) -> _Tally:
+    kind = _FORMATS.get(dtype)
+    return _Tally(*tally_blocks(data, dtype)) if kind is None else _tally(data.view(kind.bits), kind)
+
+
+def _mapped(path: Path, start: int, end: int) -> mmap.mmap:
+    """These bytes of a file, to be read only; unmapped when nothing refers to them any more."""
+    with open_regular(path) as file:
+        if sys.platform == "linux":  # all pages in one go: a fault for each 64 KiB would cost 7 % of the scan
+            flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
+            return mmap.mmap(file.fileno(), end - start, flags=flags, prot=mmap.PROT_READ, offset=start)
+        return mmap.mmap(file.fileno(), end - start, access=mmap.ACCESS_READ, offset=start)
+
+
+def _tally(values: NDArray[np.unsignedinteger[Any]], kind: _Format) -> _Tally:
+    """values: bits, at least one."""
+    step = CHUNK // values.itemsize
+    nonfinite = peak = clipped = 0
+    for start in range(0, values.size, step):
+        chunk = values[start : start + step]
+        highest = max(int(chunk.view(kind.signed).max()) & kind.magnitude, int(chunk.max()) & kind.magnitude)
+        if highest >= kind.nonfinite:
+            magnitudes = chunk & kind.bits(kind.magnitude)
+            finite = magnitudes[magnitudes < kind.bits(kind.nonfinite)]
+            nonfinite += chunk.size - finite.size
+            highest = int(finite.max(initial=0))
+        if kind.half and highest == kind.half:
+            clipped += int(np.count_nonzero((chunk & kind.bits(kind.magnitude)) == kind.bits(kind.half)))
+        peak = max(peak, highest)
+    return _Tally(nonfinite, peak, clipped)
+
+
+def _told(source: _Source, info: TensorInfo, tallies: Sequence[_Tally]) -> TensorScan:
+    """tallies: of the tensor's parts; of an empty one there are none, and it has peak 0 and nothing else."""
+    peak, kind = max((tally.peak for tally in tallies), default=0), _FORMATS.get(info.dtype)
+    return TensorScan(
+        component=source.component,
+        file=str(source.path),
+        tensor=info.name,
+        dtype=info.dtype,
+        shape=info.shape,
+        nonfinite=sum(tally.nonfinite for tally in tallies),
+        peak=_peak(peak, info.dtype),
+        clipped=sum(tally.clipped for tally in tallies) if kind is not None and kind.half and peak == kind.half else 0,
+    )
+
+
+def _peak(found: float, dtype: str) -> float:
+    kind = _FORMATS.get(dtype)
+    return found if kind is None else _value(int(found), kind)
+
+
+def _value(pattern: int, kind: _Format) -> float:
+    """The number that the bits of a finite magnitude stand for."""
+    exponent, fraction = divmod(pattern, 1 << kind.mantissa)
+    if exponent:
+        fraction += 1 << kind.mantissa
+    return math.ldexp(fraction, max(exponent, 1) - kind.bias - kind.mantissa)

@@ -1,0 +1,145 @@
+"""Small files that no model in one file holds and Halftone does not carry (the words of T5's tokenizer): which a model needs,
+where they are published, whether they are here, and how a user's own is taken. Nothing is fetched.
+"""
+
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.wording import Words
+from halftone.library.families.known_families import FLUX, SD3
+from halftone.settings.atomic import write_atomically
+from halftone.settings.disk import size_text, system_words
+from halftone.settings.places import small_files_dir
+from halftone.settings.regular_files import read_regular
+
+
+class SmallFile(msgspec.Struct, frozen=True, kw_only=True):
+    """repository, path: where it lies on the hub; size: bytes there, as published; folder: its own in Halftone's data."""
+
+    repository: str
+    path: str
+    size: int
+    folder: str
+
+    @property
+    def place(self) -> Path:
+        """Where it is kept here."""
+        return small_files_dir() / self.folder / Path(self.path).name
+
+
+T5: Final = SmallFile(repository="google-t5/t5-base", path="tokenizer.json", size=1_389_353, folder="t5")
+"""The same for every T5 of 32 128 words, as T5-XXL. The repositories of FLUX.1 and Stable Diffusion 3.5 hold it too, but only for
+those who agreed to their terms.
+"""
+_NEEDED: Final[dict[str, dict[str, SmallFile]]] = {FLUX.name: {"tokenizer_2": T5}, SD3.name: {"tokenizer_3": T5}}
+"""Family -> component -> its file."""
+LARGEST: Final = 64_000_000
+"""Bytes of the largest file that is looked into: no tokenizer comes near."""
+
+_T5_MARKS: Final = ("<pad>", "</s>", "<unk>")
+"""T5's first words. Others of as many words, as XLNet's, begin otherwise."""
+_T5_SIZES: Final = range(32_000, 32_129)
+"""T5's words; its extra ids may be among them, and its table ends at 32 128."""
+
+
+Unfit = Literal["damaged", "other"]
+_UNFIT: Final[dict[Unfit, str]] = {
+    "damaged": "it is cut off, or no tokenizer",
+    "other": "it is the tokenizer of another model",
+}
+
+
+class _Model(msgspec.Struct):
+    type: str = ""
+
+
+class _Tokenizer(msgspec.Struct):
+    model: _Model
+
+
+def needed(facts: ModelFacts) -> tuple[SmallFile, ...]:
+    """Small files that a run of a whole model in one file reads."""
+    own = _NEEDED.get(facts.family, {}) if facts.format == "single-file" and facts.pipeline else {}
+    return tuple(dict.fromkeys(own[name] for name in facts.components if name in own))
+
+
+def lacking(facts: ModelFacts) -> tuple[SmallFile, ...]:
+    """Those of them that are not here, or are none: anybody may put a file there."""
+    return tuple(file for file in needed(facts) if not _is_here(file))
+
+
+def _is_here(file: SmallFile) -> bool:
+    try:
+        now = file.place.stat()
+    except OSError:
+        return False
+    return _is_fit(str(file.place), now.st_mtime_ns, now.st_size)
+
+
+@lru_cache(maxsize=8)
+def _is_fit(path: str, _changed: int, size: int) -> bool:
+    """Looked into once as long as the file is the same: models are listed often."""
+    try:
+        return size <= LARGEST and not unfit(read_regular(path))
+    except OSError:
+        return False
+
+
+def check_here(facts: ModelFacts) -> None:
+    """Raise HalftoneError model-needs-files where some are not here; the folder for them is made."""
+    if files := lacking(facts):
+        with suppress(OSError):
+            files[0].place.parent.mkdir(exist_ok=True)
+        told = tuple(f"{file.repository}/{file.path} ({size_text(file.size)})" for file in files)
+        raise HalftoneError("model-needs-files", path=facts.path, files=told, folder=str(files[0].place.parent))
+
+
+def unfit(data: bytes) -> Unfit | None:
+    """Why these bytes are not T5's tokenizer; None when they are."""
+    try:
+        kind = msgspec.json.decode(data, type=_Tokenizer).model.type
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return "damaged"
+    if kind != "Unigram":
+        return "other"
+    size, marks = _read(data)
+    if not size:
+        return "damaged"
+    return None if size in _T5_SIZES and marks == _T5_MARKS else "other"
+
+
+def _read(data: bytes) -> tuple[int, tuple[str | None, ...]]:
+    """(words, the first of them) of a tokenizer that reads also such as it does not know, as a prompt that is typed may hold;
+    no words where it does not.
+    """
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_buffer(data)
+        read = bool(tokenizer.encode("a red sun ○").ids)
+        return tokenizer.get_vocab_size() if read else 0, tuple(map(tokenizer.id_to_token, range(len(_T5_MARKS))))
+    except Exception:  # noqa: BLE001 - all that the library raises
+        return 0, ()
+
+
+def take(file: SmallFile, source: str) -> Path:
+    """Copy a user's own file to its place. Raises HalftoneError small-file-unfit; the user's file stays as it is."""
+    try:
+        data = read_regular(source) if Path(source).stat().st_size <= LARGEST else b""
+        found = unfit(data)
+        why = None if found is None else Words(_UNFIT[found])
+        if why is None:
+            file.place.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(file.place, data)
+    except OSError as error:
+        why = system_words(error)
+    if why is not None:
+        name = Path(file.path).name
+        raise HalftoneError("small-file-unfit", path=source, file=name, detail=why, source=file.repository)
+    return file.place

@@ -1,0 +1,1 @@
+"""Prompts: syntax, tokens, styles, wildcards."""

@@ -1,0 +1,1 @@
+"""What a LoRA training reads and leaves: pictures, settings, runs."""
