@@ -60,6 +60,8 @@ def fill(template: str, values: Sequence[object] = (), named: Mapping[str, objec
 
     Raises IndexError and KeyError, as `format`.
     """
+    if not any(map(_is_han, template)):
+        return template.format(*values) if named is _NOTHING else template.format_map(named)
     formatter, parts = Formatter(), list[str]()
     for literal, field, spec, conversion in formatter.parse(template):
         parts.append(literal)
@@ -68,8 +70,6 @@ def fill(template: str, values: Sequence[object] = (), named: Mapping[str, objec
             shown = formatter.convert_field(value, conversion) if conversion else value
             text = format(shown, formatter.vformat(spec or "", values, named))
             parts.append(Verbatim(text) if isinstance(value, Verbatim) or _is_path(text) else text)
-    if not any(map(_is_han, template)):
-        return "".join(parts)
     said, kept = "", False
     for part in filter(None, parts):
         own = isinstance(part, Verbatim)
@@ -161,13 +161,13 @@ _ONCE_TEXT: Final = frozenset({"reasons", "ran", "reason", "refusal"})
 """Fields that held finished text in files of earlier versions."""
 
 
-def with_words(content: object) -> object:
+def of_earlier_versions(content: object) -> object:
     """Make sentences of the finished text that earlier versions kept in the files of checks and of unfinished pictures."""
     match content:
         case {**entries}:
-            return {name: _worded(one) if name in _ONCE_TEXT else with_words(one) for name, one in entries.items()}
+            return {name: _worded(one) if name in _ONCE_TEXT else of_earlier_versions(one) for name, one in entries.items()}
         case list():
-            return list(map(with_words, cast("list[object]", content)))
+            return list(map(of_earlier_versions, cast("list[object]", content)))
         case _:
             return content
 

@@ -16,7 +16,7 @@ import msgspec
 from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts, SelfTestReport
 from halftone.contract.request import ALONE, Extras, Numerics
 from halftone.contract.vocabulary import DType
-from halftone.contract.wording import Words, with_words
+from halftone.contract.wording import Words, of_earlier_versions
 from halftone.library.add_ons.extras import extras_key
 from halftone.settings.atomic import write_atomically
 from halftone.settings.declared import declared
@@ -182,7 +182,11 @@ def _spelled(value: Any) -> Any:
 
 
 def _record(data: bytes, kind: type[_Record]) -> _Record:
-    return msgspec.convert(with_words(json.loads(data)), kind, strict=False)  # reads "inf" where a number is due
+    content = json.loads(data)
+    try:
+        return msgspec.convert(content, kind, strict=False)  # reads "inf" where a number is due
+    except msgspec.ValidationError:
+        return msgspec.convert(of_earlier_versions(content), kind, strict=False)
 
 
 def _load(name: str, kind: type[_Record]) -> _Record | None:

@@ -30,8 +30,8 @@ def _in_a_sentence(text: str) -> str:
 
 
 _KNOWN: Final = {
-    errno.ENOSPC: "not enough space on the disk",
     getattr(errno, "EDQUOT", errno.ENOSPC): "disk quota exceeded",
+    errno.ENOSPC: "not enough space on the disk",
     errno.EACCES: "permission denied",
     errno.EPERM: "permission denied",
     errno.EROFS: "read-only file system",
@@ -42,7 +42,7 @@ _KNOWN: Final = {
     errno.ENAMETOOLONG: "file name too long",
     errno.EIO: "input/output error",
 }
-"""The usual errors of files. Windows has no quota among its errors."""
+"""The usual errors of files. Windows has no quota among its errors, and there a full disk is what counts: it comes later."""
 
 
 def full_disk(error: BaseException) -> ErrorFacts | None:

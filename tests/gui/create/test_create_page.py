@@ -156,6 +156,7 @@ def test_nothing_of_the_banner_is_cut_off(qtbot: QtBot, width: int) -> None:
     stage.picture()
     stage.wait(lambda: not banner.isHidden())
     stage.wait(lambda: banner._inside.width() <= banner._area.viewport().width())
+    assert banner._narrow is (width < 1440), "the evidence stands beside the words where there is space for both"
 
 
 def test_a_recovered_picture_says_what_happened(qtbot: QtBot) -> None:

@@ -2,13 +2,15 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 from tests.helpers.kept import ASKED, write_kept
+from tests.helpers.model_files import ramp, safetensors
 
 from halftone.contract.errors import HalftoneError
 from halftone.health.pictures.unfinished_files import check_named_files
-from halftone.health.pictures.unfinished_pictures import read_kept
+from halftone.health.pictures.unfinished_pictures import RECORD, read_kept
 from halftone.settings.store import Settings
 
 FAR = [
@@ -52,3 +54,14 @@ def test_a_file_below_a_folder_of_the_settings_is_read(tmp_path: Path) -> None:
     check(tmp_path, str(tmp_path / "models" / "a.safetensors"), (str(tmp_path / "models"),))
     with pytest.raises(HalftoneError):
         check(tmp_path, str(tmp_path / "models" / ".." / "a.safetensors"), (str(tmp_path / "models"),))
+
+
+def test_latents_of_an_earlier_version_are_read_with_their_sentences(tmp_path: Path) -> None:
+    kept = read_kept(write_kept(tmp_path / "now.safetensors"))
+    record = msgspec.to_builtins(kept)
+    record["request"]["reasons"] = ["Seed 7: drawn at random."]
+    path = tmp_path / "then.safetensors"
+    path.write_bytes(safetensors({"latents": ramp(1, 4, 6, 8)}, {RECORD: msgspec.json.encode(record).decode()}))
+    found = read_kept(path)
+    assert list(map(str, found.request.reasons)) == ["Seed 7: drawn at random."]
+    assert replace(found.request, reasons=()) == replace(kept.request, reasons=())

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from tests.helpers.reports import DEVICE, MODEL, check_report, self_test_report
 
 from halftone.contract.facts import CheckReport, LayerPeak, OperationResult
+from halftone.contract.plan import Cure
 from halftone.contract.request import Numerics
 from halftone.contract.wording import Words
 from halftone.library.records import (
@@ -19,6 +20,22 @@ from halftone.library.records import (
     staleness,
 )
 from halftone.settings.places import checks_dir
+
+
+def test_a_report_of_an_earlier_version_is_read_with_its_sentences() -> None:
+    plan = replace(check_report().plan, reasons=(Words("{0}, as set.", ("FP16",)),))
+    cure = Cure(kind="rescale", plan=plan, refusal=Words("It gives bad numbers as well."))
+    save_report(replace(check_report(), plan=plan, cures=(cure,)))
+    (file,) = checks_dir().glob("check-*.json")
+    content = json.loads(file.read_bytes())
+    report = content.get("report", content)
+    report["plan"]["reasons"] = ["FP16, as set."]
+    report["cures"][0]["refusal"] = "It gives bad numbers as well."
+    file.write_text(json.dumps(content))
+    found = load_report(MODEL, DEVICE, "float16")
+    assert found is not None
+    assert list(map(str, found.plan.reasons)) == ["FP16, as set."]
+    assert str(found.cures[0].refusal) == "It gives bad numbers as well."
 
 
 def test_a_report_comes_back_whole() -> None:

@@ -39,9 +39,8 @@ class DeviceChoice(QObject):
         """The dtype that runs where no model says otherwise, and why."""
         state, wanted = self._holder.state, self._keeper.numerics.precision
         if state.device is None:
-            return ("float32" if wanted == "auto" else wanted), Words(
-                AS_SET, (DTYPE_NAMES["float32" if wanted == "auto" else wanted],)
-            )
+            unmeasured = Words("FP32, because nothing else was measured.")
+            return ("float32", unmeasured) if wanted == "auto" else (wanted, Words(AS_SET, (DTYPE_NAMES[wanted],)))
         return resolve_precision(wanted, state.self_test, state.device)
 
     def worker_ready(self) -> None:

@@ -11,7 +11,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest, ResolvedRequest, Start
-from halftone.contract.wording import Words, with_words
+from halftone.contract.wording import Words, of_earlier_versions
 from halftone.library.add_ons.upscalers import is_upscale_model
 from halftone.library.add_ons.vaes import vae_version
 from halftone.library.files.header import file_stamp, read_header
@@ -74,10 +74,17 @@ def _digest(path: Path) -> str:
         return ""
 
 
+def _decoded(text: str) -> Kept:
+    try:
+        return msgspec.json.decode(text, type=Kept)
+    except msgspec.ValidationError:
+        return msgspec.convert(of_earlier_versions(msgspec.json.decode(text)), Kept, str_keys=True)
+
+
 def read_kept(path: Path) -> Kept:
     """What a file of kept latents says. Raises latents-missing, latents-unreadable."""
     try:
-        return msgspec.convert(with_words(msgspec.json.decode(read_header(path).metadata.get(RECORD, ""))), Kept)
+        return _decoded(read_header(path).metadata.get(RECORD, ""))
     except FileNotFoundError as error:
         raise HalftoneError("latents-missing", path=str(path)) from error
     except (OSError, HalftoneError, msgspec.MsgspecError) as error:

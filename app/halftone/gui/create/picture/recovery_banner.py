@@ -199,6 +199,7 @@ class PictureBanner(QWidget):
             self.evidence.show_event(event, dtype, failed, recovered)
         self._paint_edge()
         self.setAccessibleName(message.spoken)
+        self._fit()
         self.show()
         announce(self, message.spoken, urgent=message.level == "danger")
         self.reshaped.emit()
@@ -244,12 +245,13 @@ class PictureBanner(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Stack words and evidence where they do not fit abreast: the width changes with the buttons and with the language."""
         both = _RIGHT + _BETWEEN
         words = self._inside.minimumSizeHint().width() - (0 if self._narrow else both)
-        self._stack(narrow=self._area.viewport().width() < words + both)
-
-    def _stack(self, *, narrow: bool) -> None:
-        """Put the evidence below the words, or beside them."""
+        narrow = self._area.viewport().width() < words + both
         if narrow == self._narrow:
             return
         self._narrow = narrow
