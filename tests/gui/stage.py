@@ -16,8 +16,8 @@ from halftone.gui.i18n import set_language
 from halftone.gui.process import WorkerLink
 from halftone.gui.shell.window import MainWindow
 from halftone.gui.shell.workspace import Workspace
-from halftone.gui.state.window_events import Noted
 from halftone.library import records
+from halftone.session.events import Noted
 from halftone.settings.store import Settings
 
 PATIENCE: Final = 30_000

@@ -129,7 +129,7 @@ def test_everything_but_the_window_loads_without_qt() -> None:
 
 def test_the_core_works_without_qt() -> None:
     """The tests of what the window stands on, in a process where Qt cannot be imported."""
-    folders = [ROOT / "tests" / "unit" / name for name in ("contract", "client", "worker", "health")]
+    folders = [ROOT / "tests" / "unit" / name for name in ("contract", "client", "worker", "health", "session")]
     plugins = ["-p", "tests.helpers.no_qt", "-p", "no:pytest-qt", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", "-q", "-x", *plugins, *(str(folder) for folder in folders if folder.is_dir())]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

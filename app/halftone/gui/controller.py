@@ -29,12 +29,12 @@ from halftone.gui.control.job_queue import JobQueue
 from halftone.gui.control.memory import ModelMemory
 from halftone.gui.control.model_list import ModelList
 from halftone.gui.control.small_files import SmallFiles
-from halftone.gui.control.state_holder import StateHolder
 from halftone.gui.control.training import Training
 from halftone.gui.control.writing import RecordWriter, SettingsKeeper
 from halftone.gui.process import Link
-from halftone.gui.state.app_state import AppState
-from halftone.gui.state.window_events import Noted, Starting
+from halftone.session.events import Noted, Starting
+from halftone.session.state import AppState
+from halftone.session.store import Store
 from halftone.settings import store
 from halftone.settings.folders import clear_leftovers
 from halftone.settings.store import Settings
@@ -70,7 +70,7 @@ class Controller(QObject):
         self.background = Background(self)
         self._link = link
         self._unfinished: set[Path] = set()
-        self._holder = StateHolder(self)
+        self._holder = Store()
         self._keeper = SettingsKeeper(store.load() if settings is None else settings, self._holder, self.background, self)
         self._queue = JobQueue(self._holder, link, self)
         writer = RecordWriter(self._holder, self._queue, self.background, self)
@@ -131,8 +131,8 @@ class Controller(QObject):
         self.look_for_transformers = self._extras.look_for_transformers
 
     def _connect(self) -> None:
-        self._holder.changed.connect(self.changed)
-        self._holder.noticed.connect(self.noticed)
+        self._holder.on_notice(self.noticed.emit)
+        self._holder.subscribe(lambda state: state, lambda _state: self.changed.emit())
         self._keeper.changed.connect(self.settings_changed)
         self.model_list.changed.connect(self.models_changed)
         self.model_list.selected.connect(self.model_selected)

@@ -12,9 +12,9 @@ from halftone.contract.vocabulary import DTYPE_NAMES, DType, Phase, Precision
 from halftone.gui.i18n import catalogue, listed, say, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.message_bars import Act, Message
-from halftone.gui.state.app_state import AppState, Ended, Job, Notice, NoticeKind
 from halftone.health.part_names import COMPONENT_NAMES, capital, plain_component
 from halftone.library.add_ons.vaes import vae_name
+from halftone.session.state import AppState, Ended, Job, Notice, NoticeKind
 from halftone.settings.disk import system_words
 
 _LETTERS = 22

@@ -22,9 +22,9 @@ from halftone.gui.create.job_list import QueuePanel
 from halftone.gui.create.picture import picture_files
 from halftone.gui.create.picture.picture_centre import PICTURE_SHARE
 from halftone.gui.create.picture.progress_panel import TransportPanel, so_far
-from halftone.gui.state.app_state import Job
 from halftone.library import records
 from halftone.library.models import describe
+from halftone.session.state import Job
 from halftone.settings.store import Settings
 
 STARTED = (

@@ -15,8 +15,8 @@ from halftone.gui.create.form.time_estimate import Shape, shape_of
 from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.gui.create.picture.progress_panel import seconds_left
 from halftone.gui.create.rows.hires_row import hires_line
-from halftone.gui.state.app_state import Job
 from halftone.gui.text import step_sentence
+from halftone.session.state import Job
 
 PASSES = (
     PassFacts(kind="first", width=512, height=512, steps=20, seconds=8.0, dtypes={}),

@@ -14,7 +14,7 @@ from halftone.gui import theme
 from halftone.gui.create.form.form_parts import PromptEdit
 from halftone.gui.create.form.model_picker import ModelRow, shortened
 from halftone.gui.create.picture.progress_panel import TransportPanel
-from halftone.gui.state.app_state import Job
+from halftone.session.state import Job
 
 NEVER = (
     scripted.Say(event=JobStarted(kind="generate", plan=samples.PLAIN)),

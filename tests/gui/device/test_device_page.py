@@ -29,9 +29,9 @@ from halftone.gui.device.device_page import DevicePage
 from halftone.gui.device.measurement_cards import number_words
 from halftone.gui.i18n import set_language
 from halftone.gui.kit import figures
-from halftone.gui.state.app_state import AppState
 from halftone.gui.text import notice_message
 from halftone.measure.cases import cases_for
+from halftone.session.state import AppState
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support propagateSizeHints")
 

@@ -36,10 +36,10 @@ from halftone.gui.health.known_troubles import known_text
 from halftone.gui.i18n import catalogue, say, set_language, table
 from halftone.gui.settings import setting_effects
 from halftone.gui.settings.settings_page import SettingsPage
-from halftone.gui.state.app_state import Ended, Job, Notice, NoticeKind
 from halftone.health.part_names import module_words
 from halftone.health.troubles import Trouble, all_troubles, helps_words, origin_words
 from halftone.library.models import describe, runnable
+from halftone.session.state import Ended, Job, Notice, NoticeKind
 
 CORE = Path(__file__).resolve().parents[3] / "app" / "halftone"
 EXAMINE = Examine(job="a", model="m", device="cpu")

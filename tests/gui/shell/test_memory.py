@@ -16,12 +16,12 @@ from halftone.contract.messages import Generate, Load, ModelChanged, Refused, Un
 from halftone.contract.request import PictureRequest
 from halftone.gui.control.memory import worth_loading
 from halftone.gui.controller import Controller
-from halftone.gui.state.app_state import AppState, Job
-from halftone.gui.state.reducer import apply
-from halftone.gui.state.window_events import Sent, Warming
 from halftone.gui.text import activity
 from halftone.library import records
 from halftone.library.models import POCKET
+from halftone.session.events import Sent, Warming
+from halftone.session.reducer import apply
+from halftone.session.state import AppState, Job
 from halftone.settings.store import Settings
 
 IDLE = AppState(worker="ready", device=samples.CPU, self_test=samples.self_test_report())

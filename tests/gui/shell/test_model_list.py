@@ -10,9 +10,9 @@ from tests.helpers.model_files import write_folder
 
 from halftone.gui.background import Background
 from halftone.gui.control.model_list import ModelList
-from halftone.gui.control.state_holder import StateHolder
 from halftone.gui.control.writing import SettingsKeeper
 from halftone.library.models import POCKET
+from halftone.session.store import Store
 from halftone.settings.store import Settings, load
 
 
@@ -26,7 +26,7 @@ class Shelf:
         self.owner = QObject()
         background = Background(self.owner)
         settings = Settings(model_folders=(self.alone, self.many), last_model=self.inside[0])
-        holder = StateHolder(self.owner)
+        holder = Store()
         self.keeper = SettingsKeeper(settings, holder, background, self.owner)
         self.models = ModelList(holder, self.keeper, background, self.owner)
 

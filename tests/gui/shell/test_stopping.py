@@ -13,7 +13,7 @@ from tests.helpers import scripted
 from halftone.contract.messages import Examine, Generate, JobCommand, Repair, SelfTest
 from halftone.contract.request import PictureRequest
 from halftone.gui.shell import stopping
-from halftone.gui.state.app_state import Job
+from halftone.session.state import Job
 
 PICTURE = Generate(job="a", request=PictureRequest(prompt="hills"))
 CHECK = Examine(job="a", model="pocket")

@@ -8,10 +8,10 @@ from halftone.contract.request import PictureRequest
 from halftone.contract.vocabulary import DType, Outcome, Precision
 from halftone.gui.i18n import set_language, tr
 from halftone.gui.kit import figures
-from halftone.gui.state.app_state import AppState, Job
-from halftone.gui.state.reducer import apply
-from halftone.gui.state.window_events import Making, Noted, OwnEvent, Queued, Sent
 from halftone.gui.text import activity, precision_words
+from halftone.session.events import Making, Noted, OwnEvent, Queued, Sent
+from halftone.session.reducer import apply
+from halftone.session.state import AppState, Job
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from halftone.gui.controller import PageName
 from halftone.gui.device.device_page import DevicePage
 from halftone.gui.settings.settings_page import SettingsPage
 from halftone.gui.shell.topbar import chip_part, memory_text, short_name
-from halftone.gui.state.window_events import Noted
+from halftone.session.events import Noted
 from halftone.settings import store
 from halftone.settings.store import Settings
 

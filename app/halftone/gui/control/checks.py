@@ -13,14 +13,14 @@ from halftone.contract.vocabulary import DTYPE_NAMES, Depth, DType, Precision
 from halftone.contract.wording import Words, both
 from halftone.gui.control.devices import DeviceChoice
 from halftone.gui.control.job_queue import JobQueue, new_job_id
-from halftone.gui.control.state_holder import StateHolder
 from halftone.gui.control.writing import RecordWriter, SettingsKeeper
-from halftone.gui.state.app_state import Ended
-from halftone.gui.state.window_events import Noted
 from halftone.health.judge import Badge, badge, still_applied, tried
 from halftone.health.precision import model_precision
 from halftone.library import learned, records
 from halftone.library.add_ons.extras import extras_key
+from halftone.session.events import Noted
+from halftone.session.state import Ended
+from halftone.session.store import Store
 
 
 class Checks(QObject):
@@ -31,7 +31,7 @@ class Checks(QObject):
 
     def __init__(
         self,
-        holder: StateHolder,
+        holder: Store,
         queue: JobQueue,
         keeper: SettingsKeeper,
         writer: RecordWriter,

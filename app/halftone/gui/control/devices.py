@@ -8,11 +8,11 @@ from halftone.contract.messages import SelfTest
 from halftone.contract.vocabulary import DTYPE_NAMES, DType
 from halftone.contract.wording import Words
 from halftone.gui.control.job_queue import JobQueue, new_job_id
-from halftone.gui.control.state_holder import StateHolder
 from halftone.gui.control.writing import SettingsKeeper
-from halftone.gui.state.window_events import DeviceChosen
 from halftone.health.precision import AS_SET, resolve_precision
 from halftone.library import records
+from halftone.session.events import DeviceChosen
+from halftone.session.store import Store
 
 
 class DeviceChoice(QObject):
@@ -20,7 +20,7 @@ class DeviceChoice(QObject):
 
     changed = Signal()
 
-    def __init__(self, holder: StateHolder, queue: JobQueue, keeper: SettingsKeeper, parent: QObject) -> None:
+    def __init__(self, holder: Store, queue: JobQueue, keeper: SettingsKeeper, parent: QObject) -> None:
         super().__init__(parent)
         self._holder = holder
         self._queue = queue

@@ -9,9 +9,9 @@ from PySide6.QtCore import QObject, QProcess
 
 from halftone.client.command import worker_environment
 from halftone.gui.control.model_list import ModelList
-from halftone.gui.control.state_holder import StateHolder
 from halftone.gui.process import to_qt
-from halftone.gui.state.window_events import Making, Noted
+from halftone.session.events import Making, Noted
+from halftone.session.store import Store
 from halftone.settings import places
 from halftone.settings.folders import clear_leftovers
 
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 class FragileMaker(QObject):
     """One at a time; the model is used as soon as it is there."""
 
-    def __init__(self, holder: StateHolder, models: ModelList, parent: QObject) -> None:
+    def __init__(self, holder: Store, models: ModelList, parent: QObject) -> None:
         super().__init__(parent)
         self._holder = holder
         self._models = models

@@ -4,8 +4,8 @@ from PySide6.QtCore import QObject, QTimer
 
 from halftone.gui.control.devices import DeviceChoice
 from halftone.gui.control.job_queue import JobQueue
-from halftone.gui.control.state_holder import StateHolder
-from halftone.gui.state.app_state import AppState, Ended
+from halftone.session.state import AppState, Ended
+from halftone.session.store import Store
 
 QUIET_MS = 60_000
 """So long nothing must have run: who skipped the measurement is about to make a picture."""
@@ -19,7 +19,7 @@ def is_idle(state: AppState) -> bool:
 class IdleMeasuring(QObject):
     """Skipping puts the measurement off; a job that comes meanwhile goes first; a second refusal holds for this session."""
 
-    def __init__(self, holder: StateHolder, queue: JobQueue, devices: DeviceChoice, parent: QObject) -> None:
+    def __init__(self, holder: Store, queue: JobQueue, devices: DeviceChoice, parent: QObject) -> None:
         super().__init__(parent)
         self._holder = holder
         self._queue = queue
@@ -31,7 +31,7 @@ class IdleMeasuring(QObject):
         self._quiet.setSingleShot(True)
         self._quiet.setInterval(QUIET_MS)
         self._quiet.timeout.connect(self.measure)
-        holder.changed.connect(self._look)
+        holder.subscribe(lambda state: state, lambda _state: self._look())
 
     def ended(self, ended: Ended) -> None:
         """A measurement came to its end."""

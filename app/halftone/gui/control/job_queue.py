@@ -9,10 +9,10 @@ from PySide6.QtCore import QObject
 from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import Cancel, Generate, JobCommand, Keep, Train, Upscale
 from halftone.contract.request import PictureRequest, UpscaleRequest
-from halftone.gui.control.state_holder import StateHolder
 from halftone.gui.process import Link
-from halftone.gui.state import window_events as words
-from halftone.gui.state.app_state import Ended, Job
+from halftone.session import events as words
+from halftone.session.state import Ended, Job
+from halftone.session.store import Store
 
 
 def new_job_id() -> str:
@@ -22,7 +22,7 @@ def new_job_id() -> str:
 class JobQueue(QObject):
     """Sends the first waiting job whenever the worker has none and nothing holds the queue."""
 
-    def __init__(self, holder: StateHolder, link: Link, parent: QObject) -> None:
+    def __init__(self, holder: Store, link: Link, parent: QObject) -> None:
         super().__init__(parent)
         self._holder = holder
         self._link = link

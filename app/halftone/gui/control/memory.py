@@ -5,11 +5,11 @@ from PySide6.QtCore import QObject, QTimer
 from halftone.contract.facts import ModelFacts
 from halftone.contract.messages import Load, Unload
 from halftone.gui.control.model_list import ModelList
-from halftone.gui.control.state_holder import StateHolder
 from halftone.gui.control.writing import SettingsKeeper
 from halftone.gui.process import Link
-from halftone.gui.state.app_state import AppState
-from halftone.gui.state.window_events import Warming
+from halftone.session.events import Warming
+from halftone.session.state import AppState
+from halftone.session.store import Store
 
 _QUIET_MS = 1000
 """So long nothing else must come up before a model is loaded: who looks through the list, or starts at once, waits for none."""
@@ -29,7 +29,7 @@ class ModelMemory(QObject):
     """Each selection is loaded once: what the user freed, or what could not be loaded, waits for its next picture."""
 
     def __init__(
-        self, holder: StateHolder, keeper: SettingsKeeper, models: ModelList, link: Link, *, early: bool, parent: QObject
+        self, holder: Store, keeper: SettingsKeeper, models: ModelList, link: Link, *, early: bool, parent: QObject
     ) -> None:
         """early: load before a job asks for it."""
         super().__init__(parent)
@@ -44,7 +44,7 @@ class ModelMemory(QObject):
         self._quiet.timeout.connect(self._load)
         if early:
             models.selected.connect(self._selected)
-            holder.changed.connect(self._look)
+            holder.subscribe(lambda state: state, lambda _state: self._look())
             models.changed.connect(self._look)
 
     def free(self) -> None:

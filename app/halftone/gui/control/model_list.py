@@ -11,12 +11,12 @@ from PySide6.QtCore import QObject, Signal
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.gui.background import Background
-from halftone.gui.control.state_holder import StateHolder
 from halftone.gui.control.writing import SettingsKeeper
-from halftone.gui.state.window_events import Noted
 from halftone.library import models
 from halftone.library.add_ons.denoisers import host_of
 from halftone.library.files.small_files import lacking
+from halftone.session.events import Noted
+from halftone.session.store import Store
 
 
 class Found(NamedTuple):
@@ -48,7 +48,7 @@ class ModelList(QObject):
     hosted = Signal(str)
     lacking = Signal(object)
 
-    def __init__(self, holder: StateHolder, keeper: SettingsKeeper, background: Background, parent: QObject) -> None:
+    def __init__(self, holder: Store, keeper: SettingsKeeper, background: Background, parent: QObject) -> None:
         super().__init__(parent)
         self._holder = holder
         self._keeper = keeper

@@ -10,10 +10,10 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from halftone.contract.messages import AnyEvent, Decide, Hold, TestPicture, Train, TrainCaught, TrainHeld
 from halftone.contract.training import Caught, TrainChoice, TrainConfig
 from halftone.gui.control.job_queue import JobQueue, new_job_id
-from halftone.gui.control.state_holder import StateHolder
 from halftone.gui.process import Link
-from halftone.gui.state.app_state import Ended, Job
 from halftone.health.training.training_record import RunRecord
+from halftone.session.state import Ended, Job
+from halftone.session.store import Store
 
 _SAVING_MS: Final = 30_000
 """So long a window that closes waits for what is saved."""
@@ -32,7 +32,7 @@ class Training(QObject):
 
     changed = Signal()
 
-    def __init__(self, holder: StateHolder, queue: JobQueue, link: Link, parent: QObject) -> None:
+    def __init__(self, holder: Store, queue: JobQueue, link: Link, parent: QObject) -> None:
         super().__init__(parent)
         self._holder = holder
         self._queue = queue

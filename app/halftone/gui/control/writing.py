@@ -11,8 +11,8 @@ from halftone.contract.request import Numerics
 from halftone.contract.vocabulary import Precision
 from halftone.gui.background import Background
 from halftone.gui.control.job_queue import JobQueue
-from halftone.gui.control.state_holder import StateHolder
-from halftone.gui.state.window_events import Noted
+from halftone.session.events import Noted
+from halftone.session.store import Store
 from halftone.settings import store
 from halftone.settings.store import Settings
 
@@ -21,7 +21,7 @@ _WRITE_MS = 300
 _log = logging.getLogger(__name__)
 
 
-def tell_not_written(holder: StateHolder, error: Exception) -> None:
+def tell_not_written(holder: Store, error: Exception) -> None:
     """A full or read-only disk is logged and told, and the window goes on."""
     _log.error("Could not write: %s", error)
     facts = error.as_facts() if isinstance(error, HalftoneError) else None
@@ -31,7 +31,7 @@ def tell_not_written(holder: StateHolder, error: Exception) -> None:
 class RecordWriter(QObject):
     """Writes what the worker may read; no job is sent before it is on disk."""
 
-    def __init__(self, holder: StateHolder, queue: JobQueue, background: Background, parent: QObject) -> None:
+    def __init__(self, holder: Store, queue: JobQueue, background: Background, parent: QObject) -> None:
         super().__init__(parent)
         self._holder = holder
         self._queue = queue
@@ -52,7 +52,7 @@ class SettingsKeeper(QObject):
     changed = Signal()
     numerics_changed = Signal()
 
-    def __init__(self, settings: Settings, holder: StateHolder, background: Background, parent: QObject) -> None:
+    def __init__(self, settings: Settings, holder: Store, background: Background, parent: QObject) -> None:
         super().__init__(parent)
         self.settings = settings
         self.once: Precision | None = None

@@ -25,9 +25,9 @@ from halftone.gui.create.picture_history import HistoryWatch, Made, Shelf, reque
 from halftone.gui.kit.splitter import LineSplitter
 from halftone.gui.kit.stock_widgets import column, surface
 from halftone.gui.shell import stopping
-from halftone.gui.state.app_state import Ended
-from halftone.gui.state.window_events import Noted
 from halftone.library.prompts.drawn_prompts import as_made
+from halftone.session.events import Noted
+from halftone.session.state import Ended
 from halftone.settings.glance import widths
 
 _log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from halftone.gui.create.picture.progress_panel import seconds_left
 from halftone.gui.i18n import tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import ElidedLabel, clear, column, icon_button, label, row, surface
-from halftone.gui.state.app_state import Job
+from halftone.session.state import Job
 
 _LEFT: Final = 62
 _COMPACT_LEFT: Final = 12

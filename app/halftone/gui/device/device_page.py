@@ -27,8 +27,8 @@ from halftone.gui.kit import figures
 from halftone.gui.kit.navigation import guide_button
 from halftone.gui.kit.page_base import NARROW, Page
 from halftone.gui.kit.stock_widgets import IconLabel, button, clear, column, label, row, scrolling, surface
-from halftone.gui.state.app_state import Job
-from halftone.gui.state.window_events import Noted
+from halftone.session.events import Noted
+from halftone.session.state import Job
 
 
 class DevicePage(Page):

@@ -8,9 +8,9 @@ from halftone.gui.charts.headroom_chart_text import type_name
 from halftone.gui.device.device_view import Verdict, on_processor, operation_name, passed
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.kit import figures
-from halftone.gui.state.app_state import Job
 from halftone.health.forecasts.timing import is_measurable
 from halftone.health.precision import auto_follows_model
+from halftone.session.state import Job
 
 
 def verdict(

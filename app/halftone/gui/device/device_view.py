@@ -11,10 +11,10 @@ from halftone.gui.charts.headroom_chart_text import type_name
 from halftone.gui.i18n import catalogue, listed, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.settings.setting_effects import effect_of, time_words
-from halftone.gui.state.app_state import AppState
 from halftone.health.device_faults import avoided_backends, copies_are_faulty, sound_of
 from halftone.health.forecasts.timing import is_measurable, mode_ratio
 from halftone.health.precision import auto_follows_model
+from halftone.session.state import AppState
 from halftone.settings.declared import declared
 
 MODES = ("float32", "tf32", "float16", "float16-sums", "bfloat16")

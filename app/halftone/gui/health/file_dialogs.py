@@ -11,10 +11,10 @@ from halftone.contract.facts import CheckReport, ModelFacts, RepairReport
 from halftone.gui import text
 from halftone.gui.health import health_text
 from halftone.gui.i18n import catalogue, sentences, tr
-from halftone.gui.state.app_state import AppState, Ended
 from halftone.health.explain import copy_limits
 from halftone.library.files.copies import SUFFIX
 from halftone.library.files.folder import INDEX
+from halftone.session.state import AppState, Ended
 
 
 def _open(dialog: QFileDialog, chosen: Callable[[str], object]) -> QFileDialog:

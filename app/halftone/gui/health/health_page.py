@@ -25,8 +25,8 @@ from halftone.gui.i18n import say, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.page_base import NARROW, Page
 from halftone.gui.kit.stock_widgets import column, hline, row, scrolling
-from halftone.gui.state.app_state import Ended, Job
 from halftone.health.troubles import Trouble, known_on
+from halftone.session.state import Ended, Job
 
 REFRESH_MS = 60
 

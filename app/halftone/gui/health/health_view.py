@@ -18,9 +18,9 @@ from halftone.gui.health import health_text
 from halftone.gui.health.verdict_text import State, checked_words, state_of, verdict_words
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit import figures
-from halftone.gui.state.app_state import Ended, Job
 from halftone.health.headroom import Layer, build, log2_peak, part_key, room_bits
 from halftone.health.judge import came_once, highest_peak, over_and_tight, why_broken
+from halftone.session.state import Ended, Job
 
 CARDS: dict[str, tuple[str, str, str]] = {
     "unchecked": ("unknown", "circle-dashed", "unknown"),

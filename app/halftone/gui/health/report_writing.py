@@ -13,9 +13,9 @@ from halftone.gui.health import file_dialogs, report_export
 from halftone.gui.health.finding_and_cure_cards import CureCard
 from halftone.gui.i18n import tr
 from halftone.gui.kit import figures
-from halftone.gui.state.app_state import Ended, Job
-from halftone.gui.state.window_events import Noted
 from halftone.gui.text import problem
+from halftone.session.events import Noted
+from halftone.session.state import Ended, Job
 
 
 class Writing(QObject):

@@ -8,7 +8,7 @@ from halftone.gui import text
 from halftone.gui.i18n import tr
 from halftone.gui.kit.message_bars import MessageBar
 from halftone.gui.kit.stock_widgets import button, clear, column, label, row
-from halftone.gui.state.app_state import Notice
+from halftone.session.state import Notice
 
 
 class MessagesWindow(QDialog):

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
-from halftone.gui.state.app_state import Job
+from halftone.session.state import Job
 
 ASK_AFTER: Final = 60.0
 """Seconds of work above which stopping asks first."""

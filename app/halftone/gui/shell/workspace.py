@@ -26,7 +26,7 @@ from halftone.gui.shell.lacking_card import LackingCard
 from halftone.gui.shell.statusbar import StatusBar
 from halftone.gui.shell.topbar import TopBar
 from halftone.gui.shell.window import MainWindow
-from halftone.gui.state.app_state import Notice
+from halftone.session.state import Notice
 
 if TYPE_CHECKING:
     from halftone.gui.device.device_page import DevicePage

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QProgressBar, QWidget
 from halftone.gui.i18n import tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import IconLabel, card, column, label, row, set_tone
-from halftone.gui.state.app_state import Job
+from halftone.session.state import Job
 
 Part = Literal["folder", "load", "encode", "ready"]
 PARTS: Final[tuple[Part, ...]] = ("folder", "load", "encode", "ready")

@@ -14,11 +14,11 @@ from halftone.gui.create.picture.full_screen import FullScreen
 from halftone.gui.create.picture.picture_report import copy_details
 from halftone.gui.health import file_dialogs
 from halftone.gui.i18n import catalogue, language, tr
-from halftone.gui.state.window_events import Noted
 from halftone.gui.text import problem
 from halftone.gui.train.caught_card import details_text
 from halftone.health.reports.report_page import Language
 from halftone.health.training.training_export import as_html
+from halftone.session.events import Noted
 from halftone.settings.atomic import write_atomically
 
 

@@ -8,12 +8,12 @@ from halftone.gui.control.training import Training
 from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import clear
-from halftone.gui.state.app_state import Ended
 from halftone.gui.text import error_remedy, error_sentence
 from halftone.gui.train.run_view import notice, omen_card
 from halftone.health.training.training_record import RunRecord
 from halftone.health.training.training_remedies import remedied
 from halftone.health.training.training_sentences import REMEDIES, report_words, wider_words
+from halftone.session.state import Ended
 
 
 class RunNotes(QWidget):

@@ -14,10 +14,10 @@ from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import IconLabel, button, card, clear, column, icon_button, label, row
 from halftone.gui.kit.switches import Segmented
-from halftone.gui.state.app_state import Job
 from halftone.gui.train.preparation_view import part_of, part_words, progress_words
 from halftone.health.training.training_record import RunRecord
 from halftone.health.training.training_sentences import ROWS, caught_line, omen_words, remedy_words
+from halftone.session.state import Job
 
 _LISTED = 100
 _MINUTES = 120

@@ -15,7 +15,6 @@ from halftone.gui.create.form.request_form import CreateForm
 from halftone.gui.create.picture_history import Made
 from halftone.gui.create.rows.start_picture_fields import PictureDrop
 from halftone.gui.i18n import listed, sentences, tr
-from halftone.gui.state.window_events import Noted
 from halftone.gui.text import error_remedy, error_sentence
 from halftone.health.pictures.imported_settings import (
     Known,
@@ -29,6 +28,7 @@ from halftone.health.pictures.imported_settings import (
 )
 from halftone.metadata.picture_settings import said_by
 from halftone.metadata.reading import Parameters, parse_parameters
+from halftone.session.events import Noted
 
 _TOLD: Final = 8
 """Values that are told one by one."""

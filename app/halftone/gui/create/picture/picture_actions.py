@@ -15,8 +15,8 @@ from halftone.gui.create.picture.picture_centre import Centre
 from halftone.gui.create.picture.upscale_dialog import UpscaleMenu
 from halftone.gui.create.picture_history import Made, Shelf
 from halftone.gui.i18n import sentences, tr
-from halftone.gui.state.window_events import Noted
 from halftone.library.prompts.drawn_prompts import variations
+from halftone.session.events import Noted
 
 
 class PictureActs(QObject):

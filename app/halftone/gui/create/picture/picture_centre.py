@@ -28,7 +28,7 @@ from halftone.gui.create.picture_history import Made, Shelf
 from halftone.gui.kit.message_bars import Message
 from halftone.gui.kit.picture_canvas import CanvasView
 from halftone.gui.kit.stock_widgets import column
-from halftone.gui.state.app_state import Ended, Job
+from halftone.session.state import Ended, Job
 
 PICTURE_SHARE: Final = 0.4
 """Of the column's height that the picture keeps, whatever is opened above and below it."""

@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
 from halftone.contract.errors import HalftoneError
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
-from halftone.gui.state.window_events import Noted
 from halftone.gui.text import problem
 from halftone.metadata.picture import output_error
+from halftone.session.events import Noted
 from halftone.settings.atomic import write_atomically
 
 

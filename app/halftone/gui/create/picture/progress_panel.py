@@ -15,7 +15,7 @@ from halftone.gui.kit import figures
 from halftone.gui.kit.dots import PeakStrip, StepDots
 from halftone.gui.kit.message_bars import announce
 from halftone.gui.kit.stock_widgets import ElidedLabel, IconLabel, button, column, label, row, set_tone, surface, vline
-from halftone.gui.state.app_state import Job
+from halftone.session.state import Job
 
 PHASES: Final[tuple[Phase, ...]] = ("load", "encode", "denoise", "decode", "save")
 _SAMPLES: Final = 3

@@ -1,4 +1,4 @@
-"""The pure step of the window's state."""
+"""The pure step of the state."""
 
 import pytest
 from tests.helpers import samples
@@ -23,9 +23,9 @@ from halftone.contract.messages import (
     WorkerLost,
 )
 from halftone.contract.request import PictureRequest
-from halftone.gui.state.app_state import AppState, Job
-from halftone.gui.state.reducer import apply
-from halftone.gui.state.window_events import Dismissed, Making, Moved, Noted, OwnEvent, Paused, Queued, Removed, Sent, Stopping
+from halftone.session.events import Dismissed, Making, Moved, Noted, OwnEvent, Paused, Queued, Removed, Sent, Stopping
+from halftone.session.reducer import apply
+from halftone.session.state import AppState, Job
 
 
 def job(name: str) -> Job:

@@ -1,11 +1,11 @@
-"""What happens in the window itself, beside the events of the worker: the queue is changed, a device chosen, a message told."""
+"""What happens beside the events of the worker: the queue changes, a device is chosen, a message comes."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import DeviceFacts, SelfTestReport
-from halftone.gui.state.app_state import Job, NoticeKind
+from halftone.session.state import Job, NoticeKind
 
 
 @dataclass(frozen=True, kw_only=True)

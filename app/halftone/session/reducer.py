@@ -1,4 +1,4 @@
-"""`apply`, the pure step from what the window knows to what it knows after an event. Recorded events replay as a test."""
+"""`apply`, the pure step from what the program knows to what it knows after an event. Recorded events replay as a test."""
 
 from dataclasses import replace
 
@@ -25,8 +25,7 @@ from halftone.contract.messages import (
     WorkerLost,
 )
 from halftone.contract.wording import Words
-from halftone.gui.state.app_state import AppState, Ended, Job, Notice, NoticeKind, WorkerState
-from halftone.gui.state.window_events import (
+from halftone.session.events import (
     DeviceChosen,
     Dismissed,
     Making,
@@ -41,6 +40,7 @@ from halftone.gui.state.window_events import (
     Stopping,
     Warming,
 )
+from halftone.session.state import AppState, Ended, Job, Notice, NoticeKind, WorkerState
 
 
 def apply(state: AppState, event: AnyEvent | OwnEvent, now: float = 0.0) -> AppState:

@@ -1,4 +1,4 @@
-"""What the window knows, frozen; `state_steps.apply` makes the next state."""
+"""What the program knows, frozen; `reducer.apply` makes the next state."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -111,7 +111,7 @@ class Ended:
 
 @dataclass(frozen=True, kw_only=True)
 class Notice:
-    """One message for the user, as facts; `gui.text` has the words. action: what its button does, "" for none."""
+    """One message for the user, as facts; the window has the words."""
 
     number: int
     kind: NoticeKind
