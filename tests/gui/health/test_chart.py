@@ -255,7 +255,7 @@ def test_after_an_upcast_the_limit_is_that_of_the_new_type() -> None:
     before, after = headroom_chart_text.summary(data, after=False), headroom_chart_text.summary(data, after=True)
     assert "above the FP16 limit" in before
     assert before != after
-    assert headroom_chart_text.cure_label(upcast) == "cure: these 3 parts in FP32"
+    assert headroom_chart_text.cure_label(upcast) == "cure: 3 parts in FP32"
 
 
 def test_what_was_not_measured_under_the_cure_is_not_taken_for_it() -> None:
