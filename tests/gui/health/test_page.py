@@ -71,7 +71,7 @@ def test_the_distance_of_a_cures_picture_is_one_figure_wherever_it_is_read() -> 
     ):
         made = msgspec.structs.replace(cure, psnr=psnr)
         assert health_text.price_picture(made) == words
-        told = f"{words.replace(chr(0xA0), ' ')} between this picture and the FP32 picture: {seen}. dB (decibels) tell"
+        told = f"{words.replace(chr(0xA0), ' ')} against FP32: {seen}."
         assert told in health_text.cure_tooltip(made).replace("\u00a0", " ")
         assert health_text.cure_spoken(made, "FP16").endswith(f"{words}, {seen}")
 
@@ -418,7 +418,7 @@ def test_a_damaged_lora_is_told_as_that_and_not_as_a_damaged_model(qtbot: QtBot)
     finding = Finding(code="weights-nonfinite", component="unet", module="m", dtype="float16", peak=None, limit=None, facts=facts)
     page, _ = open_page(qtbot, kit.report(verdict="broken", findings=(finding,), cures=()))
     assert page.verdict.title() == "The LoRA glow is damaged"
-    assert "LoRA's own file" in _no_cure_words(page.view)
+    assert "the LoRA file is damaged" in _no_cure_words(page.view)
     assert "Download the file again" not in page.verdict.text() + _no_cure_words(page.view)
 
 
@@ -538,7 +538,7 @@ def test_no_copy_without_an_exact_rescaling() -> None:
 
     report = kit.report()
     view = health_view.of_report(msgspec.structs.replace(report, cures=report.cures[1:]), None)
-    assert copy_refusal(view).startswith("No rescaling")
+    assert copy_refusal(view).startswith("Only a rescaling can be saved")
 
 
 def test_numbers_of_an_exported_report_are_finite_or_null() -> None:
@@ -630,7 +630,7 @@ def test_a_file_with_numbers_at_the_limit_warns_and_says_what_to_do(qtbot: QtBot
     page, _ = open_page(qtbot, msgspec.structs.replace(kit.healthy(), findings=(clipped,)))
     assert page.view.state == "tight"
     assert page.view.title == "Works in FP16, but weights sit at the FP16 limit"
-    assert "most likely larger" in page.view.text
+    assert "probably clipped" in page.view.text
     assert page.view.text.endswith("Look for this model in BF16 or FP32.")
     page, _ = open_page(qtbot, msgspec.structs.replace(kit.healthy(), verdict="tight", findings=(clipped,)))
     assert page.view.title == "Works in FP16, with little headroom"

@@ -97,7 +97,7 @@ def _far_words(painter: QPainter, theme: Theme, frame: Frame, data: ChartData, t
     words_on(painter, theme, frame, QPointF(x, frame.plot.top() + 2), reach, muted, tops)
     line = frame.y(limit_exp("float16"))
     below = line - frame.plot.top() < 36
-    here = tr("FP16 limit: {0}", figures.group(65504))
+    here = tr("FP16 ends at {0}", figures.group(65504))
     words_on(painter, theme, frame, QPointF(x, line + 2 if below else line - 17), here, muted, tops)
 
 

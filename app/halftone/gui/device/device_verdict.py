@@ -132,6 +132,6 @@ def _failing(report: SelfTestReport) -> str:
 
 
 def _processor(report: SelfTestReport, chosen: Precision) -> Verdict:
-    instead = tr("Halftone uses the processor, which is slower.")
+    instead = tr("Pictures run on the processor, which is slower.")
     text = sentences(instead, _tests_words(report), _speed_words(report, chosen))
     return Verdict("warn", "cpu", tr("No supported GPU found"), text, no_gpu=True)

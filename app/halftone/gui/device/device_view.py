@@ -220,7 +220,7 @@ def speeds(report: SelfTestReport) -> list[ModeSpeed]:
 def _mode_speed(report: SelfTestReport, mode: str) -> ModeSpeed:
     own = [one for one in report.speeds if one.mode == mode]
     ratio = mode_ratio(report.speeds, mode, "float32")
-    caption = tr("reference") if mode == "float32" else time_words(*ratio) if ratio is not None else ""
+    caption = tr("The reference") if mode == "float32" else time_words(*ratio) if ratio is not None else ""
     work, seconds = sum(one.tflops * one.seconds for one in own), sum(one.seconds for one in own)
     return ModeSpeed(mode, caption, work / seconds, tuple((operation_name(one.operation), one.tflops) for one in own))
 

@@ -196,7 +196,7 @@ def _rescale_line(plan: Plan) -> str:
         return tr("{0} layers, file unchanged", count)
     if change:
         return tr("Not exact (up to {0}), file unchanged", share_of_change(change))
-    return tr("Exact but for rounding, {0} layers, file unchanged", count)
+    return tr("Exact but for rounding, file unchanged")
 
 
 def cure_tooltip(cure: Cure) -> str:
