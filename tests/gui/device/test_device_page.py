@@ -122,7 +122,7 @@ def test_half_precision_works(qtbot: QtBot) -> None:
     auto = "Halftone uses FP16, about 2.4\u00a0× as fast as FP32, or BF16 for models that need its range."
     assert auto in page.verdict.text()
     assert bars[2].toolTip().startswith("UNet step: 25.0\u00a0TFLOPS\nTransformer step: ")
-    assert page.speed._caption.text().startswith("A UNet step and a transformer step together, measured here")
+    assert page.speed._caption.text().startswith("One UNet step plus one transformer step")
     assert len(page.bits.findChildren(BitsRow)) == 5
     assert page.tests._summary.text() == "153 of 155 passed. The 2 that failed use a setting that is off."
 
@@ -353,7 +353,7 @@ def test_faulty_copies_are_told_in_both_languages() -> None:
     said = {one.text: one.reason for one in device_view.promises(report, Numerics(), ("float16", Words("measured")))}
     set_language("en")
     assert said["使用 Flash 以外的注意力"] == "Flash 在此出错"
-    assert said["使用同步复制"] == "不等待的复制在此出错"
+    assert said["使用同步复制"] == "其他方式在此出错"
 
 
 @pytest.mark.parametrize("faults", [(), ("flash",), ("flash", "efficient", "cudnn")])

@@ -152,7 +152,7 @@ def test_what_others_met_is_a_quiet_row_that_opens_before_and_after_a_check(qtbo
     assert not page.known.body.isVisible()
     page.known.head.click()
     said = [one.text() for one in page.known.body.findChildren(QLabel)]
-    assert said[0].startswith("The SDXL picture decoder overflows in FP16")
+    assert said[0].startswith("The SDXL VAE decoder overflows in FP16")
     assert "diffusers #4325" in said[1]
     assert said[1].endswith("cause found")
     page.known.head.click()

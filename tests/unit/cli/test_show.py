@@ -150,7 +150,7 @@ def test_what_others_met_stands_under_a_heading_of_its_own_after_the_findings() 
     shown = lines(replace(samples.check_report(fragile=True), model=sdxl))
     heading = shown.index("Reported by other users, not measured here:")
     assert shown.index(next(line for line in shown if line.startswith("1  "))) < heading
-    assert shown[heading + 1].startswith("–  The SDXL picture decoder overflows in FP16")
+    assert shown[heading + 1].startswith("–  The SDXL VAE decoder overflows in FP16")
     assert "What helped: An exact rescaling" in shown[heading + 1]
     assert "diffusers #4325" in shown[heading + 2]
     assert shown[heading + 2].endswith("cause found")

@@ -95,7 +95,7 @@ def test_everything_stands_on_the_page() -> None:
         "FP16, your setting.",
         "about 0\u00a0%",
         "82\u00a0dB",
-        "The SDXL picture decoder overflows in FP16",
+        "The SDXL VAE decoder overflows in FP16",
         "cause found",
         "2.4 × FP32",
         "Auto takes FP16.",
