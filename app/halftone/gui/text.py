@@ -18,7 +18,7 @@ from halftone.library.add_ons.vaes import vae_name
 from halftone.settings.disk import system_words
 
 _LETTERS = 22
-"""Of a name, where there is little room."""
+"""Letters of a name that is shown in a narrow place."""
 TYPE_NAMES: dict[str, str] = {"auto": "Auto", **DTYPE_NAMES}
 
 
@@ -43,7 +43,7 @@ def component_name(component: str) -> str:
 
 
 def part_name(component: str) -> str:
-    """The same of any part of any model, as the beginning of a line."""
+    """Name any part of any model, capitalised."""
     known = component_name(component)
     return capital(known) if known != component else plain_component(component).text(catalogue())
 
@@ -308,5 +308,5 @@ def net_words(nets: Sequence[Control | IpAdapter]) -> str:
 
 
 def short(name: str) -> str:
-    """A name where there is little room."""
+    """Shorten a name for a narrow place."""
     return harmless(name if len(name) <= _LETTERS else f"{name[:_LETTERS]}…")

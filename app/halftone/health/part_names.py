@@ -152,7 +152,7 @@ CURE_NAMES: Final[dict[str, str]] = {
     "float32-component": "in FP32",
     "float32-all": "everything in FP32",
 }
-"""The same of what cured a model or a picture."""
+"""Names of cures within a line."""
 
 _COMPONENTS: Final[dict[str, str]] = {
     "unet": "UNet",

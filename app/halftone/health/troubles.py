@@ -220,6 +220,6 @@ def origin_words(trouble: Trouble) -> Words:
 
 
 def trouble_object(trouble: Trouble) -> dict[str, object]:
-    """As it stands in JSON."""
+    """Return the trouble as plain data for JSON."""
     names = ("id", "what", "helps", "sources", "sure")
     return {name: cast("object", getattr(trouble, name)) for name in names}

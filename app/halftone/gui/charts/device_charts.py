@@ -235,7 +235,7 @@ class TestMatrix(QWidget):
     # geometry
 
     def heads(self) -> tuple[str, ...]:
-        """As they are painted: short ones only where those have room upright."""
+        """Labels as painted: short ones only where they fit upright."""
         return self._columns if self._pitch() >= _WIDE or self.slanted() else self._short
 
     def slanted(self) -> bool:

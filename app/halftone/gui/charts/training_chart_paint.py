@@ -87,7 +87,7 @@ class Frame:
         return lambda value: bottom - (value - low) * per
 
     def norm_scale(self) -> Scale:
-        """The same of gradient norms."""
+        """Scale of the gradient norms."""
         (low, high), bottom = self.norm_range, self.norm.bottom()
         per, least, most, log = self.norm.height() / (high - low), 10.0**low, 10.0**high, math.log10
         return lambda value: bottom - (log(value) - low if least < value < most else 0 if value <= least else high - low) * per

@@ -66,7 +66,7 @@ def ask_folder(owner: QWidget, start: Path, chosen: Callable[[str], object]) -> 
 
 
 def report_name(report: CheckReport) -> str:
-    """Of the file, without its ending."""
+    """Return the file's name without its suffix."""
     words = "".join(letter if letter.isalnum() else " " for letter in report.model.name.lower()).split()
     return "-".join((*words, "health"))
 

@@ -154,7 +154,7 @@ class HealthPage(Page):
             self.findings.setMaximumHeight(16777215)
 
     def _known_height(self) -> int:
-        """Of the closed row with its gap; opened, it takes more of a page that scrolls."""
+        """Height of the closed row with its gap."""
         return 0 if self.known.isHidden() else self.known.head.sizeHint().height() + 10
 
     # what is shown

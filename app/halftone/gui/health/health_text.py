@@ -56,7 +56,7 @@ def finding_title(finding: Finding) -> str:
 
 
 def cured_details(finding: Finding) -> list[str]:
-    """The same of a finding that the cure in use took care of: what was, and that nothing is left to do."""
+    """Details of a finding that the cure in use fixed."""
     what = finding_words(finding)[0].text(catalogue())
     return [tr("Before the cure: {0}", what), *_more_details(finding), tr("Fixed by the cure in use.")]
 

@@ -375,7 +375,7 @@ _REGIONS: Final = (
     "{0} runs in FP32 until values are back in range; {1}\u00a0% of the model stays in {2}.",
     "{0} run in FP32 until values are back in range; {1}\u00a0% of the model stays in {2}.",
 )
-"""Of one block or layer, and of several."""
+"""Reasons for one region and for several."""
 _SCALED: Final = "Inputs of {0} are scaled by powers of two; results stay in FP32."
 _RESULTS: Final = "Results of {0} stay in FP32."
 _BLOCKS: Final = "{0} to {1} ({2} blocks)"

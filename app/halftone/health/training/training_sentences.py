@@ -286,7 +286,7 @@ def omen_words(omen: Omen) -> Words:
 
 
 def _plain(value: float) -> str:
-    """As `number`, with rates written out: 0.0005."""
+    """Format a number, with small rates written out: 0.0005."""
     return f"{value:.7f}".rstrip("0") if 1e-6 <= value < 1e-3 else number(value)
 
 
