@@ -98,7 +98,7 @@ def test_everything_stands_on_the_page() -> None:
         "The SDXL VAE decoder overflows in FP16",
         "cause found",
         "2.4 × FP32",
-        "Auto takes FP16.",
+        "Auto uses FP16.",
         "Upcast cross-attention",
         "diffusers",
     ):
