@@ -182,6 +182,6 @@ def test_the_check_names_the_operation_of_a_faulty_type(model: Path, sound: tupl
         keep((*measured("float16"), *(one for one in sound if one.mode != "float16")))
         report, _ = check(DiffusersEngine(), model, "float16")
     assert [finding.code for finding in report.findings] == ["device-fault"]
-    assert str(finding_words(report.findings[0])[0]) == "This device computes wrongly in FP16. It failed at: Layer norm, 16 × 64."
+    assert str(finding_words(report.findings[0])[0]) == "FP16 is faulty on this device. Failed test: Layer norm, 16 × 64."
     assert report.plan.verified
     assert set(report.plan.dtypes.values()) == {"bfloat16"}

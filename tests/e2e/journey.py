@@ -175,8 +175,8 @@ def test_an_unfinished_picture_goes_on_with_a_click(qtbot: QtBot) -> None:
     person.wait(person.page.centre.banner.isVisible)
     message = person.page.centre.banner.message
     assert message is not None
-    assert message.title == "A bad number appeared at step 4."
-    assert message.text == "Halftone can go back one step and finish the picture with a cure."
+    assert message.title == "NaN at step 4."
+    assert message.text == "Halftone can go back one step and finish with a cure."
     person.shot("9-unfinished")
     recover = person.page.centre.banner.first_button()
     assert recover is not None

@@ -99,7 +99,7 @@ def show_check(report: CheckReport, precision: ChosenPrecision, *, layers: bool 
     _put(out, precision.other_check(overflows=bool(over)), 2, "dim")
     _show_cure(out, report)
     _show_findings(out, report)
-    _show_known(out, known_on(report.model, report.device, report.precision, report.numerics), "combination")
+    _show_known(out, known_on(report.model, report.device, report.precision, report.numerics))
     if layers:
         out.print(_layer_table(report))
 
@@ -137,12 +137,12 @@ def _show_findings(out: Console, report: CheckReport) -> None:
         _put(out, finding_remedy(report.findings[0]), 2)
 
 
-def _show_known(out: Console, troubles: Sequence[Trouble], where: str) -> None:
-    """What others met, under a heading of its own: it is no finding. where: "combination" or "device"."""
+def _show_known(out: Console, troubles: Sequence[Trouble]) -> None:
+    """Print what others met under a heading of its own: it is no finding."""
     if not troubles:
         return
     out.print()
-    _put(out, f"Known on this {where}, met by others and not a finding:", 2)
+    _put(out, "Reported by other users, not measured here:", 2)
     for trouble in troubles[:_SHOWN_KNOWN]:
         _put(out, f"–  {trouble.what} {helps_words(trouble).text()}", 2, "dim", hanging=3)
         _put(out, origin_words(trouble).text(), 5, "dim")
@@ -171,7 +171,7 @@ def _show_cure(out: Console, report: CheckReport) -> None:
     if (exactness := exactness_words(cure.plan)) is not None:
         _put(out, exactness.text(), 8, "dim")
     if report.applied:
-        _put(out, used_words(report), 2)
+        _put(out, used_words(report).text(), 2)
         return
     name, used = report.model.id, extra_words(report.extras)
     out.print(Text(f"  Use it from now on:    {cure_command(report, cure)}"), soft_wrap=True)
@@ -331,10 +331,10 @@ def show_devices(
     if any(_is_faster(dtype) for dtype in report.dtypes):
         _put(out, "Times of a UNet step and a transformer step together, run in turns.", 2, "dim")
     out.print()
-    or_wide = ", or BF16 for a model that needs its range" if auto_follows_model(report) else ""
+    or_wide = ", or BF16 for models that need its range" if auto_follows_model(report) else ""
     _put(
         out,
-        f"Auto takes {DTYPE_NAMES[report.auto]}{or_wide}. {report.auto_reason}" if or_wide else f"Auto: {report.auto_reason}",
+        f"Auto uses {DTYPE_NAMES[report.auto]}{or_wide}. {report.auto_reason}" if or_wide else f"Auto: {report.auto_reason}",
         2,
     )
     wrong = [test for test in report.tests if test.outcome not in {"right", "missing"}]
@@ -348,7 +348,7 @@ def show_devices(
     others = [f"{device.name} ({device.id})" for device in devices if device.id != facts.id]
     if others:
         _put(out, f"Also here: {', '.join(others)}. --device chooses.", 2, "dim")
-    _show_known(out, known_on_device(facts), "device")
+    _show_known(out, known_on_device(facts))
 
 
 def _threads_words(device: DeviceFacts) -> str:

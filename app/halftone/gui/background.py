@@ -97,7 +97,7 @@ class Background(QObject):
     def run_in_order(
         self, work: Callable[[], T], ready: Callable[[T], None], failed: Callable[[Exception], None] | None = None
     ) -> None:
-        """As `run`, one after another in the order of the calls: for files of which the last word must win."""
+        """Run calls one after another, for files where the last write must win."""
         self._start(self._in_order, _Task(self, work, ready, failed))
 
     def finish_in_order(self) -> None:

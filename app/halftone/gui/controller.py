@@ -251,7 +251,7 @@ class Controller(QObject):
 
     @property
     def numerics(self) -> Numerics:
-        """As they hold for the next picture."""
+        """Numerics of the next picture."""
         return self._keeper.numerics
 
     @property

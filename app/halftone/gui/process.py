@@ -84,7 +84,7 @@ class WorkerLink(Link):
 
     @property
     def pid(self) -> int | None:
-        """Of the present worker, None while there is none."""
+        """Process id of the worker, None without one."""
         return None if self._process is None else int(self._process.processId())
 
     def start(self) -> None:

@@ -18,7 +18,7 @@ from halftone.session.state import AppState, Ended, Job, Notice, NoticeKind
 from halftone.settings.disk import system_words
 
 _LETTERS = 22
-"""Of a name, where there is little room."""
+"""Letters of a name that is shown in a narrow place."""
 TYPE_NAMES: dict[str, str] = {"auto": "Auto", **DTYPE_NAMES}
 
 
@@ -43,7 +43,7 @@ def component_name(component: str) -> str:
 
 
 def part_name(component: str) -> str:
-    """The same of any part of any model, as the beginning of a line."""
+    """Name any part of any model, capitalised."""
     known = component_name(component)
     return capital(known) if known != component else plain_component(component).text(catalogue())
 
@@ -55,7 +55,7 @@ def phase_name(phase: Phase) -> str:
         "encode": tr("Encode prompt"),
         "denoise": tr("Denoise"),
         "decode": tr("Decode"),
-        "upscale": tr("Enlarge"),
+        "upscale": tr("Upscale"),
         "save": tr("Save"),
     }.get(phase, phase)
 
@@ -67,14 +67,14 @@ def activity(state: AppState, device_words: str) -> tuple[str, str, str]:
     """What is going on: words, icon, colour token. device_words: the verdict on the device for the idle state."""
     job = state.running
     if state.worker in ("lost", "refused") and job is None:
-        return tr("The computing part of Halftone stopped"), "octagon-alert", "danger"
+        return tr("The engine stopped"), "octagon-alert", "danger"
     if state.worker != "ready":
         return tr("Starting…"), "loader-circle", "text-muted"
     if job is None:
         if state.warming:
             return tr("Loading {0}", state.warming), "loader-circle", "text-secondary"
         if state.making:
-            return tr("Making the fragile demo model"), "loader-circle", "text-secondary"
+            return tr("Creating the overflow demo model…"), "loader-circle", "text-secondary"
         if (left := _left_by(state.ended)) is not None:
             return left
         return (tr("Ready. {0}", device_words) if device_words else tr("Ready")), "circle-check", "ok"
@@ -124,7 +124,7 @@ def _job_activity(job: Job) -> str:
 
 def tile_words(job: Job) -> str:
     """How many parts of a picture are made larger."""
-    return tr("part {0} of {1}", job.done, job.total) if job.total else ""
+    return tr("tile {0} of {1}", job.done, job.total) if job.total else ""
 
 
 def step_sentence(job: Job, words: str) -> str:
@@ -143,7 +143,7 @@ def phase_sentence(phase: Phase | None) -> str:
         case "decode":
             return tr("Decoding the picture")
         case "upscale":
-            return tr("Making the picture larger")
+            return tr("Upscaling")
         case "save":
             return tr("Saving the picture")
         case "denoise":
@@ -192,30 +192,28 @@ def _short_notice(notice: Notice) -> Message:
         case "deleted":
             return Message("ok", tr("Moved to the bin: {0}.", first), actions=undo if len(notice.facts) > 1 else ())
         case "removed":
-            return Message("info", tr("{0} taken out of the queue.", first), actions=undo)
+            return Message("info", tr("{0} removed from the queue.", first), actions=undo)
         case "copied":
             return Message("ok", tr("Copied."))
         case "worker-refused" if notice.error is not None:
             said = sentences(error_sentence(notice.error), error_remedy(notice.error))
-            return Message(
-                "danger", tr("The computing part of Halftone does not start."), said, actions=(Act("copy", tr("Copy details")),)
-            )
+            return Message("danger", tr("The engine does not start."), said, actions=(Act("copy", tr("Copy details")),))
         case "worker-lost":
-            did = tr("It was started several times and stopped each time, so it stays off. Pictures and waiting jobs are kept.")
-            do = tr("Update the graphics driver or restart the computer, then try again. Details are in {0}.", first)
+            did = tr("Halftone restarted it several times. Pictures and queued jobs are kept.")
+            do = tr("Update the graphics driver or restart the computer, then try again. Log: {0}.", first)
             again = (Act("restart", tr("Try again")),)
-            return Message("danger", tr("The computing part of Halftone keeps stopping."), sentences(did, do), actions=again)
+            return Message("danger", tr("The engine keeps stopping."), sentences(did, do), actions=again)
         case "cure-applied" | "cure-failed" | "cure-undone" | "cure-dropped" | "cure-unchecked":
             return _cure_notice(notice.kind, first)
         case "fragile-begun" | "fragile-made" | "fragile-failed" | "other-model" | "models-gone":
             return _model_notice(notice.kind, notice.facts)
         case "not-kept":
-            title = tr("What was measured of {0} could not be kept.", first)
-            used = tr("It is used for now, and measured again the next time Halftone starts.")
+            title = tr("The measurements of {0} could not be saved.", first)
+            used = tr("Halftone measures again at the next start.")
             return Message("warn", title, sentences(tr("{0}.", capital(say(notice.why))), used))
         case "model-refused" if notice.error is not None:
             said = sentences(error_sentence(notice.error), error_remedy(notice.error))
-            return Message("warn", tr("{0} was not opened.", first), said)
+            return Message("warn", tr("Could not open {0}.", first), said)
         case _:
             remedy = error_remedy(notice.error) if notice.error is not None else ""
             sentence = error_sentence(notice.error) if notice.error is not None else first
@@ -227,32 +225,31 @@ def _cure_notice(kind: NoticeKind, model: str) -> Message:
     see = (Act("health", tr("See model health")),)
     match kind:
         case "cure-applied":
-            return Message("ok", tr("Cure applied to {0}. Checked again: no bad number, no black picture.", model), actions=undo)
+            return Message("ok", tr("Cure applied to {0} and checked: no NaN, no black picture.", model), actions=undo)
         case "cure-failed":
-            text = tr("The check after the cure still found bad numbers, so the cure was taken back.")
-            return Message("danger", tr("The cure did not hold for {0}.", model), text, actions=see)
+            text = tr("The check still found NaN, so the cure was undone.")
+            return Message("danger", tr("The cure failed for {0}.", model), text, actions=see)
         case "cure-dropped":
-            text = tr("The new check does not suggest the cure that was applied before.")
-            return Message("warn", tr("The cure of {0} is no longer in force.", model), text, actions=see)
+            text = tr("The new check no longer suggests it.")
+            return Message("warn", tr("The cure for {0} was removed.", model), text, actions=see)
         case "cure-unchecked":
-            text = tr("The check after it did not finish. Apply it again when there is time for the check.")
-            return Message("warn", tr("The cure of {0} was taken back.", model), text, actions=see)
+            text = tr("Its check did not finish. Apply it again.")
+            return Message("warn", tr("The cure for {0} was undone.", model), text, actions=see)
         case _:
-            return Message("info", tr("The cure of {0} is no longer used.", model))
+            return Message("info", tr("The cure for {0} was undone.", model))
 
 
 def _model_notice(kind: NoticeKind, facts: tuple[str, ...]) -> Message:
     match kind:
         case "fragile-begun":
-            words = tr("Making the fragile demo model. Halftone says when it is done.")
-            return Message("info", words, lasting=True)
+            return Message("info", tr("Creating the overflow demo model…"), lasting=True)
         case "fragile-made":
-            return Message("ok", tr("The fragile demo model is done and in use. In FP16 its pictures come out black."))
+            return Message("ok", tr("The overflow demo model is ready and in use. In FP16 its pictures turn black."))
         case "models-gone":
-            text = tr("What is no longer in its place was taken off the list of models.")
+            text = tr("Removed from the list of models.")
             return Message("info", tr("Not found: {0}.", listed(*facts)), text)
         case "fragile-failed":
-            return Message("danger", tr("The fragile demo model could not be made."), facts[0])
+            return Message("danger", tr("The overflow demo model could not be created."), facts[0])
         case _:
             text = tr("{0} is used instead. The picture will differ.", facts[1])
             return Message("info", tr("{0} is not among your models.", facts[0]), text)
@@ -261,11 +258,11 @@ def _model_notice(kind: NoticeKind, facts: tuple[str, ...]) -> Message:
 def _failed(error: ErrorFacts, job: Job | None) -> Message:
     kind = job.kind if job is not None else ""
     title = {
-        "Generate": tr("The picture stopped."),
+        "Generate": tr("Generation stopped."),
         "Examine": tr("The check stopped."),
         "SelfTest": tr("Measuring stopped."),
-        "Repair": tr("Writing the repaired copy stopped."),
-        "Upscale": tr("Making the picture larger stopped."),
+        "Repair": tr("The repaired copy stopped."),
+        "Upscale": tr("Upscaling stopped."),
         "Train": tr("Training stopped."),
     }.get(kind, tr("The job stopped."))
     return Message(
@@ -290,7 +287,7 @@ def lora_words(loras: Sequence[Lora]) -> str:
 
 def part_words(path: str | None) -> str:
     """Which VAE or transformer is in use, in a few letters."""
-    return tr("Model's own") if path is None else short(vae_name(path).removesuffix(".safetensors"))
+    return tr("Model default") if path is None else short(vae_name(path).removesuffix(".safetensors"))
 
 
 def net_list(nets: Sequence[Control | IpAdapter]) -> str:
@@ -311,5 +308,5 @@ def net_words(nets: Sequence[Control | IpAdapter]) -> str:
 
 
 def short(name: str) -> str:
-    """A name where there is little room."""
+    """Shorten a name for a narrow place."""
     return harmless(name if len(name) <= _LETTERS else f"{name[:_LETTERS]}…")

@@ -28,7 +28,7 @@ HABITS: Final = {
     "tiny-values": "Tiny values",
     "random-numbers": "Random numbers",
     "copies": "Copies",
-    "memory": "Memory kept",
+    "memory": "Memory integrity",
 }
 """The other tests."""
 _FAULTS: Final = frozenset({"wrong", "nonfinite", "zeros"})
@@ -88,10 +88,10 @@ def detours(report: SelfTestReport | None, wanted: AttentionBackend) -> tuple[Wo
     open_choice = report is not None and (wanted == "auto" or is_absent(wanted, report.device.backend))
     if report is not None and open_choice and sound_backends(report.tests):
         names = tuple(name for name in _NAMES if name in faulty)
-        template = "Attention runs on other backends than {0}, which the self-test found faulty on this device."
+        template = "Attention avoids {0}, which failed the self-test on this device."
         found.append(Words(template, (names,)))
     elif wanted in faulty:
-        found.append(Words("Attention runs on {0}, as set, though the self-test found it faulty on this device.", (wanted,)))
+        found.append(Words("Attention uses {0}, your setting, though it failed the self-test on this device.", (wanted,)))
     if copies_are_faulty(report):
-        found.append(Words("Copies to and from this device are waited for: the self-test found them wrong otherwise."))
+        found.append(Words("Copies are synchronous: others failed the self-test on this device."))
     return tuple(found)

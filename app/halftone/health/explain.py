@@ -48,9 +48,9 @@ def finding_words(finding: Finding) -> tuple[Words, Words]:
     return message, Words(remedy, values)
 
 
-_CAME_ONCE: Final = "{0}: a wrong result came once, and not again when the same was computed again. It is not the model's."
-_CAME_ONCE_REMEDY: Final = "If it happens again, look at overclocking, heat and memory."
-_FAILED_AT: Final = "This device computes wrongly in {0}. It failed at: {1}, {2}."
+_CAME_ONCE: Final = "{0}: one wrong result, which did not repeat. The model is not the cause."
+_CAME_ONCE_REMEDY: Final = "If it repeats, check overclocking, temperature and memory."
+_FAILED_AT: Final = "{0} is faulty on this device. Failed test: {1}, {2}."
 
 
 def _offset_words(finding: Finding, where: Words) -> Words:
@@ -81,18 +81,18 @@ def note_for(event: GuardEvent) -> Note:
 def remembered(component: str, kind: CureKind) -> Words:
     """Why a picture starts with a cure that nobody applied."""
     how = Words(_CURES.get(kind, "in another way"))
-    return Words("{0}: computed {1}, as that gave a sound picture before on this device.", (module_words(component, ""), how))
+    return Words("{0}: computed {1}, which worked before on this device.", (module_words(component, ""), how))
 
 
 def not_exact(component: str) -> Words:
     """Why a rescaling is not used: the plan was found without what is used now."""
-    text = "{0}: the rescaling is not used, as it is not exact with the ControlNet, adapter or LoRA in use."
+    text = "{0}: not rescaled, as that is not exact with this ControlNet, adapter or LoRA."
     return Words(text, (module_words(component, ""),))
 
 
 def not_proven(component: str) -> Words:
     """Why a rescaling is not used: the memory did not hold the runs that would show whether it is exact."""
-    text = "{0}: the rescaling is not used, as memory ran out while it was tested with the ControlNet, adapter or LoRA in use."
+    text = "{0}: not rescaled, as memory ran out while testing it with this ControlNet, adapter or LoRA."
     return Words(text, (module_words(component, ""),))
 
 
@@ -100,10 +100,7 @@ def copy_limits(report: RepairReport) -> Words | None:
     """Say what a repaired copy is no use for in other programs; None where it is as good as its original."""
     if not report.without_add_ons:
         return None
-    text = (
-        "{0}: the copy works with smaller numbers than LoRAs, ControlNets and IP-Adapters expect. Halftone scales what they add; "
-        "in other programs, use the original with them."
-    )
+    text = "{0}: Halftone adapts LoRAs, ControlNets and IP-Adapters to this copy. In other programs, use them with the original."
     names = [plain_component(name) for name in report.without_add_ons]
     return Words(text, (Words(", ".join(f"{{{index}}}" for index in range(len(names))), tuple(names)),))
 
@@ -122,109 +119,103 @@ def _room(finding: Finding) -> str:
 
 
 _CURES: Final[dict[str, str]] = {
-    "none": "as it was, and came out right",
-    "read-again": "after the model was read again from its file, as its numbers in memory had been damaged",
-    "rescale": "with its layers rescaled",
+    "none": "unchanged, and it worked",
+    "read-again": "after reloading weights that were damaged in memory",
+    "rescale": "with rescaled layers",
     "setting": "with a safer setting",
-    "upcast-region": "with the failing parts in full precision",
+    "upcast-region": "with the failing parts in FP32",
     "bfloat16": "in BF16",
-    "float32-component": "in full precision",
-    "float32-all": "with the whole model in full precision",
+    "float32-component": "in FP32",
+    "float32-all": "with the whole model in FP32",
 }
 
 # {0} the layer, {1} type, {2} its peak, {3} where it shows
 _FLAT_BY_OFFSET: Final = (
-    "{0}: it adds an offset of up to {2}, and {1} has no bits left for the picture beside it. The result has only one colour. "
-    "It shows first in: {3}."
+    "{0}: an offset of up to {2} leaves {1} no bits for the picture, so only one colour comes out. First seen in: {3}."
 )
-_WRONG_BY_OFFSET: Final = (
-    "{0}: it adds an offset of up to {2}, and {1} has no bits left for the detail beside it. The result is finite but wrong. "
-    "It shows first in: {3}."
-)
+_WRONG_BY_OFFSET: Final = "{0}: an offset of up to {2} leaves {1} no bits for detail, so the result is wrong. First seen in: {3}."
 
 # {0} how many, {1} their largest peak: for one, for several
 _FURTHER_OVER: Final = (
-    "1 further layer after it passes the limit too, with a peak of {1}.",
-    "{0} further layers after it pass the limit too, with peaks of up to {1}.",
+    "1 later layer overflows too, peak {1}.",
+    "{0} later layers overflow too, peaks up to {1}.",
 )
 _FURTHER_TIGHT: Final = (
-    "1 further layer is tight, with a peak of {1}.",
-    "{0} further layers are tight, with peaks of up to {1}.",
+    "1 more layer is tight, peak {1}.",
+    "{0} more layers are tight, peaks up to {1}.",
 )
 
 # {0} where, {1} type, {2} peak, {3} limit, {4} room, {5} file, {6} tensor, {7} how many: with numbers, without, remedy
 _FINDINGS: Final[dict[FindingCode, tuple[str, str, str]]] = {
     "weights-nonfinite": (
-        "{0}: the file {5} holds numbers that are not numbers, in its tensor {6}.",
-        "{0}: the file holds numbers that are not numbers.",
-        "No setting can cure that. Download the file again.",
+        "{0}: NaN in tensor {6} of {5}.",
+        "{0}: NaN in the file.",
+        "No setting can fix that. Download the file again.",
     ),
     "weights-clipped": (
-        "{0}: numbers in the tensor {6} of the file {5} stand at exactly the largest value of FP16 (count: {7}). They were "
-        "most likely larger, cut off when the file was converted.",
-        "{0}: numbers in the file stand at exactly the largest value of FP16: most likely larger ones, cut off when it was "
-        "converted.",
-        "Every precision computes with the numbers in the file. Look for this model in BF16 or FP32.",
+        "{0}: values in tensor {6} of {5} sit at the FP16 limit (count: {7}), probably clipped when the file was converted.",
+        "{0}: values in the file sit at the FP16 limit, probably clipped when it was converted.",
+        "No precision restores them. Look for this model in BF16 or FP32.",
     ),
     "weights-overflow": (
-        "{0}: a stored value of {2} is above the {1} limit of {3}.",
-        "{0}: a stored value is above the {1} limit.",
-        "Apply the cure: the value is scaled, or this block runs in a wider type.",
+        "{0}: a weight of {2} exceeds the {1} limit of {3}.",
+        "{0}: a weight exceeds the {1} limit.",
+        "Apply the cure.",
     ),
     "activation-overflow": (
-        "{0}: a value of {2} is above the {1} limit of {3}, {4} bits of room.",
-        "{0}: a value passed the {1} limit.",
-        "Apply the cure, or save a repaired copy if the layer can be rescaled.",
+        "{0}: {2} exceeds the {1} limit of {3}, {4} bits of headroom.",
+        "{0}: a value exceeds the {1} limit.",
+        "Apply the cure, or save a repaired copy.",
     ),
     "attention-overflow": (
-        "{0}: attention scores of {2} are above the {1} limit of {3}.",
-        "{0}: attention scores passed the {1} limit.",
+        "{0}: attention scores of {2} exceed the {1} limit of {3}.",
+        "{0}: attention scores exceed the {1} limit.",
         "Apply the cure, or set Upcast cross-attention to Always.",
     ),
     "accumulation-overflow": (
-        "{0}: a sum of products passed the {1} limit of {3}, though its result of {2} fits.",
-        "{0}: a sum of products passed the {1} limit.",
+        "{0}: a sum exceeds the {1} limit of {3}, though its result of {2} fits.",
+        "{0}: a sum exceeds the {1} limit.",
         "Apply the cure, or turn FP16 accumulation off.",
     ),
     "underflow": (
-        "{0}: values are so small that {1} turns them into zero (peak {2}).",
-        "{0}: values are so small that {1} turns them into zero.",
-        "Apply the cure: this part runs in a wider type.",
+        "{0}: values underflow to zero in {1} (peak {2}).",
+        "{0}: values underflow to zero in {1}.",
+        "Apply the cure.",
     ),
     "flat-output": (
-        "{0}: the result is finite but has only one colour.",
-        "{0}: the result is finite but has only one colour.",
-        "Apply the cure. Also check that the VAE belongs to this model.",
+        "{0}: the result has only one colour.",
+        "{0}: the result has only one colour.",
+        "Apply the cure, and check that the VAE belongs to this model.",
     ),
     "saturated-output": (
-        "{0}: values stop at the {1} limit of {3} and the result is wrong, though finite.",
-        "{0}: values stop at the {1} limit and the result is wrong, though finite.",
-        "Apply the cure: this part runs in a wider type.",
+        "{0}: values are clamped at the {1} limit of {3}, so the result is wrong.",
+        "{0}: values are clamped at the {1} limit, so the result is wrong.",
+        "Apply the cure.",
     ),
     "inexact-output": (
-        "{0}: the result is finite but wrong: it is rounded too much in {1}, although no value passes the limit of {3}.",
-        "{0}: the result is finite but wrong: it is rounded too much in {1}.",
-        "Apply the cure: this part runs in a wider type.",
+        "{0}: {1} rounds too much. The result is wrong though no value exceeds {3}.",
+        "{0}: {1} rounds too much, so the result is wrong.",
+        "Apply the cure.",
     ),
     "nonfinite-output": (
-        "{0}: a bad number came out, and no layer inside shows where it began.",
-        "{0}: a bad number came out, and no layer inside shows where it began.",
-        "Apply the cure. If it comes back in FP32 too, check the model file, LoRA or VAE for damage.",
+        "{0}: NaN came out, and no layer inside shows where it began.",
+        "{0}: NaN came out, and no layer inside shows where it began.",
+        "Apply the cure. If FP32 fails too, check the model file, LoRA or VAE for damage.",
     ),
     "tight": (
-        "{0}: a value of {2} is close to the {1} limit of {3}, {4} bits of room.",
+        "{0}: {2} is close to the {1} limit of {3}, {4} bits of headroom.",
         "{0}: values come close to the {1} limit.",
-        "Nothing needs to be done. Halftone watches this layer while it makes pictures.",
+        "Nothing to do. Halftone watches this layer.",
     ),
     "device-fault": (
-        "This device computes wrongly in {1}.",
-        "This device computes wrongly in {1}.",
-        "Use another precision. Check again after a driver update.",
+        "{1} is faulty on this device.",
+        "{1} is faulty on this device.",
+        "Use another precision, and check again after a driver update.",
     ),
     "memory-damage": (
-        "{0}: numbers in memory differ from the file.",
-        "{0}: numbers in memory differ from the file.",
-        "Halftone read them again. If it happens again, look at overclocking, heat and memory.",
+        "{0}: weights in memory differ from the file.",
+        "{0}: weights in memory differ from the file.",
+        "Halftone reread them. If it repeats, check overclocking, temperature and memory.",
     ),
 }
 
@@ -237,8 +228,7 @@ def _decoded_again(event: GuardEvent) -> Note:
         if event.frames
         else Words("This picture came out black. Halftone recovered it."),
         text=Words(
-            "The part of the model that turns its result into a picture (the VAE decoder) {0}. The result before that step was "
-            "still in memory, so Halftone decoded it again {1}. Nothing was lost. It took {2} more.",
+            "The VAE decoder {0}. Halftone decoded the latents again {1}. It took {2} longer.",
             (Words(damage(event)), again, elapsed(event.seconds)),
         ),
     )
@@ -249,10 +239,8 @@ def _went_back(event: GuardEvent) -> Note:
     where = module_words(event.component, event.module)
     return Note(
         level="warn",
-        title=Words(
-            "A bad number appeared at step {0}. Halftone went back one step and finished the picture.", (step_words(event),)
-        ),
-        text=Words("{0}: this part was computed again {1}. It took {2} more.", (where, again, elapsed(event.seconds))),
+        title=Words("Recovered from NaN at step {0}.", (step_words(event),)),
+        text=Words("{0}: computed again {1}. It took {2} longer.", (where, again, elapsed(event.seconds))),
     )
 
 
@@ -261,8 +249,8 @@ def _encoded_again(event: GuardEvent) -> Note:
     where = module_words(event.component, event.module)
     return Note(
         level="warn",
-        title=Words("A bad number appeared before the first step. Halftone computed that part again and went on."),
-        text=Words("{0}: this part was computed again {1}. It took {2} more.", (where, again, elapsed(event.seconds))),
+        title=Words("NaN before the first step. Halftone computed that part again and continued."),
+        text=Words("{0}: computed again {1}. It took {2} longer.", (where, again, elapsed(event.seconds))),
     )
 
 
@@ -270,27 +258,27 @@ def _stopped(event: GuardEvent) -> Note:
     """Only what was tried is said of FP32."""
     if event.why == "sampler":
         title = "This picture could not be recovered."
-        text = "The sampler's own arithmetic is not finite {0}. Use another number of steps, or another sampler."
+        text = "The sampler itself produced NaN or infinity {0}. Try other steps or another sampler."
     elif event.sound_in_float32 is False:
         title = "This picture could not be recovered."
-        text = "The numbers were already broken {0}, also in FP32. This usually means a damaged model file, LoRA or VAE."
+        text = "NaN {0}, even in FP32. Usually the model file, LoRA or VAE is damaged."
         if event.lora is not None and event.lora.alone:
-            text = "The numbers were already broken {0}, also in FP32."
+            text = "NaN {0}, even in FP32."
     elif event.why == "setting":
-        title = "This picture came out black. Halftone stopped it, as set."
+        title = "This picture came out black. Halftone stopped, as your settings say."
         if event.step is not None or not _decoding(event):
-            title = "This picture would have come out black. Halftone stopped it, as set."
-        text = "A bad number appeared {0}. The setting for black pictures says to stop there."
+            title = "This picture would have come out black. Halftone stopped, as your settings say."
+        text = "NaN {0}."
     elif event.why == "no-cure":
         title = "This picture could not be recovered."
-        text = "A bad number appeared {0}, and no cure that Halftone tried held."
+        text = "NaN {0}, and no cure helped."
     else:
-        title = "This picture was stopped at a bad number."
-        text = "A bad number appeared {0}."
+        title = "This picture was stopped at a NaN."
+        text = "NaN {0}."
     return Note(
         level="warn" if event.why == "setting" and event.sound_in_float32 is not False else "danger",
         title=Words(title),
-        text=Words("{0}{1} Your prompt and seed are kept.", (Words(text, (_when(event),)), _in_float32(event))),
+        text=Words("{0}{1} Prompt and seed are kept.", (Words(text, (_when(event),)), _in_float32(event))),
     )
 
 
@@ -298,30 +286,30 @@ def _in_float32(event: GuardEvent) -> Words | str:
     if not event.sound_in_float32 or event.why == "sampler":
         return ""
     if event.peak is None or headroom_bits(event.peak, "float32") is None:
-        return Words(" In FP32 the same numbers stay in range.")
-    return Words(" In FP32 the same numbers stay in range, with a peak of {0}.", (number(event.peak),))
+        return Words(" FP32 stays in range.")
+    return Words(" FP32 stays in range, peak {0}.", (number(event.peak),))
 
 
 def _kept(event: GuardEvent) -> Note:
-    text = "Your prompt and seed are kept."
+    text = "Prompt and seed are kept."
     if event.sound_in_float32 is False:
-        text = "FP32 gives nothing better, so no cure helps. This usually means a damaged model file or VAE. " + text
-    title = Words("This picture has only one colour. It was kept as it is.")
+        text = "FP32 is no better, so no cure helps. Usually the model file or VAE is damaged. " + text
+    title = Words("This picture has only one colour. It was kept.")
     if event.frames:
-        title = Words("Frames of this video have only one colour: {0}. They were kept as they are.", (frame_list(event.frames),))
+        title = Words("Flat frames, kept as is: {0}.", (frame_list(event.frames),))
     return Note(level="danger", title=title, text=Words(text))
 
 
 def _asked(event: GuardEvent) -> Note:
     if event.step is not None:
-        title = Words("A bad number appeared at step {0}.", (step_words(event),))
-        text = Words("Halftone can go back one step and finish the picture with a cure.")
+        title = Words("NaN at step {0}.", (step_words(event),))
+        text = Words("Halftone can go back one step and finish with a cure.")
     elif _decoding(event):
         title = Words("This picture came out black.")
-        text = Words("Halftone can decode it again from the saved result, with a cure.")
+        text = Words("Halftone can decode the saved latents again with a cure.")
     else:
-        title = Words("A bad number appeared before the first step.")
-        text = Words("Halftone can compute that part again with a cure and go on.")
+        title = Words("NaN before the first step.")
+        text = Words("Halftone can compute that part again with a cure.")
     return Note(level="warn", title=title, text=text)
 
 
@@ -333,7 +321,7 @@ def cure_words(event: GuardEvent) -> Words:
 def _when(event: GuardEvent) -> Words:
     if event.step is not None:
         return Words("at step {0}", (step_words(event),))
-    return Words("while the picture was decoded") if _decoding(event) else Words("before the first step")
+    return Words("during decoding") if _decoding(event) else Words("before the first step")
 
 
 def _decoding(event: GuardEvent) -> bool:
@@ -350,12 +338,12 @@ def damage(event: GuardEvent) -> str:
     """What the decoder did, as far as it is known."""
     if event.kind in _DAMAGE:
         return _DAMAGE[event.kind]
-    return "made numbers too large for half precision, so every pixel was lost" if too_large(event) else "gave bad numbers"
+    return "overflowed in half precision" if too_large(event) else "produced NaN"
 
 
 _DAMAGE: Final[dict[str, str]] = {
-    "flat": "gave a picture of one single colour",
-    "flat-tiles": "gave tiles of one single colour",
+    "flat": "gave a picture of one colour",
+    "flat-tiles": "gave tiles of one colour",
 }
 _NOTES: Final[dict[str, Callable[[GuardEvent], Note]]] = {
     "decoded-again": _decoded_again,

@@ -146,8 +146,11 @@ def _changes(plan: Plan, base: Plan | None) -> bool:
 
 def cut_off(report: CheckReport) -> Finding | None:
     """Return the first finding about weights at FP16's limit of a model in which nothing worse was found; None without one."""
-    if report.verdict not in {"healthy", "tight"}:
-        return None
+    return clipped(report) if report.verdict in {"healthy", "tight"} else None
+
+
+def clipped(report: CheckReport) -> Finding | None:
+    """The first finding about weights at FP16's limit; None without one."""
     return next((finding for finding in report.findings if finding.code == "weights-clipped"), None)
 
 
@@ -217,14 +220,14 @@ def badge(report: CheckReport | None, model: ModelFacts, device: DeviceFacts, nu
         room = smallest_room(report.layers, report.precision, after_cure=True, plan=report.plan)
         return Badge("cured", room, Words("Passed the check with its cure."))
     if report.verdict == "fixable":
-        return Badge("overflows", room, Words("A value passed the limit, or a bad number appeared. A cure is ready."))
+        return Badge("overflows", room, Words("It overflows or produces NaN. A cure is ready."))
     if cut_off(report) is not None:
-        tight = "No value passed the limit, but the smallest room is below 2 bits, and numbers in a file stand at FP16's limit."
-        roomy = "No value passed the limit, but numbers in a file stand at FP16's limit."
+        tight = "Less than 2 bits of headroom, and weights sit at the FP16 limit."
+        roomy = "No overflow, but weights sit at the FP16 limit."
         return Badge("tight", room, Words(tight if report.verdict == "tight" else roomy))
     if report.verdict == "tight":
-        return Badge("tight", room, Words("No value passed the limit, but the smallest room is below 2 bits."))
-    return Badge("healthy", room, Words("Every layer has at least 2 bits of room."))
+        return Badge("tight", room, Words("No overflow, but less than 2 bits of headroom."))
+    return Badge("healthy", room, Words("Every layer has at least 2 bits of headroom."))
 
 
 def why_broken(report: CheckReport) -> Broken:
@@ -247,9 +250,9 @@ def damaged_lora(report: CheckReport) -> str:
 
 
 _WHY_BROKEN: Final[dict[Broken, str]] = {
-    "file": "The file holds numbers that are not numbers.",
-    "lora": "A LoRA that is added to it holds numbers that are not numbers. Download the LoRA again, or leave it out.",
-    "float32": "The numbers go bad in FP32, and no cure reaches further.",
+    "file": "The file has NaN.",
+    "lora": "A LoRA has NaN. Download it again or remove it.",
+    "float32": "It produces NaN even in FP32.",
     "no-cure": "No cure passed the check.",
     "no-cure-known": "The check found no cure.",
 }

@@ -56,9 +56,9 @@ def plain_component(component: str, module: str = "") -> Words:
     if component.startswith("vae"):
         half = module.partition(".")[0]
         if half in {"decoder", "post_quant_conv"}:
-            return Words("Picture decoder (VAE)")
+            return Words("VAE decoder")
         if half in {"encoder", "quant_conv"}:
-            return Words("Picture encoder (VAE)")
+            return Words("VAE encoder")
     stem = component.rstrip("_0123456789")
     name = _COMPONENTS.get(component) or _COMPONENTS.get(stem)
     if name is None:
@@ -73,7 +73,7 @@ def detail_name(detail: str) -> str:
 
 
 def plain_module(component: str, module: str) -> str:
-    """("vae", "decoder.up_blocks.2.resnets.0.conv1") -> "Picture decoder (VAE), third upsampling block, first residual layer"."""
+    """("vae", "decoder.up_blocks.2.resnets.0.conv1") -> "VAE decoder, third up block, first residual layer"."""
     return module_words(component, module).text()
 
 
@@ -144,7 +144,7 @@ COMPONENT_NAMES: Final[dict[str, str]] = {
 }
 """Within a line, in the window and the terminal."""
 CURE_NAMES: Final[dict[str, str]] = {
-    "read-again": "read again from the file",
+    "read-again": "reread from the file",
     "rescale": "rescaled by powers of two",
     "setting": "with a safer setting",
     "upcast-region": "these parts in FP32",
@@ -152,15 +152,15 @@ CURE_NAMES: Final[dict[str, str]] = {
     "float32-component": "in FP32",
     "float32-all": "everything in FP32",
 }
-"""The same of what cured a model or a picture."""
+"""Names of cures within a line."""
 
 _COMPONENTS: Final[dict[str, str]] = {
-    "unet": "Denoiser (UNet)",
-    "transformer": "Denoiser (transformer)",
+    "unet": "UNet",
+    "transformer": "Transformer",
     "prior": "Prior",
     "controlnet": "ControlNet",
-    "vae": "Picture decoder (VAE)",
-    "vqvae": "Picture decoder (VQ-VAE)",
+    "vae": "VAE decoder",
+    "vqvae": "VQ-VAE decoder",
     "text_encoder": "Text encoder",
     "image_encoder": "Image encoder",
     "safety_checker": "Safety checker",
@@ -169,9 +169,9 @@ _COMPONENTS: Final[dict[str, str]] = {
 }
 
 _COUNTED: Final[dict[str, str]] = {
-    "down_blocks": "{0} downsampling block",
-    "up_blocks": "{0} upsampling block",
-    "mid_blocks": "{0} middle block",
+    "down_blocks": "{0} down block",
+    "up_blocks": "{0} up block",
+    "mid_blocks": "{0} mid block",
     "resnets": "{0} residual layer",
     "attentions": "{0} attention layer",
     "motion_modules": "{0} motion layer",
@@ -183,29 +183,29 @@ _COUNTED: Final[dict[str, str]] = {
 }
 
 _NAMED: Final[dict[str, str]] = {
-    "mid_block": "middle block",
+    "mid_block": "mid block",
     "conv_in": "input convolution",
     "conv_out": "output convolution",
     "conv_norm_out": "output norm",
     "post_quant_conv": "input convolution",
     "quant_conv": "output convolution",
-    "time_embedding": "step number embedding",
-    "time_proj": "step number embedding",
+    "time_embedding": "timestep embedding",
+    "time_proj": "timestep embedding",
     "add_embedding": "size embedding",
-    "time_emb_proj": "step number input",
+    "time_emb_proj": "timestep input",
     "downsamplers": "downsampling",
     "upsamplers": "upsampling",
     "conv1": "first convolution",
     "conv2": "second convolution",
     "conv_shortcut": "shortcut",
     "attn1": "self-attention",
-    "attn2": "attention to the prompt",
+    "attn2": "cross-attention",
     "attn": "attention",
     "self_attn": "self-attention",
     "SelfAttention": "self-attention",
-    "EncDecAttention": "attention to the prompt",
+    "EncDecAttention": "cross-attention",
     "ff": "feed-forward",
-    "ff_context": "feed-forward of the prompt",
+    "ff_context": "prompt feed-forward",
     "mlp": "feed-forward",
     "DenseReluDense": "feed-forward",
     "proj_in": "input projection",

@@ -89,7 +89,7 @@ def resolve_precision(
     """
     if wanted == "auto":
         if report is None:
-            return "float32", Words("FP32, because {0} has not been measured yet.", (device.name,))
+            return "float32", Words("FP32 until {0} is measured.", (device.name,))
         return (report.auto, report.auto_reason) if weights is None else follow_weights(report, weights)
     state = state_of(report, wanted)
     if state in {"wrong", "missing"}:
@@ -149,8 +149,8 @@ def states(report: SelfTestReport | None) -> dict[DType, DTypeState]:
 _WIDER: Final[frozenset[CureKind]] = frozenset({"bfloat16", "float32-component", "float32-all"})
 _STATES: Final[dict[DTypeState, str]] = {"works": "sound", "wrong": "faulty", "slow": "slow", "missing": "missing"}
 _FAILS: Final[dict[DTypeState, str]] = {"wrong": "{0} is faulty here", "missing": "{0} is missing here"}
-AS_SET: Final = "{0}, as set."
-_AGAINST_TEST: Final = "{0}, as set, though the self-test found it {1} on {2}."
+AS_SET: Final = "{0}, your setting."
+_AGAINST_TEST: Final = "{0}, your setting, but the self-test found it {1} on {2}."
 
 
 def is_set(reason: Words) -> bool:
@@ -169,7 +169,7 @@ def _need(weights: Weights) -> Words | None:
         return Words("this model is stored in BF16")
     if runs_wide(weights.family):
         return Words("{0} models are made for BF16", (weights.family,))
-    return Words("the check found no cure that keeps all of it in FP16") if _beyond_half(weights.check) else None
+    return Words("no cure keeps all of it in FP16") if _beyond_half(weights.check) else None
 
 
 def _beyond_half(check: CheckReport | None) -> bool:

@@ -24,9 +24,9 @@ Backend = Literal["cuda", "rocm", "xpu", "mps", "cpu"]
 Library = Literal["torch", "diffusers", "transformers"]
 
 SURE_WORDS: Final[dict[Sure, str]] = {
-    "seen": "seen in code, or located",
+    "seen": "cause found",
     "reported": "reported by several",
-    "unverified": "one report, cause not known",
+    "unverified": "one report, cause unknown",
 }
 _NAMES: Final = frozenset(family.name for family in FAMILIES)
 
@@ -211,7 +211,7 @@ def _within(value: str | None, given: str) -> bool:
 
 def helps_words(trouble: Trouble) -> Words:
     """What can be done about it."""
-    return Words("What helped: {0}", (Words(trouble.helps),)) if trouble.helps else Words("Nobody found a cure.")
+    return Words("What helped: {0}", (Words(trouble.helps),)) if trouble.helps else Words("No known fix.")
 
 
 def origin_words(trouble: Trouble) -> Words:
@@ -220,6 +220,6 @@ def origin_words(trouble: Trouble) -> Words:
 
 
 def trouble_object(trouble: Trouble) -> dict[str, object]:
-    """As it stands in JSON."""
+    """Return the trouble as plain data for JSON."""
     names = ("id", "what", "helps", "sources", "sure")
     return {name: cast("object", getattr(trouble, name)) for name in names}

@@ -291,7 +291,7 @@ def test_a_bad_step_that_was_repaired_is_told_as_such(qtbot: QtBot, tmp_path: Pa
     stage.wait(lambda: not stage.page.centre.banner.isHidden())
     message = stage.page.centre.banner.message
     assert message is not None
-    assert message.title == "A bad number appeared at step 2. Halftone went back one step and finished the picture."
+    assert message.title == "NaN at step 2. Halftone went back one step and finished the picture."
     stage.close()
 
 
@@ -342,7 +342,7 @@ def test_a_picture_stopped_by_setting_says_so(qtbot: QtBot) -> None:
     stage.wait(lambda: not stage.page.centre.banner.isHidden())
     message = stage.page.centre.banner.message
     assert message is not None
-    assert message.title == "This picture came out black. Halftone stopped it, as set."
+    assert message.title == "This picture came out black. Halftone stopped, as your settings say."
     assert message.actions[0].key == "fix"
     stage.close()
 

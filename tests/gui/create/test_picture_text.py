@@ -77,10 +77,7 @@ def test_every_repair_is_told_and_their_whole_time() -> None:
     assert message is not None
     assert message.title == "This picture needed 2 repairs. Halftone recovered it."
     assert "A bad number appeared at step 3" in message.text
-    assert (
-        "Denoiser (UNet), middle block, first residual layer, first convolution: this part now runs with smaller numbers"
-        in message.text
-    )
+    assert "UNet, mid block, first residual layer, first convolution: this part now runs with smaller numbers" in message.text
     assert "VAE decoder" in message.text
     assert message.text.index("step 3") < message.text.index("VAE decoder"), "in the order in which it happened"
     assert message.strong == "Nothing was lost. It took 1.0\u00a0s more."
@@ -230,7 +227,7 @@ def test_where_the_memory_ended_the_banner_offers_what_helps() -> None:
     )
     message = picture_message(picture)
     assert message is not None
-    assert (message.level, message.title) == ("danger", "This size does not fit on this device.")
+    assert (message.level, message.title) == ("danger", "This size does not fit in memory.")
     assert [(act.key, act.label) for act in message.actions] == [
         ("use-size", "Use 640 × 640"),
         ("recover", "Try again"),
@@ -244,7 +241,7 @@ def test_a_picture_that_was_decoded_in_tiles_says_so_and_stays_clean() -> None:
     picture = msgspec.structs.replace(samples.picture_facts("a.png", "clean"), events=(), shortages=(short,))
     message = picture_message(picture)
     assert message is not None
-    assert (message.level, message.title) == ("warn", "Not enough memory at 960 × 960. Halftone decodes in tiles instead.")
+    assert (message.level, message.title) == ("warn", "Out of memory at 960 × 960. Halftone decodes in tiles.")
     assert receipt(picture)[2] == "Clean"
 
 

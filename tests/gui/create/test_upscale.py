@@ -105,7 +105,7 @@ def test_it_is_followed_while_it_runs_and_failure_is_told(qtbot: QtBot, tmp_path
     stage.page.acts.upscaling.start(centre.shown.facts.path, str(tmp_path))
     stage.wait(lambda: bool(stage.controller.state.notices))
     stage.idle()
-    assert seen[0] == ("Making the picture larger part 3 of 12", True, False)
+    assert seen[0] == ("Upscaling part 3 of 12", True, False)
     assert stage.controller.state.notices[-1].kind == "failed"
     assert not centre.transport.isVisible()
     assert centre.shown is not None

@@ -229,7 +229,7 @@ def test_a_screen_reader_meets_a_chart_with_its_finding_in_words(chart: Headroom
     assert met.text(QAccessible.Text.Name) == "Headroom by layer"
     said = met.text(QAccessible.Text.Description)
     assert said == chart.summary()
-    assert "above the FP16 limit, all in VAE decoder" in said
+    assert "above the FP16 limit, in VAE decoder" in said
     QTest.keyClick(chart, Qt.Key.Key_End)
     assert "vae.decoder.conv_out" in met.text(QAccessible.Text.Description)
     other = QLabel("no chart")
@@ -241,7 +241,7 @@ def test_a_screen_reader_meets_a_chart_with_its_finding_in_words(chart: Headroom
 def test_the_summary_says_how_many_are_above_and_where(chart: HeadroomChart) -> None:
     over = sum(1 for layer in chart.data.layers if layer.exp > math.log2(65504))
     assert chart.accessibleName() == "Headroom by layer"
-    summary = f"1\u202f818 layers, {over} above the FP16 limit, all in VAE decoder"
+    summary = f"1\u202f818 layers, {over} above the FP16 limit, in VAE decoder"
     assert chart.summary().startswith(summary)
     chart.set_after(True)
     assert "none above the FP16 limit" in chart.summary()
@@ -255,7 +255,7 @@ def test_after_an_upcast_the_limit_is_that_of_the_new_type() -> None:
     before, after = headroom_chart_text.summary(data, after=False), headroom_chart_text.summary(data, after=True)
     assert "above the FP16 limit" in before
     assert before != after
-    assert headroom_chart_text.cure_label(upcast) == "cure: these 3 parts in FP32"
+    assert headroom_chart_text.cure_label(upcast) == "cure: 3 parts in FP32"
 
 
 def test_what_was_not_measured_under_the_cure_is_not_taken_for_it() -> None:
@@ -306,7 +306,7 @@ def painted(layers: Sequence[LayerPeak], dtype: DType) -> tuple[list[tuple[str, 
 def test_a_limit_that_is_not_on_the_chart_is_told_and_not_drawn_on_it(qapp: QApplication, dtype: DType) -> None:
     said = "".join(piece for piece, _, _ in painted(kit.layers(over=False), dtype)[0])
     name, bits = ("FP32", 24) if dtype == "float32" else ("BF16", 8)
-    assert f"{name} reaches 2\u00b9\u00b2\u2078, far above this chart. It keeps {bits} bits of detail, FP16 keeps 11." in said
+    assert f"{name} reaches 2\u00b9\u00b2\u2078 and keeps {bits} bits of detail (FP16: 11)." in said
     assert "limit" not in said
 
 
@@ -314,7 +314,7 @@ def test_the_words_where_fp16_would_end_stand_beside_the_bars_that_pass_it(qapp:
     tall = [LayerPeak(component="text_encoder", module=f"a{n}", kind="Linear", peak=2.0**18) for n in range(40)]
     low = [LayerPeak(component="unet", module=f"b{n}", kind="Linear", peak=2.0**5) for n in range(300)]
     said, frame, boxes = painted([*tall, *low], "float32")
-    ((left, base),) = [(left, base) for piece, left, base in said if piece.startswith("FP16 would end here")]
+    ((left, base),) = [(left, base) for piece, left, base in said if piece.startswith("FP16 ends at ")]
     bars = [column.x + column.width for box in boxes for column in box.columns if column.top.exp > 16]
     assert left > max(bars)
     assert abs(base - frame.y(16)) < 20

@@ -62,7 +62,7 @@ def test_the_report_is_named_by_the_words_of_the_model() -> None:
 
 def test_the_distance_of_a_cures_picture_is_one_figure_wherever_it_is_read() -> None:
     cure = next(cure for cure in kit.report().cures if cure.kind == "rescale")
-    visible, hardly, none = "a difference that can be visible", "hardly a visible difference", "no visible difference"
+    visible, hardly, none = "possibly visible difference", "barely visible difference", "no visible difference"
     for psnr, words, seen in (
         (39.6, "40\u00a0dB", visible),
         (40.4, "40\u00a0dB", visible),
@@ -71,8 +71,8 @@ def test_the_distance_of_a_cures_picture_is_one_figure_wherever_it_is_read() -> 
     ):
         made = msgspec.structs.replace(cure, psnr=psnr)
         assert health_text.price_picture(made) == words
-        told = f"{words.replace(chr(0xA0), ' ')} between this picture and the FP32 picture: {seen}. dB (decibels) tell"
-        assert told in health_text.cure_tooltip(made, "FP16").replace("\u00a0", " ")
+        told = f"{words.replace(chr(0xA0), ' ')} against FP32: {seen}."
+        assert told in health_text.cure_tooltip(made).replace("\u00a0", " ")
         assert health_text.cure_spoken(made, "FP16").endswith(f"{words}, {seen}")
 
 
@@ -100,7 +100,7 @@ def test_the_check_in_another_precision_is_shown_and_repeated_on_request(qtbot: 
     sent = link.sent[-1]
     assert isinstance(sent, Examine)
     assert sent.numerics.precision == "float16"
-    as_used = next(action for action in page.header.again.menu.actions() if action.text() == "As pictures run: FP32")
+    as_used = next(action for action in page.header.again.menu.actions() if action.text() == "Same as pictures: FP32")
     as_used.trigger()
     assert page.view.report is None
 
@@ -148,13 +148,13 @@ def test_unchecked_offers_the_check(qtbot: QtBot) -> None:
 def test_what_others_met_is_a_quiet_row_that_opens_before_and_after_a_check(qtbot: QtBot) -> None:
     page, _ = open_page(qtbot)
     assert page.known.isVisible()
-    assert page.known.head.words() == "Others met 2 troubles on this combination"
+    assert page.known.head.words() == "2 reports from other users"
     assert not page.known.body.isVisible()
     page.known.head.click()
     said = [one.text() for one in page.known.body.findChildren(QLabel)]
-    assert said[0].startswith("The SDXL picture decoder overflows in FP16")
+    assert said[0].startswith("The SDXL VAE decoder overflows in FP16")
     assert "diffusers #4325" in said[1]
-    assert said[1].endswith("seen in code, or located")
+    assert said[1].endswith("cause found")
     page.known.head.click()
     assert not page.known.body.isVisible()
     after, _ = open_page(qtbot, kit.report())
@@ -178,7 +178,7 @@ def test_on_a_processor_the_words_say_so(qtbot: QtBot) -> None:
 def test_overflow_shows_verdict_figures_findings_and_cures(qtbot: QtBot) -> None:
     page, _ = open_page(qtbot, kit.report())
     assert page.view.state == "overflows"
-    assert page.verdict.title() == "In FP16, this model turns some pictures black on this GPU"
+    assert page.verdict.title() == "FP16 turns some pictures black on this GPU"
     assert page.verdict.property("card") == "danger"
     captions = [figure.caption for figure in page.view.figures]
     assert captions[0] == "layers overflow"
@@ -191,7 +191,7 @@ def test_overflow_shows_verdict_figures_findings_and_cures(qtbot: QtBot) -> None
     assert [row.isEnabled() for row in page.cure.cures.rows] == [True, True, True, False]
     assert page.cure.cures.rows[0].isChecked()
     assert "Rescale in memory" in page.cure.cures.rows[0].accessibleName()
-    assert "The memory is computed, not measured." in page.cure.cures.rows[1].toolTip()
+    assert "Memory is calculated, not measured." in page.cure.cures.rows[1].toolTip()
     assert page.header._checked.text().startswith("Checked 12 May")
 
 
@@ -234,7 +234,7 @@ def test_apply_stores_the_chosen_plan_and_checks_again(qtbot: QtBot) -> None:
     kit.end(link, command.job, report=msgspec.structs.replace(report, verdict="healthy", plan=report.cures[1].plan, cures=()))
     page.refresh()
     assert page.view.state == "cured"
-    assert page.verdict.title() == "Cured: no layer overflows any more"
+    assert page.verdict.title() == "Cured: no layer overflows"
     assert page.cure.apply.words() == "Cure in use"
     assert not page.cure.apply.isEnabled()
     assert page.chart.when.value() == "after"
@@ -264,8 +264,8 @@ def test_findings_of_a_cured_model_are_history(qtbot: QtBot) -> None:
     assert (first.badge, first.tone) == ("Cured", "unknown")
     assert (first.peak, first.peak_caption) == ("17\u202f240", "was 275\u202f800")
     assert (first.room, first.room_caption, first.room_tone) == ("1.9 bits", "was \u22122.1 bits", "warn")
-    assert first.details[0].startswith("Before the cure: Picture decoder (VAE)")
-    assert first.details[-1] == "The cure in use takes care of it."
+    assert first.details[0].startswith("Before the cure: VAE decoder")
+    assert first.details[-1] == "Fixed by the cure in use."
     assert not any("Apply the cure" in line or "becomes infinity" in line for line in first.details)
     assert rows.row(3).badge == "Tight", "the cure did not touch it"
     assert rows.row(3).details[-1] != first.details[-1]
@@ -335,7 +335,7 @@ def test_the_chart_fills_while_a_check_runs_and_cancel_stops_it(qtbot: QtBot) ->
     page.refresh()
     assert page.view.state == "stopped"
     assert page.verdict.property("card") == "unknown", "to stop a check is no error"
-    assert page.verdict.title() == "The check was stopped"
+    assert page.verdict.title() == "Check stopped"
     assert len(page.view.layers) == 900
     assert page.header._checked.text() == "Not finished"
 
@@ -383,7 +383,7 @@ def test_a_failed_check_keeps_what_was_measured_and_can_be_repeated(qtbot: QtBot
     link.tell(LayersMeasured(job=job, layers=kit.layers()[:50], done=50, total=1818))
     kit.end(link, job, "failed", error=ErrorFacts(code="device-lost", facts={"device": "cuda:0", "detail": "reset"}))
     page.refresh()
-    assert page.verdict.title() == "The check stopped"
+    assert page.verdict.title() == "Check failed"
     assert "cuda:0 stopped answering" in page.verdict.text()
     assert page.chart._mark.text() == "Not finished"
     page.verdict._copy.click()
@@ -418,17 +418,17 @@ def test_a_damaged_lora_is_told_as_that_and_not_as_a_damaged_model(qtbot: QtBot)
     finding = Finding(code="weights-nonfinite", component="unet", module="m", dtype="float16", peak=None, limit=None, facts=facts)
     page, _ = open_page(qtbot, kit.report(verdict="broken", findings=(finding,), cures=()))
     assert page.verdict.title() == "The LoRA glow is damaged"
-    assert "LoRA's own file" in _no_cure_words(page.view)
+    assert "the LoRA file is damaged" in _no_cure_words(page.view)
     assert "Download the file again" not in page.verdict.text() + _no_cure_words(page.view)
 
 
 def test_healthy_and_tight(qtbot: QtBot) -> None:
     page, _ = open_page(qtbot, kit.healthy())
-    assert page.verdict.title() == "This model is healthy in FP16 on this GPU"
+    assert page.verdict.title() == "Healthy in FP16 on this GPU"
     assert page.cure._empty.text() == "No cure is needed."
     tight = kit.report(verdict="tight", findings=kit.report().findings[3:], layers=kit.layers(over=False))
     page, _ = open_page(qtbot, tight)
-    assert page.verdict.title() == "Works in FP16, with little room"
+    assert page.verdict.title() == "Works in FP16, with little headroom"
     assert page.cure.apply.isEnabled()
 
 
@@ -437,9 +437,9 @@ def test_a_check_in_float32_tells_what_float16_would_meet() -> None:
         measured = [LayerPeak(component="vae", module=f"m{n}", kind="Conv2d", peak=2.0**exp) for n, exp in enumerate(exponents)]
         return health_view.of_report(kit.in_float32(measured), None).text.replace("\u202f", "")
 
-    assert said(3, 10).endswith("no bad number appeared. In FP16, none would pass the limit of 65504.")
-    assert said(3, 17).endswith("In FP16, 1 layer would pass the limit of 65504.")
-    assert said(3, 17, 18, 16.1).endswith("In FP16, 3 layers would pass the limit of 65504.")
+    assert said(3, 10).endswith(" of headroom in every layer. In FP16, no layer would overflow.")
+    assert said(3, 17).endswith("In FP16, 1 layer would overflow.")
+    assert said(3, 17, 18, 16.1).endswith("In FP16, 3 layers would overflow.")
     assert "would" not in health_view.of_report(kit.healthy(), None).text
 
 
@@ -526,10 +526,10 @@ def test_save_repaired_copy_asks_where_and_reports(qtbot: QtBot) -> None:
     kit.end(link, command.job, report=done)
     page.refresh()
     assert "70 tensors changed" in page.cure.note.text()
-    assert "without a bad number" in page.cure.note.text()
+    assert "No NaN in FP16." in page.cure.note.text()
     said = notice_message(page._controller.state.notices[-1])
     assert said.title == "Saved as meridian-rescaled-fp16."
-    assert "without a bad number" in said.text
+    assert "No NaN in FP16." in said.text
     assert [act.key for act in said.actions] == ["show-file"]
 
 
@@ -538,7 +538,7 @@ def test_no_copy_without_an_exact_rescaling() -> None:
 
     report = kit.report()
     view = health_view.of_report(msgspec.structs.replace(report, cures=report.cures[1:]), None)
-    assert copy_refusal(view).startswith("No rescaling")
+    assert copy_refusal(view).startswith("Only a rescaling can be saved")
 
 
 def test_numbers_of_an_exported_report_are_finite_or_null() -> None:
@@ -629,11 +629,11 @@ def test_a_file_with_numbers_at_the_limit_warns_and_says_what_to_do(qtbot: QtBot
     )
     page, _ = open_page(qtbot, msgspec.structs.replace(kit.healthy(), findings=(clipped,)))
     assert page.view.state == "tight"
-    assert page.view.title == "Works in FP16, but numbers in a file stand at FP16's limit"
-    assert "most likely larger" in page.view.text
+    assert page.view.title == "Works in FP16, but weights sit at the FP16 limit"
+    assert "probably clipped" in page.view.text
     assert page.view.text.endswith("Look for this model in BF16 or FP32.")
     page, _ = open_page(qtbot, msgspec.structs.replace(kit.healthy(), verdict="tight", findings=(clipped,)))
-    assert page.view.title == "Works in FP16, with little room"
+    assert page.view.title == "Works in FP16, with little headroom"
     assert "close to the limit" in page.view.text
     assert page.view.text.endswith("Look for this model in BF16 or FP32.")
 
@@ -643,10 +643,10 @@ def test_trouble_that_is_not_the_models_warns_and_says_what_it_was() -> None:
     once = msgspec.structs.replace(damage, facts={"once": True})
     assert [health_text.finding_badge(one) for one in (damage, once)] == [
         ("Damaged", "warn", "triangle-alert"),
-        ("Came once", "warn", "triangle-alert"),
+        ("One-off", "warn", "triangle-alert"),
     ]
-    assert health_text.finding_title(damage).endswith(": weights in memory differ from the file")
-    assert health_text.finding_title(once).endswith(": a wrong result came once")
+    assert health_text.finding_title(damage).endswith(": weights damaged in memory")
+    assert health_text.finding_title(once).endswith(": one wrong result")
     assert health_view.summary_of_findings([damage, once]) == "1 damaged · 1 other"
 
 

@@ -207,7 +207,7 @@ REFUSALS = (
 @pytest.mark.parametrize("refusal", REFUSALS)
 def test_refusals_of_cures_are_said_in_chinese(refusal: Words) -> None:
     cure = Cure(kind="rescale", plan=kit.report().plan, refusal=refusal)
-    said = health_text.cure_line(cure, "FP16") + health_text.cure_tooltip(cure, "FP16") + health_text.cure_spoken(cure, "FP16")
+    said = health_text.cure_line(cure, "FP16") + health_text.cure_tooltip(cure) + health_text.cure_spoken(cure, "FP16")
     assert english(said) == []
 
 

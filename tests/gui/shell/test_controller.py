@@ -222,8 +222,8 @@ def test_a_measurement_that_cannot_be_kept_is_told_and_used_as_the_worker_uses_i
     link.say(JobEnded(job=command.job, outcome="done", report=worker.keep(measured)))
     assert kinds(controller) == ["not-kept"]
     message = notice_message(controller.state.notices[0])
-    assert message.title == "What was measured of A processor could not be kept."
-    assert message.text == "File exists. It is used for now, and measured again the next time Halftone starts."
+    assert message.title == "The measurements of A processor could not be saved."
+    assert message.text == "File exists. Halftone measures again at the next start."
     assert controller.precision == resolve_precision("auto", worker.of(samples.CPU), samples.CPU)
     assert controller.precision[0] == "bfloat16"
     controller.use_device(samples.CPU)

@@ -210,7 +210,7 @@ def test_search_lists_where_the_words_stand(qtbot: QtBot) -> None:
     hits = guide.search(guide.chapters(), "mask blur")
     assert {key for key in help_.entries if " " in key} == {f"{hit.chapter.topic} {hit.section}" for hit in hits if hit.section}
     assert help_.topic == hits[0].chapter.topic
-    assert help_.count.text() == f"{sum(hit.count for hit in hits)} hits"
+    assert help_.count.text() == f"{sum(hit.count for hit in hits)} matches"
     marks = help_.view.extraSelections()
     assert {mark.cursor.selectedText().lower() for mark in marks} == {"mask", "blur"}
     type_in(help_, "")

@@ -117,4 +117,4 @@ def test_the_device_page_says_what_is_in_memory_and_frees_it(qtbot: QtBot) -> No
     page._controller.take(Sent(job=job))
     page.refresh()
     assert not page.device.free.isEnabled()
-    assert page.device.free.toolTip() == "The running job uses it."
+    assert page.device.free.toolTip() == "In use by the running job."

@@ -72,6 +72,6 @@ def test_the_question_is_answered_without_waiting(qtbot: QtBot) -> None:
     assert box is not None
     assert stage.controller.state.running is not None
     assert stage.controller.state.running.stopping == ""
-    next(button for button in box.buttons() if button.text() == "Stop it").click()
+    next(button for button in box.buttons() if button.text() == "Stop").click()
     assert stage.controller.state.running.stopping == "cancel"
     stage.close()

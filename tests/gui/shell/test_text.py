@@ -77,7 +77,7 @@ def test_a_recovery_is_told_of_the_last_job_only() -> None:
 
 
 def test_making_the_fragile_model_is_told_while_it_lasts() -> None:
-    assert said(Making(on=True), Noted(kind="copied")) == "Making the fragile demo model"
+    assert said(Making(on=True), Noted(kind="copied")) == "Creating the overflow demo model…"
     assert said(Making(on=True), Making(on=False)) == "Ready"
 
 

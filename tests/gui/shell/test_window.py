@@ -61,7 +61,7 @@ def test_the_chip_says_which_page_it_opens(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     chip = stage.workspace.top.chip
     assert chip.accessibleName().startswith("Device: A · 9\u00a0GB, FP16 slow")
-    assert chip.toolTip() == "Device: what was measured here (Ctrl+3)"
+    assert chip.toolTip() == "Device (Ctrl+3)"
     stage.close()
 
 

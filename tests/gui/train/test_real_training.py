@@ -147,7 +147,7 @@ def test_a_training_is_refused_paused_stopped_gone_on_with_and_tried(person: Per
     assert list(record.losses[: stopped.steps]) == pytest.approx(before.losses[: stopped.steps])
     done = person.report()
     assert (done.steps, done.not_kept) == (8, None)
-    person.wait(lambda: "Training finished, 8 steps, no bad number." in person.words())
+    person.wait(lambda: "Training finished, 8 steps, no NaN." in person.words())
     pictures = [made.accessibleName() for made in page.pictures.buttons()]
     assert (pictures[0], pictures[-1]) == ("Step 8: a hill", "Step 2: a hill")
     page.acts.export(str(tmp_path / "run.html"))

@@ -36,8 +36,8 @@ def chart(qtbot: QtBot, shown: RunRecord) -> TrainChart:
 
 def test_it_says_what_it_shows(qtbot: QtBot) -> None:
     made = chart(qtbot, record(912, 1600, bad=(742,)))
-    assert made.accessibleDescription() == "Step 912 of 1\u202f600, loss 0.100, 1 bad number."
-    assert chart(qtbot, record(0, 1600)).accessibleDescription() == "No step was made yet."
+    assert made.accessibleDescription() == "Step 912 of 1\u202f600, loss 0.100, 1 NaN."
+    assert chart(qtbot, record(0, 1600)).accessibleDescription() == "No steps yet."
 
 
 def test_the_pointer_reads_the_values_of_a_step(qtbot: QtBot) -> None:
@@ -50,7 +50,7 @@ def test_the_pointer_reads_the_values_of_a_step(qtbot: QtBot) -> None:
     assert made.reading(1200) == ("Step 1\u202f200", "not reached yet")
     QTest.mouseMove(made, QPoint(round(made._frame.x(743)), 100))
     assert made.at == 742
-    assert "A bad number was stopped at step 742" in made.reading(742)[-1]
+    assert "A NaN was stopped at step 742" in made.reading(742)[-1]
 
 
 def test_an_event_is_chosen_with_a_click_and_with_enter(qtbot: QtBot) -> None:

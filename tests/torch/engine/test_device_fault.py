@@ -42,7 +42,7 @@ def test_a_faulty_precision_is_named_and_another_one_suggested(engine: Diffusers
     first = report.findings[0]
     assert (first.code, first.component, first.dtype) == ("device-fault", "", "float16")
     assert first.facts == {"operation": "gemm", "size": "1024", "outcome": "wrong"}
-    assert str(finding_words(first)[0]) == "This device computes wrongly in FP16."
+    assert str(finding_words(first)[0]) == "FP16 is faulty on this device."
     assert report.verdict == "fixable"
     assert [cure.kind for cure in report.cures if cure.suggested] == ["bfloat16"]
     assert set(report.plan.dtypes.values()) == {"bfloat16"}

@@ -82,7 +82,7 @@ def test_each_layer_is_decided_by_itself_where_the_model_overflows_too(
         assert ("lora" in finding.facts) == (module not in plain)
     assert len(found) > len(plain & set(found)) > 0, "some of each kind"
     named = next(finding for finding in found.values() if "lora" in finding.facts)
-    assert str(finding_words(named)[1]) == "Apply the cure: the model goes out of range elsewhere without too much too."
+    assert str(finding_words(named)[1]) == "Apply the cure: the model overflows elsewhere without too much too."
 
 
 def test_a_rescaled_model_with_a_lora_gives_its_float32_picture(

@@ -72,7 +72,7 @@ def test_an_overflowing_cross_attention_is_found_and_named_and_its_cures_come_ch
     report, _ = check(engine, crossing)
     found = first_finding(report)
     assert (found.code, found.component, found.module) == ("activation-overflow", "unet", f"{CROSS}.to_v")
-    assert "middle block, first attention layer, values" in str(finding_words(found)[0])
+    assert "mid block, first attention layer, values" in str(finding_words(found)[0])
     kinds = [cure.kind for cure in report.cures]
     assert kinds[0] == "rescale"
     assert kinds[-1] == "float32-all", "--no-half comes last"

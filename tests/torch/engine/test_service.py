@@ -45,12 +45,12 @@ def test_a_model_is_loaded_as_its_first_picture_will_need_it(models: dict[str, P
         (
             "bfloat16",
             Plan(dtypes={"unet": "bfloat16"}, rescale={"unet": {"conv_in.weight": -1}}),
-            "with its layers rescaled",
+            "with rescaled layers",
         ),
         (
             "bfloat16",
             Plan(dtypes={"unet": "bfloat16"}, upcast={"unet": ("mid_block",)}),
-            "with the failing parts in full precision",
+            "with the failing parts in FP32",
         ),
         ("float16", Plan(dtypes={"unet": "bfloat16"}), "in BF16"),
         ("float16", Plan(dtypes={"unet": "float16"}, settings={"attention_backend": "math"}), "with a safer setting"),

@@ -329,7 +329,7 @@ def test_what_other_code_did_to_the_whole_model_has_a_subject(caplog: pytest.Log
     network.eval()
     guard.step(lambda: network(torch.ones(2, 4)).mean())
     (said,) = [record.getMessage() for record in caplog.records]
-    assert said.startswith("step 2: Other code switched the model between training and use: it was train and is eval.")
+    assert said.startswith("step 2: Other code switched the model between train and eval mode: train → eval.")
 
 
 @pytest.mark.parametrize(

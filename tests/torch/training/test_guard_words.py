@@ -33,9 +33,9 @@ def _root(scores: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("loss_of", "why"),
     [
-        (_chances, "The loss became NaN after the last layer: a softmax gave a row of NaN, as it does where a row is all −inf. "),
-        (_classes, "The loss became NaN after the last layer: a softmax gave a row of NaN, as it does where a row is all −inf. "),
-        (_root, "The loss became NaN or infinite after the last layer, in what it is computed from. "),
+        (_chances, "The loss became NaN after the last layer: a softmax gave NaN, as for a row of −inf. "),
+        (_classes, "The loss became NaN after the last layer: a softmax gave NaN, as for a row of −inf. "),
+        (_root, "The loss became NaN or infinite after the last layer. "),
     ],
 )
 def test_what_arises_after_the_last_layer(loss_of: Callable[[torch.Tensor], torch.Tensor], why: str) -> None:

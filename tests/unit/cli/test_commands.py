@@ -188,7 +188,7 @@ def test_a_report_for_people(run: Run, fragile: str, model: str) -> None:
     text = run("check", fragile, "--layers").out
     assert run.code == 1
     for part in (
-        "there is a cure",
+        "A cure is ready.",
         "limit 65\u202f504",
         "Rescale in memory",
         "--apply",
@@ -202,9 +202,9 @@ def test_a_report_for_people(run: Run, fragile: str, model: str) -> None:
 def test_a_cure_is_applied_on_request(run: Run, fragile: str) -> None:
     text = run("check", fragile, "--apply").out
     assert run.code == 0
-    assert "holds in FP16" in text
+    assert "works in FP16" in text
     assert "with its cure, which is in use" in text
-    assert "It is used whenever" in text
+    assert "It is used with this model on this device." in text
     run("check", fragile)
     assert run.code == 0, "it holds, with the cure that is in force"
 
@@ -276,7 +276,7 @@ def test_a_recovered_picture_is_explained(run: Run, model: str) -> None:
     run("generate", "a sun", "-m", model, generate=[Steps(nan_at=2), Picture()])
     assert run.code == 0
     assert "recovered" in run.out
-    assert "1 At step 2: Denoiser (UNet)" in " ".join(run.out.split())
+    assert "1 At step 2: UNet" in " ".join(run.out.split())
     assert "went back one step" in " ".join(run.out.split())
     assert f"What you can do:  halftone check {model} --precision float32 --apply" in run.out
     assert str(pictures_dir()) in run.out.replace("\n", "")
@@ -447,7 +447,7 @@ def test_a_given_precision_needs_no_measuring(run: Run, model: str, words: list[
     found = run(*words, model, "--precision", "float16", selftest=[Throw(kind="value-error")])
     assert found.code == 0
     assert found.err == ""
-    assert run(*words, model, "--precision", "float16", "--json").object["precision_reason"] == "FP16, as set."
+    assert run(*words, model, "--precision", "float16", "--json").object["precision_reason"] == "FP16, your setting."
 
 
 @pytest.mark.logs("SelfTest failed")
@@ -455,7 +455,7 @@ def test_a_device_that_cannot_be_measured_computes_in_float32_and_this_is_told(r
     found = run("generate", "a sun", "-m", model, selftest=[Throw(kind="value-error", text="scripted")])
     assert found.code == 0
     assert "could not be measured (scripted), so Auto takes FP32" in found.err
-    assert "Precision: FP32, because A processor has not been measured yet." in " ".join(found.out.split())
+    assert "Precision: FP32 until A processor is measured." in " ".join(found.out.split())
 
 
 @pytest.fixture
@@ -549,7 +549,7 @@ def test_a_measurement_that_cannot_be_kept_is_told_with_the_reason(run: Run, mod
     found = run("generate", "a sun", "-m", model)
     assert found.code == 0
     assert "What was measured could not be kept (is a directory), so Auto takes FP32." in found.err
-    assert "Precision: FP32, because A processor has not been measured yet." in " ".join(found.out.split())
+    assert "Precision: FP32 until A processor is measured." in " ".join(found.out.split())
     shown = run("devices")
     assert shown.code == 0
     assert shown.err == "What was measured could not be kept (is a directory): the next command measures again.\n"

@@ -17,17 +17,17 @@ LOST = replace(GUARDED, action="stopped", cure="", peak=None, sound_in_float32=F
     [
         (
             GUARDED,
-            "While the picture was decoded: Picture decoder (VAE) made numbers too large for half precision, so every pixel was "
-            "lost → Halftone decoded the same result again with its layers rescaled. It took 0.4\u00a0s more.",
+            "While the picture was decoded: VAE decoder overflowed in half precision → Halftone decoded the same result again "
+            "with rescaled layers. It took 0.4\u00a0s more.",
         ),
         (
             STEP,
-            "At step 3: Denoiser (UNet), middle block gave a bad number → Halftone went back one step and computed this part "
-            "again with its layers rescaled. It took 0.4\u00a0s more.",
+            "At step 3: UNet, mid block gave a bad number → Halftone went back one step and computed this part "
+            "again with rescaled layers. It took 0.4\u00a0s more.",
         ),
         (
             ENCODED,
-            "Before the first step: Text encoder gave a bad number → Halftone computed this part again with its layers rescaled. "
+            "Before the first step: Text encoder gave a bad number → Halftone computed this part again with rescaled layers. "
             "It took 0.4\u00a0s more.",
         ),
     ],

@@ -19,7 +19,7 @@ from halftone.health.device_faults import detours
 from halftone.health.explain import finding_words
 from halftone.health.reports.report_sentences import size_words
 
-AS_SET = ChosenPrecision("float16", Words("{0}, as set.", ("FP16",)), measured=False)
+AS_SET = ChosenPrecision("float16", Words("{0}, your setting.", ("FP16",)), measured=False)
 
 
 def lines(report: CheckReport) -> list[str]:
@@ -33,11 +33,11 @@ def lines(report: CheckReport) -> list[str]:
 def test_the_verdict_and_the_cure_stand_before_the_findings() -> None:
     shown = lines(samples.check_report(fragile=True))
     starts = [
-        "✗ Pocket does not hold",
+        "✗ Pocket fails in FP16",
         "sd · 4 layers",
         "Cure  Rescale",
         "time ",
-        "The rescaling is exact:",
+        "Exact but for rounding.",
         "Use it from now on:",
         "Write a repaired",
         "1  ",
@@ -48,9 +48,9 @@ def test_the_verdict_and_the_cure_stand_before_the_findings() -> None:
 @pytest.mark.parametrize(
     ("deviation", "said"),
     [
-        ({}, "The rescaling is exact: in exact arithmetic the result is the same."),
-        ({"vae": 0.0123}, "The rescaling is not exact: it was measured to change the result by up to 1.2\u00a0%."),
-        (None, "Whether the rescaling is exact was not measured."),
+        ({}, "Exact but for rounding."),
+        ({"vae": 0.0123}, "Not exact: the result changed by up to 1.2\u00a0%."),
+        (None, "Not measured whether the rescaling is exact."),
     ],
 )
 def test_a_rescaling_says_whether_it_is_exact(deviation: dict[str, float] | None, said: str) -> None:
@@ -78,7 +78,7 @@ def test_a_cure_in_use_is_told_with_the_room_it_gives() -> None:
     report = replace(samples.check_report(fragile=True), applied=True)
     layers = tuple(replace(layer, peak_after=5000.0) for layer in report.layers)
     shown = lines(replace(report, plan=replace(report.plan, verified=True), layers=layers))
-    assert shown[0].startswith("✓ Pocket holds in FP16")
+    assert shown[0].startswith("✓ Pocket works in FP16")
     assert "smallest room 3.7 bits with the cure, \u22121.7 bits before" in shown[1]
     assert shown.index("Before the cure:") < next(index for index, line in enumerate(shown) if line.startswith("1  "))
     assert "Before the cure:" not in lines(samples.check_report(fragile=True))
@@ -102,8 +102,8 @@ def test_a_damaged_file_is_named_with_its_tensor_and_the_remedy_comes_last() -> 
     )
     broken = replace(samples.check_report(), verdict="broken", findings=(finding,), cures=())
     shown = lines(broken)
-    assert shown[0] == "✗ Pocket holds broken numbers."
-    assert "the file model.safetensors holds numbers that are not numbers, in its tensor conv_in.weight." in shown[-3]
+    assert shown[0] == "✗ Pocket has NaN in its file."
+    assert "NaN in tensor conv_in.weight of model.safetensors." in shown[-3]
     assert shown[-2:] == ["vae · model.safetensors · conv_in.weight", finding_remedy(finding)]
 
 
@@ -115,7 +115,7 @@ def test_a_lora_that_is_the_cause_brings_its_remedy() -> None:
     other = replace(finding, module="conv_out", facts={})
     shown = lines(replace(samples.check_report(fragile=True), findings=(finding, other)))
     remedies = [line for line in shown if line.startswith("Apply the cure")]
-    assert remedies == ["Apply the cure, or lower the weight of glow: at 0.4 the same step held."]
+    assert remedies == ["Apply the cure, or lower the weight of glow: at 0.4, the same step held."]
 
 
 def test_pictures_name_what_they_were_made_with() -> None:
@@ -138,7 +138,7 @@ def test_a_damaged_lora_is_named_and_the_model_is_not_blamed() -> None:
     facts: dict[str, str | int | float | bool] = {"lora": "glow", "file": "glow.safetensors", "tensor": "up", "read": True}
     finding = Finding(code="weights-nonfinite", component="unet", module="m", dtype="float16", peak=None, limit=None, facts=facts)
     shown = lines(replace(samples.check_report(), verdict="broken", findings=(finding,), cures=()))
-    assert shown[0] == "✗ The LoRA glow holds broken numbers: Pocket cannot run with it."
+    assert shown[0] == "✗ The LoRA glow has NaN, so Pocket cannot run with it."
 
 
 def finding_remedy(finding: Finding) -> str:
@@ -148,12 +148,12 @@ def finding_remedy(finding: Finding) -> str:
 def test_what_others_met_stands_under_a_heading_of_its_own_after_the_findings() -> None:
     sdxl = replace(samples.POCKET, family="SDXL", components=("unet", "vae"))
     shown = lines(replace(samples.check_report(fragile=True), model=sdxl))
-    heading = shown.index("Known on this combination, met by others and not a finding:")
+    heading = shown.index("Reported by other users, not measured here:")
     assert shown.index(next(line for line in shown if line.startswith("1  "))) < heading
-    assert shown[heading + 1].startswith("–  The SDXL picture decoder overflows in FP16")
+    assert shown[heading + 1].startswith("–  The SDXL VAE decoder overflows in FP16")
     assert "What helped: An exact rescaling" in shown[heading + 1]
     assert "diffusers #4325" in shown[heading + 2]
-    assert shown[heading + 2].endswith("seen in code, or located")
+    assert shown[heading + 2].endswith("cause found")
 
 
 def test_where_nothing_is_known_there_is_no_heading() -> None:
@@ -173,7 +173,7 @@ def test_a_device_tells_what_others_met_on_it() -> None:
     out = Console(file=io.StringIO(), width=200, highlight=False)
     show_devices((card,), report, Numerics(), console=out)
     assert isinstance(out.file, io.StringIO)
-    assert "Known on this device" in out.file.getvalue()
+    assert "Reported by other users" in out.file.getvalue()
     assert [trouble["id"] for trouble in devices_object((card,), report)["known"]] == ["gtx16-fp16"]
 
 
@@ -200,7 +200,7 @@ def test_a_device_tells_each_way_around_its_faults() -> None:
     out = Console(file=io.StringIO(), width=200, highlight=False)
     show_devices((), replace(sample, tests=bad), Numerics(), console=out)
     assert isinstance(out.file, io.StringIO)
-    ways = [line.strip() for line in out.file.getvalue().splitlines() if "self-test found" in line]
+    ways = [line.strip() for line in out.file.getvalue().splitlines() if "the self-test" in line]
     assert ways == list(map(str, detours(replace(sample, tests=bad), "auto")))
     assert len(ways) == 2
 
@@ -281,7 +281,7 @@ def test_a_device_tells_that_auto_follows_the_model() -> None:
     out = Console(file=io.StringIO(), width=200, highlight=False)
     show_devices((), report, Numerics(), console=out)
     assert isinstance(out.file, io.StringIO)
-    assert "Auto takes FP16, or BF16 for a model that needs its range. " in out.file.getvalue()
+    assert "Auto uses FP16, or BF16 for models that need its range. " in out.file.getvalue()
 
 
 def test_a_picture_that_waits_for_an_answer_is_finished_by_a_command() -> None:

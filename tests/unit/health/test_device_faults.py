@@ -79,9 +79,9 @@ def test_copies_that_were_wrong_are_known(outcome: str, faulty: bool) -> None:
 def test_each_way_around_a_fault_is_told() -> None:
     report = reported(FLASH, *on("math"), ("copies", "4 096 numbers", "wrong"))
     other, copies = detours(report, "auto")
-    assert str(other) == "Attention runs on other backends than flash, which the self-test found faulty on this device."
-    assert str(copies) == "Copies to and from this device are waited for: the self-test found them wrong otherwise."
-    as_set = Words("Attention runs on {0}, as set, though the self-test found it faulty on this device.", ("flash",))
+    assert str(other) == "Attention avoids flash, which failed the self-test on this device."
+    assert str(copies) == "Copies are synchronous: others failed the self-test on this device."
+    as_set = Words("Attention uses {0}, your setting, though it failed the self-test on this device.", ("flash",))
     assert detours(report, "flash") == (as_set, copies)
     assert detours(report, "math") == (copies,)
     assert detours(report, "efficient") == (copies,)
@@ -93,11 +93,11 @@ def test_each_way_around_a_fault_is_told() -> None:
 @pytest.mark.parametrize(
     ("facts", "message"),
     [
-        ({}, "This device computes wrongly in FP16."),
-        ({"operation": "of-tomorrow", "size": "1"}, "This device computes wrongly in FP16."),
+        ({}, "FP16 is faulty on this device."),
+        ({"operation": "of-tomorrow", "size": "1"}, "FP16 is faulty on this device."),
         (
             {"operation": "layer-norm", "size": "16 × 64"},
-            "This device computes wrongly in FP16. It failed at: Layer norm, 16 × 64.",
+            "FP16 is faulty on this device. Failed test: Layer norm, 16 × 64.",
         ),
     ],
 )

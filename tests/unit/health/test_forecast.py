@@ -111,28 +111,26 @@ def test_of_a_model_that_is_not_known_nothing_is_told() -> None:
 def test_where_nothing_fits_it_is_said_how_much_is_needed_and_how_much_was_free() -> None:
     short = Shortage(phase="denoise", step=2, then="stopped", width=64, height=32, needed=3 * G // 2, free=G // 2)
     assert shortage_note(short).text.text() == (
-        "At 64 × 32 its memory ended at step 2. In the way that takes the least it needs about 1.5\u00a0GB; "
-        "500.0\u00a0MB were free for it. A smaller size, FP16 or BF16 needs less. Your prompt and seed are kept."
+        "64 × 32 ran out of memory at step 2. It needs at least about 1.5\u00a0GB; 500.0\u00a0MB were free. "
+        "Use a smaller size, FP16 or BF16. Prompt and seed are kept."
     )
 
 
 @pytest.mark.parametrize(
     ("then", "fits", "title", "text"),
     [
-        ("tiles", None, "Not enough memory at 64 × 32. Halftone decodes in tiles instead.", "Nothing else changes."),
+        ("tiles", None, "Out of memory at 64 × 32. Halftone decodes in tiles.", "Nothing else changes."),
         (
             "stopped",
             (48, 24),
-            "This size does not fit on this device.",
-            "At 64 × 32 its memory ended while the picture was decoded. Largest that fits: 48 × 24. "
-            "Your prompt and seed are kept.",
+            "This size does not fit in memory.",
+            "64 × 32 ran out of memory during decoding. Largest that fits: 48 × 24. Prompt and seed are kept.",
         ),
         (
             "stopped",
             None,
-            "This size does not fit on this device.",
-            "At 64 × 32 its memory ended while the picture was decoded. A smaller size, FP16 or BF16 needs less. "
-            "Your prompt and seed are kept.",
+            "This size does not fit in memory.",
+            "64 × 32 ran out of memory during decoding. Use a smaller size, FP16 or BF16. Prompt and seed are kept.",
         ),
     ],
 )

@@ -190,8 +190,8 @@ def test_numbers_at_the_limit_in_the_file_are_told_of_a_model_that_works(verdict
     assert shown.state == "tight"
     words, tone = verdict_words(found)
     assert tone == "warn"
-    assert "in net.safetensors stand at FP16's limit" in str(words)
-    assert ("with little room" in str(words), "below 2 bits" in str(shown.reason)) == ((verdict == "tight"),) * 2
+    assert "Weights in net.safetensors sit at the FP16 limit." in str(words)
+    assert ("with little headroom" in str(words), "than 2 bits" in str(shown.reason)) == ((verdict == "tight"),) * 2
     assert cut_off(msgspec.structs.replace(found, verdict="fixable")) is None
 
 

@@ -18,8 +18,8 @@ def test_a_picture_that_is_lost_names_it_first(action: str, why: str) -> None:
     note = note_for(replace(LOST, action=action, sound_in_float32=None, why=why, lora=GLOW))
     assert note.title.text().endswith(" The cause: the LoRA glow.")
     assert note.text.text().endswith(
-        " The model alone stays in range here; the LoRA glow, at a weight of 0.8, does not let it. "
-        "Lower its weight, or leave it out: at 0.4 the same numbers stay in range."
+        " Without the LoRA glow (weight 0.8), the model stays in range here. "
+        "Lower its weight or remove it: at 0.4, this stays in range."
     )
 
 
@@ -32,24 +32,24 @@ def test_several_and_no_weight_that_held() -> None:
     both = LoraCause(names=("glow", "ink"), weight=0.8, share=None)
     note = note_for(replace(LOST, lora=both))
     assert note.title.text().endswith("The cause: the LoRAs glow, ink.")
-    assert note.text.text().endswith("the LoRAs glow, ink do not let it. Leave them out.")
+    assert note.text.text().endswith("Without the LoRAs glow, ink, the model stays in range here. Remove them.")
     lower = note_for(replace(LOST, lora=replace(both, share=0.25))).text.text()
-    assert lower.endswith("at 0.25 times them the same numbers stay in range.")
+    assert lower.endswith("at 0.25 times, this stays in range.")
 
 
 def test_a_model_that_fails_elsewhere_too_is_not_excused() -> None:
     note = note_for(replace(LOST, lora=replace(GLOW, alone=False)))
     assert "The cause" not in note.title.text()
-    assert note.text.text().endswith("does not let it. The model goes out of range elsewhere without it too.")
+    assert note.text.text().endswith("(weight 0.8), the model stays in range here. The model overflows elsewhere without it too.")
     facts: dict[str, str | int | float | bool] = {"lora": "glow", "lora_weight": 0.8, "lora_share": 0.5, "lora_alone": False}
     finding = Finding(
         code="activation-overflow", component="unet", module="conv_in", dtype="float16", peak=7e4, limit=65504.0, facts=facts
     )
-    assert finding_words(finding)[1].text() == "Apply the cure: the model goes out of range elsewhere without glow too."
+    assert finding_words(finding)[1].text() == "Apply the cure: the model overflows elsewhere without glow too."
 
 
 def test_the_line_of_a_recovered_picture_names_it() -> None:
     assert event_line(replace(GUARDED, lora=GLOW)) == (
-        event_line(GUARDED) + " The model alone stays in range here; the LoRA glow, at a weight of 0.8, does not let it. "
-        "Lower its weight, or leave it out: at 0.4 the same numbers stay in range."
+        event_line(GUARDED) + " Without the LoRA glow (weight 0.8), the model stays in range here. "
+        "Lower its weight or remove it: at 0.4, this stays in range."
     )

@@ -62,20 +62,20 @@ def test_a_rescaling_brings_all_modules_of_the_group_under_the_margin() -> None:
     assert plan.rescale == {"vae": {"up0.weight": -5}}
     assert plan.upcast_parameters == 0
     assert plan.total_parameters == 10_000
-    assert "Picture decoder" in str(plan.reasons[0])
+    assert "VAE decoder" in str(plan.reasons[0])
 
 
 @pytest.mark.parametrize(
     ("deviation", "said"),
     [
-        (0.0, "the result is the same in exact arithmetic."),
-        (0.0031, "not exact: this was measured to change the result by up to 0.31\u00a0%."),
+        (0.0, "exact but for rounding."),
+        (0.0031, "not exact, the result changed by up to 0.31\u00a0%."),
     ],
 )
 def test_a_reason_says_whether_a_rescaling_is_exact(deviation: float, said: str) -> None:
     group = dataclasses.replace(STREAM, deviation=deviation)
     plan = Setup(HOT, groups=(group,)).plans()[0][1]
-    assert str(plan.reasons[0]).endswith(f"1 layer is scaled by powers of two, up to 2^5; {said}")
+    assert str(plan.reasons[0]).endswith(f"1 layer rescaled, up to 2^5; {said}")
     assert plan.deviation == ({"vae": deviation} if deviation else {})
     assert plan.change == deviation
 
@@ -223,10 +223,10 @@ def test_verbs_agree_with_what_they_are_said_of() -> None:
         return " ".join(str(reason) for _, plan in setup.plans() for reason in plan.reasons)
 
     one = reasons(Setup(HOT, groups=(STREAM,)))
-    assert "1 layer is scaled" in one
-    assert "Picture decoder (VAE) runs in FP32." in one
+    assert "1 layer rescaled" in one
+    assert "VAE decoder runs in FP32." in one
     both = tuple(finding("activation-overflow", "mid", name) for name in ("text_encoder", "vae"))
-    assert "Text encoder and Picture decoder (VAE) run in FP32." in reasons(Setup(HEALTHY, findings=both))
+    assert "Text encoder and VAE decoder run in FP32." in reasons(Setup(HEALTHY, findings=both))
     alone = reasons(Setup({**HEALTHY, "conv_out": 1e5}))
     assert "conv_out runs in FP32, until" in alone
 
@@ -235,19 +235,19 @@ def test_layers_and_results_take_the_place_of_the_reason_for_blocks() -> None:
     mid = {"unet": ("mid",)}
     plan = with_layers(Plan(dtypes={"unet": "float16"}), mid, 9, {"unet": 100}, "float16")
     assert list(map(str, plan.reasons)) == [
-        "mid runs in FP32, until the numbers are back in range; 91\u00a0% of the model stays in FP16."
+        "mid runs in FP32 until values are back in range; 91\u00a0% of the model stays in FP16."
     ]
     found = with_layers(plan, {"unet": ("a", f"b{RESULT}", f"c{RESULT}")}, 5, {"unet": 100}, "float16")
     assert (found.upcast_parameters, found.upcast["unet"]) == (5, ("a", f"b{RESULT}", f"c{RESULT}"))
     assert list(map(str, found.reasons)) == [
-        "a runs in FP32, until the numbers are back in range; 95\u00a0% of the model stays in FP16.",
-        "The results of b and c stay in FP32.",
+        "a runs in FP32 until values are back in range; 95\u00a0% of the model stays in FP16.",
+        "Results of b and c stay in FP32.",
     ]
     again = with_layers(found, {"unet": (f"b{RESULT}",)}, 0, {"unet": 100}, "float16")
-    assert list(map(str, again.reasons)) == ["The results of b stay in FP32."]
+    assert list(map(str, again.reasons)) == ["Results of b stay in FP32."]
     scaled = with_layers(again, {"unet": (f"b{RESULT}", result_of("c", 3))}, 0, {"unet": 100}, "float16")
     assert list(map(str, scaled.reasons)) == [
-        "The inputs of c are scaled by powers of two, and their results stay in FP32.",
-        "The results of b stay in FP32.",
+        "Inputs of c are scaled by powers of two; results stay in FP32.",
+        "Results of b stay in FP32.",
     ]
     assert with_layers(scaled, {"unet": (f"b{RESULT}",)}, 0, {"unet": 100}, "float16").reasons == again.reasons

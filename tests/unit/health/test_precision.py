@@ -69,7 +69,7 @@ def report(auto: DType) -> SelfTestReport:
 def test_auto_without_a_measurement_is_float32() -> None:
     assert resolve_precision("auto", None, DEVICE) == (
         "float32",
-        Words("FP32, because {0} has not been measured yet.", ("A processor",)),
+        Words("FP32 until {0} is measured.", ("A processor",)),
     )
 
 

@@ -71,7 +71,7 @@ def overflowing(**changes: object) -> CheckReport:
         total_parameters=10,
         error=0.0021,
         verified=True,
-        reasons=(Words("FP16, as set."),),
+        reasons=(Words("FP16, your setting."),),
     )
     cure = Cure(kind="rescale", plan=plan, time_ratio=1.0, memory_bytes=0, psnr=82.4, suggested=True)
     model = msgspec.structs.replace(MODEL, components=("unet", "vae"))
@@ -84,21 +84,21 @@ def overflowing(**changes: object) -> CheckReport:
 def test_everything_stands_on_the_page() -> None:
     said = " ".join(read(as_html(overflowing(), self_test_report())).words)
     for words in (
-        "tiny does not hold in FP16 on RTX 9, and there is a cure.",
+        "tiny fails in FP16 on RTX 9. A cure is ready.",
         "Driver 580.12",
-        "4 layers and blocks; not counting blocks that hold others of them, 2 above the FP16 limit, 1 tight",
+        "4 layers and blocks. Of the innermost, 2 above the FP16 limit, 1 tight",
         "FP16 limit 65\u202f504",
-        "a value of 300\u202f000 is above the FP16 limit",
+        "300\u202f000 exceeds the FP16 limit",
         "vae.decoder.conv_in",
-        "1 layer rescaled by powers of two",
+        "1 layer rescaled",
         "It passed the check.",
-        "FP16, as set.",
+        "FP16, your setting.",
         "about 0\u00a0%",
         "82\u00a0dB",
-        "The SDXL picture decoder overflows in FP16",
-        "seen in code, or located",
+        "The SDXL VAE decoder overflows in FP16",
+        "cause found",
         "2.4 × FP32",
-        "Auto takes FP16.",
+        "Auto uses FP16.",
         "Upcast cross-attention",
         "diffusers",
     ):
@@ -127,7 +127,7 @@ def test_the_chart_is_sound_svg_with_limit_tight_line_cure_and_origin() -> None:
     bars = [element for element in root.iter() if element.get("class") == "body"]
     assert len(bars) == 4
     named = [element.text for element in root.iter() if element.tag.endswith("title")]
-    assert "vae.decoder.conv_in: peak 300\u202f000, room \u22122.2 bits" in named
+    assert "vae.decoder.conv_in: peak 300\u202f000, headroom \u22122.2 bits" in named
 
 
 @pytest.mark.parametrize("evil", ["<script>alert(1)</script>", '"><img src=x onerror=y>', "a & b <b>", "</style></svg>"])
@@ -176,8 +176,8 @@ def test_loras_are_named_without_their_place(folder: str) -> None:
         ("ink.safetensors", -0.5),
     ]
     said = " ".join(read(page).words)
-    assert "Checked with these LoRAs and weights: glow 0.8, ink -0.5" in said
-    assert "It is used whenever this model runs with these LoRAs on this device." in said
+    assert "Checked with LoRAs: glow 0.8, ink -0.5" in said
+    assert "It is used with this model and exactly these add-ons on this device." in said
     assert "LoRA" not in as_html(overflowing(applied=True))
 
 
@@ -193,9 +193,9 @@ def test_odd_peaks_leave_a_sound_page(peak: float) -> None:
 def test_a_check_without_findings_says_so() -> None:
     said = " ".join(read(as_html(check_report())).words)
     assert "tiny is healthy in FP16 on RTX 9." in said
-    assert "No finding." in said
+    assert "No findings." in said
     assert "No cure is needed." in said
-    assert "The self-test of this device was not at hand." in said
+    assert "No self-test of this device." in said
 
 
 def test_a_changed_setting_stands_out() -> None:
@@ -208,9 +208,9 @@ def test_a_page_of_a_cured_model_speaks_of_both_sides_of_the_cure() -> None:
     layers = tuple(msgspec.structs.replace(layer, peak_after=5000.0) for layer in overflowing().layers)
     page = as_html(overflowing(applied=True, layers=layers))
     assert "Findings before the cure" in page
-    assert "before the cure 2 above the FP16 limit and 1 tight, with a smallest room of \u22122.2 bits" in page
+    assert "before the cure, 2 above the FP16 limit, 1 tight; least headroom \u22122.2 bits" in page
     assert "with the cure 3.7 bits" in page
-    assert "The cure in use takes care of it." in page
+    assert "Fixed by the cure in use." in page
     assert "Apply the cure" not in page
     assert "before the cure" not in as_html(overflowing())
     assert "Apply the cure" in as_html(overflowing())

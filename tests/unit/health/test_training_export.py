@@ -26,8 +26,8 @@ def record(config: TrainConfig = CONFIG, *, bad: int | None = 7) -> RunRecord:
 def test_the_page_tells_the_run() -> None:
     page = as_html(record(), samples.train_report(CONFIG))
     assert "<h1" in page
-    assert "Training finished, 20 steps, 1 bad number stopped." in page
-    assert "A bad number was stopped at step 7. Nothing was lost." in page
+    assert "Training finished, 20 steps, 1 NaN stopped." in page
+    assert "A NaN was stopped at step 7. Nothing was lost." in page
     assert "learning_rate" in page
     assert "<svg" in page
 
@@ -42,7 +42,7 @@ def test_nothing_private_and_nothing_from_elsewhere() -> None:
 def test_a_run_without_an_end_and_without_events() -> None:
     page = as_html(record(bad=None))
     assert "Step 20 of 20" in page
-    assert "No bad number appeared." in page
+    assert "No NaN." in page
 
 
 def test_the_chart_is_whole_and_the_page_closes_what_it_opens() -> None:
@@ -56,15 +56,15 @@ def test_the_chart_is_whole_and_the_page_closes_what_it_opens() -> None:
 def test_an_unwatched_run_shows_no_green_dot() -> None:
     svg = chart_svg(record(msgspec.structs.replace(CONFIG, guard="off")))
     assert 'class="made"' not in svg
-    assert "nothing is watched" in svg
+    assert ">off<" in svg
 
 
 def test_of_a_run_that_nobody_watched_the_page_claims_nothing() -> None:
     off = msgspec.structs.replace(CONFIG, guard="off")
     blind = msgspec.structs.replace(samples.train_report(off), caught=(), guarded=False, bad_losses=3)
     page = as_html(record(off, bad=None), blind)
-    assert "No bad number appeared" not in page
-    assert "Nothing was watched: the guard was off." in page
+    assert "No NaN." not in page
+    assert "The NaN guard was off." in page
     assert '<h1 class="warn">' in page
     assert '<h1 class="warn">' in as_html(record(off, bad=None))
     assert '<h1 class="ok">' in as_html(record(bad=None))

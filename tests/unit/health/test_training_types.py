@@ -63,23 +63,22 @@ def test_the_layer_that_keeps_it_out(plan: Plan, findings: tuple[Finding, ...] |
 
 
 def test_what_is_said() -> None:
-    end = "is for pictures; a LoRA is trained on the model as it is."
-    layer = "Denoiser (UNet), middle block, first attention layer"
+    layer = "UNet, mid block, first attention layer"
     assert wider_words(CHECKED).text() == (
-        f"It trains in FP32 instead of FP16: the check found that {layer} reaches 91\u202f300, above the FP16 limit of "
-        f"65\u202f504. The cure for that {end}"
+        f"Trains in FP32, not FP16: {layer} reaches 91\u202f300, above the FP16 limit of 65\u202f504. "
+        "Its cure is for pictures only."
     )
     tight = msgspec.structs.replace(CHECKED, peak=20_000.0)
     assert wider_words(tight).text() == (
-        f"It trains in FP32 instead of FP16: the check found that {layer} reaches 20\u202f000, close to the FP16 limit of "
-        f"65\u202f504. The cure for that {end}"
+        f"Trains in FP32, not FP16: {layer} reaches 20\u202f000, close to the FP16 limit of 65\u202f504. "
+        "Its cure is for pictures only."
     )
     endless = msgspec.structs.replace(CHECKED, peak=math.inf)
     assert ", above the FP16 limit of" in wider_words(endless).text()
     unmeasured = msgspec.structs.replace(CHECKED, peak=None)
-    assert "the check found that" in wider_words(unmeasured).text()
+    assert "FP16: in the check, UNet" in wider_words(unmeasured).text()
     assert wider_words(LEARNT).text() == (
-        f"It trains in FP32 instead of FP16: {layer} needed a cure in FP16 when a picture was made. That cure {end}"
+        f"Trains in FP32, not FP16: in a picture, {layer} needed a cure in FP16, which is for pictures only."
     )
     whole = WiderType(asked="bfloat16", used="float32", name="unet", source="picture")
-    assert wider_words(whole).text().startswith("It trains in FP32 instead of BF16: Denoiser (UNet) needed a cure in BF16 when")
+    assert wider_words(whole).text().startswith("Trains in FP32, not BF16: in a picture, UNet needed a cure in BF16,")

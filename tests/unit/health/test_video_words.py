@@ -31,4 +31,4 @@ def test_what_was_done_to_frames_names_them() -> None:
     assert "While frames of the video (2–3) were decoded" in event_line(again)
     assert note_for(again).title.text() == "Frames of this video came out black: 2–3. Halftone recovered them."
     kept = msgspec.structs.replace(again, action="kept", frames=(1,))
-    assert note_for(kept).title.text().startswith("Frames of this video have only one colour: 1.")
+    assert note_for(kept).title.text().startswith("Flat frames, kept as is: 1.")

@@ -23,7 +23,7 @@ from halftone.settings.places import checks_dir
 
 
 def test_a_report_of_an_earlier_version_is_read_with_its_sentences() -> None:
-    plan = replace(check_report().plan, reasons=(Words("{0}, as set.", ("FP16",)),))
+    plan = replace(check_report().plan, reasons=(Words("{0}, your setting.", ("FP16",)),))
     cure = Cure(kind="rescale", plan=plan, refusal=Words("It gives bad numbers as well."))
     save_report(replace(check_report(), plan=plan, cures=(cure,)))
     (file,) = checks_dir().glob("check-*.json")

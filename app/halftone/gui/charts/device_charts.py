@@ -89,7 +89,7 @@ class BitsRow(_Row):
         self._kept = max(0.0, min(float(bits), kept))
         self._bits = bits
         self._fine = fine
-        words = tr("{0}, {1}: {2} of {3} bits were right", title, caption, figures.decimal(kept), bits)
+        words = tr("{0}, {1}: {2} of {3} bits correct", title, caption, figures.decimal(kept), bits)
         self.setAccessibleName(words)
         self.setMinimumWidth(360)
 
@@ -188,7 +188,7 @@ class TestMatrix(QWidget):
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName(tr("Tests with known answers"))
+        self.setAccessibleName(tr("Accuracy tests"))
         theme.watcher().changed.connect(self.update)
 
     def set_tests(self, columns: Sequence[str], rows: Sequence[MatrixRow], short: Sequence[str] = ()) -> None:
@@ -235,7 +235,7 @@ class TestMatrix(QWidget):
     # geometry
 
     def heads(self) -> tuple[str, ...]:
-        """As they are painted: short ones only where those have room upright."""
+        """Labels as painted: short ones only where they fit upright."""
         return self._columns if self._pitch() >= _WIDE or self.slanted() else self._short
 
     def slanted(self) -> bool:

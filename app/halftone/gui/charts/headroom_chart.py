@@ -228,9 +228,9 @@ class HeadroomChart(QWidget):
         peak = figures.peak(layer.peak_after if self._after else layer.peak)
         room = headroom_chart_text.room_text(layer, self._data.dtype, after=self._after)
         own = headroom_chart_text.type_name(layer.dtype_after if self._after else self._data.dtype)
-        lines = [headroom_chart_text.layer_title(layer), tr("Peak {0} · room {1} in {2}", peak, room, own)]
+        lines = [headroom_chart_text.layer_title(layer), tr("Peak {0} · headroom {1} in {2}", peak, room, own)]
         if len(column.members) > 1:
-            lines.append(tr("Highest of {0} layers in this bar", len(column.members)))
+            lines.append(tr("Highest of {0} layers", len(column.members)))
         return tuple(lines)
 
     def _focused_layer(self) -> Layer | None:

@@ -83,7 +83,7 @@ def zone_words(painter: QPainter, theme: Theme, frame: Frame, data: ChartData, t
     line = frame.y(limit_exp(data.dtype))
     tight = frame.y(limit_exp(data.dtype) - TIGHT_BITS)
     if tight - line >= 14:
-        words = tr("Tight: less than {0} bits of room", 2)
+        words = tr("Tight: under {0} bits of headroom", 2)
         words_on(painter, theme, frame, QPointF(x, line + 3), words, theme.color("warn"), tops)
     reach = headroom_chart_text.reach_text(data.dtype)
     if reach and line - frame.plot.top() >= 34:
@@ -97,7 +97,7 @@ def _far_words(painter: QPainter, theme: Theme, frame: Frame, data: ChartData, t
     words_on(painter, theme, frame, QPointF(x, frame.plot.top() + 2), reach, muted, tops)
     line = frame.y(limit_exp("float16"))
     below = line - frame.plot.top() < 36
-    here = tr("FP16 would end here, at {0}", figures.group(65504))
+    here = tr("FP16 ends at {0}", figures.group(65504))
     words_on(painter, theme, frame, QPointF(x, line + 2 if below else line - 17), here, muted, tops)
 
 

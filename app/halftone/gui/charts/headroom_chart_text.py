@@ -25,14 +25,12 @@ def limit_text(dtype: DType) -> str:
 def reach_text(dtype: DType) -> str:
     """Why the chart ends so far below what this type, or the others, hold."""
     if dtype == "float16":
-        return tr(
-            "BF16 and FP32 reach {0}, far above this chart. BF16 keeps 8 bits of detail, FP16 keeps 11.", figures.power(128)
-        )
+        return tr("BF16 and FP32 reach {0}. BF16 keeps 8 bits of detail, FP16 11.", figures.power(128))
     bits = {"bfloat16": 8, "float32": 24}.get(dtype)
     if bits is None:
         return ""
     own = type_name(dtype)
-    return tr("{0} reaches {1}, far above this chart. It keeps {2} bits of detail, FP16 keeps 11.", own, figures.power(128), bits)
+    return tr("{0} reaches {1} and keeps {2} bits of detail (FP16: 11).", own, figures.power(128), bits)
 
 
 def room_text(layer: Layer, dtype: DType, *, after: bool) -> str:
@@ -54,7 +52,7 @@ def layer_sentence(layer: Layer, dtype: DType, *, after: bool) -> str:
     state = room_state(layer.exp_after if after else layer.exp, own)
     word = {"over": tr("overflows"), "tight": tr("tight"), "fine": tr("fine")}[state]
     return tr(
-        "{0}, peak {1}, room {2} in {3}, {4}",
+        "{0}, peak {1}, headroom {2} in {3}, {4}",
         layer_title(layer),
         figures.peak(peak),
         room_text(layer, dtype, after=after),
@@ -76,7 +74,7 @@ def summary(data: ChartData, *, after: bool) -> str:
     if not over:
         return tr("{0} layers, none above the {1} limit, {2} tight; highest {3}", figures.group(len(layers)), name, tight, peak)
     places = list(dict.fromkeys(part_name(part_key(layer.component, layer.module)) for layer in over))
-    where = tr("all in {0}", places[0]) if len(places) == 1 else tr("in {0}", listed(*places))
+    where = tr("in {0}", listed(*places))
     return tr(
         "{0} layers, {1} above the {2} limit, {3}; highest {4}",
         figures.group(len(layers)),
@@ -97,7 +95,7 @@ def cure_label(plan: Plan | None) -> str:
         return ""
     upcast = sum(len(modules) for modules in plan.upcast.values())
     if upcast:
-        return tr("cure: this part in FP32") if upcast == 1 else tr("cure: these {0} parts in FP32", upcast)
+        return tr("cure: 1 part in FP32") if upcast == 1 else tr("cure: {0} parts in FP32", upcast)
     rescaled = sum(len(rescaled_modules(tensors)) for tensors in plan.rescale.values())
     if rescaled:
         return tr("cure: {0} layers rescaled", rescaled)

@@ -140,12 +140,12 @@ class TrainChart(QWidget):
         """The chart in a sentence or two."""
         record = self._record
         if not record.step:
-            return tr("No step was made yet.")
+            return tr("No steps yet.")
         where = tr("Step {0} of {1}", figures.group(record.step), figures.group(record.steps))
         smooth = record.smoothed[-1]
         loss = tr("loss {0}", training_chart_paint.loss_text(smooth)) if smooth == smooth else ""
         stopped = record.stopped
-        bad = tr("no bad number") if not stopped else tr("1 bad number") if stopped == 1 else tr("{0} bad numbers", stopped)
+        bad = tr("no NaN") if not stopped else tr("1 NaN") if stopped == 1 else tr("{0} NaNs", stopped)
         return sentences(f"{listed(where, loss, bad)}.")
 
     # input

@@ -87,7 +87,7 @@ class Frame:
         return lambda value: bottom - (value - low) * per
 
     def norm_scale(self) -> Scale:
-        """The same of gradient norms."""
+        """Scale of the gradient norms."""
         (low, high), bottom = self.norm_range, self.norm.bottom()
         per, least, most, log = self.norm.height() / (high - low), 10.0**low, 10.0**high, math.log10
         return lambda value: bottom - (log(value) - low if least < value < most else 0 if value <= least else high - low) * per
@@ -294,10 +294,10 @@ def _paint_strip(painter: QPainter, frame: Frame, drawn: Drawn) -> None:
     colours, box, strip = theme.current(), frame.strip, drawn.strip
     head = QRectF(box.left(), box.top() + 4, box.width(), 0)
     if not drawn.watched:
-        _title(painter, frame, head, tr("Bad-number guard"), tr("off: nothing is watched"))
+        _title(painter, frame, head, tr("NaN guard"), tr("off"))
         return
-    per = tr("one dot is 1 step") if strip.per == 1 else tr("one dot is {0} steps", figures.group(strip.per))
-    _title(painter, frame, head, tr("Bad-number guard"), per)
+    per = tr("1 step per dot") if strip.per == 1 else tr("{0} steps per dot", figures.group(strip.per))
+    _title(painter, frame, head, tr("NaN guard"), per)
     painter.setFont(colours.font("small"))
     painter.setPen(colours.color("text-secondary"))
     line = QRectF(frame.left, box.top() - _TITLE, box.width(), _TITLE - 4)

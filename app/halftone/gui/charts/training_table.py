@@ -66,13 +66,13 @@ class StepsModel(QAbstractTableModel):
                 return _told(record.smoothed[place])
             case 3:
                 norm = record.norms[place]
-                return figures.peak(norm) if norm == norm else tr("not known")
+                return figures.peak(norm) if norm == norm else tr("unknown")
             case _:
                 return self._events.get(place + 1, "")
 
 
 def _told(value: float) -> str:
-    return loss_text(value) if value == value else tr("not known")
+    return loss_text(value) if value == value else tr("unknown")
 
 
 class StepsTable(QTableView):
@@ -82,7 +82,7 @@ class StepsTable(QTableView):
         super().__init__()
         self.steps = StepsModel(self)
         self.setModel(self.steps)
-        self.setAccessibleName(tr("Steps of the training"))
+        self.setAccessibleName(tr("Training steps"))
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.setTabKeyNavigation(False)

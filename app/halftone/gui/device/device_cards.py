@@ -31,9 +31,9 @@ class VerdictCard(QFrame):
         self._text = label("", "body", "secondary", wrap=True)
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
-        self._bar.setAccessibleName(tr("Progress of the measurement"))
+        self._bar.setAccessibleName(tr("Measurement progress"))
         self._help_text = label("", "small", "secondary", wrap=True)
-        self._skip = button(tr("Skip, use safe settings"), "", clicked=self.skip.emit)
+        self._skip = button(tr("Skip, use FP32"), "", clicked=self.skip.emit)
         self._measure = button(tr("Measure now"), "primary", "gauge", clicked=self.measure.emit)
         self._help = button(tr("How to fix this"), "link", clicked=self._toggle_help)
         buttons = row(self._skip, self._measure, self._help, -1)
@@ -47,8 +47,8 @@ class VerdictCard(QFrame):
     def _toggle_help(self) -> None:
         self._help_text.setText(
             tr(
-                "Install the driver of your card's maker and start Halftone again with its launcher: it then chooses the PyTorch "
-                "build that fits the card. Supported are NVIDIA, AMD (ROCm), Intel (XPU) and Apple cards."
+                "Install your card's driver, then start Halftone with its launcher, which picks the right PyTorch. NVIDIA, AMD "
+                "(ROCm), Intel (XPU) and Apple cards are supported."
             )
         )
         self._help_text.setVisible(self._help_text.isHidden())
@@ -66,7 +66,7 @@ class VerdictCard(QFrame):
         self._bar.setRange(0, 0 if fraction is None and verdict.measuring else 1000)
         self._bar.setValue(round((fraction or 0.0) * 1000))
         self._skip.setVisible(verdict.measuring)
-        self._skip.setText(tr("Skip, use safe settings") if first_run else tr("Cancel"))
+        self._skip.setText(tr("Skip, use FP32") if first_run else tr("Cancel"))
         self._measure.setVisible(not verdict.measuring and verdict.state == "unknown" and can_measure and not verdict.no_gpu)
         self._help.setVisible(verdict.no_gpu)
         if not verdict.no_gpu:
@@ -92,13 +92,9 @@ class MemoryBar(QWidget):
     def set_memory(self, memory: MemoryFacts) -> None:
         if memory != self._memory:
             self._memory = memory
+            free = figures.size(max(0, memory.total - memory.own - memory.others))
             self.setAccessibleName(
-                tr(
-                    "Memory: {0} other programs, {1} Halftone, {2} in all",
-                    figures.size(memory.others),
-                    figures.size(memory.own),
-                    figures.size(memory.total),
-                )
+                tr("Halftone {0}, other apps {1}, free {2}", figures.size(memory.own), figures.size(memory.others), free)
             )
             self.update()
 
@@ -229,7 +225,7 @@ class DeviceCard(QFrame):
         """name: the model in memory, "" for none; busy: a job uses it."""
         self._loaded.set_text(tr("In memory: {0}", name) if name else tr("No model in memory"))
         self.free.setEnabled(bool(name) and not busy)
-        why = tr("The running job uses it.") if busy else tr("The next picture loads the model again.")
+        why = tr("In use by the running job.") if busy else tr("The next picture reloads the model.")
         self.free.setToolTip(why if name else "")
 
     def _fill(self, rows: list[tuple[str, str]]) -> None:

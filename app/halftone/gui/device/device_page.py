@@ -98,8 +98,8 @@ class DevicePage(Page):
         line = row(
             self._tour_icon,
             column(-1, self._tour_title, self._tour_state, -1, spacing=0),
-            *self._tour_step("2", tr("First picture"), tr("A demo model is included")),
-            *self._tour_step("3", tr("Your models"), tr("Optional, can wait")),
+            *self._tour_step("2", tr("First picture"), tr("Demo model included")),
+            *self._tour_step("3", tr("Your models"), tr("Optional")),
             -1,
             self.skip_button,
             spacing=12,
@@ -226,12 +226,10 @@ class DevicePage(Page):
             words = tr("Measure again") if report is not None else tr("Measure now")
             made.set_words(words if report is None else f"{words} · {figures.duration(report.seconds)}")
             made.setEnabled(job is None and state.device is not None)
-            made.setToolTip(
-                tr("About {0}. Pictures wait meanwhile.", figures.duration(report.seconds)) if report is not None else ""
-            )
+            made.setToolTip(tr("Pictures wait meanwhile."))
         for made in (self.export_button, self.foot_export):
             made.setEnabled(report is not None)
-            made.setToolTip(tr("Saves every number of this page as JSON."))
+            made.setToolTip(tr("Saves this page as JSON."))
         measured = (
             tr("Measured {0}, {1}", figures.moment(report.measured_at), figures.duration(report.seconds))
             if report is not None
@@ -272,7 +270,6 @@ class DevicePage(Page):
         for one in state.devices:
             size = "" if one.memory_total is None else f" · {figures.size(one.memory_total)}"
             made = QRadioButton(f"{one.name}{size}")
-            made.setToolTip(tr("Use this device"))
             made.setChecked(state.device is not None and one.id == state.device.id)
             made.clicked.connect(lambda _on=False, device=one: self._controller.use_device(device))
             group.addButton(made)

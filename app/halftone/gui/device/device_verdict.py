@@ -18,26 +18,23 @@ def verdict(
 ) -> Verdict:
     """The sentence at the top left. chosen: the precision in the settings."""
     if job is not None:
-        return _measuring(job, device, now)
+        return _measuring(job, now)
     if device is None:
-        return Verdict(
-            "unknown", "circle-dashed", tr("Looking for devices"), tr("The part of Halftone that computes is starting.")
-        )
+        return Verdict("unknown", "circle-dashed", tr("Looking for devices"), tr("Starting the engine…"))
     if report is None:
-        text = tr("Until then Halftone runs in FP32, which is always right.")
-        title = tr("This processor is not measured yet") if on_processor(device) else tr("This GPU is not measured yet")
-        return Verdict("unknown", "circle-dashed", title, text)
+        text = tr("Until then, Halftone uses FP32.")
+        return Verdict("unknown", "circle-dashed", tr("Not measured yet"), text)
     if on_processor(device):
         return _processor(report, chosen)
     return _gpu(report, chosen)
 
 
-def _measuring(job: Job, device: DeviceFacts | None, now: float) -> Verdict:
-    what = tr("Measuring your processor") if on_processor(device) else tr("Measuring your GPU")
+def _measuring(job: Job, now: float) -> Verdict:
+    what = tr("Measuring your device")
     if job.stopping:
         return Verdict("info", "gauge", tr("Stopping the measurement"), tr("Finished tests are kept."), measuring=True)
     if not job.running:
-        return Verdict("info", "gauge", what, tr("Waits until the running job is done."), measuring=True)
+        return Verdict("info", "gauge", what, tr("Waiting for the running job."), measuring=True)
     words: list[str] = []
     if job.total:
         words.append(tr("Test {0} of {1}", min(job.done + 1, job.total), job.total))
@@ -58,10 +55,10 @@ def _set_words(report: SelfTestReport, chosen: Precision) -> str:
     if chosen == "auto":
         return ""
     if auto_follows_model(report):
-        return tr("Auto would use FP16, or BF16 for a model that needs its range; {0} is set.", type_name(chosen))
+        return tr("{0} is set. Auto would use FP16, or BF16 for models that need its range.", type_name(chosen))
     if chosen == report.auto:
-        return tr("{0} is set, as Auto would choose.", type_name(chosen))
-    return tr("Auto would use {0}; {1} is set.", type_name(report.auto), type_name(chosen))
+        return tr("{0} is set, the same as Auto.", type_name(chosen))
+    return tr("{1} is set. Auto would use {0}.", type_name(report.auto), type_name(chosen))
 
 
 def _speed_words(report: SelfTestReport, chosen: Precision) -> str:
@@ -69,13 +66,13 @@ def _speed_words(report: SelfTestReport, chosen: Precision) -> str:
         return said
     auto = next((one for one in report.dtypes if one.dtype == report.auto), None)
     if report.auto == "float32" or auto is None or auto.speed is None:
-        return tr("Halftone will use {0}.", type_name(report.auto))
+        return tr("Halftone uses {0}.", type_name(report.auto))
     if auto_follows_model(report):
         return tr(
-            "Halftone will use FP16, which is about {0} as fast as FP32 here, or BF16 for a model that needs its range.",
+            "Halftone uses FP16, about {0} as fast as FP32, or BF16 for models that need its range.",
             figures.times(auto.speed),
         )
-    return tr("Halftone will use {0}: it is about {1} as fast as FP32 here.", type_name(report.auto), figures.times(auto.speed))
+    return tr("Halftone uses {0}, about {1} as fast as FP32.", type_name(report.auto), figures.times(auto.speed))
 
 
 def _tests_words(report: SelfTestReport) -> str:
@@ -83,10 +80,10 @@ def _tests_words(report: SelfTestReport) -> str:
     good = [type_name(one.dtype) for one in report.dtypes if one.state in ("works", "slow") and one.dtype != "float32"]
     right, ran = passed([one for one in report.tests if one.mode in ("float16", "bfloat16")])
     if not good:
-        return tr("{0} of {1} half-precision tests were right.", right, ran)
+        return tr("{0} of {1} half-precision tests passed.", right, ran)
     if right == ran:
-        return tr("{0} gave correct answers in all {1} tests.", _and(good), ran)
-    return tr("{0} gave correct answers; {1} of {2} half-precision tests were right.", _and(good), right, ran)
+        return tr("{0} passed all {1} tests.", _and(good), ran)
+    return tr("{0} is accurate; {1} of {2} half-precision tests passed.", _and(good), right, ran)
 
 
 def _and(names: Sequence[str]) -> str:
@@ -107,22 +104,22 @@ def _gpu(report: SelfTestReport, chosen: Precision) -> Verdict:
         if said:
             end = said
         elif report.auto == "float32" and speed is not None and speed > 1.0 and is_measurable(speed, spread):
-            end = tr("Halftone uses FP32 and everything still works. Pictures take about {0} as long.", figures.times(speed))
+            end = tr("Halftone uses FP32. Pictures take about {0} as long.", figures.times(speed))
         else:
-            end = tr("Halftone uses {0} and everything still works.", auto)
+            end = tr("Halftone uses {0}.", auto)
         return Verdict("warn", "triangle-alert", tr("FP16 is faulty on this GPU"), sentences(end, _failing(report)))
     if half == "works" and brain == "slow":
         return Verdict(
             "ok",
             "circle-check",
             tr("Half precision works on this GPU"),
-            text if said else sentences(text, tr("BF16 is slow here. Halftone uses FP16.")),
+            text if said else sentences(text, tr("BF16 is slow here.")),
         )
     if "works" in (half, brain):
         return Verdict("ok", "circle-check", tr("Half precision works on this GPU"), text)
     if half == "slow" or brain == "slow":
-        return Verdict("ok", "circle-check", tr("Half precision is right here, but not faster"), text)
-    end = said or tr("Halftone uses {0} and everything still works.", auto)
+        return Verdict("ok", "circle-check", tr("Half precision works here, but is not faster"), text)
+    end = said or tr("Halftone uses {0}.", auto)
     return Verdict("warn", "triangle-alert", tr("This GPU has no half precision"), end)
 
 
@@ -131,10 +128,10 @@ def _failing(report: SelfTestReport) -> str:
     bad = next((one.failing for one in report.dtypes if one.dtype == "float16" and one.failing is not None), None)
     if bad is None:
         return ""
-    return tr("It failed at: {0}, {1}.", operation_name(bad.operation), tr(bad.size))
+    return tr("Failed test: {0}, {1}.", operation_name(bad.operation), tr(bad.size))
 
 
 def _processor(report: SelfTestReport, chosen: Precision) -> Verdict:
-    instead = tr("Halftone computes on the processor instead, where pictures take longer.")
+    instead = tr("Pictures run on the processor, which is slower.")
     text = sentences(instead, _tests_words(report), _speed_words(report, chosen))
     return Verdict("warn", "cpu", tr("No supported GPU found"), text, no_gpu=True)

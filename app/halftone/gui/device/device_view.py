@@ -85,7 +85,7 @@ def operation_name(operation: str) -> str:
         "upsampling": tr("Upsampling"),
         "random-numbers": tr("Random numbers"),
         "copies": tr("Copies"),
-        "memory": tr("Memory kept"),
+        "memory": tr("Memory integrity"),
         "functions": tr("exp, erf, sin"),
         "near-limit": tr("Near the limit"),
         "tiny-values": tr("Tiny values"),
@@ -119,9 +119,9 @@ def passed(tests: Sequence[OperationResult]) -> tuple[int, int]:
 def wait_words(state: AppState) -> str:
     """Why the first picture has to wait, "" when it need not. It never waits for a worker that does not come."""
     if state.worker == "starting" or (state.worker == "ready" and state.device is None):
-        return tr("Halftone is starting.")
+        return tr("Starting…")
     if state.measuring and state.self_test is None:
-        return tr("The first picture waits until the measurement is done. Skip it to start now, in FP32.")
+        return tr("Waiting for the measurement. Skip it to start in FP32.")
     return ""
 
 
@@ -132,7 +132,7 @@ def promises(report: SelfTestReport | None, numerics: Numerics, precision: tuple
         lines.append(_sums_promise(report, numerics))
     lines.append(_attention_promise(report, numerics))
     if copies_are_faulty(report):
-        lines.append(Promise(tr("Wait for every copy"), tr("other copies gave wrong numbers here")))
+        lines.append(Promise(tr("Use synchronous copies"), tr("others failed here")))
     lines.append(_check_promise(report, numerics))
     return tuple(lines)
 
@@ -141,16 +141,16 @@ def _precision_promise(report: SelfTestReport | None, numerics: Numerics, precis
     """With a short form of the reason; the whole sentence stands in the tooltip."""
     tip = precision[1].text(catalogue())
     if report is not None and numerics.precision == "auto" and auto_follows_model(report):
-        return Promise(tr("Compute in FP16 or BF16"), tr("as the model needs"), tip)
-    return Promise(tr("Compute in {0}", type_name(precision[0])), _precision_reason(report, numerics, precision[0]), tip)
+        return Promise(tr("Compute in {0}", tr("{0} or {1}", "FP16", "BF16")), tr("depends on the model"), tip)
+    return Promise(tr("Compute in {0}", type_name(precision[0])), _precision_reason(report, numerics), tip)
 
 
-def _precision_reason(report: SelfTestReport | None, numerics: Numerics, dtype: str) -> str:
+def _precision_reason(report: SelfTestReport | None, numerics: Numerics) -> str:
     if numerics.precision != "auto":
-        return tr("as set")
+        return tr("your setting")
     if report is None:
-        return tr("until this device is measured")
-    return tr("fastest type that passed") if dtype != "float32" else tr("no other type was right and faster")
+        return tr("not measured yet")
+    return tr("the fastest accurate precision")
 
 
 def _sums_promise(report: SelfTestReport | None, numerics: Numerics) -> Promise:
@@ -160,20 +160,18 @@ def _sums_promise(report: SelfTestReport | None, numerics: Numerics) -> Promise:
     if ran and right < ran:
         reason = tr("FP16 sums failed {0} of {1} tests", ran - right, ran)
     elif ran:
-        reason = tr("FP16 sums passed {0} tests", ran) if numerics.fp16_accumulation else tr("as set")
-    return Promise(tr("Add sums up in FP16") if numerics.fp16_accumulation else tr("Add sums up in FP32"), reason)
+        reason = tr("FP16 sums passed {0} tests", ran) if numerics.fp16_accumulation else tr("your setting")
+    return Promise(tr("Accumulate in FP16") if numerics.fp16_accumulation else tr("Accumulate in FP32"), reason)
 
 
 def _attention_promise(report: SelfTestReport | None, numerics: Numerics) -> Promise:
     backend, faulty = numerics.attention_backend, avoided_backends(report)
     names = {one.value: one.label for one in declared("attention_backend").choices}
     wrong = listed(*(name for value, name in names.items() if value in faulty and backend in ("auto", value)))
-    if backend != "auto":
-        text = tr("Use {0} attention", names[backend])
-    else:
-        text = tr("Use attention without {0}", wrong) if sound_of(faulty) else tr("Use Auto attention")
+    avoids = backend == "auto" and sound_of(faulty)
+    text = tr("Use attention without {0}", wrong) if avoids else tr("Use {0} attention", names[backend])
     if wrong:
-        return Promise(text, tr("{0} gave wrong numbers here", wrong))
+        return Promise(text, tr("{0} failed here", wrong))
     math_effect = effect_of(report, "attention_backend", "math", numerics)
     reason = ""
     ratio, spread = (None, None) if math_effect is None else (math_effect.time_ratio, math_effect.time_spread)
@@ -185,8 +183,8 @@ def _attention_promise(report: SelfTestReport | None, numerics: Numerics) -> Pro
 def _check_promise(report: SelfTestReport | None, numerics: Numerics) -> Promise:
     words = {
         "every-step": tr("Check every step"),
-        "at-end": tr("Check the finished picture"),
-        "off": tr("Not check for bad numbers"),
+        "at-end": tr("Check finished pictures"),
+        "off": tr("Skip the NaN check"),
     }
     own, off = (effect_of(report, "nan_check", value, numerics) for value in (numerics.nan_check, "off"))
     reason = ""
@@ -231,8 +229,8 @@ def speed_title(report: SelfTestReport) -> str:
     """The steps that the bars stand for; one of them where the other could not be timed."""
     step, *others = dict.fromkeys(one.operation for one in report.speeds)
     if others:
-        return tr("A UNet step and a transformer step together, measured here.")
-    return tr("{0}, measured here.", operation_name(step))
+        return tr("One UNet step plus one transformer step")
+    return operation_name(step)
 
 
 def bits(report: SelfTestReport) -> list[BitsResult]:
@@ -245,7 +243,7 @@ def bits_fine(result: BitsResult) -> bool:
 
 def bits_caption(result: BitsResult) -> str:
     if not bits_fine(result):
-        return tr("Loses {0} bits here", figures.decimal(result.bits - result.bits_kept))
+        return tr("{0} bits lost", figures.decimal(result.bits - result.bits_kept))
     return tr("{0} + 1 bits", result.bits - 1)
 
 
@@ -283,10 +281,10 @@ def _mark(results: Sequence[OperationResult]) -> Mark | None:
         return None
     right, ran = passed(results)
     if ran == 0:
-        return Mark("missing", tr("not there on this device"))
+        return Mark("missing", tr("not available"))
     if right == ran:
-        return Mark("right", tr("right in {0} of {1} tests", right, ran))
-    return Mark("wrong", tr("wrong in {0} of {1} tests", ran - right, ran))
+        return Mark("right", tr("{0} of {1} tests passed", right, ran))
+    return Mark("wrong", tr("{0} of {1} tests failed", ran - right, ran))
 
 
 def matrix_summary(tests: Sequence[OperationResult], numerics: Numerics) -> str:
@@ -296,18 +294,17 @@ def matrix_summary(tests: Sequence[OperationResult], numerics: Numerics) -> str:
     failed = [one for one in tests if one.outcome not in ("right", "missing")]
     off = {"float16-sums": not numerics.fp16_accumulation, "tf32": not numerics.tf32}
     if failed and all(off.get(one.mode, False) for one in failed):
-        one = tr("The one that failed uses a setting that is off.")
-        words.append(one if len(failed) == 1 else tr("The {0} that failed use a setting that is off.", len(failed)))
+        words.append(tr("The rest use settings that are off."))
     return sentences(*words)
 
 
 def outcome_words(outcome: str) -> str:
     return {
-        "right": tr("Right answer"),
-        "wrong": tr("Wrong answer"),
-        "nonfinite": tr("Not a number"),
-        "zeros": tr("Zeros instead of numbers"),
-        "missing": tr("Not there"),
+        "right": tr("Correct"),
+        "wrong": tr("Wrong"),
+        "nonfinite": tr("NaN"),
+        "zeros": tr("Zeros"),
+        "missing": tr("Not available"),
     }.get(outcome, outcome)
 
 
@@ -319,7 +316,7 @@ def device_rows(device: DeviceFacts) -> list[tuple[str, str]]:
     if device.torch_version:
         rows.append(("PyTorch", device.torch_version))
     if device.threads:
-        rows.append((tr("Threads in use"), str(device.threads)))
+        rows.append((tr("Threads"), str(device.threads)))
     rows += [(tr(name), value) for name, value in device.details.items()]
     return rows
 

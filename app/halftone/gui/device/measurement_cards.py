@@ -63,9 +63,7 @@ class BitsCard(QFrame):
         clear(self._body)
         shown = device_view.bits(report) if report is not None else []
         self._hint.setText(tr("Bits kept in a sum of {0} products", figures.group(shown[0].terms)) if shown else "")
-        self._caption.setText(
-            tr("Rings are the bits the type has. Filled dots are the bits that were right.") if shown else tr("Not measured yet.")
-        )
+        self._caption.setText(tr("Rings: bits of the type. Dots: correct bits.") if shown else tr("Not measured yet."))
         for one in shown:
             fine = device_view.bits_fine(one)
             caption = device_view.bits_caption(one)
@@ -83,7 +81,7 @@ class TestsCard(QFrame):
         self.matrix = TestMatrix()
         self.matrix.selected.connect(self._show)
         self._summary = label("", "small", "secondary")
-        self._legend = label(tr("Select a mark to see the numbers behind it."), "caption", "secondary")
+        self._legend = label(tr("Select a mark for its numbers."), "caption", "secondary")
         self._detail_title = label("", "small-strong")
         self._grid = QGridLayout()
         self._grid.setHorizontalSpacing(16)
@@ -97,16 +95,16 @@ class TestsCard(QFrame):
         self._legend_row = QWidget()
         marks = row(
             _LegendMark("right"),
-            label(tr("Right answer"), "caption", "secondary"),
+            label(tr("Correct"), "caption", "secondary"),
             8,
             _LegendMark("wrong"),
-            label(tr("Wrong or not a number"), "caption", "secondary"),
+            label(tr("Wrong or NaN"), "caption", "secondary"),
             8,
             self._legend,
             -1,
             spacing=6,
         )
-        head = row(label(tr("Tests with known answers"), "heading-s"), -1, self._summary)
+        head = row(label(tr("Accuracy tests"), "heading-s"), -1, self._summary)
         self._legend_row.setLayout(marks)
         parts = (head, self.matrix, 10, self._legend_row, 8, self.detail, -1)
         self.setLayout(column(*parts, spacing=2, margins=(16, 12, 16, 12)))
@@ -134,7 +132,7 @@ class TestsCard(QFrame):
             return
         first = results[0]
         self._detail_title.setText(f"{device_view.mode_name(first.mode)} · {device_view.operation_name(first.operation)}")
-        heads = (tr("Case"), tr("Expected"), tr("Result"), tr("Error"), tr("Allowed error"), tr("Time"), "")
+        heads = (tr("Case"), tr("Expected"), tr("Result"), tr("Error"), tr("Tolerance"), tr("Time"), "")
         for place_of, words in enumerate(heads):
             self._grid.addWidget(label(words, "caption", "secondary"), 0, place_of)
         for stretched in (0, len(heads)):

@@ -71,7 +71,7 @@ class CureRow(HoverButton):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName(health_text.cure_spoken(cure, type_words))
-        self.setToolTip(health_text.cure_tooltip(cure, type_words))
+        self.setToolTip(health_text.cure_tooltip(cure))
 
     def sizeHint(self) -> QSize:
         return QSize(520, 48)

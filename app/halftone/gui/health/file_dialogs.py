@@ -66,7 +66,7 @@ def ask_folder(owner: QWidget, start: Path, chosen: Callable[[str], object]) -> 
 
 
 def report_name(report: CheckReport) -> str:
-    """Of the file, without its ending."""
+    """Return the file's name without its suffix."""
     words = "".join(letter if letter.isalnum() else " " for letter in report.model.name.lower()).split()
     return "-".join((*words, "health"))
 
@@ -74,25 +74,23 @@ def report_name(report: CheckReport) -> str:
 def _distance(report: RepairReport) -> str:
     """How far the copy is from what it was made of."""
     if report.float32_error == 0:
-        same = tr("In FP32 its result is identical to that of the original.")
-        return tr("In FP32 its result is identical to that of the model with its LoRAs.") if report.loras else same
+        same = tr("In FP32 it matches the original exactly.")
+        return tr("In FP32 it matches the model with its LoRAs exactly.") if report.loras else same
     error = health_text.error_words(report.float32_error)
-    other = tr("In FP32 its result differs from that of the original by {0}.", error)
-    return tr("In FP32 its result differs from that of the model with its LoRAs by {0}.", error) if report.loras else other
+    other = tr("In FP32 it differs from the original by {0} (relative error).", error)
+    return tr("In FP32 it differs from the model with its LoRAs by {0} (relative error).", error) if report.loras else other
 
 
 def copy_words(ended: Ended) -> str:
     """How writing a repaired copy ended."""
     report = ended.report
     if ended.outcome == "done" and isinstance(report, RepairReport):
-        finite = (
-            tr("It ran in FP16 without a bad number.") if report.float16_finite else tr("In FP16 it still makes bad numbers.")
-        )
+        finite = tr("No NaN in FP16.") if report.float16_finite else tr("It still produces NaN in FP16.")
         saved = tr("Saved {0}. {1} tensors changed.", Path(report.path).name, report.changed_tensors)
         limits = copy_limits(report)
         return sentences(saved, _distance(report), finite, "" if limits is None else limits.text(catalogue()))
     if ended.outcome == "cancelled":
-        return tr("Nothing was written: the copy was cancelled.")
+        return tr("Cancelled. No copy was written.")
     if ended.error is not None:
         return sentences(text.error_sentence(ended.error), text.error_remedy(ended.error))
     return tr("The copy could not be written.")

@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction, QActionGroup
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from halftone.contract.facts import ModelFacts
+from halftone.contract.facts import CheckReport, ModelFacts
 from halftone.contract.plan import is_epsilon
 from halftone.contract.vocabulary import DTYPE_NAMES, DType
 from halftone.gui import icons
@@ -67,17 +67,17 @@ class HealthHeader(QWidget):
         self.model.setProperty("kind", "title")
         self.model.setIcon(icons.icon("chevron-down"))
         self.model.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
-        self.model.setToolTip(tr("Choose a model to look at"))
+        self.model.setToolTip(tr("Choose a model"))
         self.menu = QMenu(self)
         self.model.setMenu(self.menu)
         self._tags = QHBoxLayout()
         self._tags.setSpacing(8)
         self._checked = label("", "small", "secondary")
-        self.again = SplitButton(tr("Check again"), "refresh-cw", tr("Kinds of check"))
+        self.again = SplitButton(tr("Check again"), "refresh-cw", tr("Check options"))
         self.again.clicked.connect(lambda: self.check.emit("quick"))
         for depth, words, tip in (
-            ("quick", tr("Quick"), tr("Every part of the model once, at three noise levels.")),
-            ("thorough", tr("Thorough"), tr("Whole pictures, several prompts and sizes. Takes far longer.")),
+            ("quick", tr("Quick"), tr("Each part once, at three noise levels.")),
+            ("thorough", tr("Thorough"), tr("Full pictures, several prompts and sizes. Much slower.")),
         ):
             action = self.again.menu.addAction(words)
             action.setToolTip(tip)
@@ -85,25 +85,24 @@ class HealthHeader(QWidget):
         self.again.menu.setToolTipsVisible(True)
         self.again.menu.addSeparator()
         self._precisions = QActionGroup(self.again.menu)
-        self._in_use = self._precision("", None, tr("The precision that pictures run in."))
+        self._in_use = self._precision("", None)
         for dtype, words in DTYPE_NAMES.items():
-            self._precision(words, dtype, tr("Look at the model in this precision. Pictures run as before."))
+            self._precision(words, dtype).setToolTip(tr("Affects this page only."))
         self.guide_button = guide_button()
         self.setLayout(row(self.model, self._tags, -1, self._checked, self.again, self.guide_button, spacing=12))
         self.setFixedHeight(36)
 
-    def _precision(self, words: str, dtype: DType | None, tip: str) -> QAction:
+    def _precision(self, words: str, dtype: DType | None) -> QAction:
         action = self.again.menu.addAction(words)
         action.setCheckable(True)
         action.setData(dtype)
-        action.setToolTip(tip)
         action.triggered.connect(lambda _on=False: self.precision.emit(dtype))
         self._precisions.addAction(action)
         return action
 
     def set_precision(self, looked_at: DType | None, in_use: DType) -> None:
         """looked_at: None for the one in use."""
-        self._in_use.setText(tr("As pictures run: {0}", type_name(in_use)))
+        self._in_use.setText(tr("Same as pictures: {0}", type_name(in_use)))
         for action in self._precisions.actions():
             action.setChecked(action.data() == looked_at)
 
@@ -172,10 +171,10 @@ class FindingsCard(QFrame):
 
 def _empty_words(view: HealthView) -> str:
     if view.state == "checking":
-        return tr("Findings appear here as soon as they are made.")
+        return tr("Findings appear here during the check.")
     if view.state in ("unchecked", "stale", "failed", "stopped", "missing"):
-        return tr("Nothing measured yet.")
-    return tr("No finding.")
+        return tr("Not measured yet.")
+    return tr("No findings.")
 
 
 class CureCard(QFrame):
@@ -197,8 +196,8 @@ class CureCard(QFrame):
         self.apply = button(tr("Apply cure"), "primary", "bandage", size="large")
         self.copy = button(tr("Save repaired copy…"), "", "save", size="large")
         self.export = button(tr("Export report"), "quiet", "file-down", size="large")
-        self.apply.setToolTip(tr("Used whenever this model runs on this device. The file is not changed. You can undo it."))
-        self.export.setToolTip(tr("Saves JSON and a readable HTML page without your prompts."))
+        self.apply.setToolTip(tr("Used with this model on this device until you undo it. The file is unchanged."))
+        self.export.setToolTip(tr("Saves HTML and JSON, without your prompts."))
         note = row(self.note, self.cancel_copy, spacing=8, margins=(14, 4, 14, 0))
         note.setStretch(0, 1)
         self.buttons = QWidget()
@@ -218,7 +217,7 @@ class CureCard(QFrame):
         chosen = health_view.suggested(view)
         in_use = chosen if view.applied else None
         self.cures.set_cures(view.cures, type_name(view.dtype), chosen, in_use)
-        self.legend.setText(tr("–: not measured. A thorough check measures it, and so does applying the cure."))
+        self.legend.setText(tr("–: not measured. Run a thorough check."))
         self.legend.setVisible(any(cure.time_ratio is None and not cure.refusal for cure in view.cures))
         self._empty.setText(_no_cure_words(view))
         self._empty.setVisible(not view.cures)
@@ -245,13 +244,11 @@ class CureCard(QFrame):
 
 
 def _copy_tip(view: HealthView) -> str:
-    words = tr("Writes a new file next to the model. The original stays.")
+    words = tr("Writes a new file. The original is unchanged.")
     if any(is_epsilon(name) for cure in view.cures for own in cure.plan.rescale.values() for name in own):
-        words = sentences(
-            words, tr("A file cannot hold the epsilons of norms: how close the copy is, is measured once it is written.")
-        )
+        words = sentences(words, tr("Norm epsilons cannot be stored, so the copy is compared with the original."))
     needed = next((cure.disk_bytes for cure in view.cures if cure.kind == "rescale" and cure.disk_bytes), None)
-    return words if needed is None else sentences(words, tr("It takes {0} on the disk.", figures.size(needed)))
+    return words if needed is None else sentences(words, tr("Needs {0} of disk space.", figures.size(needed)))
 
 
 def copy_refusal(view: HealthView) -> str:
@@ -260,28 +257,33 @@ def copy_refusal(view: HealthView) -> str:
         return tr("Check the model first.")
     exact = [cure for cure in view.cures if cure.kind == "rescale"]
     if not exact:
-        return tr("No rescaling exists for this model, so there is nothing to save.")
-    if view.report is not None and view.report.vae is not None:
-        return tr("A copy is of the model itself: choose its own VAE on Create and check it again.")
-    if view.report is not None and view.report.transformer is not None:
-        return tr("A copy is of the model itself: choose its own transformer on Create and check it again.")
-    if view.report is not None and view.report.controls:
-        return tr("A copy is of the model itself: leave the ControlNets out on Create and check it again.")
-    if view.report is not None and view.report.ip_adapters:
-        return tr("A copy is of the model itself: leave the IP-Adapters out on Create and check it again.")
+        return tr("Only a rescaling can be saved, and this model has none.")
+    report = view.report
+    if report is not None and (part := next((name for name, used in _replaceable(report) if used), "")):
+        return tr("A copy contains only the model. Reset {0} on Create and check again.", part)
     reason = exact[0].refusal
     return reason.text(catalogue()) if reason else ""
 
 
+def _replaceable(report: CheckReport) -> tuple[tuple[str, bool], ...]:
+    """Rows of the page Create that a copy cannot contain, and whether the check used them."""
+    return (
+        (tr("VAE"), report.vae is not None),
+        (tr("Transformer"), report.transformer is not None),
+        (tr("ControlNet"), bool(report.controls)),
+        (tr("IP-Adapter"), bool(report.ip_adapters)),
+    )
+
+
 def _no_cure_words(view: HealthView) -> str:
     if view.state == "checking":
-        return tr("The cures and their measured prices appear when the check is done.")
+        return tr("Cures appear when the check is done.")
     if view.state == "ok":
         return tr("No cure is needed.")
     if view.state == "broken" and view.report is not None and why_broken(view.report) == "file":
-        return tr("No cure can help: the numbers in the file itself are damaged. Download the file again.")
+        return tr("No cure: the file is damaged. Download it again.")
     if view.state == "broken" and view.report is not None and why_broken(view.report) == "lora":
-        return tr("No cure can help: the numbers in the LoRA's own file are damaged. Download the LoRA again, or leave it out.")
+        return tr("No cure: the LoRA file is damaged. Download it again or remove it.")
     if view.state in ("unchecked", "stale", "missing", "failed", "stopped"):
-        return tr("A check finds the cures and measures what each of them costs.")
-    return tr("The check offered no cure.")
+        return tr("A check finds cures and measures their cost.")
+    return tr("The check found no cure.")

@@ -59,7 +59,7 @@ class Row:
 
     @property
     def spoken(self) -> str:
-        numbers = tr("peak {0}, room {1}", self.peak, self.room) if self.peak else ""
+        numbers = tr("peak {0}, headroom {1}", self.peak, self.room) if self.peak else ""
         return ", ".join(part for part in (str(self.number or ""), self.badge, self.title, numbers) if part)
 
 
@@ -101,10 +101,10 @@ def cured_row(number: int, finding: Finding, layer: Layer | None, plan: Plan) ->
 
 
 def fine_row(fine: Fine, dtype: DType) -> Row:
-    title = tr("All layers") if fine.everything else tr("All layers outside these parts")
+    title = tr("All layers") if fine.everything else tr("All other layers")
     module = tr("tightest: {0}", f"{fine.component}.{fine.module}")
     share = figures.times(FLOAT_LIMITS[dtype] / fine.peak) if fine.peak else ""
-    details = (tr("The largest value could be {0} as large before it overflows.", share),)
+    details = (tr("The peak could be {0} as large without overflow.", share),)
     peak, room = figures.peak(fine.peak), figures.bits(fine.room)
     return Row(None, tr("Fine"), "ok", "circle-check", title, module, peak, room, "text", details)
 
@@ -224,7 +224,7 @@ class FindingDelegate(QStyledItemDelegate):
             painter,
             QRectF(right - room_width, top, room_width, ROW),
             row.room,
-            row.room_caption or tr("of room"),
+            row.room_caption or tr("headroom"),
             numbers,
             row.room_tone,
         )

@@ -154,7 +154,7 @@ class HealthPage(Page):
             self.findings.setMaximumHeight(16777215)
 
     def _known_height(self) -> int:
-        """Of the closed row with its gap; opened, it takes more of a page that scrolls."""
+        """Height of the closed row with its gap."""
         return 0 if self.known.isHidden() else self.known.head.sizeHint().height() + 10
 
     # what is shown
@@ -325,13 +325,11 @@ class HealthPage(Page):
         self.header.set_models(control.models, states, model.id if model is not None else "")
         tags = health_view.model_tags(model, control.extras_of(model)) if model is not None else ()
         if self._in not in (None, self._in_use):
-            tags = (tr("Looked at in {0}", type_name(self._dtype)), *tags)
+            tags = (tr("Viewing the {0} check", type_name(self._dtype)), *tags)
         self.header.set_precision(self._in, self._in_use)
         self.header.set_model(model.name if model is not None else tr("No model"), tags, narrow=self.width() < 900)
         seconds = self._known_seconds(model)
-        tip = tr("Repeat the check with the current settings.")
-        if seconds is not None:
-            tip = tr("Repeat the check with the current settings, about {0}.", figures.duration(seconds))
+        tip = "" if seconds is None else tr("Takes about {0}.", figures.duration(seconds))
         self.header.set_checked(
             self._view.checked, can_check=model is not None and job is None, again=bool(self._view.checked), tip=tip
         )

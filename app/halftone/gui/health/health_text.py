@@ -22,7 +22,7 @@ def here(device: DeviceFacts | None) -> str:
 
 
 def place(component: str, module: str, code: FindingCode | None = None) -> str:
-    """Picture decoder (VAE), third upsampling block, second residual layer"""
+    """VAE decoder, third up block, second residual layer"""
     where = module_words(component, module).text(catalogue())
     return tr("Attention scores: {0}", where) if code == "attention-overflow" else where
 
@@ -38,28 +38,27 @@ def finding_title(finding: Finding) -> str:
     """One line: where, and for rarer findings what."""
     where = place(finding.component, finding.module, finding.code)
     extra = {
-        "tight": tr("{0}: finite in every test, watched while running", where),
-        "weights-nonfinite": tr("{0}: the file holds numbers that are not numbers", str(finding.facts.get("lora") or where)),
-        "weights-clipped": tr("{0}: numbers in the file stand at the largest value of FP16", where),
-        "weights-overflow": tr("{0}: a stored weight is too large", where),
-        "accumulation-overflow": tr("{0}: a sum inside a product is too large", where),
-        "underflow": tr("{0}: small values are lost", where),
-        "flat-output": tr("{0}: finite, but all of one colour", where),
-        "saturated-output": tr("{0}: finite, but clamped and wrong", where),
-        "inexact-output": tr("{0}: finite, but rounded too much", where),
-        "nonfinite-output": tr("{0}: a bad number between the layers", where),
-        "memory-damage": tr("{0}: a wrong result came once", where)
+        "weights-nonfinite": tr("{0}: NaN in the file", str(finding.facts.get("lora") or where)),
+        "weights-clipped": tr("{0}: weights at the FP16 limit", where),
+        "weights-overflow": tr("{0}: weight too large", where),
+        "accumulation-overflow": tr("{0}: sum too large", where),
+        "underflow": tr("{0}: small values lost", where),
+        "flat-output": tr("{0}: only one colour", where),
+        "saturated-output": tr("{0}: values clamped", where),
+        "inexact-output": tr("{0}: rounded too much", where),
+        "nonfinite-output": tr("{0}: NaN between layers", where),
+        "memory-damage": tr("{0}: one wrong result", where)
         if came_once(finding)
-        else tr("{0}: weights in memory differ from the file", where),
-        "device-fault": tr("This device computes wrongly in {0}", DTYPE_NAMES[finding.dtype]),
+        else tr("{0}: weights damaged in memory", where),
+        "device-fault": tr("{0} is faulty on this device", DTYPE_NAMES[finding.dtype]),
     }
     return extra.get(finding.code, where)
 
 
 def cured_details(finding: Finding) -> list[str]:
-    """The same of a finding that the cure in use took care of: what was, and that nothing is left to do."""
+    """Details of a finding that the cure in use fixed."""
     what = finding_words(finding)[0].text(catalogue())
-    return [tr("Before the cure: {0}", what), *_more_details(finding), tr("The cure in use takes care of it.")]
+    return [tr("Before the cure: {0}", what), *_more_details(finding), tr("Fixed by the cure in use.")]
 
 
 def finding_details(finding: Finding) -> list[str]:
@@ -68,16 +67,16 @@ def finding_details(finding: Finding) -> list[str]:
     what, remedy = finding_words(finding)
     if finding.peak is not None and finding.limit and finding.dtype == "float16" and "shows" not in finding.facts:
         lines.append(
-            tr("In FP16 it becomes infinity; BF16 and FP32 can hold it.")
+            tr("Infinite in FP16; BF16 and FP32 can hold it.")
             if finding.peak > finding.limit
-            else tr("In FP16 it fits; BF16 and FP32 leave far more room.")
+            else tr("Fits in FP16; BF16 and FP32 leave more headroom.")
         )
     return [what.text(catalogue()), *lines, *_more_details(finding), remedy.text(catalogue())]
 
 
 def _more_details(finding: Finding) -> list[str]:
     """When, and how many more layers."""
-    lines = [] if finding.step is None else [tr("It appeared at step {0}.", finding.step)]
+    lines = [] if finding.step is None else [tr("Appeared at step {0}.", finding.step)]
     further = further_words(finding)
     return lines if further is None else [*lines, further.text(catalogue())]
 
@@ -105,15 +104,13 @@ def seen(psnr: float) -> str:
     if psnr >= 60:
         return tr("no visible difference")
     if psnr >= 48:
-        return tr("hardly a visible difference")
-    return tr("a difference that can be visible")
+        return tr("barely visible difference")
+    return tr("possibly visible difference")
 
 
 def decibels() -> str:
     """What the column says."""
-    return tr(
-        "dB (decibels) tell how close a picture is to the FP32 one: more is closer, and from 60 dB on no eye sees a difference."
-    )
+    return tr("dB: similarity to the FP32 picture. From 60 dB, no difference is visible.")
 
 
 def upcast_blocks(plan: Plan) -> int:
@@ -179,14 +176,14 @@ def cure_line(cure: Cure, name: str) -> str:
         case "rescale":
             return _rescale_line(plan)
         case "upcast-region":
-            return tr("{0} stays in {1}, model file unchanged", stays(plan), name)
+            return tr("{0} stays in {1}, file unchanged", stays(plan), name)
         case "bfloat16":
             return tr("Keeps 8 bits of detail instead of 11")
         case "float32-component":
             only_vae = _float32_parts(plan) == ["VAE"]
-            return tr("What --no-half-vae does elsewhere") if only_vae else tr("The rest stays in {0}", name)
+            return tr("Same as --no-half-vae") if only_vae else tr("The rest stays in {0}", name)
         case "float32-all":
-            return tr("What --no-half does")
+            return tr("Same as --no-half")
         case "setting":
             return ", ".join(f"{key} = {value}" for key, value in plan.settings.items())
         case "none":
@@ -196,30 +193,25 @@ def cure_line(cure: Cure, name: str) -> str:
 def _rescale_line(plan: Plan) -> str:
     count, change = rescaled_layers(plan), plan.change
     if change is None:
-        return tr("In {0} layers, file unchanged", count)
+        return tr("{0} layers, file unchanged", count)
     if change:
         return tr("Not exact (up to {0}), file unchanged", share_of_change(change))
-    return tr("Exact, in {0} layers, file unchanged", count)
+    return tr("Exact but for rounding, file unchanged")
 
 
-def cure_tooltip(cure: Cure, name: str) -> str:
-    """More about a cure: its measured costs and what is known of the picture."""
+def cure_tooltip(cure: Cure) -> str:
+    """What the row of a cure leaves out: exactness, and how its prices were found."""
     parts: list[str] = []
     if cure.kind == "rescale":
         exactness = exactness_words(cure.plan)
-        parts.append(tr("Powers of two move through the layers. The result was compared with FP32."))
+        parts.append(tr("Moves powers of two between layers."))
         parts.append("" if exactness is None else exactness.text(catalogue()))
-    if cure.kind == "upcast-region":
-        parts.append(
-            tr("{0} stays in {1}: {2} time, {3}.", stays(cure.plan), name, price_time(cure), price_bytes(cure.memory_bytes))
-        )
     if cure.time_ratio is not None and not is_measurable(cure.time_ratio, cure.time_spread):
-        parts.append(tr("The runs show no measurable difference in time."))
+        parts.append(tr("No measurable difference in time."))
     if cure.memory_bytes is not None:
-        parts.append(tr("The memory is computed, not measured."))
+        parts.append(tr("Memory is calculated, not measured."))
     if cure.psnr is not None:
-        parts.append(tr("{0} dB between this picture and the FP32 picture: {1}.", figures.decimal(cure.psnr, 0), seen(cure.psnr)))
-        parts.append(decibels())
+        parts.append(tr("{0} dB against FP32: {1}.", figures.decimal(cure.psnr, 0), seen(cure.psnr)))
     if cure.plan.error is not None:
         parts.append(tr("Relative error against FP32: {0}.", figures.decimal(cure.plan.error, 4)))
     if cure.refusal:

@@ -116,9 +116,7 @@ def of_model_missing(words: tuple[str, str]) -> HealthView:
 
 def of_unchecked(device: DeviceFacts | None) -> HealthView:
     title = tr("Not checked {0} yet", health_text.here(device))
-    text = tr(
-        "A check runs every part of the model once and names the layers whose numbers are too large. Settings stay as they are."
-    )
+    text = tr("A check runs each part of the model once and finds layers that overflow. It changes no settings.")
     return HealthView("unchecked", title, text)
 
 
@@ -129,7 +127,7 @@ def of_progress(progress: Progress, dtype: DType, before: HealthView, measured: 
     curing = isinstance(command, Examine) and command.plan is not None
     phase = phase_words(job)
     if not job.running:
-        title = tr("The check waits for its turn")
+        title = tr("Check queued")
     elif job.stopping:
         title = tr("Stopping the check")
     else:
@@ -163,8 +161,8 @@ def phase_words(job: Job) -> str:
         "range": tr("Measuring each layer in FP32"),
         "target": tr("Running in half precision"),
         "plan": tr("Looking for the cheapest cure"),
-        "verify": tr("Trying the cure"),
-        "measure": tr("Measuring what the cure costs"),
+        "verify": tr("Testing the cure"),
+        "measure": tr("Measuring its cost"),
         "encode": tr("Reading the prompt"),
         "denoise": tr("Denoising"),
         "decode": tr("Decoding the picture"),
@@ -177,7 +175,7 @@ def phase_words(job: Job) -> str:
     if job.layers:
         top = max(layer.peak for layer in job.layers)
         limit = FLOAT_LIMITS["float16"]
-        fits = tr("which fits in FP16") if top <= limit else tr("{0} the FP16 limit", figures.times(top / limit))
+        fits = tr("fits in FP16") if top <= limit else tr("{0} the FP16 limit", figures.times(top / limit))
         words.append(tr("Highest value so far {0}, {1}.", figures.peak(top), fits))
     return sentences(*words)
 
@@ -186,12 +184,12 @@ def of_failed(ended: Ended, dtype: DType) -> HealthView:
     """M9: the check stopped; what it had measured stays."""
     job = ended.job
     if ended.outcome == "cancelled":
-        title = tr("The check was stopped")
-        words = tr("Not finished: everything measured until then stays visible.")
+        title = tr("Check stopped")
+        words = tr("Results so far are kept.")
     else:
-        title = tr("The check stopped")
+        title = tr("Check failed")
         what = text.error_sentence(ended.error) if ended.error is not None else ""
-        words = sentences(what, tr("Everything finished so far is kept."))
+        words = sentences(what, tr("Results so far are kept."))
     report = ended.report if isinstance(ended.report, CheckReport) else None
     layers = report.layers if report is not None else job.layers
     findings = report.findings if report is not None else job.findings
@@ -259,7 +257,7 @@ def figures_of(
     return (
         first,
         Figure(figures.peak(2**top if top < math.inf else math.inf), share),
-        Figure(figures.bits(min(rooms)), tr("of room"), tone),
+        Figure(figures.bits(min(rooms)), tr("headroom"), tone),
         last,
     )
 

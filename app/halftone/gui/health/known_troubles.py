@@ -22,9 +22,7 @@ class KnownCard(QFrame):
         super().__init__()
         self._shown: tuple[Trouble, ...] = ()
         self.head = button("", "quiet", "chevron-right", clicked=self._turn)
-        self.head.setToolTip(
-            tr("Met by others with such a model, device and settings. It is no finding: the check measures what happens here.")
-        )
+        self.head.setToolTip(tr("Similar models and devices, not measured here."))
         self.body = QWidget()
         self._rows = QVBoxLayout(self.body)
         self._rows.setContentsMargins(30, 0, 14, 6)
@@ -39,8 +37,8 @@ class KnownCard(QFrame):
             return
         self._shown = tuple(troubles)
         count = len(self._shown)
-        words = tr("Others met {0} troubles on this combination", count)
-        self.head.set_words(tr("Others met 1 trouble on this combination") if count == 1 else words)
+        words = tr("{0} reports from other users", count)
+        self.head.set_words(tr("1 report from other users") if count == 1 else words)
         clear(self._rows)
         for trouble in self._shown:
             self._rows.addWidget(_entry(trouble))

@@ -19,7 +19,7 @@ from halftone.session.state import Ended, Job
 
 
 class Writing(QObject):
-    """Of the model that the page looks at, and of the report that it shows."""
+    """Write files about the model and the report that the page shows."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Writing(QObject):
             self._say_saved(Path(command.output), self._notes[command.model])
 
     def job(self) -> Job | None:
-        """That writes a copy of the model, or waits to."""
+        """Return the job that writes, or waits to write, a copy of the model."""
         model = self._model()
         jobs = self._controller.state.jobs
         return next(

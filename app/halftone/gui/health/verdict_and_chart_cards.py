@@ -59,7 +59,7 @@ class VerdictCard(QFrame):
         self._text = label("", "body", "secondary", wrap=True)
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
-        self._bar.setAccessibleName(tr("Progress of the check"))
+        self._bar.setAccessibleName(tr("Check progress"))
         self._left = label("", "small", "secondary", numbers=True)
         self._figures = QHBoxLayout()
         self._figures.setSpacing(26)
@@ -156,7 +156,7 @@ class LayersModel(QAbstractTableModel):
             tr("Layer"),
             tr("Kind"),
             tr("Peak"),
-            tr("Room (bits)"),
+            tr("Headroom (bits)"),
             tr("Peak after the cure"),
         )
 
@@ -248,7 +248,7 @@ class LayerTable(QTableView):
         self.setShowGrid(False)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setAccessibleName(tr("Headroom by layer, as a table"))
+        self.setAccessibleName(tr("Headroom by layer"))
         head = self.horizontalHeader()
         head.setHighlightSections(False)
         head.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
@@ -274,13 +274,13 @@ class ChartCard(QFrame):
         self.when = Segmented((("now", tr("Now")), ("after", tr("After the cure"))))
         self.when.set_value("now")
         self.when.setMinimumWidth(190)
-        self.when.set_tip("after", tr("Peaks as they will be, each against the limit of its new type."))
+        self.when.set_tip("after", tr("Peaks with the cure, against their new limits."))
         self.when.chosen.connect(lambda value: self.chart.set_after(value == "after"))
-        self.zoom = icon_button("zoom-in", tr("Zoom to the findings"), kind="framed", clicked=self.chart.zoom_to_findings)
+        self.zoom = icon_button("zoom-in", tr("Zoom to findings"), kind="framed", clicked=self.chart.zoom_to_findings)
         self.as_table = icon_button("table-2", tr("Show as table"), kind="framed", checkable=True)
         self.as_table.toggled.connect(self._show_table)
         self._show = label(tr("Show"), "small", "secondary")
-        self._sub = label(tr("Largest value each layer produced, in running order, log scale"), "small", "secondary")
+        self._sub = label(tr("Peak of each layer in running order, log scale"), "small", "secondary")
         self._mark = label("", "small-strong", "warn")
         self._cured = False
         self._shown: tuple[tuple[LayerPeak, ...], DType] = ((), "float16")

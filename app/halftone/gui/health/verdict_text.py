@@ -14,7 +14,7 @@ from halftone.gui.i18n import catalogue, listed, say, sentences, tr
 from halftone.gui.kit import figures
 from halftone.health.explain import finding_words
 from halftone.health.headroom import log2_peak, over_in_float16, part_key
-from halftone.health.judge import cut_off, damaged_lora, innermost, over_and_tight, why_broken
+from halftone.health.judge import clipped, cut_off, damaged_lora, innermost, over_and_tight, why_broken
 from halftone.health.reports.report_sentences import size_words
 
 State = Literal["unchecked", "checking", "ok", "tight", "overflows", "cured", "broken", "failed", "stopped", "stale", "missing"]
@@ -55,26 +55,35 @@ def checked_words(report: CheckReport) -> str:
 
 
 def verdict_words(report: CheckReport, state: State, stale_reason: Words | None) -> tuple[str, str]:
+    """Title and text of the verdict."""
+    title, text = _verdict(report, state, stale_reason)
+    finding = clipped(report)
+    if finding is None or state not in ("overflows", "cured"):
+        return title, text
+    return tr("{0}; weights sit at the FP16 limit", title), sentences(text, *map(say, finding_words(finding)))
+
+
+def _verdict(report: CheckReport, state: State, stale_reason: Words | None) -> tuple[str, str]:
     name, where = type_name(report.precision), health_text.here(report.device)
     if state == "stale":
-        earlier = tr("What you see is from the earlier check.")
-        return tr("Not checked {0} since a change", where), sentences(say(stale_reason), earlier)
+        earlier = tr("Showing the last check.")
+        return tr("Changed since the last check"), sentences(say(stale_reason), earlier)
     if state == "ok":
-        return tr("This model is healthy in {0} {1}", name, where), _ok_text(report)
+        return tr("Healthy in {0} {1}", name, where), _ok_text(report)
     if state == "tight" and (finding := cut_off(report)) is not None:
         said = map(say, finding_words(finding))
         if report.verdict == "tight":
-            return tr("Works in {0}, with little room", name), sentences(_tight_text(report), *said)
-        return tr("Works in {0}, but numbers in a file stand at FP16's limit", name), sentences(*said)
+            return tr("Works in {0}, with little headroom", name), sentences(_tight_text(report), *said)
+        return tr("Works in {0}, but weights sit at the FP16 limit", name), sentences(*said)
     if state == "tight":
-        return tr("Works in {0}, with little room", name), _tight_text(report)
+        return tr("Works in {0}, with little headroom", name), _tight_text(report)
     if state == "broken":
         return _broken_title(report), _broken_text(report)
     if state == "cured":
-        return tr("Cured: no layer overflows any more"), _cured_text(report)
-    title = tr("In {0}, this model turns some pictures black {1}", name, where)
+        return tr("Cured: no layer overflows"), _cured_text(report)
+    title = tr("{0} turns some pictures black {1}", name, where)
     if report.findings and all(one.code in _WRONG for one in report.findings):
-        title = tr("In {0}, this model makes wrong pictures {1}", name, where)
+        title = tr("{0} gives wrong pictures {1}", name, where)
     return title, _overflow_text(report)
 
 
@@ -86,38 +95,36 @@ def rooms_of(layers: Sequence[LayerPeak], dtype: DType) -> list[float]:
 def _ok_text(report: CheckReport) -> str:
     rooms = [room for room in rooms_of(report.layers, report.precision) if math.isfinite(room)]
     if not rooms:
-        return tr("No bad number appeared.")
+        return tr("No NaN.")
     least = figures.bits(min(rooms))
-    words = tr("Every layer keeps at least {0} of room, and no bad number appeared.", least)
+    words = tr("No NaN, and at least {0} of headroom in every layer.", least)
     return sentences(words, _in_float16(report))
 
 
 def _in_float16(report: CheckReport) -> str:
-    """What the same layers would meet in FP16, by the peaks that were measured; "" where that is not known."""
-    limit, over = figures.group(int(FLOAT_LIMITS["float16"])), over_in_float16(report)
+    """How many layers would overflow in FP16, by the measured peaks; "" where that is not known."""
+    over = over_in_float16(report)
     if over is None:
         return ""
     if over == 0:
-        return tr("In FP16, none would pass the limit of {0}.", limit)
+        return tr("In FP16, no layer would overflow.")
     if over == 1:
-        return tr("In FP16, 1 layer would pass the limit of {0}.", limit)
-    return tr("In FP16, {0} layers would pass the limit of {1}.", figures.group(over), limit)
+        return tr("In FP16, 1 layer would overflow.")
+    return tr("In FP16, {0} layers would overflow.", figures.group(over))
 
 
 def _tight_text(report: CheckReport) -> str:
     places = [(layer.component, layer.module) for layer in report.layers]
     _, count = over_and_tight(places, rooms_of(report.layers, report.precision))
-    words = (
-        tr("1 layer comes close to the limit.") if count == 1 else tr("{0} layers come close to the limit.", figures.group(count))
-    )
-    return sentences(words, tr("Halftone watches while pictures are made, and a cure gives more room."))
+    words = tr("1 layer is close to the limit.") if count == 1 else tr("{0} layers are close to the limit.", figures.group(count))
+    return sentences(words, tr("Halftone watches them; a cure adds headroom."))
 
 
 def _broken_title(report: CheckReport) -> str:
     return {
-        "file": tr("This model file is damaged"),
+        "file": tr("The model file is damaged"),
         "lora": tr("The LoRA {0} is damaged", damaged_lora(report)),
-        "float32": tr("This model gives bad numbers in FP32"),
+        "float32": tr("NaN even in FP32"),
         "no-cure": tr("No cure passed the check"),
         "no-cure-known": tr("The check found no cure"),
     }[why_broken(report)]
@@ -127,15 +134,15 @@ def _broken_text(report: CheckReport) -> str:
     why = why_broken(report)
     if why in ("no-cure", "no-cure-known"):
         found = finding_words(report.findings[0])[0].text(catalogue()) if report.findings else ""
-        return sentences(found, tr("Another precision may hold: check again in BF16 or FP32."))
+        return sentences(found, tr("Check again in BF16 or FP32."))
     if why == "float32":
-        return tr("Nothing reaches further than FP32. This usually means a damaged file or VAE: download the file again.")
+        return tr("Usually the file or VAE is damaged. Download it again.")
     damaged = [one for one in report.findings if one.code == "weights-nonfinite" and ("lora" in one.facts) == (why == "lora")]
     if why == "lora":
         return sentences(*(words.text(catalogue()) for words in finding_words(damaged[0])))
     names = [f"{one.component}.{one.module}" for one in damaged]
-    where = tr("The file holds numbers that are not numbers in {0}.", _few(names)) if names else ""
-    return sentences(where, tr("No setting can cure that: download the file again."))
+    where = tr("NaN in {0}.", _few(names)) if names else ""
+    return sentences(where, tr("No setting can fix that. Download the file again."))
 
 
 def _few(names: Sequence[str]) -> str:
@@ -145,7 +152,7 @@ def _few(names: Sequence[str]) -> str:
 
 def _cure_sentence(plan: Plan) -> str:
     if plan.rescale and not plan.upcast:
-        return tr("A rescaling cures that.")
+        return tr("Rescaling fixes that.")
     if plan.upcast:
         count = health_text.upcast_blocks(plan)
         return tr("The cure runs 1 part in FP32.") if count == 1 else tr("The cure runs {0} parts in FP32.", count)
@@ -170,9 +177,9 @@ def _overflow_text(report: CheckReport) -> str:
     places = list(dict.fromkeys(part_name(part_key(layer.component, layer.module)) for layer in over))
     where = health_text.listed(places)
     if len(over) == 1:
-        words = tr("1 layer of the {0} makes numbers larger than {1} can hold.", where, name)
+        words = tr("1 layer of the {0} exceeds the {1} range.", where, name)
     else:
-        words = tr("{0} layers of the {1} make numbers larger than {2} can hold.", figures.group(len(over)), where, name)
+        words = tr("{0} layers of the {1} exceed the {2} range.", figures.group(len(over)), where, name)
     return sentences(words, _cure_sentence(report.plan))
 
 
@@ -182,7 +189,7 @@ def _cured_text(report: CheckReport) -> str:
         count = health_text.upcast_blocks(plan)
         done = tr("1 part runs in FP32.") if count == 1 else tr("{0} parts run in FP32.", count)
     elif plan.rescale:
-        done = tr("{0} layers are rescaled in memory by powers of two.", health_text.rescaled_layers(plan))
+        done = tr("{0} layers are rescaled in memory.", health_text.rescaled_layers(plan))
     else:
         done = tr("The stored cure is used for every picture.")
-    return done + " " + tr("The file is not changed.")
+    return done + " " + tr("The file is unchanged.")

@@ -60,7 +60,7 @@ class Closing(QObject):
         training, state = self._controller.training, self._controller.state
         if training.running and state.running is not None and self.jobs == 1:
             done, total = (figures.group(number) for number in (state.running.done, state.running.total or 0))
-            return tr("Training is at step {0} of {1}. Finish it first, or stop now and keep what it has learnt?", done, total)
+            return tr("Training is at step {0} of {1}. Finish it, or stop now and keep the result?", done, total)
         one = tr("Finish 1 job first, or stop now?")
         return one if self.jobs == 1 else tr("Finish {0} jobs first, or stop now?", self.jobs)
 
@@ -105,7 +105,7 @@ class ClosingNote(QWidget):
         super().__init__()
         self._closing = closing
         self.words = label("")
-        self.stay = button(tr("Keep it open"), "link", clicked=lambda: closing.wait(False))
+        self.stay = button(tr("Keep open"), "link", clicked=lambda: closing.wait(False))
         self.stop = button(tr("Stop and close"), "link", clicked=closing.stop)
         bar = QFrame()
         bar.setProperty("card", "info")

@@ -48,24 +48,24 @@ _PAUSE_MS: Final = 120
 def shortcuts() -> tuple[tuple[str, str], ...]:
     """Keys and what they do."""
     return (
-        ("Ctrl+Enter", tr("Generate, or add to the queue while running")),
-        ("Esc", tr("Cancel the current picture")),
+        ("Ctrl+Enter", tr("Generate, or add to the queue")),
+        ("Esc", tr("Cancel the running job")),
         ("Ctrl+1, Ctrl+2, Ctrl+3", tr("Create, Health, Device")),
         ("Ctrl+5", tr("Train")),
         ("Ctrl+,", tr("Settings")),
-        ("F1", tr("Guide to the page that is shown")),
-        ("Ctrl+L", tr("Go to the prompt")),
+        ("F1", tr("Guide to this page")),
+        ("Ctrl+L", tr("Prompt")),
         ("Ctrl+D", tr("New random seed")),
         ("Ctrl+S", tr("Save the picture as…")),
-        ("Ctrl+R", tr("Reuse the settings of the selected picture")),
-        ("Ctrl+H", tr("Check the health of the current model")),
-        ("F6, F7", tr("Show or hide the left, the right panel")),
-        ("F8", tr("Go to the newest message")),
-        ("F11", tr("Picture in full screen")),
+        ("Ctrl+R", tr("Reuse the picture's settings")),
+        ("Ctrl+H", tr("Check the current model")),
+        ("F6, F7", tr("Toggle the left, right panel")),
+        ("F8", tr("Newest message")),
+        ("F11", tr("Full screen")),
         ("← →", tr("Previous, next picture")),
-        ("Space, 0, 1", tr("Fit the picture, 100 %")),
-        ("Delete", tr("Move the picture to the bin")),
-        (tr("B (hold)"), tr("Show what came out before the recovery")),
+        ("Space, 0, 1", tr("Fit to window, 100 %")),
+        ("Delete", tr("Move to the bin")),
+        (tr("B (hold)"), tr("Show the picture before recovery")),
     )
 
 
@@ -126,7 +126,7 @@ class HelpWindow(QDialog):
         self.setWindowTitle(tr("Halftone help"))
         self.search.setPlaceholderText(tr("Search the guide"))
         self.search.setAccessibleName(tr("Search the guide"))
-        for made, words in ((self.before, tr("Previous hit")), (self.after, tr("Next hit (Enter)"))):
+        for made, words in ((self.before, tr("Previous match")), (self.after, tr("Next match (Enter)"))):
             made.setToolTip(words)
             made.setAccessibleName(words)
         self._foot.setText(tr("Halftone {0}. Nothing leaves this computer.", __version__))
@@ -254,18 +254,18 @@ class HelpWindow(QDialog):
 
 
 def _hits_words(count: int) -> str:
-    return tr("1 hit") if count == 1 else tr("{0} hits", count) if count else tr("Nothing found. Try fewer words.")
+    return tr("1 match") if count == 1 else tr("{0} matches", count) if count else tr("No matches.")
 
 
 def _shortcuts_page() -> str:
-    return _page(tr("Shortcuts"), (tr("Keys"), tr("What they do")), [(f"`{keys}`", what) for keys, what in shortcuts()])
+    return _page(tr("Shortcuts"), (tr("Keys"), tr("Action")), [(f"`{keys}`", what) for keys, what in shortcuts()])
 
 
 def _places_page(pictures_folder: str | None) -> str:
     kept = (
         (tr("Pictures"), pictures_folder or str(places.pictures_dir())),
         (tr("Settings"), str(places.settings_file().parent)),
-        (tr("Checks, history and kept latents"), str(places.data_dir())),
+        (tr("Checks, history, saved latents"), str(places.data_dir())),
         (tr("Logs"), str(places.log_dir())),
     )
     return _page(tr("Where files go"), (tr("What"), tr("Folder")), [(what, _folder_link(folder)) for what, folder in kept])

@@ -99,7 +99,7 @@ def message_of(small: SmallFiles) -> Message | None:
         words = tr("Fetching {0} from {1}…", listed(*map(_name, files)), hub())
         return Message("info", title, words, actions=(Act("cancel", tr("Cancel")),))
     get = tr("Fetch 1 small file ({0})", size) if one else tr("Fetch {0} small files ({1})", len(files), size)
-    own = Act("choose", tr("Choose a file that you have…"), kind="")
+    own = Act("choose", tr("Choose an existing file…"), kind="")
     error = small.error
     if error is None:
         return Message("info", title, _wanted(files), actions=(Act("fetch", get, kind="primary"), own))

@@ -28,7 +28,7 @@ class MessagesWindow(QDialog):
         area.setWidget(inside)
         self.setLayout(
             column(
-                label(tr("Messages of this session"), "heading-s"),
+                label(tr("Messages"), "heading-s"),
                 area,
                 row(-1, button(tr("Close"), clicked=self.close)),
                 spacing=12,
@@ -44,5 +44,5 @@ class MessagesWindow(QDialog):
             bar.acted.connect(lambda key, notice=notice: act(notice, key))
             self._list.addWidget(bar)
         if not notices:
-            self._list.addWidget(label(tr("Nothing so far."), tone="muted"))
+            self._list.addWidget(label(tr("No messages."), tone="muted"))
         self._list.addStretch(1)

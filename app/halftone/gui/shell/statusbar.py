@@ -128,13 +128,13 @@ class StatusBar(Bar):
 
     def __init__(self) -> None:
         super().__init__("layout.statusbar", "top", (10, 10), 8)
-        self.activity = StatusPart(tr("Show what is going on"))
-        self.unwatched = StatusPart(tr("Halftone cannot explain or recover black pictures. Open the setting."))
+        self.activity = StatusPart(tr("Show activity"))
+        self.unwatched = StatusPart(tr("Black pictures cannot be recovered. Open the setting."))
         self.unwatched.show_text(tr("NaN check is off"), "triangle-alert", "warn")
         self.unwatched.hide()
         self.memory = MemoryPart()
-        self.precision = TwoToneButton(tr("Settings: precision"))
-        self.nan_check = TwoToneButton(tr("Settings: NaN check"))
+        self.precision = TwoToneButton(tr("Open settings"))
+        self.nan_check = TwoToneButton(tr("Open settings"))
         self.version = TwoToneButton(tr("Help"))
         self.version.show_text(__version__, "")
         self.items.addWidget(self.activity)

@@ -33,16 +33,8 @@ def stop(parent: QWidget, controller: Controller, job: Job) -> None:
         return
     box = QMessageBox(parent)
     box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-    box.setText(_question(job))
-    yes = box.addButton(tr("Stop it"), QMessageBox.ButtonRole.DestructiveRole)
-    box.addButton(tr("Go on"), QMessageBox.ButtonRole.RejectRole)
+    box.setText(tr("Stop this job? Over a minute of work would be lost."))
+    yes = box.addButton(tr("Stop"), QMessageBox.ButtonRole.DestructiveRole)
+    box.addButton(tr("Continue"), QMessageBox.ButtonRole.RejectRole)
     yes.clicked.connect(lambda: controller.cancel(job.id))
     box.open()
-
-
-def _question(job: Job) -> str:
-    return {
-        "Examine": tr("Stop this check? More than a minute of work would be lost."),
-        "Repair": tr("Stop writing this copy? More than a minute of work would be lost."),
-        "SelfTest": tr("Stop measuring? More than a minute of work would be lost."),
-    }.get(job.kind, tr("Stop this picture? More than a minute of work would be lost."))

@@ -66,7 +66,7 @@ class Tab(HoverButton):
         """A small disc with a number; 0 hides it."""
         if count != self._count:
             self._count = count
-            self.setAccessibleDescription(tr("{0} to look at", count) if count else "")
+            self.setAccessibleDescription(tr("{0} to review", count) if count else "")
             self.updateGeometry()
             self.update()
 
@@ -191,7 +191,7 @@ class DeviceChip(HoverButton):
         self._narrow = False
         self.setFont(theme.current().font("small"))
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self.setToolTip(tr("Device: what was measured here (Ctrl+3)"))
+        self.setToolTip(tr("Device (Ctrl+3)"))
 
     def show_device(self, device: DeviceFacts | None, report: SelfTestReport | None, uses: DType) -> None:
         """uses: the dtype that the next picture runs in."""
@@ -285,9 +285,9 @@ class TopBar(Bar):
         self._gap = QWidget()
         self._gap.setFixedWidth(16)
         self.tabs: dict[str, Tab] = {
-            "create": Tab(tr("Create"), "image", tr("Make pictures (Ctrl+1)")),
-            "health": Tab(tr("Health"), "activity", tr("Check models and cure them (Ctrl+2)")),
-            "train": Tab(tr("Train"), "chart-line", tr("Teach a model your style (Ctrl+5)")),
+            "create": Tab(tr("Create"), "image", tr("Generate pictures (Ctrl+1)")),
+            "health": Tab(tr("Health"), "activity", tr("Check and cure models (Ctrl+2)")),
+            "train": Tab(tr("Train"), "chart-line", tr("Train a LoRA (Ctrl+5)")),
         }
         self.group = QButtonGroup(self)
         self.group.setExclusive(True)

@@ -47,7 +47,7 @@ class Workspace(QObject):
         self.controller = controller
         self._page: PageName = "create"
         self._section = "General"
-        """Of the settings, by its English name."""
+        """English name of the settings section."""
         self._pages: dict[str, QWidget] = {}
         self._tour: DevicePage | None = None
         self._help: HelpWindow | None = None

@@ -29,7 +29,7 @@ _LAST: Final = 400
 """Numbers at the end of a run in which an explosion without NaN is looked for."""
 _SKIPPED: Final = 5
 _DEFAULT_EPSILON: Final = 1e-8
-"""Of Adam and AdamW in PyTorch."""
+"""Default of Adam and AdamW in PyTorch."""
 
 
 def diagnose(run: Run) -> Diagnosis:

@@ -228,5 +228,5 @@ def where_words(where: Where | None) -> str:
 
 
 def value_words(value: float) -> str:
-    """As logs spell it: "nan", "inf", "-inf"."""
+    """Spell a number as logs do: "nan", "inf", "-inf"."""
     return str(value)

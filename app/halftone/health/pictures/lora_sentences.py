@@ -7,8 +7,8 @@ from halftone.contract.wording import Words
 def damaged_words(finding: Finding) -> tuple[Words, Words]:
     """(what happened, what can be done) of bad numbers in a LoRA's own file."""
     values = (str(finding.facts["lora"]), str(finding.facts.get("tensor", "")))
-    said = Words("The LoRA {0} holds numbers that are not numbers, in its tensor {1}.", values)
-    return said, Words("No setting can cure that. Download it again, or leave it out.")
+    said = Words("The LoRA {0} has NaN in tensor {1}.", values)
+    return said, Words("No setting can fix that. Download it again or remove it.")
 
 
 def finding_cause(finding: Finding, message: Words) -> tuple[Words, Words]:
@@ -20,14 +20,14 @@ def finding_cause(finding: Finding, message: Words) -> tuple[Words, Words]:
     weight, share = float(facts.get("lora_weight", 1.0)), facts.get("lora_share")
     said = Words("{0}{1}", (message, _cause(name, weight, several=several)))
     if not facts.get("lora_alone", True):
-        return said, Words("Apply the cure: the model goes out of range elsewhere without {0} too.", (name,))
+        return said, Words("Apply the cure: the model overflows elsewhere without {0} too.", (name,))
     if share is None:
-        left = "Apply the cure, or leave the LoRAs {0} out." if several else "Apply the cure, or leave the LoRA {0} out."
+        left = "Apply the cure, or remove the LoRAs {0}." if several else "Apply the cure, or remove the LoRA {0}."
         return said, Words(left, (name,))
     if several:
-        text = "Apply the cure, or lower the weights of {0}: at {1} times them the same step held."
+        text = "Apply the cure, or lower the weights of {0}: at {1} times, the same step held."
         return said, Words(text, (name, f"{float(share):g}"))
-    text = "Apply the cure, or lower the weight of {0}: at {1} the same step held."
+    text = "Apply the cure, or lower the weight of {0}: at {1}, the same step held."
     return said, Words(text, (name, f"{weight * float(share):g}"))
 
 
@@ -49,20 +49,16 @@ def cause_words(cause: LoraCause) -> tuple[Words, Words]:
 
 def _cause(name: str, weight: float, *, several: bool) -> Words:
     if several:
-        return Words(" The model alone stays in range here; the LoRAs {0} do not let it.", (name,))
-    return Words(
-        " The model alone stays in range here; the LoRA {0}, at a weight of {1}, does not let it.", (name, f"{weight:g}")
-    )
+        return Words(" Without the LoRAs {0}, the model stays in range here.", (name,))
+    return Words(" Without the LoRA {0} (weight {1}), the model stays in range here.", (name, f"{weight:g}"))
 
 
 def _advice(cause: LoraCause, *, several: bool) -> Words:
     if not cause.alone:
-        return Words(" The model goes out of range elsewhere without it too.")
+        return Words(" The model overflows elsewhere without it too.")
     if cause.share is None:
-        return Words(" Leave them out.") if several else Words(" Leave it out.")
+        return Words(" Remove them.") if several else Words(" Remove it.")
     if several:
-        text = " Lower their weights, or leave them out: at {0} times them the same numbers stay in range."
+        text = " Lower their weights or remove them: at {0} times, this stays in range."
         return Words(text, (f"{cause.share:g}",))
-    return Words(
-        " Lower its weight, or leave it out: at {0} the same numbers stay in range.", (f"{cause.weight * cause.share:g}",)
-    )
+    return Words(" Lower its weight or remove it: at {0}, this stays in range.", (f"{cause.weight * cause.share:g}",))

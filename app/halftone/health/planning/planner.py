@@ -314,7 +314,7 @@ def _moved_plan(case: _Case, components: Sequence[str], dtype: DType) -> Plan:
         template = "{0} runs in {1}." if len(names) == 1 else "{0} run in {1}."
         reasons = [Words(template, (both(*names), DTYPE_NAMES[dtype]))]
     if dtype == "bfloat16":
-        reasons.append(Words("BF16 reaches as far as FP32 and keeps 8 bits of detail instead of 11."))
+        reasons.append(Words("BF16 has the range of FP32, with 8 bits of detail instead of 11."))
     return case.plan(dtypes=dict.fromkeys(components, dtype), moved=moved, reasons=reasons)
 
 
@@ -340,14 +340,14 @@ def _safe_settings(codes: set[FindingCode], numerics: Numerics) -> dict[str, str
 def _rescale_reasons(case: _Case) -> list[Words]:
     return [
         Words(
-            "{1}: {0} layers are scaled by powers of two, up to 2^{2}; {3}.",
+            "{1}: {0} layers rescaled, up to 2^{2}; {3}.",
             (
                 len(rescaled_modules(own)),
                 plain_component(component),
                 str(_largest(own)),
                 _change_words(case.deviation.get(component, 0.0)),
             ),
-            one="{1}: 1 layer is scaled by powers of two, up to 2^{2}; {3}.",
+            one="{1}: 1 layer rescaled, up to 2^{2}; {3}.",
         )
         for component, own in case.rescale.items()
     ]
@@ -359,25 +359,25 @@ def _largest(exponents: Mapping[str, int]) -> int:
 
 def _change_words(deviation: float) -> Words:
     if not deviation:
-        return Words("the result is the same in exact arithmetic")
-    return Words("not exact: this was measured to change the result by up to {0}", (share_of_change(deviation),))
+        return Words("exact but for rounding")
+    return Words("not exact, the result changed by up to {0}", (share_of_change(deviation),))
 
 
 _SETTING_REASONS: Final = {
     "math_attention_reduction": Words("Attention sums run in FP32 again."),
-    "attention_backend": Words("Attention uses a backend that keeps its scores in FP32."),
+    "attention_backend": Words("Attention keeps its scores in FP32."),
     "upcast_cross_attention": Words("Attention scores are computed in FP32."),
-    "fp16_accumulation": Words("Sums of products are kept in FP32."),
+    "fp16_accumulation": Words("Products accumulate in FP32."),
     "fp16_reduction": Words("Partial sums are kept in FP32."),
-    "upcast_sampling": Words("The steps between two model calls run in FP32."),
+    "upcast_sampling": Words("Sampling between model calls runs in FP32."),
 }
 _REGIONS: Final = (
-    "{0} runs in FP32, until the numbers are back in range; {1}\u00a0% of the model stays in {2}.",
-    "{0} run in FP32, until the numbers are back in range; {1}\u00a0% of the model stays in {2}.",
+    "{0} runs in FP32 until values are back in range; {1}\u00a0% of the model stays in {2}.",
+    "{0} run in FP32 until values are back in range; {1}\u00a0% of the model stays in {2}.",
 )
-"""Of one block or layer, and of several."""
-_SCALED: Final = "The inputs of {0} are scaled by powers of two, and their results stay in FP32."
-_RESULTS: Final = "The results of {0} stay in FP32."
+"""Reasons for one region and for several."""
+_SCALED: Final = "Inputs of {0} are scaled by powers of two; results stay in FP32."
+_RESULTS: Final = "Results of {0} stay in FP32."
 _BLOCKS: Final = "{0} to {1} ({2} blocks)"
 _LAYERS: Final = "{0} to {1} ({2} layers)"
 

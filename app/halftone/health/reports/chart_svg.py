@@ -104,7 +104,7 @@ def _bar(frame: _Frame, data: ChartData, column: Column, tone: str, catalogue: N
 def layer_words(layer: Layer, data: ChartData) -> Words:
     """One layer: its name, its peak and its room."""
     name = f"{layer.component}.{layer.module}" if layer.module else layer.component
-    return Words("{0}: peak {1}, room {2} bits", (name, number(layer.peak), _room(layer, data)))
+    return Words("{0}: peak {1}, headroom {2} bits", (name, number(layer.peak), _room(layer, data)))
 
 
 def _room(layer: Layer, data: ChartData) -> str:
@@ -123,7 +123,7 @@ def _lines(frame: _Frame, data: ChartData, catalogue: NullTranslations) -> Itera
     yield _line(frame.left, y, frame.right, y, "limit")
     yield _line(frame.left, tight, frame.right, tight, "tight-line")
     yield _text(frame.left + 6, y - 5, limit, "limit-name halo")
-    words = Words("Tight: less than {0} bits of room", (int(TIGHT_BITS),)).text(catalogue)
+    words = Words("Tight: under {0} bits of headroom", (int(TIGHT_BITS),)).text(catalogue)
     yield _text(frame.left + 6, tight - 3, words, "tight-name halo")
 
 

@@ -59,10 +59,10 @@ class Language(msgspec.Struct, frozen=True):
 
 
 IN_ENGLISH: Final = Language()
-_COUNTED: Final = "{0} layers and blocks; not counting blocks that hold others of them, "
-_MEASURED: Final = _COUNTED + "{1} above the {2} limit, {3} tight; smallest room {4} bits."
+_MEASURED: Final = "{0} layers and blocks. Of the innermost, {1} above the {2} limit, {3} tight; least headroom {4} bits."
 _CURED: Final = (
-    _COUNTED + "before the cure {1} above the {2} limit and {3} tight, with a smallest room of {4} bits; with the cure {5} bits."
+    "{0} layers and blocks. Of the innermost before the cure, {1} above the {2} limit, {3} tight; least headroom {4} bits, "
+    "with the cure {5} bits."
 )
 
 
@@ -108,7 +108,7 @@ def as_html(report: CheckReport, tested: SelfTestReport | None = None, language:
         _part(say("Findings before the cure" if is_cured(report) else "Findings"), _findings(report, language)),
         _part(say("Plan"), _plan(report, language)),
         _part(say("Cures"), _cures(report, language)),
-        _part(say("Known on this combination, met by others and not a finding"), _known(report, language)),
+        _part(say("Reported by other users, not measured here"), _known(report, language)),
         _part(say("What this device can do"), _device(report, tested, language)),
         _part(say("Settings and versions"), _settings(report, language)),
         _part(say("Highest layers"), _layers(report, language)),
@@ -149,24 +149,24 @@ def _facts(report: CheckReport, language: Language) -> Iterable[str]:
     second += [when, f"{depth}, {html.escape(elapsed(report.seconds))}", html.escape(size_words(report, language.catalogue))]
     yield f'<p class="muted">{" · ".join(part for part in second if part)}</p>'
     if report.transformer is not None:
-        yield f"<p>{language.say('Checked with the transformer {0} in the place of its own.', vae_name(report.transformer))}</p>"
+        yield f"<p>{language.say('Checked with the transformer {0}.', vae_name(report.transformer))}</p>"
     if report.vae is not None:
-        yield f"<p>{language.say('Checked with the VAE {0} in the place of its own.', vae_name(report.vae))}</p>"
+        yield f"<p>{language.say('Checked with the VAE {0}.', vae_name(report.vae))}</p>"
     if report.controls:
         nets = ", ".join(f"{one.name} {one.scale:g}" for one in report.controls)
-        yield f"<p>{language.say('Checked with these ControlNets and strengths: {0}', nets)}</p>"
+        yield f"<p>{language.say('Checked with ControlNets: {0}', nets)}</p>"
     if report.ip_adapters:
         shown = ", ".join(f"{one.name} {one.scale:g}" for one in report.ip_adapters)
-        yield f"<p>{language.say('Checked with these IP-Adapters and strengths: {0}', shown)}</p>"
+        yield f"<p>{language.say('Checked with IP-Adapters: {0}', shown)}</p>"
     if report.loras:
         named = ", ".join(f"{lora.name} {lora.weight:g}" for lora in report.loras)
-        yield f"<p>{language.say('Checked with these LoRAs and weights: {0}', named)}</p>"
+        yield f"<p>{language.say('Checked with LoRAs: {0}', named)}</p>"
     if report.made_up:
         named = ", ".join(language.say(name) for name in report.made_up)
         yield f"<p>{language.say('Checked with made-up inputs: {0}', named)}</p>"
     if report.inversions:
         named = ", ".join(map(inversion_name, report.inversions))
-        yield f"<p>{language.say('Checked with these embeddings: {0}', named)}</p>"
+        yield f"<p>{language.say('Checked with embeddings: {0}', named)}</p>"
 
 
 def _chart(report: CheckReport, language: Language) -> str:
@@ -181,14 +181,14 @@ def _chart(report: CheckReport, language: Language) -> str:
     if is_cured(report):
         now = cured_room(report)
         said = Words(_CURED, (*values, "\u2013" if now is None else bits(now))).text(language.catalogue)
-    legend = language.say("Largest value of each layer, in running order. Ring: the origin. Dashed box: what the cure changes.")
+    legend = language.say("Peak of each layer, in running order. Ring: origin. Dashed box: cure.")
     return f'{chart_svg(data, said, language.catalogue)}<p>{html.escape(said)}</p><p class="muted small">{legend}</p>'
 
 
 def _findings(report: CheckReport, language: Language) -> str:
     say = language.say
     if not report.findings:
-        return f"<p>{say('No finding.')}</p>"
+        return f"<p>{say('No findings.')}</p>"
     rows = [_finding(index, finding, report, language) for index, finding in enumerate(report.findings, start=1)]
     head = [("", True), (say("State"), False), (say("What"), False), (say("Peak"), True), (say("Room"), True)]
     return _table(head, rows, "findings")
@@ -198,11 +198,11 @@ def _finding(index: int, finding: Finding, report: CheckReport, language: Langua
     state, tone = finding_state(finding)
     what, remedy = finding_words(finding)
     if is_cured(report) and cured_by(report.plan, finding):
-        remedy = Words("The cure in use takes care of it.")
+        remedy = Words("Fixed by the cure in use.")
     place = ".".join(part for part in (finding.component, finding.module) if part)
     told = [language.words(what), f"<code>{html.escape(place)}</code>"]
     if finding.step is not None:
-        told.append(language.say("It appeared at step {0}.", finding.step))
+        told.append(language.say("Appeared at step {0}.", finding.step))
     if (further := further_words(finding)) is not None:
         told.append(language.words(further))
     told.append(f'<span class="muted">{language.words(remedy)}</span>')
@@ -221,12 +221,12 @@ def _plan(report: CheckReport, language: Language) -> str:
     rows = [(language.words(plain_component(name)), _treatment(name, plan, language)) for name in plan.dtypes]
     rows += [(say("Setting"), html.escape(f"{name} = {value}")) for name, value in plan.settings.items()]
     if plan.error is not None:
-        rows.append((say("Distance from FP32"), html.escape(number(plan.error))))
+        rows.append((say("Error against FP32"), html.escape(number(plan.error))))
     held = say("It passed the check.") if plan.verified else say("It did not pass the check.")
     used = (
-        say(used_words(report))
+        language.words(used_words(report))
         if report.applied
-        else say("It was not applied by hand; a picture that recovered by it may have put it in use all the same.")
+        else say("Not applied by hand; a recovered picture may still use it.")
     )
     why = "".join(f"<li>{language.words(reason)}</li>" for reason in plan.reasons)
     stands = "" if plan.is_plain else f"<p>{held} {used}</p>"
@@ -237,8 +237,8 @@ def _treatment(name: str, plan: Plan, language: Language) -> str:
     """What a plan does with one component."""
     told = [html.escape(DTYPE_NAMES[plan.dtypes[name]])]
     if layers := rescaled_modules(plan.rescale.get(name, {})):
-        one = Words("1 layer rescaled by powers of two")
-        told.append(language.words(one if len(layers) == 1 else Words("{0} layers rescaled by powers of two", (len(layers),))))
+        one = Words("1 layer rescaled")
+        told.append(language.words(one if len(layers) == 1 else Words("{0} layers rescaled", (len(layers),))))
     if whole := plan.wide_modules(name):
         told.append(f"{language.say('in FP32')}: {_codes(whole, name)}")
     if results := plan.wide_results(name):
@@ -256,7 +256,7 @@ def _cures(report: CheckReport, language: Language) -> str:
     say = language.say
     real = [cure for cure in report.cures if cure.kind != "none"]
     if not real:
-        return f"<p>{say('The check offered no cure.') if report.findings else say('No cure is needed.')}</p>"
+        return f"<p>{say('The check found no cure.') if report.findings else say('No cure is needed.')}</p>"
     head = [(say("Cure"), False), (say("Time"), True), (say("Memory"), True), (say("Disk"), True), (say("Picture"), True)]
     table = _table(head, [_cure(cure, language) for cure in real], "cures")
     return f'{table}<p class="muted small">{say("The memory is computed, not measured.")}</p>'
@@ -298,14 +298,14 @@ def _known(report: CheckReport, language: Language) -> str:
 def _device(report: CheckReport, tested: SelfTestReport | None, language: Language) -> str:
     say = language.say
     if tested is None or tested.device.id != report.device.id:
-        return f"<p>{say('The self-test of this device was not at hand.')}</p>"
+        return f"<p>{say('No self-test of this device.')}</p>"
     head = [(say("Type"), False), (say("State"), False), (say("Speed"), True)]
     wrong = sum(test.outcome not in {"right", "missing"} for test in tested.tests)
     when = tested.measured_at[:16].replace("T", " ")
-    auto = say("Auto takes {0}.", DTYPE_NAMES[tested.auto])
+    auto = say("Auto uses {0}.", DTYPE_NAMES[tested.auto])
     if auto_follows_model(tested):
-        auto = say("Auto takes FP16, or BF16 for a model that needs its range.")
-    count = say("{0} tests, {1} wrong, measured {2}", len(tested.tests), wrong, when)
+        auto = say("Auto uses FP16, or BF16 for models that need its range.")
+    count = say("{0} tests, {1} failed, measured {2}", len(tested.tests), wrong, when)
     return f"{_table(head, [_dtype(one, language) for one in tested.dtypes])}<p>{auto}</p><p class='muted small'>{count}</p>"
 
 
@@ -324,7 +324,7 @@ def _settings(report: CheckReport, language: Language) -> str:
     versions = {**library_versions(), "halftone": __version__}
     versions.pop("torch", None)  # that of the check stands with the device
     libraries = " · ".join(f"{name} {version}" for name, version in versions.items())
-    return _pairs([*rows, (language.say("Libraries, as installed now"), html.escape(libraries))])
+    return _pairs([*rows, (language.say("Libraries installed now"), html.escape(libraries))])
 
 
 def _value(setting: Setting, value: str | bool, language: Language) -> str:

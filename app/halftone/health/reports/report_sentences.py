@@ -9,7 +9,7 @@ from halftone.contract.request import Extras
 from halftone.contract.vocabulary import DTYPE_NAMES, CureKind, DTypeState, FindingCode
 from halftone.contract.wording import ENGLISH, Words
 from halftone.health.forecasts.timing import is_measurable
-from halftone.health.judge import Broken, came_once, cut_off, damaged_lora, is_cured, why_broken
+from halftone.health.judge import Broken, came_once, clipped, damaged_lora, is_cured, why_broken
 from halftone.health.part_names import percent, share_of_change
 
 Tone = Literal["ok", "warn", "danger", "unknown"]
@@ -21,17 +21,17 @@ FINDING_STATES: Final[dict[FindingCode, tuple[str, Tone]]] = {
     "activation-overflow": ("Overflows", "danger"),
     "attention-overflow": ("Overflows", "danger"),
     "accumulation-overflow": ("Overflows", "danger"),
-    "underflow": ("Too small", "warn"),
+    "underflow": ("Underflows", "warn"),
     "flat-output": ("One colour", "danger"),
     "saturated-output": ("Wrong", "danger"),
     "inexact-output": ("Wrong", "danger"),
-    "nonfinite-output": ("Bad number", "danger"),
+    "nonfinite-output": ("NaN", "danger"),
     "tight": ("Tight", "warn"),
     "device-fault": ("Device", "danger"),
     "memory-damage": ("Damaged", "warn"),
 }
 """One word for each kind of finding, and how bad it is."""
-CAME_ONCE: Final[tuple[str, Tone]] = ("Came once", "warn")
+CAME_ONCE: Final[tuple[str, Tone]] = ("One-off", "warn")
 """The same for a wrong result that did not come again."""
 
 DTYPE_STATES: Final[dict[DTypeState, tuple[str, Tone]]] = {
@@ -44,20 +44,20 @@ DTYPE_STATES: Final[dict[DTypeState, tuple[str, Tone]]] = {
 
 CURE_TITLES: Final[dict[CureKind, str]] = {
     "none": "Nothing to do",
-    "rescale": "Rescale in memory: the file stays as it is",
+    "rescale": "Rescale in memory",
     "setting": "Change a setting",
-    "upcast-region": "Run the smallest region in FP32",
-    "bfloat16": "Run the component in BF16",
-    "float32-component": "Run the component in FP32",
-    "float32-all": "Run everything in FP32",
+    "upcast-region": "Smallest region in FP32",
+    "bfloat16": "Component in BF16",
+    "float32-component": "Component in FP32",
+    "float32-all": "Everything in FP32",
 }
 
 BROKEN: Final[dict[Broken, str]] = {
-    "file": "{0} holds broken numbers.",
-    "lora": "The LoRA {3} holds broken numbers: {0} cannot run with it.",
-    "float32": "{0} gives bad numbers in FP32, too.",
-    "no-cure": "{0} does not hold in {1} on {2}, and no cure passed the check.",
-    "no-cure-known": "{0} does not hold in {1} on {2}, and the check found no cure.",
+    "file": "{0} has NaN in its file.",
+    "lora": "The LoRA {3} has NaN, so {0} cannot run with it.",
+    "float32": "{0} produces NaN even in FP32.",
+    "no-cure": "{0} fails in {1} on {2}, and no cure passed the check.",
+    "no-cure-known": "{0} fails in {1} on {2}, and the check found no cure.",
 }
 """What is said of a model that no cure can help, by what that rests on. {0} model, {1} type, {2} device, {3} LoRA."""
 
@@ -68,22 +68,28 @@ def finding_state(finding: Finding) -> tuple[str, Tone]:
 
 
 def verdict_words(report: CheckReport) -> tuple[Words, Tone]:
-    """The verdict in a sentence, and how good it is."""
+    """The verdict in a sentence or two, and how good it is."""
+    said, tone = _verdict(report)
+    finding = clipped(report)
+    if finding is None or report.verdict == "broken":
+        return said, tone
+    where = str(finding.facts.get("file", "")) or Words("a file")
+    return Words("{0} Weights in {1} sit at the FP16 limit.", (said, where)), "warn" if tone == "ok" else tone
+
+
+def _verdict(report: CheckReport) -> tuple[Words, Tone]:
     values = (report.model.name, DTYPE_NAMES[report.precision], report.device.name)
     if is_cured(report):
-        return Words("{0} holds in {1} on {2} with its cure, which is in use.", values), "ok"
-    if (finding := cut_off(report)) is not None:
-        where = str(finding.facts.get("file", "")) or Words("a file")
-        tight = "{0} works in {1} on {2}, with little room. Numbers in {3} stand at FP16's limit."
-        roomy = "{0} works in {1} on {2}, but numbers in {3} stand at FP16's limit."
-        return Words(tight if report.verdict == "tight" else roomy, (*values, where)), "warn"
+        return Words("{0} works in {1} on {2} with its cure, which is in use.", values), "ok"
     match report.verdict:
+        case "healthy" if clipped(report) is not None:
+            return Words("{0} works in {1} on {2}.", values), "ok"
         case "healthy":
             return Words("{0} is healthy in {1} on {2}.", values), "ok"
         case "tight":
-            return Words("{0} works in {1} on {2}, with little room.", values), "warn"
+            return Words("{0} works in {1} on {2}, with little headroom.", values), "warn"
         case "fixable":
-            return Words("{0} does not hold in {1} on {2}, and there is a cure.", values), "danger"
+            return Words("{0} fails in {1} on {2}. A cure is ready.", values), "danger"
         case "broken":
             return Words(BROKEN[why_broken(report)], (*values, damaged_lora(report))), "danger"
 
@@ -96,23 +102,11 @@ def size_words(report: CheckReport, catalogue: NullTranslations = ENGLISH) -> st
     )
 
 
-def used_words(report: CheckReport) -> str:
+def used_words(report: CheckReport) -> Words:
     """When a cure that is in force is used."""
-    if report.transformer is not None:
-        alone = report.extras == Extras(transformer=report.transformer)
-        what = "this transformer" if alone else "just these parts"
-        return f"It is used whenever this model runs with {what} on this device."
-    if report.controls:
-        return "It is used whenever this model runs with just these ControlNets on this device."
-    if report.ip_adapters:
-        return "It is used whenever this model runs with just these IP-Adapters on this device."
-    if report.vae is not None and report.loras:
-        return "It is used whenever this model runs with this VAE and these LoRAs on this device."
-    if report.vae is not None:
-        return "It is used whenever this model runs with this VAE on this device."
-    if report.loras:
-        return "It is used whenever this model runs with these LoRAs on this device."
-    return "It is used whenever this model runs on this device."
+    if report.extras != Extras():
+        return Words("It is used with this model and exactly these add-ons on this device.")
+    return Words("It is used with this model on this device.")
 
 
 def exactness_words(plan: Plan) -> Words | None:
@@ -121,10 +115,10 @@ def exactness_words(plan: Plan) -> Words | None:
         return None
     change = plan.change
     if change is None:
-        return Words("Whether the rescaling is exact was not measured.")
+        return Words("Not measured whether the rescaling is exact.")
     if not change:
-        return Words("The rescaling is exact: in exact arithmetic the result is the same.")
-    return Words("The rescaling is not exact: it was measured to change the result by up to {0}.", (share_of_change(change),))
+        return Words("Exact but for rounding.")
+    return Words("Not exact: the result changed by up to {0}.", (share_of_change(change),))
 
 
 def slower_words(cure: Cure) -> Words | None:

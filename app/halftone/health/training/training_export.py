@@ -80,9 +80,9 @@ def _facts(record: RunRecord, report: TrainReport | None, language: Language) ->
 
 def _events(record: RunRecord, language: Language) -> str:
     if not record.caught and record.config.guard == "off":
-        return f"<p>{language.say('Nothing was watched: the guard was off.')}</p>"
+        return f"<p>{language.say('The NaN guard was off.')}</p>"
     if not record.caught:
-        return f"<p>{language.say('No bad number appeared.')}</p>"
+        return f"<p>{language.say('No NaN.')}</p>"
     rows: list[str] = []
     for one in record.caught:
         why = " ".join(language.words(words) for words in why_words(one)[:1])
@@ -164,9 +164,9 @@ def _norm(record: RunRecord, x_of: Callable[[float], float], steps: int, languag
 
 
 def _strip(record: RunRecord, x_of: Callable[[float], float], steps: int, language: Language) -> Iterable[str]:
-    yield _text(0, _STRIP - 16, language.say("Bad-number guard"), "title")
+    yield _text(0, _STRIP - 16, language.say("NaN guard"), "title")
     if record.config.guard == "off":
-        yield _text(_LEFT, _STRIP + 10, language.say("off: nothing is watched"), "axis")
+        yield _text(_LEFT, _STRIP + 10, language.say("off"), "axis")
         return
     strip = strip_of(record.step, steps, 90, record.caught)
     for index, row in enumerate(WATCHED):

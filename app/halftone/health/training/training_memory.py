@@ -20,7 +20,7 @@ _CHECKPOINTED: Final = 0.1
 _MOMENTS: Final[dict[Optimizer, float]] = {"adamw": 8.0, "adamw8bit": 2.0, "prodigy": 16.0}
 """Bytes that the optimizer keeps of each number that is trained."""
 _TRAINED: Final = 4 + 4 + 4
-"""Of each number that is trained: itself and its gradient in float32, and the guard's copy of it."""
+"""Bytes of each trained number: itself and its gradient in float32, and the guard's copy."""
 _PROCESS: Final = 600_000_000
 """What Python, torch and its libraries take themselves, on a CPU, where they lie in the same memory."""
 _HEAP: Final = 1.5
@@ -30,7 +30,7 @@ in FP32: 1.6 of SD 1.5 at its published size, 1.6 and 1.5 of smaller networks li
 _SMALLER: Final = (256, 384, 512, 640, 768)
 """Edges that are offered where a larger one does not fit."""
 _WORTH: Final = 0.03
-"""Of what is needed; less is not worth a word."""
+"""Share of the needed memory; smaller savings are not offered."""
 
 
 class TrainingRoom(NamedTuple):

@@ -34,60 +34,48 @@ ROWS: Final[dict[Watched, Words]] = {
 
 # {0} what, {1} largest number, {2} type, {3} its limit, {4} how it was, {5} how it is now.
 _WHY: Final[dict[Cause, Words]] = {
-    "data-nonfinite": Words("What was read for this step held a bad number ({0})."),
-    "weights-nonfinite": Words("{0} held a bad number before the step began."),
-    "weights-changed": Words("Other code wrote into {0} between two steps."),
+    "data-nonfinite": Words("The input of this step contained NaN ({0})."),
+    "weights-nonfinite": Words("{0} was NaN before the step."),
+    "weights-changed": Words("Other code modified {0} between steps."),
     "activation-overflow": Words("{0} reached {1}, above the {2} limit of {3}."),
-    "activation-nonfinite": Words("{0} made a number that no type can hold, such as 0 divided by 0."),
+    "activation-nonfinite": Words("{0} computed an undefined value, such as 0 / 0."),
     "loss-overflow": Words("The loss reached {1}, above the {2} limit of {3}."),
-    "loss-nonfinite": Words("The loss became NaN or infinite after the last layer, in what it is computed from."),
+    "loss-nonfinite": Words("The loss became NaN or infinite after the last layer."),
     "gradient-overflow": Words("The gradient of {0} reached {1}, above the {2} limit of {3}."),
-    "gradient-nonfinite": Words("The gradient of {0} was a bad number, though all before it was sound."),
-    "loss-scale": Words("The loss scale was too large: only through it the gradient of {0} passed the {2} limit of {3}."),
+    "gradient-nonfinite": Words("The gradient of {0} was the first NaN."),
+    "loss-scale": Words("The loss scale pushed the gradient of {0} past the {2} limit of {3}."),
     "optimizer-epsilon": Words("The optimiser divided by zero in {0}: its epsilon is zero in {2}."),
-    "optimizer-state": Words("What the optimiser remembers of {0} was a bad number before the step."),
-    "optimizer-overflow": Words("What the optimiser remembers of {0} passed the {2} limit of {3}."),
-    "learning-rate": Words("The learning rate made the step of {0} too large."),
-    "cast-outside": Words("Other code changed the type or place of {0} between two steps: it was {4} and is {5}."),
-    "mode-outside": Words("Other code switched {0} between training and use: it was {4} and is {5}."),
-    "frozen-outside": Words("Other code changed whether {0} is trained: it was {4} and is {5}."),
-    "random-outside": Words("Other code set the random numbers back to where an earlier step began: the same noise comes again."),
-    "autocast-outside": Words("Other code changed the automatic choice of types: it was {4} and is {5}."),
-    "state-outside": Words("Other code changed what the optimiser remembers of {0}."),
+    "optimizer-state": Words("The optimiser state of {0} was NaN before the step."),
+    "optimizer-overflow": Words("The optimiser state of {0} passed the {2} limit of {3}."),
+    "learning-rate": Words("The learning rate made the update of {0} too large."),
+    "cast-outside": Words("Other code changed the dtype or device of {0}: {4} → {5}."),
+    "mode-outside": Words("Other code switched {0} between train and eval mode: {4} → {5}."),
+    "frozen-outside": Words("Other code froze or unfroze {0}: {4} → {5}."),
+    "random-outside": Words("Other code reset the random state, so the same noise repeats."),
+    "autocast-outside": Words("Other code changed autocast: {4} → {5}."),
+    "state-outside": Words("Other code changed the optimiser state of {0}."),
     "gradient-outside": Words("Other code left NaN or infinity in the gradient of {0}."),
     "buffer-nonfinite": Words("{0} became NaN or infinite, though loss and gradients did not."),
 }
-_IMPOSSIBLE_RATE: Final = Words("The learning rate was {5}, and no step can be made with it.")
-_EMPTY_ROW: Final = Words(
-    "The loss became NaN after the last layer: a softmax gave a row of NaN, as it does where a row is all −inf."
-)
+_IMPOSSIBLE_RATE: Final = Words("A learning rate of {5} cannot be used.")
+_EMPTY_ROW: Final = Words("The loss became NaN after the last layer: a softmax gave NaN, as for a row of −inf.")
 _RESTORED: Final[dict[Cause, Words]] = {
-    "gradient-outside": Words("The gathered gradients were thrown away, and training goes on."),
+    "gradient-outside": Words("The accumulated gradients were discarded. Training continues."),
     "buffer-nonfinite": Words("It was put back to its last good value, and training goes on."),
 }
 """Used where something other than weights and moments was put right."""
 _WHY_UNMEASURED: Final[dict[Cause, Words]] = {
-    "activation-overflow": Words("{0} made a number too large for {2}."),
-    "loss-overflow": Words("The loss became too large for {2}."),
-    "gradient-overflow": Words("The gradient of {0} became too large for {2}."),
-    "loss-scale": Words("The loss scale was too large: only through it the gradient of {0} became too large for {2}."),
-    "optimizer-overflow": Words("What the optimiser remembers of {0} became too large for {2}."),
+    "activation-overflow": Words("{0} overflowed in {2}."),
+    "loss-overflow": Words("The loss overflowed in {2}."),
+    "gradient-overflow": Words("The gradient of {0} overflowed in {2}."),
+    "loss-scale": Words("The loss scale made the gradient of {0} overflow in {2}."),
+    "optimizer-overflow": Words("The optimiser state of {0} overflowed in {2}."),
 }
 """Where the largest number or the limit is not known."""
 
 _REPEATED: Final[dict[TrainCure, Words]] = {
-    "none": Words("The step was thrown away before it touched the LoRA, then repeated, and was good."),
-    "float32-module": Words("The step was thrown away before it touched the LoRA, then repeated with that layer in FP32."),
-    "float32-block": Words("The step was thrown away before it touched the LoRA, then repeated with that block in FP32."),
-    "bfloat16-all": Words("The step was thrown away before it touched the LoRA, then repeated in BF16."),
-    "float32-all": Words("The step was thrown away before it touched the LoRA, then repeated in FP32."),
-    "loss-scale-down": Words("The step was thrown away before it touched the LoRA, then repeated with a smaller loss scale."),
-    "clip": Words("The step was thrown away before it touched the LoRA, then repeated with its gradients clipped."),
-    "epsilon-up": Words("The step was thrown away before it touched the LoRA, then repeated with a larger epsilon."),
-    "float32-states": Words(
-        "The step was thrown away before it touched the LoRA, then repeated with what the optimiser remembers in FP32."
-    ),
-    "put-back": Words("What was changed was set as it had been, and the step was made again."),
+    "none": Words("The step was discarded before it touched the LoRA. Repeated, it was fine."),
+    "put-back": Words("The change was undone and the step repeated."),
 }
 CURES: Final[dict[TrainCure, Words]] = {
     "none": Words("none"),
@@ -99,7 +87,7 @@ CURES: Final[dict[TrainCure, Words]] = {
     "clip": Words("gradients clipped"),
     "epsilon-up": Words("a larger epsilon"),
     "float32-states": Words("optimiser states in FP32"),
-    "put-back": Words("what was changed is put back"),
+    "put-back": Words("the change undone"),
 }
 """What later steps run with."""
 
@@ -108,20 +96,18 @@ def caught_title(caught: Caught, *, asks: bool = False) -> Words:
     """What happened. asks: the training waits for an answer."""
     if caught.in_a_row > 1 and (asks or caught.did == "stopped"):
         paused = Words("Training paused at step {0}: {1} bad steps in a row.", (caught.step, caught.in_a_row))
-        return (
-            paused if asks else Words("{1} bad steps in a row stopped the training at step {0}.", (caught.step, caught.in_a_row))
-        )
+        return paused if asks else Words("Training stopped at step {0}: {1} bad steps in a row.", (caught.step, caught.in_a_row))
     if asks:
-        return Words("Training paused at step {0}: the same bad number came back.", (caught.step,))
+        return Words("Training paused at step {0}: the same NaN came back.", (caught.step,))
     if caught.cause.endswith("-outside"):
-        return Words("Something was changed from outside, noticed at step {0}.", (caught.step,))
+        return Words("Other code changed something, noticed at step {0}.", (caught.step,))
     if caught.did == "stopped":
-        return Words("A bad number stopped the training at step {0}.", (caught.step,))
+        return Words("A NaN stopped training at step {0}.", (caught.step,))
     if caught.did == "warned":
-        return Words("Something was noticed at step {0}.", (caught.step,))
+        return Words("Warning at step {0}.", (caught.step,))
     if caught.did == "skipped" or _goes_back(caught):
-        return Words("A bad number was stopped at step {0}.", (caught.step,))
-    return Words("A bad number was stopped at step {0}. Nothing was lost.", (caught.step,))
+        return Words("A NaN was stopped at step {0}.", (caught.step,))
+    return Words("A NaN was stopped at step {0}. Nothing was lost.", (caught.step,))
 
 
 def _goes_back(caught: Caught) -> bool:
@@ -131,7 +117,7 @@ def _goes_back(caught: Caught) -> bool:
 
 def safe_words(saved: int | None) -> Words:
     """Which state of the LoRA nothing can happen to. saved: the step it was last saved at."""
-    return Words("The LoRA from step {0} is safe.", (saved,)) if saved else Words("The LoRA is as it was before this step.")
+    return Words("The LoRA from step {0} is safe.", (saved,)) if saved else Words("This step did not change the LoRA.")
 
 
 def why_words(caught: Caught) -> tuple[Words, ...]:
@@ -156,11 +142,7 @@ def why_words(caught: Caught) -> tuple[Words, ...]:
 def _pictures(items: Sequence[str]) -> tuple[Words, ...]:
     if not items:
         return ()
-    if len(items) == 1:
-        return (Words("The step was made from the picture {0}.", (items[0],)),)
-    if len(items) > _NAMED:
-        return (Words("The step was made from {0} pictures.", (len(items),)),)
-    return (Words("The step was made from the pictures {0}.", (", ".join(items),)),)
+    return (Words("Pictures in this step: {0}.", (len(items) if len(items) > _NAMED else ", ".join(items),)),)
 
 
 def place_words(name: str, *, begins: bool = False) -> Words:
@@ -196,32 +178,32 @@ def did_words(caught: Caught) -> Words:
     """What Halftone did."""
     match caught.did:
         case "warned":
-            return Words("Halftone noted it and changed nothing.")
-        case "skipped" if caught.tries == 1:
-            return Words("Halftone tried one cure, which did not help, and left the step out before it touched the LoRA.")
+            return Words("Halftone changed nothing.")
         case "skipped" if caught.tries:
             return Words(
-                "Halftone tried {0} cures, none of which helped, and left the step out before it touched the LoRA.",
+                "{0} cures failed. The step was skipped before it touched the LoRA.",
                 (caught.tries,),
+                one="1 cure failed. The step was skipped before it touched the LoRA.",
             )
         case "skipped":
-            return Words("The step was left out before it touched the LoRA.")
+            return Words("The step was skipped before it touched the LoRA.")
         case "restored" if caught.cause in _RESTORED:
             return _RESTORED[caught.cause]
         case "repeated" if not _goes_back(caught):
-            return _REPEATED[caught.cure]
+            again = Words("The step was discarded before it touched the LoRA, then repeated with {0}.", (CURES[caught.cure],))
+            return _REPEATED.get(caught.cure, again)
         case "repeated" | "restored" if caught.restored_to is not None:
-            return Words(
-                "The LoRA was put back to how it was after step {0}, and training goes on from there.", (caught.restored_to,)
-            )
+            return Words("The LoRA was restored to step {0}. Training continues from there.", (caught.restored_to,))
         case "repeated" | "restored":
-            return Words("The LoRA was put back to its last good state, and training goes on from there.")
+            return Words("The LoRA was restored to its last good state. Training continues.")
         case "stopped" if caught.tries == 0:
             return Words("Halftone stopped before it touched the LoRA.")
-        case "stopped" if caught.tries == 1:
-            return Words("Halftone tried once and stopped before it touched the LoRA.")
         case "stopped":
-            return Words("Halftone tried {0} times and stopped before it touched the LoRA.", (caught.tries,))
+            return Words(
+                "{0} cures failed. Halftone stopped before it touched the LoRA.",
+                (caught.tries,),
+                one="1 cure failed. Halftone stopped before it touched the LoRA.",
+            )
 
 
 def cost_words(caught: Caught) -> Words:
@@ -255,37 +237,37 @@ def caught_line(caught: Caught) -> Words:
 
 # {0} what, {1} its value, {2} type, {3} limit, {4} how many.
 _FORESEEN: Final[dict[Foreseen, Words]] = {
-    "epsilon-zero": Words("The optimiser's epsilon {1} is zero in {2}, so it would divide by zero in {0}."),
-    "epsilon-subnormal": Words("The optimiser's epsilon {1} lies below the smallest full number of {2}, {3}."),
-    "second-moment-underflow": Words("Small gradients of {0} vanish in {2} when they are squared."),
-    "no-master-weights": Words("The trained weights are in {2} and have no FP32 copy, so small steps are lost."),
-    "rate-below-resolution": Words("The learning rate {1} is too small to change weights in {2}: steps below {3} are lost."),
-    "rate-too-high": Words("The learning rate {1} is high: one step can change weights by that much, and they are around {3}."),
-    "no-loss-scale": Words("The loss is not scaled, so small gradients vanish in {2}."),
-    "loss-scale-range": Words("The loss scale {1} is outside of what {2} can hold."),
-    "loss-scale-useless": Words("The loss is scaled, though {2} does not need it."),
-    "no-clipping": Words("Gradients are not clipped, so one bad picture can throw the LoRA off."),
-    "clip-too-large": Words("Gradients are clipped only above {1}, so one bad picture can throw the LoRA off."),
-    "norm-epsilon-zero": Words("The epsilon of {0} is zero in {2}, so it can divide by zero."),
-    "weights-nonfinite": Words("The model's file holds bad numbers in {0}."),
-    "data-nonfinite": Words("What is trained on holds bad numbers: {0}."),
-    "data-not-normalised": Words("What is trained on is not within the usual range: {0} is {1} on average."),
+    "epsilon-zero": Words("Epsilon {1} is zero in {2}: the optimiser would divide by zero in {0}."),
+    "epsilon-subnormal": Words("Epsilon {1} is below the smallest normal {2} number, {3}."),
+    "second-moment-underflow": Words("Small gradients of {0} vanish in {2} when squared."),
+    "no-master-weights": Words("The trained {2} weights have no FP32 copy, so small updates are lost."),
+    "rate-below-resolution": Words("Learning rate {1} is too low for {2} weights: updates below {3} are lost."),
+    "rate-too-high": Words("Learning rate {1} is high for weights around {3}."),
+    "no-loss-scale": Words("Without a loss scale, small gradients vanish in {2}."),
+    "loss-scale-range": Words("Loss scale {1} is outside the {2} range."),
+    "loss-scale-useless": Words("{2} does not need a loss scale."),
+    "no-clipping": Words("Without gradient clipping, one bad picture can ruin the LoRA."),
+    "clip-too-large": Words("Gradients are clipped only above {1}: one bad picture can ruin the LoRA."),
+    "norm-epsilon-zero": Words("The epsilon of {0} is zero in {2}: it can divide by zero."),
+    "weights-nonfinite": Words("The model file has NaN in {0}."),
+    "data-nonfinite": Words("The training data has NaN: {0}."),
+    "data-not-normalised": Words("The training data is out of range: {0} averages {1}."),
 }
-_RATE_WITHOUT_LIMIT: Final = Words("The learning rate {1} is more than any weight can take.")
+_RATE_WITHOUT_LIMIT: Final = Words("Learning rate {1} is too high for any weight.")
 REMEDIES: Final[dict[Remedy, Words]] = {
     "epsilon-1e-4": Words("an epsilon of 0.0001"),
     "amsgrad": Words("AMSGrad"),
     "float32-states": Words("optimiser states in FP32"),
     "float32-master": Words("LoRA weights in FP32"),
-    "grad-scaler": Words("an automatic loss scale"),
-    "bfloat16": Words("BF16 as precision"),
+    "grad-scaler": Words("automatic loss scaling"),
+    "bfloat16": Words("BF16 precision"),
     "clip-1": Words("gradient clipping at 1.0"),
-    "warm-up": Words("some steps of warm-up"),
-    "cosine": Words("the cosine schedule"),
+    "warm-up": Words("warm-up steps"),
+    "cosine": Words("the cosine scheduler"),
     "lower-rate": Words("a lower learning rate"),
-    "norm-epsilon-up": Words("a larger epsilon in the norm"),
+    "norm-epsilon-up": Words("a larger norm epsilon"),
     "normalise": Words("normalised pictures"),
-    "mend-file": Words("a sound file: download it again"),
+    "mend-file": Words("a fresh download of the file"),
 }
 
 
@@ -304,7 +286,7 @@ def omen_words(omen: Omen) -> Words:
 
 
 def _plain(value: float) -> str:
-    """As `number`, with rates written out: 0.0005."""
+    """Format a number, with small rates written out: 0.0005."""
     return f"{value:.7f}".rstrip("0") if 1e-6 <= value < 1e-3 else number(value)
 
 
@@ -315,19 +297,19 @@ def remedy_words(omen: Omen) -> Words | None:
     listed = Words("{0}", (REMEDIES[omen.remedies[0]],))
     for remedy in omen.remedies[1:]:
         listed = Words("{0}, or {1}", (listed, REMEDIES[remedy]))
-    return Words("What helps: {0}.", (listed,))
+    return Words("Try {0}.", (listed,))
 
 
 _NOTES: Final[dict[str, Words]] = {
     "no-caption": Words("no caption"),
-    "white": Words("uniformly white"),
-    "black": Words("uniformly black"),
+    "white": Words("all white"),
+    "black": Words("all black"),
     "small": Words("smaller than the training size"),
-    "unreadable": Words("cannot be read"),
+    "unreadable": Words("unreadable"),
     "too-small": Words("far too small"),
-    "caption-unreadable": Words("its caption cannot be read"),
-    "caption-long": Words("only the beginning of its caption is read"),
-    "latents": Words("the VAE makes a bad number of it, in FP32 as well"),
+    "caption-unreadable": Words("unreadable caption"),
+    "caption-long": Words("caption too long, only its start is used"),
+    "latents": Words("the VAE turns it into NaN, even in FP32"),
 }
 
 
@@ -341,23 +323,11 @@ def wider_words(wider: WiderType) -> Words:
 
 
 # {0} type that is used, {1} type that was asked for, {2} layer, {3} its largest number, {4} the limit
-_MEASURED: Final = Words(
-    "It trains in {0} instead of {1}: the check found that {2} reaches {3}, above the {1} limit of {4}. The cure for that is for "
-    "pictures; a LoRA is trained on the model as it is."
-)
-_TIGHT: Final = Words(
-    "It trains in {0} instead of {1}: the check found that {2} reaches {3}, close to the {1} limit of {4}. The cure for that is "
-    "for pictures; a LoRA is trained on the model as it is."
-)
+_MEASURED: Final = Words("Trains in {0}, not {1}: {2} reaches {3}, above the {1} limit of {4}. Its cure is for pictures only.")
+_TIGHT: Final = Words("Trains in {0}, not {1}: {2} reaches {3}, close to the {1} limit of {4}. Its cure is for pictures only.")
 _WIDER: Final[dict[Literal["check", "picture"], Words]] = {
-    "check": Words(
-        "It trains in {0} instead of {1}: the check found that {2} needs a cure in {1}. That cure is for pictures; a LoRA is "
-        "trained on the model as it is."
-    ),
-    "picture": Words(
-        "It trains in {0} instead of {1}: {2} needed a cure in {1} when a picture was made. That cure is for pictures; a LoRA is "
-        "trained on the model as it is."
-    ),
+    "check": Words("Trains in {0}, not {1}: in the check, {2} needed a cure in {1}, which is for pictures only."),
+    "picture": Words("Trains in {0}, not {1}: in a picture, {2} needed a cure in {1}, which is for pictures only."),
 }
 
 
@@ -369,33 +339,18 @@ def picture_words(picture: TrainPicture) -> Words | None:
 
 def report_words(report: TrainReport) -> Words:
     """How a training ended, in a sentence."""
+    ended = Words("Training stopped at step {0} of {1}", (report.steps, report.steps_wanted))
     if not report.path:
-        ended = Words("Training stopped at step {0} of {1}.", (report.steps, report.steps_wanted))
-        return Words("{0} Nothing was learned, so nothing was saved.", (ended,))
+        return Words("{0}. Nothing was learned or saved.", (ended,))
+    if report.steps >= report.steps_wanted:
+        ended = Words("Training finished, {0} steps", (report.steps,))
     if not report.guarded:
-        return _unwatched(report)
+        said = Words("{0}, {1}.", (ended, Words("guard off")))
+        return _bad_losses(report.bad_losses, said) if report.bad_losses else said
     stopped = sum(1 for one in report.caught if one.did != "warned")
-    if report.steps >= report.steps_wanted:
-        if stopped == 0:
-            return Words("Training finished, {0} steps, no bad number.", (report.steps,))
-        if stopped == 1:
-            return Words("Training finished, {0} steps, 1 bad number stopped.", (report.steps,))
-        return Words("Training finished, {0} steps, {1} bad numbers stopped.", (report.steps, stopped))
-    if stopped == 0:
-        return Words("Training stopped at step {0} of {1}, no bad number.", (report.steps, report.steps_wanted))
-    if stopped == 1:
-        return Words("Training stopped at step {0} of {1}, 1 bad number stopped.", (report.steps, report.steps_wanted))
-    return Words("Training stopped at step {0} of {1}, {2} bad numbers stopped.", (report.steps, report.steps_wanted, stopped))
+    found = Words("{0} NaNs stopped", (stopped,), one="1 NaN stopped") if stopped else Words("no NaN")
+    return Words("{0}, {1}.", (ended, found))
 
 
-def _unwatched(report: TrainReport) -> Words:
-    """Without the guard no more is known than what the losses were."""
-    if report.steps >= report.steps_wanted:
-        ended = Words("Training finished, {0} steps, not watched: the guard was off.", (report.steps,))
-    else:
-        ended = Words("Training stopped at step {0} of {1}, not watched: the guard was off.", (report.steps, report.steps_wanted))
-    if report.bad_losses == 0:
-        return ended
-    if report.bad_losses == 1:
-        return Words("{0} The loss was a bad number in 1 step.", (ended,))
-    return Words("{0} The loss was a bad number in {1} steps.", (ended, report.bad_losses))
+def _bad_losses(count: int, said: Words) -> Words:
+    return Words("{1} The loss was NaN in {0} steps.", (count, said), one="{1} The loss was NaN in 1 step.")
