@@ -2,10 +2,9 @@
 
 import collections
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, cast
+from typing import Final
 
 import msgspec
-from PySide6.QtWidgets import QApplication, QMainWindow
 from pytestqt.qtbot import QtBot
 from tests.helpers import samples, scripted
 
@@ -28,12 +27,6 @@ def link(script: Mapping[str, Sequence[scripted.AnyAction]] | None = None, grace
     return WorkerLink("--engine", scripted.ENGINE, environment=scripted.environment(script or {}), grace=grace)
 
 
-def undress() -> None:
-    """As a program is before its first window; while there is one, its style sheet stays."""
-    if not any(isinstance(widget, QMainWindow) for widget in QApplication.topLevelWidgets()):
-        cast("QApplication", QApplication.instance()).setStyleSheet("")
-
-
 class Stage:
     """Window, controller and worker; `close` leaves nothing behind."""
 
@@ -50,7 +43,6 @@ class Stage:
         """early: messages that come before the workspace moves in."""
         self.qtbot = qtbot
         set_language("en")
-        undress()
         theme.begin("dark")
         if measured:
             report = samples.self_test_report()

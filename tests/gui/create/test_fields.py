@@ -454,7 +454,7 @@ def test_keyboard_focus_shows_a_ring_and_the_mouse_does_not(qtbot: QtBot) -> Non
     assert ring.isHidden()
     from PySide6.QtCore import Qt
 
-    stage.page.form.generate_button.setFocus(Qt.FocusReason.TabFocusReason)
+    stage.page.form.generate_button.setFocus(Qt.FocusReason.ShortcutFocusReason)
     QApplication.processEvents()
     assert ring.widget() is stage.page.form.generate_button
     stage.page.form.generate_button.clearFocus()

@@ -41,7 +41,7 @@ def open_page(qtbot: QtBot, *, measured: bool = True) -> tuple[SettingsPage, kit
 
 
 def program(page: SettingsPage, name: str) -> ProgramSection:
-    section = page.sections[name]
+    section = page.section(name)
     assert isinstance(section, ProgramSection)
     return section
 
@@ -295,6 +295,7 @@ def test_navigation_by_mouse_and_keys(qtbot: QtBot) -> None:
 @pytest.mark.parametrize("width", [1440, 1024])
 def test_every_column_of_effects_has_its_head_above_it(qtbot: QtBot, width: int) -> None:
     page, _ = open_page(qtbot)
+    page.show_section("Numerics")
     page.resize(width, 1400)
     page.grab()  # lays out
     cards = page.numerics.findChildren(GroupCard)

@@ -14,6 +14,8 @@ def test_words_never_touch_their_icon(qtbot: QtBot) -> None:
     pages = (DevicePage, HealthPage, SettingsPage)
     for page in [made(kit.desk(report=kit.report(), self_test=kit.measured())[0]) for made in pages]:
         qtbot.addWidget(page)
+        if isinstance(page, SettingsPage):
+            page.show_section("Numerics")
         dressed = [one for one in page.findChildren(QPushButton) if one.text() and not one.icon().isNull()]
         assert dressed
         for one in dressed:

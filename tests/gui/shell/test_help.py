@@ -96,7 +96,7 @@ def test_f1_and_the_question_mark_of_each_page_open_its_chapter(qtbot: QtBot) ->
             help_.show_topic(SHORTCUTS)
             help_.close()
             if way == "mark":
-                mark.setFocus(Qt.FocusReason.TabFocusReason)
+                mark.setFocus(Qt.FocusReason.ShortcutFocusReason)
                 QTest.keyClick(mark, Qt.Key.Key_Space)
             elif way == "F1":
                 stage.window.activateWindow()

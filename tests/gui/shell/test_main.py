@@ -53,7 +53,7 @@ def run(hook: str, tmp_path: Path, *, before: str = "", start: str = "code = mai
 def test_the_workspace_moves_in_after_the_first_paint(tmp_path: Path) -> None:
     hook = (
         'window.painted.connect(lambda: print("painted", "halftone.gui.shell.workspace" in sys.modules)); '
-        'self.ready.connect(lambda: (print("ready", opened(window), "QPushButton" in QApplication.instance().styleSheet()), '
+        'self.ready.connect(lambda: (print("ready", opened(window), "QPushButton" in window.styleSheet()), '
         "QTimer.singleShot(50, QApplication.instance().exit)))"
     )
     done = run(hook, tmp_path)

@@ -105,7 +105,7 @@ def test_the_focus_ring_closes_around_a_tab_as_high_as_the_bar(qtbot: QtBot) -> 
     stage = Stage(qtbot)
     tab = stage.workspace.top.tabs["create"]
     stage.workspace.top.help.setFocus(Qt.FocusReason.OtherFocusReason)
-    tab.setFocus(Qt.FocusReason.TabFocusReason)
+    tab.setFocus(Qt.FocusReason.ShortcutFocusReason)
     image = stage.window.grab().toImage()
     ratio = image.devicePixelRatio()
     at = tab.mapTo(stage.window, tab.rect().center())

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 from PySide6.QtWidgets import QLabel, QPushButton
 from pytestqt.qtbot import QtBot
-from tests.gui import stage
 from tests.helpers import samples
 from tests.helpers.trainings import draw_pictures
 
@@ -35,7 +34,6 @@ class Person:
 
     def __init__(self, qtbot: QtBot, folder: Path, pictures: int = 3) -> None:
         set_language("en")
-        stage.undress()
         theme.begin("dark")
         records.save_selftest(msgspec.structs.replace(samples.self_test_report(), device=samples.CPU))
         self.qtbot = qtbot

@@ -21,7 +21,6 @@ from halftone.gui.device import device_verdict, device_view, self_test_export
 from halftone.gui.device.device_cards import DeviceCard, PromiseCard, VerdictCard
 from halftone.gui.device.measurement_cards import BitsCard, SpeedCard, TestsCard
 from halftone.gui.health import file_dialogs
-from halftone.gui.health.page_style import apply_style
 from halftone.gui.i18n import tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.navigation import guide_button
@@ -52,7 +51,6 @@ class DevicePage(Page):
         self.tests = TestsCard()
         self._build()
         self._connect()
-        apply_style(self)
         self.refresh()
 
     # layout

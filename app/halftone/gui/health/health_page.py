@@ -18,7 +18,6 @@ from halftone.gui.health import file_dialogs, health_view
 from halftone.gui.health.finding_and_cure_cards import CureCard, FindingsCard, HealthHeader
 from halftone.gui.health.health_view import Figure, HealthView, Progress
 from halftone.gui.health.known_troubles import KnownCard
-from halftone.gui.health.page_style import apply_style
 from halftone.gui.health.report_writing import Writing
 from halftone.gui.health.verdict_and_chart_cards import ChartCard, VerdictCard
 from halftone.gui.i18n import say, tr
@@ -54,7 +53,6 @@ class HealthPage(Page):
         self.writing = Writing(self, controller, self.cure, lambda: self.model, lambda: self._view.report)
         self._build()
         self._connect()
-        apply_style(self)
         self.refresh()
 
     # layout

@@ -1,7 +1,9 @@
 """Progress ring of the top bar, memory meter of the status bar, and the keyboard focus ring."""
 
+from typing import cast
+
 from PySide6.QtCore import QEvent, QObject, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QFocusEvent, QPainter, QPainterPath, QPaintEvent, QPen
+from PySide6.QtGui import QPainter, QPainterPath, QPaintEvent, QPen
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QApplication,
@@ -17,7 +19,6 @@ from halftone.contract.facts import MemoryFacts
 from halftone.gui import theme
 
 _FIELDS = (QLineEdit, QAbstractSpinBox, QComboBox, QTextEdit)
-_KEYBOARD = (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason, Qt.FocusReason.ShortcutFocusReason)
 
 
 def paint_ring(painter: QPainter, rect: QRectF, fraction: float | None) -> None:
@@ -77,28 +78,22 @@ class FocusRing(QFocusFrame):
         self._surrounded: QWidget | None = None
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         theme.watcher().changed.connect(self.update)
-        app = QApplication.instance()
-        if app is not None:
-            app.installEventFilter(self)
+        cast("QApplication", QApplication.instance()).focusChanged.connect(self._focus_moved)
         self.hide()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Every event of the program comes through here, so those that concern no focus leave first."""
-        if isinstance(event, QFocusEvent):
-            self._focus_moved(watched, event)
-        if self._surrounded is None:
-            return False
+        """Follow the surrounded widget as Qt does. Qt cuts out what lies over it, and with it a ring without space outside."""
         handled = super().eventFilter(watched, event)
         if watched is self._surrounded:
-            self.clearMask()  # Qt cuts out what lies over the widget, and with it a ring that has no room outside
+            self.clearMask()
         return handled
 
-    def _focus_moved(self, watched: QObject, event: QFocusEvent) -> None:
-        if event.type() == QEvent.Type.FocusIn and isinstance(watched, QWidget):
-            if watched.window() is self.window():
-                self._surround(watched if event.reason() in _KEYBOARD and not isinstance(watched, _FIELDS) else None)
-        elif event.type() == QEvent.Type.FocusOut and watched is self._surrounded:
-            self._surround(None)
+    def _focus_moved(self, _before: QWidget | None, now: QWidget | None) -> None:
+        """Qt notes at the window whether the keyboard moved the focus."""
+        if now is not None and now.window() is not self.window():
+            return
+        by_key = now is not None and now.window().testAttribute(Qt.WidgetAttribute.WA_KeyboardFocusChange)
+        self._surround(now if by_key and not isinstance(now, _FIELDS) else None)
 
     def _surround(self, widget: QWidget | None) -> None:
         """Fields have a focus border of their own."""

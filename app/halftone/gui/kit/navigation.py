@@ -36,7 +36,7 @@ class NavButton(QToolButton):
         if event.key() in (Qt.Key.Key_Up, Qt.Key.Key_Down):
             forward = event.key() == Qt.Key.Key_Down
             if (neighbour := self._neighbour(forward=forward)) is not None:
-                neighbour.setFocus(Qt.FocusReason.TabFocusReason)
+                neighbour.setFocus(Qt.FocusReason.ShortcutFocusReason)  # Qt counts it as moved by a key
                 neighbour.click()
             return
         super().keyPressEvent(event)

@@ -4,9 +4,6 @@ from PySide6.QtCore import QTimer, SignalInstance
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QWidget
 
-from halftone.gui import theme
-from halftone.gui.health.page_style import apply_style
-
 NARROW = 1180
 """Pages narrower than this put things below each other that stand side by side otherwise."""
 
@@ -24,7 +21,6 @@ class Page(QWidget):
         self._clock = QTimer(self)
         self._clock.setInterval(1000)
         self._clock.timeout.connect(self.refresh)
-        theme.watcher().changed.connect(self._dress)
 
     def follow(self, *signals: SignalInstance) -> None:
         """Refresh before long whenever one of these is emitted."""
@@ -52,6 +48,3 @@ class Page(QWidget):
 
     def _show(self) -> None:
         raise NotImplementedError
-
-    def _dress(self) -> None:
-        apply_style(self)

@@ -1,6 +1,6 @@
 """The Settings page: navigation on the left, one section on the right. Every row acts at once."""
 
-from typing import Protocol, cast
+from typing import cast
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QResizeEvent
@@ -23,10 +23,7 @@ SECTIONS = (
 )
 
 
-class Section(Protocol):
-    def refresh(self) -> None: ...
-
-    def set_narrow(self, *, narrow: bool) -> None: ...
+Section = ProgramSection | NumericsSection | AboutSection
 
 
 class SettingsPage(Page):
@@ -38,32 +35,34 @@ class SettingsPage(Page):
         super().__init__(parent=parent)
         self._controller = controller
         self._narrow: bool | None = None
-        self.sections: dict[str, QWidget] = {
-            "General": ProgramSection(controller, "General"),
-            "Appearance": ProgramSection(controller, "Appearance"),
-            "Folders": ProgramSection(controller, "Folders"),
-            "Numerics": NumericsSection(controller),
-            "About": AboutSection(controller),
-        }
-        self._stack = QStackedWidget()
+        self._sections: dict[str, Section] = {}
         self._scrolls: dict[str, QScrollArea] = {}
-        for name, made in self.sections.items():
-            self._stack.addWidget(self._scrolled(name, made))
+        self._stack = QStackedWidget()
         self.nav: dict[str, NavButton] = {}
         self._side = self._navigation()
         line = row(self._side, self._stack, spacing=0)
         line.setStretch(1, 1)
         self.setLayout(line)
         self.follow(controller.changed, controller.settings_changed, controller.badges_changed)
-        self._dress()
         self.show_section(section)
 
-    def _scrolled(self, name: str, section: QWidget) -> QScrollArea:
-        inner = QWidget()
-        inner.setLayout(column(section, margins=(20, 12, 20, 12)))
-        made = scrolling(inner)
-        self._scrolls[name] = made
-        return made
+    def section(self, name: str) -> Section:
+        """Make a section when it is first wanted: they hold most of the page's widgets."""
+        if name not in self._sections:
+            match name:
+                case "Numerics":
+                    made: Section = NumericsSection(self._controller)
+                case "About":
+                    made = AboutSection(self._controller)
+                case _:
+                    made = ProgramSection(self._controller, name)
+            inside = QWidget()
+            inside.setLayout(column(made, margins=(20, 12, 20, 12)))
+            self._sections[name], self._scrolls[name] = made, scrolling(inside)
+            if self._narrow is not None:
+                made.set_narrow(narrow=self._narrow)
+            self._stack.addWidget(self._scrolls[name])
+        return self._sections[name]
 
     def _navigation(self) -> QFrame:
         side = surface("plain", "right")
@@ -86,6 +85,7 @@ class SettingsPage(Page):
 
     def show_section(self, name: str) -> None:
         """Show one section by its English name."""
+        self.section(name)
         self._stack.setCurrentWidget(self._scrolls[name])
         self.nav[name].setChecked(True)
         self.section_shown.emit(name)
@@ -93,11 +93,11 @@ class SettingsPage(Page):
 
     @property
     def numerics(self) -> NumericsSection:
-        return cast("NumericsSection", self.sections["Numerics"])
+        return cast("NumericsSection", self.section("Numerics"))
 
     def _show(self) -> None:
-        for section in self.sections.values():
-            cast("Section", section).refresh()
+        for section in self._sections.values():
+            section.refresh()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -105,5 +105,5 @@ class SettingsPage(Page):
         if narrow != self._narrow:
             self._narrow = narrow
             self._side.setFixedWidth(160 if narrow else 208)
-            for section in self.sections.values():
-                cast("Section", section).set_narrow(narrow=narrow)
+            for section in self._sections.values():
+                section.set_narrow(narrow=narrow)

@@ -231,7 +231,7 @@ class FolderRow(TrainRow):
     def __init__(self, key: str, name: str, tip: str, ask: Callable[[], object]) -> None:
         self._path, self._found = "", ""
         self._button: WordButton = button(tr("Choose…"), clicked=ask)
-        self._button.setStyleSheet("text-align: left;")
+        self._button.setProperty("align", "left")
         super().__init__(key, name, tip, self._button)
         self._tip = tip
 

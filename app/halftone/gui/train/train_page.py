@@ -15,7 +15,6 @@ from halftone.gui.control.training_memory import TrainingMemory
 from halftone.gui.control.training_pictures import PictureCheck
 from halftone.gui.controller import Controller
 from halftone.gui.create.form.memory_estimate import ask
-from halftone.gui.health.page_style import apply_style
 from halftone.gui.i18n import tr
 from halftone.gui.kit.page_base import NARROW, Page
 from halftone.gui.kit.splitter import LineSplitter
@@ -76,7 +75,6 @@ class TrainPage(Page):
         self._build()
         self._connect()
         self.setAcceptDrops(True)
-        apply_style(self)
         self._restore()
         self.refresh()
 

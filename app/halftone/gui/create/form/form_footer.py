@@ -81,7 +81,7 @@ class Footer(QWidget):
         self.more.setFixedSize(34, 40)
         set_icon(self.more, "chevron-down", "on-accent")
         self.more.setProperty("size", "hero")
-        self.more.setStyleSheet("padding: 0;")
+        self.more.setProperty("icon-only", "true")
         buttons = row(self.generate_button, self.more, spacing=8)
         line = row(self.clock, self.why_not, self.estimate, self.fits_icon, self.fits, spacing=6)
         line.setStretch(1, 1)

@@ -210,11 +210,6 @@ class ModelList(QFrame):
         self._layout = QVBoxLayout(self)
         self._layout.setContentsMargins(1, 4, 1, 4)
         self._layout.setSpacing(0)
-        colours = theme.current()
-        self.setStyleSheet(
-            f"QFrame#modelList {{ background: {colours.color('surface-overlay').name()};"
-            f" border: 1px solid {colours.color('border-strong').name()}; }}"
-        )
 
     def fill(
         self,

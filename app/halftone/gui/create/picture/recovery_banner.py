@@ -11,7 +11,7 @@ from halftone.gui.charts.headroom_chart import HeadroomChart
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.message_bars import LEVEL_ICONS, Message, announce
-from halftone.gui.kit.stock_widgets import HoverButton, IconLabel, button, clear, column, label, row, scrolling
+from halftone.gui.kit.stock_widgets import HoverButton, IconLabel, button, clear, column, label, repolish, row, scrolling
 from halftone.health.headroom import layer_of
 
 _RIGHT = 330
@@ -176,7 +176,6 @@ class PictureBanner(QWidget):
         layout.setStretch(1, 1)
         frame.setLayout(layout)
         self.setLayout(column(frame, spacing=0))
-        theme.watcher().changed.connect(self._paint_edge)
 
     # --- content ----------------------------------------------------------------------------------------------------
 
@@ -197,7 +196,8 @@ class PictureBanner(QWidget):
         self.evidence.setVisible(shown)
         if event is not None and shown:
             self.evidence.show_event(event, dtype, failed, recovered)
-        self._paint_edge()
+        self._edge.setProperty("stripe", message.level)
+        repolish(self._edge)
         self.setAccessibleName(message.spoken)
         self._fit()
         self.show()
@@ -269,11 +269,6 @@ class PictureBanner(QWidget):
         layout = self._inside.layout()
         wanted = layout.totalHeightForWidth(width) if layout is not None and layout.hasHeightForWidth() else 0
         return max(wanted, self._inside.sizeHint().height() if wanted <= 0 else 0) + 2
-
-    def _paint_edge(self) -> None:
-        level = self.message.level if self.message is not None else "warn"
-        token = {"info": "accent", "ok": "ok"}.get(level, level)
-        self._edge.setStyleSheet(f"background: {theme.current().color(token).name()};")
 
 
 def _rich(message: Message) -> str:
