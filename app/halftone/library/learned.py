@@ -119,3 +119,42 @@ def remember(
         log.info("The cure could not be remembered: %s", error)
         return False
     return True
+
+
+class FoundGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Names in the twin of a network, as `RescaleGroup` has them."""
+
+    shrink: tuple[str, ...]
+    grow: tuple[str, ...]
+    modules: tuple[str, ...]
+    epsilons: tuple[str, ...]
+
+
+FoundGroups = dict[str, FoundGroup | None]
+"""Module of the twin that was too large -> the group that scales it; None where there is none."""
+_DECODER: Final = msgspec.json.Decoder(FoundGroups)
+
+
+def recall_groups(architecture: str) -> FoundGroups:
+    """What was found before; nothing where it cannot be read."""
+    try:
+        return read_once(_groups_file(architecture), _DECODER.decode)
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.MsgspecError) as error:
+        log.info("What was found of an architecture is left aside: %s", error)
+        return {}
+
+
+def remember_groups(architecture: str, found: FoundGroups) -> None:
+    """Keep it for the next model that is built alike. A full disk costs only the memory of it."""
+    try:
+        file = _groups_file(architecture)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, msgspec.json.encode(found))
+    except OSError as error:
+        log.info("What was found of an architecture could not be remembered: %s", error)
+
+
+def _groups_file(architecture: str) -> Path:
+    return data_dir() / "architectures" / f"{hashlib.sha256(architecture.encode()).hexdigest()[:20]}.json"

@@ -13,14 +13,11 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.wording import Words
 from halftone.library.add_ons.denoiser_files import unreadable
-from halftone.library.add_ons.part_homes import home
-from halftone.library.add_ons.unusable_files import SCALED, listed_as, why_not
+from halftone.library.add_ons.unusable_files import SCALED, home, listed_as, why_not
 from halftone.library.families.family import Family
 from halftone.library.families.known_families import BY_NAME
-from halftone.library.families.part_configs import SHORTEST, config_fault
-from halftone.library.families.parts_fit import misfit
-from halftone.library.families.recognise import Recognised, recognise
-from halftone.library.families.recognise_folder import of_folder
+from halftone.library.families.part_configs import SHORTEST, config_fault, misfit
+from halftone.library.families.recognise import Recognised, of_folder, recognise
 from halftone.library.families.single_files import SINGLES, Config, configs, missing_parts, tensors_by_component
 from halftone.library.files.copies import is_repaired
 from halftone.library.files.folder import INDEX, Part, component_names, files_in, native_edges, read_json, read_part, stored_dtype

@@ -20,8 +20,8 @@ from halftone.health.forecasts.activations import (
     stage_shares,
     waiting,
 )
-from halftone.library.add_ons.drawn_loras import names_loras
 from halftone.library.families.networks import Network, Parts
+from halftone.library.prompts.drawn_prompts import names_loras
 from halftone.library.resolution_bins import computed_size, joined_size
 
 Fit = Literal["fits", "tight", "no"]

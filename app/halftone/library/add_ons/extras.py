@@ -1,4 +1,4 @@
-"""What numbers that were learned belong to beside the model: LoRAs, VAE, ControlNets and so on, as their files are now."""
+"""What is used with a model (LoRAs, VAE, ControlNets and so on) as its files are now, and whether it fits."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,7 +10,9 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.request import ALONE, Extras
 from halftone.library.add_ons import controlnets
 from halftone.library.add_ons.controlnets import CONTROLNET, control_files
+from halftone.library.add_ons.controlnets import check_fit as check_controls_fit
 from halftone.library.add_ons.denoisers import (
+    check_transformer_fit,
     denoiser_name,
     denoiser_tensors,
     is_scale,
@@ -18,9 +20,13 @@ from halftone.library.add_ons.denoisers import (
     read_transformer,
     transformer_version,
 )
+from halftone.library.add_ons.inversions import check_inversion_fit
 from halftone.library.add_ons.ipadapters import ENCODER, adapter_files, encoder_folder
+from halftone.library.add_ons.ipadapters import check_files_fit as check_ip_adapters_fit
+from halftone.library.add_ons.lora_fit import check_lora_fit
 from halftone.library.add_ons.loras import lora_key
 from halftone.library.add_ons.vaes import VAE, names_in, vae_file, vae_version
+from halftone.library.add_ons.vaes import check_fit as check_vae_fit
 from halftone.library.families.known_families import KIND_NAMES
 from halftone.library.files.folder import read_part
 from halftone.library.files.header import file_stamp, read_header
@@ -116,3 +122,15 @@ def parts_among(models: Sequence[ModelFacts], kind: str) -> dict[str, str]:
             path = path.parent
         found[path.name] = str(path)
     return found
+
+
+def check_extras_fit(extras: Extras, model: ModelFacts) -> None:
+    """Raise HalftoneError for the first that does not fit: vae-*, transformer-*, lora-other-base, inversion-other-base,
+    control-*, ip-adapter-*.
+    """
+    check_vae_fit(extras.vae, model)
+    check_transformer_fit(extras.transformer, model)
+    check_lora_fit(extras.loras, model)
+    check_inversion_fit(extras.inversions, model)
+    check_controls_fit(extras.controls, model)
+    check_ip_adapters_fit(extras.ip_adapters, model)

@@ -11,8 +11,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import LORA_RANGE
 from halftone.contract.request import Lora
-from halftone.contract.wording import Words
-from halftone.library.add_ons.lycoris import FOREIGN, UNDERSTOOD
+from halftone.contract.wording import Words, both
 from halftone.library.add_ons.unusable_files import instead
 from halftone.library.families.recognise import recognise
 from halftone.library.files.header import file_stamp, read_header
@@ -171,3 +170,36 @@ def _some(names: Sequence[str]) -> Words | tuple[str, ...]:
     """The first of them, for a sentence."""
     more = len(names) - _SHOWN
     return Words("{0} and {1} more", (tuple(names[:_SHOWN]), more)) if more > 0 else tuple(names)
+
+
+UNDERSTOOD: Final = both("LoRA", "LoCon", "LoHa", "LoKr", "IA3", "DoRA", Words("differences of whole weights"))
+FOREIGN: Final = frozenset({"OFT", "GLoRA"})
+"""Kinds that are told from others, but not used."""
+_SPELLED: Final = {
+    "lora_A": "lora_down",
+    "lora_B": "lora_up",
+    "lora_magnitude_vector": "dora_scale",
+}
+_PLAIN: Final = frozenset({"lora_down", "lora_up", "alpha"})
+"""Factors of files that diffusers reads."""
+_ORIGINAL: Final = re.compile(r"lora_unet_(?:input_blocks|middle_block|output_blocks)_")
+_END: Final = re.compile(
+    r"\.(?:(lora_(?:down|up|mid|A|B|magnitude_vector))(?:\.default)?(?:\.weight)?|"
+    r"(hada_[wt][12](?:_[ab])?|lokr_(?:w[12](?:_[ab])?|t2)|diff|diff_b|w_norm|b_norm|on_input|alpha|dora_scale|weight))$"
+)
+
+
+def layers_of(names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Path of a layer -> factor -> name of its tensor; factors as kohya and LyCORIS call them."""
+    found: dict[str, dict[str, str]] = {}
+    for name in names:
+        if match := _END.search(name):
+            end = match[1] or match[2]
+            found.setdefault(name[: match.start()], {})[_SPELLED.get(end, end)] = name
+    return {path: factors for path, factors in found.items() if factors.keys() - {"weight"}}
+
+
+def is_plain(names: Iterable[str]) -> bool:
+    """Whether it is a LoRA, and nothing else, that diffusers reads; of those with the original names of a UNet only some."""
+    layers = layers_of(names)
+    return not any(factors.keys() - _PLAIN or _ORIGINAL.match(path) for path, factors in layers.items())

@@ -11,10 +11,9 @@ import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import Words
-from halftone.library.families import single_configs, transformer_configs
+from halftone.library.families import single_configs
 from halftone.library.families.known_families import BY_NAME, FLUX, REFINER, SD1, SD2, SD3, SDXL
-from halftone.library.families.original_names import text_names, unet_names, vae_names
-from halftone.library.families.transformer_names import FLUX_NAMES, SD3_NAMES, Naming, pieces
+from halftone.library.families.original_names import FLUX_NAMES, SD3_NAMES, Naming, pieces, text_names, unet_names, vae_names
 from halftone.library.files.folder import read_json
 from halftone.library.files.header import Header, TensorInfo
 from halftone.settings.places import resources
@@ -82,8 +81,8 @@ _DENOISERS: Final = ("unet", "transformer")
 _TABLES: Final = ("encoder.embed_tokens.weight", "shared.weight")
 """Two names of the words of T5, of which files have one or both."""
 _TRANSFORMERS: Final[dict[str, Callable[[single_configs.Shapes], Config]]] = {
-    "sd3": transformer_configs.sd3,
-    "flux": transformer_configs.flux,
+    "sd3": single_configs.sd3,
+    "flux": single_configs.flux,
 }
 
 
@@ -227,7 +226,7 @@ def configs(family: str, header: Header) -> dict[str, Config]:
 def _text_encoder(shapes: single_configs.Shapes) -> Config:
     if any("resblocks" in name for name in shapes):
         return single_configs.open_clip(shapes)
-    return transformer_configs.t5(shapes) if any("SelfAttention" in name for name in shapes) else single_configs.clip(shapes)
+    return single_configs.t5(shapes) if any("SelfAttention" in name for name in shapes) else single_configs.clip(shapes)
 
 
 def _tell_unet(found: dict[str, Config], shapes: single_configs.Shapes, header: Header) -> None:
@@ -248,8 +247,8 @@ def _tell_transformer(key: str, found: dict[str, Config], own: Mapping[str, sing
     for conv in ("quant_conv", "post_quant_conv"):
         found["vae"][f"use_{conv}"] = f"{conv}.weight" in own["vae"]
     if key == "flux":
-        found["scheduler"] |= transformer_configs.flux_scheduler(shapes)
-        found["model_index"]["_class_name"] = transformer_configs.flux_pipeline(shapes)
+        found["scheduler"] |= single_configs.flux_scheduler(shapes)
+        found["model_index"]["_class_name"] = single_configs.flux_pipeline(shapes)
 
 
 def _without(starts: tuple[str, ...], header: Header) -> dict[str, tuple[int, ...]]:

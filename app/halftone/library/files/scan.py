@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 import numpy as np
@@ -25,12 +25,64 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.request import ALONE, Extras
 from halftone.library.add_ons.extras import extra_files
 from halftone.library.families.single_files import SINGLES, module_names
-from halftone.library.files.gguf_header import read_any
+from halftone.library.files.gguf_header import BLOCKS, read_any
 from halftone.library.files.header import TensorInfo, read_header
-from halftone.library.files.scan_blocks import BOUNDS, tally_blocks, whole_blocks
 from halftone.library.models import weight_files
 from halftone.settings.disk import no_right, unread_words
 from halftone.settings.regular_files import open_regular
+
+_SIZES: Final = {name: (numbers, size) for name, numbers, size in BLOCKS.values()}
+_UNPACKED: Final = 256
+"""Blocks that are unpacked at a time."""
+
+BOUNDS: Final[dict[str, tuple[tuple[int, int], ...]]] = {
+    "Q4_0": ((0, 8),),
+    "Q4_1": ((0, 15), (2, 1)),
+    "Q5_0": ((0, 16),),
+    "Q5_1": ((0, 31), (2, 1)),
+    "Q8_0": ((0, 128),),
+    "Q2_K": ((80, 15 * 3), (82, 15)),
+    "Q3_K": ((108, 32 * 4),),
+    "Q4_K": ((0, 63 * 15), (2, 63)),
+    "Q5_K": ((0, 63 * 31), (2, 63)),
+    "Q6_K": ((208, 128 * 32),),
+    "IQ4_NL": ((0, 127),),
+    "IQ4_XS": ((0, 32 * 127),),
+}
+"""By type: where its float16 factors lie in a block, and the largest whole number that each is multiplied with."""
+
+
+def whole_blocks(kind: str, most: int) -> int:
+    """Bytes of as many whole blocks as go into `most`."""
+    size = _SIZES[kind][1] if kind in BOUNDS else 1
+    return most // size * size
+
+
+def tally_blocks(data: NDArray[np.uint8], kind: str) -> tuple[int, float]:
+    """(numbers that are not finite, the largest finite magnitude). data: bytes of whole blocks."""
+    numbers, size = _SIZES[kind]
+    blocks = data.reshape(-1, size)
+    bounds = np.zeros(len(blocks), np.float32)
+    for place, largest in BOUNDS[kind]:
+        factors = np.ascontiguousarray(blocks[:, place : place + 2]).view(np.float16)[:, 0]
+        bounds += np.abs(factors.astype(np.float32)) * largest
+    bad = ~np.isfinite(bounds)
+    bounds[bad] = -1
+    return int(bad.sum()) * numbers, _block_peak(blocks, bounds, kind)
+
+
+def _block_peak(blocks: NDArray[np.uint8], bounds: NDArray[np.float32], kind: str) -> float:
+    """bounds: what no number of a block passes; below zero for one that is left out."""
+    from gguf import GGMLQuantizationType, quants
+
+    found = 0.0
+    while (left := np.flatnonzero(bounds > found)).size:
+        chosen = left[np.argsort(bounds[left])[-_UNPACKED:]]
+        unpacked = cast("Any", quants).dequantize(blocks[chosen], GGMLQuantizationType[kind])
+        found = max(found, float(np.abs(unpacked).max()))
+        bounds[chosen] = -1
+    return found
+
 
 CHUNK: Final = 2**20
 """Bytes looked at in one go: they stay in the processor's cache between the passes."""

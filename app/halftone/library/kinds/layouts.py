@@ -1,9 +1,12 @@
 """How a denoiser is told from its tensors: a layout a family and way of naming, and the bases that differ within a family."""
 
+import re
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
+from halftone.library.families import known_families as of
 from halftone.library.families.family import Prediction
 
 ORIGINAL: Final = "original"
@@ -37,3 +40,48 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     marks: tuple[str, ...]
     without: tuple[str, ...] = ()
     bases: tuple[Base, ...] = ()
+
+
+_TITLES: Final = ("modelspec.title", "modelspec.architecture", "general.name", "general.basename", "general.finetune")
+_SIGNS: Final = re.compile(r"[^a-z0-9.]+")
+
+_SDXL: Final = (of.SDXL.name,)
+_SD15: Final = (of.SD1.name,)
+_TOLD: Final[tuple[tuple[tuple[str, ...], str, Base], ...]] = (
+    (("FLUX.1 dev",), r"\bkontext\b", Base(name="FLUX.1 Kontext", guidance=2.5, takes=("picture",))),
+    (("FLUX.1 dev",), r"\bkrea\b", Base(name="FLUX.1 Krea", guidance=4.5)),
+    (("FLUX.1 dev",), r"\b(?:hyper|turbo|8 ?step)", Base(name="FLUX.1 dev in 8 steps", steps=8)),
+    (("FLUX.2 klein 4B",), r"\bbase\b", Base(name="FLUX.2 klein base 4B", steps=50, guidance=4.0)),
+    (("FLUX.2 klein 9B",), r"\bbase\b", Base(name="FLUX.2 klein base 9B", steps=50, guidance=4.0)),
+    (("SD 3.5 large",), r"\bturbo\b", Base(name="SD 3.5 large turbo", steps=4, guidance=0.0)),
+    (_SDXL, r"\blightning\b", Base(name="SDXL Lightning", steps=4, guidance=1.0)),
+    (_SDXL, r"\bturbo\b", Base(name="SDXL Turbo", size=512, steps=4, guidance=1.0)),
+    (_SDXL, r"\bhyper\b", Base(name="SDXL Hyper", steps=8, guidance=1.0)),
+    (_SDXL, r"\bdmd2?\b", Base(name="SDXL DMD2", steps=4, guidance=1.0)),
+    (_SDXL, r"\blcm\b", Base(name="SDXL LCM", steps=6, guidance=1.5)),
+    (_SD15, r"\b(?:sd )?turbo\b", Base(name="SD Turbo", size=512, steps=4, guidance=1.0)),
+    (_SD15, r"\blcm\b", Base(name="Stable Diffusion 1.x LCM", steps=6, guidance=1.5)),
+    (_SD15, r"\bhyper\b", Base(name="Stable Diffusion 1.x Hyper", steps=8, guidance=1.0)),
+    ((of.SD2.name,), r"\bturbo\b", Base(name="SD Turbo", size=512, steps=4, guidance=1.0, prediction="epsilon")),
+    ((of.Z_IMAGE.name,), r"\bturbo\b", Base(name="Z-Image Turbo", steps=9, guidance=0.0)),
+    ((of.QWEN_IMAGE.name,), r"\bedit\b", Base(name="Qwen-Image Edit", takes=("picture",))),
+    ((of.QWEN_IMAGE.name,), r"\blightning\b", Base(name="Qwen-Image Lightning", steps=8, guidance=1.0)),
+    (("Lumina 2",), r"\bneta\b", Base(name="Neta Lumina")),
+)
+"""(bases of which it may be one, words, what it is)."""
+
+
+def told_base(base: str, metadata: Mapping[str, str], name: str) -> tuple[Base, bool] | None:
+    """The base that a title tells, and whether the file itself says so; False: only its name does, which anyone may change."""
+    title = _plain(" ".join(metadata.get(key, "") for key in _TITLES))
+    for bases, words, told in _TOLD:
+        if base not in bases:
+            continue
+        for text, sure in ((title, True), (_plain(name), False)):
+            if re.search(words, text):
+                return msgspec.structs.replace(told, alike=True), sure
+    return None
+
+
+def _plain(text: str) -> str:
+    return _SIGNS.sub(" ", text.lower())

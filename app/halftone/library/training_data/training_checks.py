@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.training import Optimizer, TrainConfig
@@ -90,3 +92,26 @@ def check_before(config: TrainConfig, *, new: bool) -> None:
     if new and strange is not None:
         allowed = Words("names of pictures in that folder")
         raise HalftoneError("setting-bad-value", name="left_out", value=strange, allowed=allowed)
+
+
+Settings = dict[str, int | float]
+
+
+def settings_of(model: ModelFacts) -> Settings:
+    """Those that a training has; empty where the note tells none, or is wrong about one of them."""
+    told = {name: value for name, value in model.training.items() if name in TrainConfig.__struct_fields__}
+    try:
+        msgspec.convert({"model": "", "pictures": "", "output": "", **told}, TrainConfig)
+    except msgspec.ValidationError:
+        return {}
+    return told
+
+
+def settings_for(model: object) -> Settings:
+    """Of a model as a file of settings names it; empty where that is no model: the training itself says why."""
+    if not isinstance(model, str):
+        return {}
+    try:
+        return settings_of(describe(model))
+    except HalftoneError:
+        return {}
