@@ -14,8 +14,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.wording import Words
 from halftone.library.add_ons.denoiser_files import unreadable
 from halftone.library.add_ons.unusable_files import SCALED, home, listed_as, why_not
-from halftone.library.families.family import Family
-from halftone.library.families.known_families import BY_NAME
+from halftone.library.families.known_families import BY_NAME, Family
 from halftone.library.families.part_configs import SHORTEST, config_fault, misfit
 from halftone.library.families.recognise import Recognised, of_folder, recognise
 from halftone.library.families.single_files import SINGLES, Config, configs, missing_parts, tensors_by_component

@@ -6,8 +6,7 @@ from typing import Final
 from halftone.contract.facts import ModelFacts
 from halftone.contract.wording import Words
 from halftone.library.families import known_families as of
-from halftone.library.families.family import BERT, CHATGLM, CLIP_G, CLIP_H, CLIP_L, T5_XXL, Family
-from halftone.library.families.known_families import BY_NAME, KIND_NAMES
+from halftone.library.families.known_families import BERT, BY_NAME, CHATGLM, CLIP_G, CLIP_H, CLIP_L, KIND_NAMES, T5_XXL, Family
 from halftone.library.families.recognise import Recognised
 from halftone.library.files.gguf_header import PACKED
 

@@ -1,7 +1,7 @@
 """Names of tensors in whole models of one file, and what diffusers calls the same tensors.
 
 CompVis and Stability AI count the blocks of a UNet through all its levels, those of a VAE's decoder from the end; OpenCLIP keeps
-the three projections of attention in one tensor, of which the first is named here. So do the makers of FLUX and Stable Diffusion 3
+the three projections of attention in one tensor, of which the first is named here. So do the makers of FLUX and SD 3
 (FLUX the first layer behind it too), who order the two halves of the last modulation the other way round.
 """
 

@@ -10,8 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from halftone.library.families.family import Family, Prediction
-from halftone.library.families.known_families import BY_NAME, of_pipeline
+from halftone.library.families.known_families import BY_NAME, Family, Prediction, of_pipeline
 from halftone.library.files.folder import Part, stored_dtype
 from halftone.library.files.header import Header
 from halftone.library.kinds.additions import ADDITIONS
@@ -188,7 +187,7 @@ def _denoiser(
 def base_of(view: View, layout: Layout, metadata: Mapping[str, str], name: str) -> tuple[Base, bool]:
     """Which model of its family, and whether the file itself tells."""
     fits = (base for base in layout.bases if view.all(base.marks) and not view.any(base.without))
-    base = next(fits, Base(name=layout.family, alike=True))
+    base = next(fits, Base(layout.family, alike=True))
     told = told_base(base.name, metadata, name)
     return told or (base, True)
 
@@ -289,7 +288,7 @@ def _base(classes: str, family: Family, denoiser: Part | None, name: str) -> tup
         same = layout.family == family.name and layout.naming == DIFFUSERS
         if same and view.all(layout.marks) and not view.any(layout.without):
             return base_of(view, layout, {"modelspec.title": _CAMEL.sub(" ", classes)}, name)
-    return Base(name=family.name), True
+    return Base(family.name), True
 
 
 def _scheduled(scheduler: Mapping[str, object]) -> Prediction:

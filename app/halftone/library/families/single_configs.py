@@ -1,5 +1,5 @@
-"""How the parts of a whole model in one file are built, read from the shapes of its tensors; no weight is read. All raise KeyError
-and IndexError where a part lacks the tensors that tell its shape.
+"""How the parts of a whole model in one file are built, read from the shapes of its tensors; no weight is read. All raise
+KeyError and IndexError where a part lacks the tensors that tell its shape.
 """
 
 import math
