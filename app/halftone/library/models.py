@@ -42,7 +42,6 @@ _NOTE_FIELDS: Final = {
     "training": "training",
 }
 PICKLES: Final = {".ckpt", ".pt", ".pth", ".bin", ".pkl", ".pt2"}
-IS_PICKLE: Final = Words("it is a pickle file, which can run code when it is opened, so Halftone does not open it")
 _ENDINGS: Final = (".safetensors", ".sft", ".gguf")
 _DEPTH: Final = 4
 """Folders deep that list_models looks: far enough for a hub cache, not for a whole disk."""

@@ -15,14 +15,14 @@ import msgspec
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.wording import Words, both
+from halftone.library.add_ons.named_files import reading
 from halftone.library.add_ons.unusable_files import instead
 from halftone.library.families.known_families import REFINER, SD1, SD2, SDXL, reads_in_chunks
 from halftone.library.families.recognise import recognise
 from halftone.library.files.folder import read_json
 from halftone.library.files.header import Header, read_header
-from halftone.library.models import IS_PICKLE, PICKLES, model_files
+from halftone.library.models import model_files
 from halftone.library.prompts.prompt_syntax import at_step, changes, parse
-from halftone.settings.disk import system_words
 from halftone.settings.store import Settings
 
 MOST: Final = 75
@@ -59,15 +59,8 @@ def inversion_name(path: str) -> str:
 
 def read_inversion(path: str) -> Inversion:
     """What its header tells. Raises HalftoneError inversion-missing or inversion-not-one."""
-    file = Path(path)
-    if file.suffix.lower() in PICKLES and os.path.exists(file):
-        raise _not_one(path, IS_PICKLE)
-    try:
+    with reading(path, "inversion-missing", "inversion-not-one") as file:
         header = read_header(file)
-    except FileNotFoundError as error:
-        raise HalftoneError("inversion-missing", path=path) from error
-    except OSError as error:
-        raise _not_one(path, system_words(error)) from error
     found = recognise(header, file.stem)
     if found.kind != "embedding":
         raise _not_one(path, instead(found, Words("embedding")))

@@ -1,6 +1,5 @@
 """LoRA files: recognised from their headers, found in the folders of the settings, named in a prompt as A1111 names them."""
 
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -12,12 +11,13 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import LORA_RANGE
 from halftone.contract.request import Lora
 from halftone.contract.wording import Words, both
+from halftone.library.add_ons.named_files import reading, refuse_folder
 from halftone.library.add_ons.unusable_files import instead
 from halftone.library.families.recognise import recognise
 from halftone.library.files.header import file_stamp, read_header
-from halftone.library.models import IS_PICKLE, PICKLES, list_models
+from halftone.library.models import list_models
 from halftone.library.prompts.wildcards import Span, drawn_spans
-from halftone.settings.disk import no_right, system_words
+from halftone.settings.disk import no_right
 from halftone.settings.store import Settings
 
 LORA: Final = "LoRA"
@@ -45,22 +45,13 @@ def check_loras(loras: Iterable[Lora]) -> None:
 
 
 def _check_file(path: Path) -> None:
-    try:
-        folder = os.path.isdir(path)
-    except OSError as error:  # a name that is too long, for instance
-        raise HalftoneError("lora-not-a-lora", path=str(path), detail=system_words(error)) from error
-    if folder:
-        raise HalftoneError("lora-not-a-lora", path=str(path), detail=Words("it is a folder"))
-    if path.suffix.lower() in PICKLES and os.path.exists(path):
-        raise HalftoneError("lora-not-a-lora", path=str(path), detail=IS_PICKLE)
-    try:
-        found = recognise(read_header(path), path.stem)
-    except FileNotFoundError as error:
-        raise HalftoneError("lora-missing", path=str(path)) from error
-    except PermissionError as error:
-        raise no_right(error, path) from error
-    except OSError as error:
-        raise HalftoneError("lora-not-a-lora", path=str(path), detail=system_words(error)) from error
+    with reading(str(path), "lora-missing", "lora-not-a-lora"):
+        refuse_folder(str(path), "lora-not-a-lora")
+        try:
+            header = read_header(path)
+        except PermissionError as error:
+            raise no_right(error, path) from error
+    found = recognise(header, path.stem)
     if found.kind != LORA:
         raise HalftoneError("lora-not-a-lora", path=str(path), detail=instead(found, LORA))
     if found.lora is not None and found.lora.kind in FOREIGN:

@@ -13,12 +13,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from halftone.library.run_logs.happenings import KEYS
 from halftone.library.run_logs.lines import PIECE, Block, Piece, blocks
 from halftone.library.run_logs.series import Collector, Quantity, exact_scale, number_of, numbers_of
 from halftone.library.run_logs.settings import STEMS
 from halftone.library.run_logs.shapes import Seen, Shape, shape_of, together
-from halftone.library.run_logs.text import HITS, Reader
+from halftone.library.run_logs.text import HITS, KEYS, Reader
 from halftone.library.run_logs.trainer import marks_in
 
 _TELLING: Final = (*HITS, "precision", *(key for key in KEYS if not any(hit in key for hit in HITS)))
