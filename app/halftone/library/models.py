@@ -223,7 +223,8 @@ def _folder(model: str, path: Path) -> ModelFacts:
     )
     facts = _with_note(facts, path / _POCKET_NOTE)
     headers = (header for part in parts.values() for _, header in part.files)
-    return msgspec.structs.replace(facts, name=f"Repaired {facts.name}") if _unsaid(facts, headers) else facts
+    unsaid = "repaired" not in facts.name.casefold() and is_repaired(headers)
+    return msgspec.structs.replace(facts, name=f"Repaired {facts.name}") if unsaid else facts
 
 
 def _bin_edge(pipeline: str, parts: Mapping[str, Part]) -> int:
@@ -262,11 +263,6 @@ def _scheduler(path: Path) -> dict[str, object]:
     """The configuration of a model's own scheduler; empty without one."""
     file = path / "scheduler" / "scheduler_config.json"
     return read_json(file) if os.path.isfile(file) else {}
-
-
-def _unsaid(facts: ModelFacts, headers: Iterable[Header]) -> bool:
-    """Whether it is a repaired copy whose name does not tell it from its original."""
-    return "repaired" not in facts.name.casefold() and is_repaired(headers)
 
 
 def _prompt_tokens(parts: dict[str, Part], family: Family) -> int:

@@ -131,10 +131,6 @@ def check_one_schedule(pipeline: str, options: Mapping[str, OptionValue]) -> Non
 
 def check_kind(name: str, value: OptionValue, kinds: Sequence[Kind]) -> None:
     """Raise setting-bad-value for a value that is of none of these kinds."""
-    if not any(_is_of(value, kind) for kind in kinds):
+    if not any(isinstance(value, bool) == (kind == "switch") and isinstance(value, _ACCEPTS[kind]) for kind in kinds):
         allowed = either(*(_ALLOWED[kind] for kind in kinds))
         raise HalftoneError("setting-bad-value", name=f"--option {name}", value=str(value), allowed=allowed)
-
-
-def _is_of(value: OptionValue, kind: Kind) -> bool:
-    return isinstance(value, bool) == (kind == "switch") and isinstance(value, _ACCEPTS[kind])

@@ -230,16 +230,12 @@ def run_tests(modes: Sequence[Mode], cases: Sequence[Case], device: str, check: 
     for mode in modes:
         for case in cases:
             check()
-            done.append(run_case(_on_sound_backends(case, done), mode, device))
+            own = replace(case, backends=sound_backends(done)) if case.operation == "attention" else case
+            done.append(run_case(own, mode, device))
             yield done[-1]
         for habit in habits_of(device):
             check()
             yield habit(mode, device, guarded)
-
-
-def _on_sound_backends(case: Case, done: Sequence[OperationResult]) -> Case:
-    """Attention as Halftone runs it: not on a backend that was wrong, where there is another one."""
-    return replace(case, backends=sound_backends(done)) if case.operation == "attention" else case
 
 
 Habit = Callable[[Mode, str, Guarded], OperationResult]

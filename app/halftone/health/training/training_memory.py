@@ -1,6 +1,5 @@
 """How much memory a LoRA training needs: an estimate from headers and configurations, told as one."""
 
-from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -11,7 +10,7 @@ from halftone.contract.vocabulary import DType
 from halftone.health.forecasts.activations import Size, denoising
 from halftone.health.forecasts.memory_forecast import Fit, fit
 from halftone.health.training.training_numbers import kept_numbers, lora_numbers
-from halftone.library.families.networks import Network, known_networks
+from halftone.library.families.networks import known_networks
 from halftone.library.training_data.training_pictures import shapes_for
 
 _BYTES: Final[dict[DType, int]] = {"float16": 2, "bfloat16": 2, "float32": 4}
@@ -114,7 +113,7 @@ def training_room(config: TrainConfig, model: ModelFacts, dtype: DType, *, on_cp
     item = _BYTES[dtype]
     lora = round(lora_numbers(denoiser, config.rank) * (_TRAINED + _MOMENTS[config.optimizer]))
     edge = shapes_for(config, model).edge
-    decoder = _decoder(networks)
+    decoder = next((one for one in networks if one.work == "decode"), None)
     alive = denoising(denoiser, decoder, Size(edge, edge), guided=False)
     kept = alive + kept_numbers(denoiser, decoder, edge, mixed=dtype != "float32") * (
         _CHECKPOINTED if config.checkpointing else 1
@@ -123,7 +122,3 @@ def training_room(config: TrainConfig, model: ModelFacts, dtype: DType, *, on_cp
     if not on_cpu:
         return TrainingRoom(base, lora, round(step))
     return TrainingRoom(base, lora, round(step * _HEAP), _PROCESS, sum(one.parameters for one in networks) * item)
-
-
-def _decoder(networks: Sequence[Network]) -> Network | None:
-    return next((one for one in networks if one.work == "decode"), None)

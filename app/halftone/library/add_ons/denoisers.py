@@ -123,7 +123,7 @@ def _difference(header: Header, found: Recognised, model: ModelFacts) -> Words |
     here, there = (_shape_base(view) for view in (view_of(header.tensors), View(dict(own))))
     if here != there:
         return Words("it is {0}, and the model's own is {1}", (here, there))
-    numbers = [_numbers(shapes) for shapes in (_own_shapes(header), own)]
+    numbers = [sum(count_numbers(shape) for _, shape in shapes) for shapes in (_own_shapes(header), own)]
     if abs(numbers[0] - numbers[1]) > _NEAR * numbers[1]:
         return Words("it holds {0} numbers, and the model's own {1}", (f"{numbers[0]:,}", f"{numbers[1]:,}"))
     return None
@@ -161,10 +161,6 @@ def _shape_base(view: View) -> str:
         return ""
     prefix, layout = found
     return base_of(view.below(prefix), layout, {}, "")[0].name
-
-
-def _numbers(tensors: Iterable[tuple[str, tuple[int, ...]]]) -> int:
-    return sum(count_numbers(shape) for _, shape in tensors)
 
 
 def _no_transformer(path: str, detail: Words) -> HalftoneError:

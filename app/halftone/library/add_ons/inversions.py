@@ -66,7 +66,7 @@ def read_inversion(path: str) -> Inversion:
         raise _not_one(path, instead(found, Words("embedding")))
     tensors = _tensors(header)
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
-    counts = {_count(shapes[name]) for name in tensors.values()}
+    counts = {shapes[name][0] if len(shapes[name]) == 2 else 1 for name in tensors.values()}
     if not counts or max(counts) > MOST or min(counts) < 1:
         raise _not_one(path, Words("it holds no vectors, or more than {0}", (str(MOST),)))
     widths = {encoder: shapes[name][-1] for encoder, name in tensors.items()}
@@ -81,10 +81,6 @@ def _tensors(header: Header) -> dict[str, str]:
     names = [tensor.name for tensor in header.tensors if 0 < len(tensor.shape) <= 2]
     both = {encoder: encoder for encoder in _BOTH if encoder in names}
     return both or ({"": names[0]} if names else {})
-
-
-def _count(shape: Sequence[int]) -> int:
-    return shape[0] if len(shape) == 2 else 1
 
 
 def check_inversions(paths: Iterable[str]) -> None:

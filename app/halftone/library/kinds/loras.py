@@ -237,7 +237,7 @@ def place_of(path: str) -> tuple[int, str]:
     by _.
     """
     text = _TEXT.match(path)
-    rest = path[text.end() :] if text else path[_end(_PREFIX.match(path)) :]
+    rest = path[text.end() :] if text else _PREFIX.sub("", path, count=1)
     return int(text[1] or text[2] or "1") if text else 0, rest.replace(".", "_")
 
 
@@ -251,10 +251,6 @@ def _layer(path: str, ends: Mapping[str, tuple[int, ...]]) -> Layer:
         if len(shape := small.get(name, ())) >= 2:
             layer.outward, layer.inward = shape[0], shape[1]
     return layer
-
-
-def _end(match: "re.Match[str] | None") -> int:
-    return match.end() if match else 0
 
 
 def _low_rank(layer: Layer, ends: Mapping[str, tuple[int, ...]]) -> None:

@@ -272,7 +272,7 @@ def _tells(lower: str) -> bool:
 
 def _telling(text: str, place: int, keys: Sequence[str]) -> set[int]:
     """Where lines begin that can tell something."""
-    lower = text.lower() if text.isascii() else _lower(text)
+    lower = text.lower() if text.isascii() else text.translate(_SMALL)
     found: set[int] = set()
 
     def line_of(hit: int) -> int:
@@ -298,11 +298,6 @@ def _place_after(text: str, place: int, count: int) -> int:
         if not count:
             return found.end()
     return len(text)
-
-
-def _lower(text: str) -> str:
-    """In small letters of the same places; only Latin ones matter."""
-    return text.translate(_SMALL)
 
 
 _SMALL: Final = {letter: letter + 32 for letter in range(ord("A"), ord("Z") + 1)}

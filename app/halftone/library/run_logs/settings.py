@@ -104,18 +104,13 @@ def is_settings(path: Path) -> bool:
     return path.suffix in {".toml", ".yaml", ".yml", ".json"} and path.name not in _NO_RUN and "tokenizer" not in path.name
 
 
-def _is_model(path: Path, text: str) -> bool:
-    """A config.json is mostly a model's own, whose names mean other things; that of a training speaks of its optimizer."""
-    return path.name == "config.json" and not _TRAINED.search(text)
-
-
 def read_settings(path: Path, into: Collector) -> None:
     """Settings of a TOML, JSON or YAML file; a file that is none of a run gives none. OSError if it cannot be read."""
     if path.stat().st_size > _MOST:
         return
     text = read_regular(path).decode("utf-8-sig", errors="replace")
-    if _is_model(path, text):
-        return
+    if path.name == "config.json" and not _TRAINED.search(text):
+        return  # mostly a model's own, whose names mean other things; that of a training speaks of its optimizer
     into.marks |= marks_in(text)
     if path.suffix in {".yaml", ".yml"}:
         for number, name, value in _yaml(text):
