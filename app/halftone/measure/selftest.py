@@ -176,7 +176,6 @@ def check_casting(mode: Mode, device: str) -> OperationResult:
         expected=_json(float(expected[index])),
         got=_json(float(got[index])),
         error=wrong.size / values.size,
-        tolerance=0.0,
         seconds=time.perf_counter() - started,
     )
 
@@ -269,9 +268,6 @@ def _failed(case: Case, mode: Mode, error: Exception, seconds: float) -> Operati
         operation=case.operation,
         size=case.size,
         outcome="missing" if missing else "wrong",
-        expected=None,
-        got=None,
-        error=None,
         tolerance=tolerance(case, mode),
         seconds=seconds,
     )

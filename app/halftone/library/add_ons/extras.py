@@ -6,6 +6,8 @@ from itertools import product
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import msgspec
+
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import ALONE, Extras
 from halftone.library.add_ons import controlnets
@@ -59,16 +61,10 @@ def extras_key(extras: Extras) -> str:
 
 def parts_of(extras: Extras) -> Iterator[Extras]:
     """The model alone, with each part of what is used, and with all of it: what holds with less holds with more, too."""
+    parts = ("inversions", "ip_adapters", "controls", "vae", "transformer", "loras")
     found = (
-        Extras(
-            loras=extras.loras if loras else (),
-            vae=extras.vae if vae else None,
-            transformer=extras.transformer if transformer else None,
-            controls=extras.controls if controls else (),
-            inversions=extras.inversions if inversions else (),
-            ip_adapters=extras.ip_adapters if ip_adapters else (),
-        )
-        for inversions, ip_adapters, controls, vae, transformer, loras in product((False, True), repeat=6)
+        msgspec.structs.replace(ALONE, **{name: getattr(extras, name) for name, used in zip(parts, which, strict=True) if used})
+        for which in product((False, True), repeat=len(parts))
     )
     yield from dict.fromkeys(found)
 

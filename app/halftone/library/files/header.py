@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final, NamedTuple, NoReturn, cast
 
@@ -283,19 +282,12 @@ def count_numbers(shape: Sequence[int]) -> int:
 
 
 def _refuse_gaps(path: Path, tensors: list[TensorInfo], base: int) -> None:
-    if tensors and tensors[0].start != base:
-        raise _bad(
-            path,
-            Words("{0} bytes before tensor {1} belong to no tensor", (str(tensors[0].start - base), quoted(tensors[0].name))),
-        )
-    for before, after in pairwise(tensors):
-        if after.start < before.end:
-            raise _bad(path, Words("tensors {0} and {1} overlap", (quoted(before.name), quoted(after.name))))
-        if after.start > before.end:
-            raise _bad(
-                path,
-                Words("{0} bytes before tensor {1} belong to no tensor", (str(after.start - before.end), quoted(after.name))),
-            )
+    for at, (end, tensor) in enumerate(zip((base, *(before.end for before in tensors)), tensors, strict=False)):
+        if tensor.start < end:
+            raise _bad(path, Words("tensors {0} and {1} overlap", (quoted(tensors[at - 1].name), quoted(tensor.name))))
+        if tensor.start > end:
+            gap = str(tensor.start - end)
+            raise _bad(path, Words("{0} bytes before tensor {1} belong to no tensor", (gap, quoted(tensor.name))))
 
 
 _NO_SAFETENSORS: Final[tuple[tuple[bytes, Words], ...]] = (
