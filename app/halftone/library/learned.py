@@ -116,9 +116,7 @@ def _exactness_file(model: ModelFacts, device: DeviceFacts, dtype: DType, key: s
 
 
 def recall(model: ModelFacts, device: DeviceFacts, dtype: DType, numerics: Numerics, extras: Extras = ALONE) -> Plan | None:
-    """The plan that worked before with just these extras; None if none did, it cannot be read, or the driver or the settings are
-    others now.
-    """
+    """The plan that worked with just these extras; None without one, or with another driver or other settings now."""
     found = _read(partial(_file, model, device, dtype, extras), Learned, "A cure")
     holds = found and same_driver(found.driver, device.driver) and changed_setting(found.numerics, numerics) is None
     return found.plan if found and holds else None

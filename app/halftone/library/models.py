@@ -190,7 +190,8 @@ def _folder(model: str, path: Path) -> ModelFacts:
     if not isinstance(pipeline, str) or not names:
         raise HalftoneError("model-not-a-model", path=str(path))
     parts = _read_parts(path, names)
-    scheduler = _scheduler(path)
+    schedule = path / "scheduler" / "scheduler_config.json"
+    scheduler = read_json(schedule) if os.path.isfile(schedule) else {}
     family, found = of_folder(path, pipeline, parts, scheduler)
     width, height = native_edges(parts, family.size)
     facts = ModelFacts(
@@ -257,12 +258,6 @@ def _no_pipeline(path: Path) -> HalftoneError:
         return HalftoneError("model-not-a-model", path=str(path))
     detail = Words("it is only one part of a model ({0}); choose the folder above it, which holds model_index.json", (kind,))
     return HalftoneError("model-unsupported", path=str(path), detail=detail)
-
-
-def _scheduler(path: Path) -> dict[str, object]:
-    """The configuration of a model's own scheduler; empty without one."""
-    file = path / "scheduler" / "scheduler_config.json"
-    return read_json(file) if os.path.isfile(file) else {}
 
 
 def _prompt_tokens(parts: dict[str, Part], family: Family) -> int:

@@ -58,9 +58,7 @@ def tolerance(case: Case, mode: Mode) -> float:
 
 
 def cases_for(kind: str) -> tuple[Case, ...]:
-    """The table for a device kind ("cpu", "cuda", "xpu", "mps"). Realistic sizes differ: a processor has seconds, not
-    teraflops.
-    """
+    """The table for a device kind ("cpu", "cuda", "xpu", "mps"). A processor has seconds, not teraflops."""
     own = (case for backend in backends_of(kind) for case in _on_backend(backend))
     return (*own, *_SMALL, *(_GPU_SIZES if kind in {"cuda", "xpu", "mps"} else _CPU_SIZES), *_NOTES)
 
@@ -81,9 +79,7 @@ def _weighted(signal: tuple[int, ...], weight: tuple[int, ...]) -> Make:
 
 
 def _filled(shape: tuple[int, ...], share: float) -> Make:
-    """Values of both signs spread over 0.9 to 1 times `share` of the limit (of 1e30 for the wide formats, whose squares end
-    there).
-    """
+    """Values of both signs, 0.9 to 1 times `share` of the limit (of 1e15 for the wide formats, for their squares)."""
 
     def make(generator: torch.Generator, mode: Mode) -> tuple[Tensor, ...]:
         top = share * min(mode.limit, 1e15)
@@ -102,9 +98,7 @@ def _ramp(low: float, high: float, count: int = 4096) -> Make:
 
 
 def _tiny(generator: torch.Generator, mode: Mode) -> tuple[Tensor, ...]:
-    """A product of numbers below the smallest normal one of float16 with large ones; small but normal ones in the wide
-    formats.
-    """
+    """A product of numbers below float16's smallest normal one with large ones; small normal ones in the wide formats."""
     small = 2.0**-20 if mode.dtype == "float16" else 2.0**-100
     return small * (1 + torch.rand(64, 64, generator=generator)), 512 * torch.eye(64)
 
@@ -148,10 +142,6 @@ def _group_norm(x: Tensor) -> Tensor:
 
 def _layer_norm(x: Tensor) -> Tensor:
     return F.layer_norm(x, x.shape[-1:])
-
-
-def _rms_norm(x: Tensor) -> Tensor:
-    return F.rms_norm(x, x.shape[-1:], eps=1e-6)
 
 
 def _wave(x: Tensor) -> Tensor:
@@ -267,7 +257,7 @@ _NOTES: Final = (
     Case("near-limit", "GELU with tanh", _filled((4096,), 0.99), _tanh_gelu),
     Case("near-limit", "layer norm", _filled((64, 64), 0.99), _layer_norm),
     Case("near-limit", "group norm", _filled((1, 32, 8, 8), 0.99), _group_norm),
-    Case("near-limit", "RMS norm", _filled((64, 64), 0.99), _rms_norm),
+    Case("near-limit", "RMS norm", _filled((64, 64), 0.99), lambda x: F.rms_norm(x, x.shape[-1:], eps=1e-6)),
     Case("near-limit", "softmax", _filled((64, 64), 0.99), _softmax),
     Case("near-limit", "sum of halves", _filled((64, 2), 0.45), _sums),
     Case("tiny-values", "matrix product", _tiny, torch.matmul),

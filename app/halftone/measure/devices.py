@@ -1,6 +1,4 @@
-"""Devices torch can compute on here, and what was really read of each. An odd driver hides its device; it never stops the
-program.
-"""
+"""Devices torch can compute on here, and what was really read of each. An odd driver hides its device, no more."""
 
 import logging
 import os

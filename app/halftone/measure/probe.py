@@ -110,9 +110,7 @@ class _Use(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """A part of a storage whose values were measured, for as long as it lives unchanged: `size` numbers in the places from
-    `first` to before `end`.
-    """
+    """A part of a storage that was measured, while it is unchanged: `size` numbers in the places `first` to before `end`."""
 
     storage: StorageWeakRef
     version: int

@@ -134,9 +134,7 @@ def opened_picture(path: str | Path, *, decoded: bool = True) -> "Generator[Imag
 
 
 def check_there(path: str | Path) -> None:
-    """Raise HalftoneError image-missing, image-not-file, image-not-read or no-right unless a regular file that may be a picture
-    lies there.
-    """
+    """Raise HalftoneError image-missing, image-not-file, image-not-read or no-right unless a regular file lies there."""
     try:
         check_regular(path)
     except (OSError, ValueError) as error:
@@ -169,9 +167,7 @@ _DAMAGED: Final[_Refusal] = ("image-damaged", {})
 
 
 def _refusal(file: BinaryIO, path: str | Path) -> _Refusal:
-    """Decide what a file is called that Pillow does not identify: only one that begins as a picture is damaged. The file is put
-    back to its beginning.
-    """
+    """What to say of a file that Pillow does not identify: only one that begins as a picture is damaged. Rewinds the file."""
     try:
         start = file.read(BEGINNING)
         own = own_kind(start)

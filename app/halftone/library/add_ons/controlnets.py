@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from halftone.contract.errors import HalftoneError
+from halftone.contract.errors import HalftoneError, check_range
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import CONTROL_RANGE
 from halftone.contract.request import Control
@@ -47,11 +47,8 @@ def check_controls(controls: Iterable[Control]) -> None:
     """Raise HalftoneError for what no model can use: value-out-of-range, setting-bad-value, control-missing,
     control-not-a-controlnet, model-truncated, model-bad-header. Reads headers only.
     """
-    low, high = CONTROL_RANGE
     for control in controls:
-        if not low <= control.scale <= high:
-            name = Words("The strength of the ControlNet {0}", (control.name,))
-            raise HalftoneError("value-out-of-range", name=name, value=control.scale, low=low, high=high)
+        check_range(Words("The strength of the ControlNet {0}", (control.name,)), control.scale, CONTROL_RANGE)
         if not 0 <= control.start < control.end <= 1:
             name = Words("The part of the steps of the ControlNet {0}", (control.name,))
             value, allowed = f"{control.start:g}–{control.end:g}", Words("a part from 0 to 1, for instance 0 to 0.8")
@@ -60,9 +57,7 @@ def check_controls(controls: Iterable[Control]) -> None:
 
 
 def check_fit(controls: Iterable[Control], model: ModelFacts) -> None:
-    """Raise HalftoneError control-unsupported for a model that takes no ControlNet, control-other-base for one of another kind,
-    and as `check_controls`.
-    """
+    """Raise HalftoneError control-unsupported, control-other-base for one of another kind, and as `check_controls`."""
     for control in controls:
         wanted = CLASSES.get(model.family)
         own = denoiser_config(model)

@@ -42,9 +42,7 @@ def check_transformer(path: str | None) -> None:
 
 
 def check_transformer_fit(path: str | None, model: ModelFacts) -> None:
-    """Raise HalftoneError transformer-other-model for a file of another family, base or size than the model's own denoiser, and
-    as `check_transformer`.
-    """
+    """Raise HalftoneError transformer-other-model (family, base or size differ), and as `check_transformer`."""
     if path is None:
         return
     header, found = _read(path)
@@ -123,7 +121,8 @@ def _difference(header: Header, found: Recognised, model: ModelFacts) -> Words |
     here, there = (_shape_base(view) for view in (view_of(header.tensors), View(dict(own))))
     if here != there:
         return Words("it is {0}, and the model's own is {1}", (here, there))
-    numbers = [sum(count_numbers(shape) for _, shape in shapes) for shapes in (_own_shapes(header), own)]
+    given = [(name, tensor.shape) for name, tensor in denoiser_tensors(header) if not is_scale(name)]
+    numbers = [sum(count_numbers(shape) for _, shape in shapes) for shapes in (given, own)]
     if abs(numbers[0] - numbers[1]) > _NEAR * numbers[1]:
         return Words("it holds {0} numbers, and the model's own {1}", (f"{numbers[0]:,}", f"{numbers[1]:,}"))
     return None
@@ -138,10 +137,6 @@ def _own_tensors(model: ModelFacts, component: str) -> tuple[tuple[str, tuple[in
         return ()
     tensors = read_header(path).tensors
     return tuple((tensor.name, tensor.shape) for tensor in tensors if component_of(model.family, tensor.name) == component)
-
-
-def _own_shapes(header: Header) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    return tuple((name, tensor.shape) for name, tensor in denoiser_tensors(header) if not _SCALES.search(name))
 
 
 def is_scale(name: str) -> bool:

@@ -119,9 +119,7 @@ def parts_among(models: Sequence[ModelFacts], kind: str) -> dict[str, str]:
 
 
 def check_extras_fit(extras: Extras, model: ModelFacts) -> None:
-    """Raise HalftoneError for the first that does not fit: vae-*, transformer-*, lora-other-base, inversion-other-base,
-    control-*, ip-adapter-*.
-    """
+    """Raise HalftoneError vae-*, transformer-*, lora-other-base, inversion-other-base, control-*, ip-adapter-*."""
     check_vae_fit(extras.vae, model)
     check_transformer_fit(extras.transformer, model)
     check_lora_fit(extras.loras, model)

@@ -20,7 +20,7 @@ from halftone.library.add_ons.unusable_files import instead
 from halftone.library.families.known_families import REFINER, SD1, SD2, SDXL, reads_in_chunks
 from halftone.library.families.recognise import recognise
 from halftone.library.files.folder import read_json
-from halftone.library.files.header import Header, read_header
+from halftone.library.files.header import read_header
 from halftone.library.models import model_files
 from halftone.library.prompts.prompt_syntax import at_step, changes, parse
 from halftone.settings.store import Settings
@@ -64,7 +64,8 @@ def read_inversion(path: str) -> Inversion:
     found = recognise(header, file.stem)
     if found.kind != "embedding":
         raise _not_one(path, instead(found, Words("embedding")))
-    tensors = _tensors(header)
+    names = [tensor.name for tensor in header.tensors if 0 < len(tensor.shape) <= 2]
+    tensors = {encoder: encoder for encoder in _BOTH if encoder in names} or ({"": names[0]} if names else {})
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     counts = {shapes[name][0] if len(shapes[name]) == 2 else 1 for name in tensors.values()}
     if not counts or max(counts) > MOST or min(counts) < 1:
@@ -75,12 +76,6 @@ def read_inversion(path: str) -> Inversion:
 
 def _not_one(path: str, detail: Words) -> HalftoneError:
     return HalftoneError("inversion-not-one", path=path, detail=detail)
-
-
-def _tensors(header: Header) -> dict[str, str]:
-    names = [tensor.name for tensor in header.tensors if 0 < len(tensor.shape) <= 2]
-    both = {encoder: encoder for encoder in _BOTH if encoder in names}
-    return both or ({"": names[0]} if names else {})
 
 
 def check_inversions(paths: Iterable[str]) -> None:
@@ -101,9 +96,7 @@ def check_inversion_fit(paths: Iterable[str], model: ModelFacts) -> None:
 
 
 def matching(one: Inversion, widths: Sequence[int], model: ModelFacts) -> tuple[str, ...]:
-    """As `matched`; widths: () of a model whose text encoder takes no words from a file. Raises HalftoneError
-    inversion-other-base.
-    """
+    """As `matched`; widths: () where the text encoder takes no such words. Raises HalftoneError inversion-other-base."""
     tensors = matched(one, widths) if widths else None
     if tensors is None:
         raise HalftoneError(

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, cast
 
-from halftone.contract.errors import HalftoneError
+from halftone.contract.errors import HalftoneError, check_range
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import IP_ADAPTER_RANGE
 from halftone.contract.request import IpAdapter
@@ -81,12 +81,9 @@ def check_ip_adapters(adapters: Iterable[IpAdapter]) -> None:
 
 def check_adapter_files(adapters: Iterable[IpAdapter]) -> None:
     """Raise the same, whether they have pictures or not."""
-    low, high = IP_ADAPTER_RANGE
     folders: dict[Path, str] = {}
     for one in adapters:
-        if not low <= one.scale <= high:
-            name = Words("The strength of the IP-Adapter {0}", (one.name,))
-            raise HalftoneError("value-out-of-range", name=name, value=one.scale, low=low, high=high)
+        check_range(Words("The strength of the IP-Adapter {0}", (one.name,)), one.scale, IP_ADAPTER_RANGE)
         folders.setdefault(encoder_folder(one.path).resolve(), one.name)
     if len(folders) > 1:
         first, second = list(folders.values())[:2]
@@ -165,9 +162,7 @@ def _form(shapes: Shapes) -> tuple[Form, int]:
 
 
 def encoder_folder(path: str) -> Path:
-    """The folder of the image encoder that an IP-Adapter needs. Raises HalftoneError ip-adapter-no-encoder, and as
-    `adapter_facts`.
-    """
+    """The folder of the image encoder that it needs. Raises HalftoneError ip-adapter-no-encoder, and as `adapter_facts`."""
     facts = adapter_facts(path)
     folder = _folder(path)
     name = IpAdapter(path=path, images=()).name

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
-from halftone.contract.errors import HalftoneError
+from halftone.contract.errors import HalftoneError, check_range
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import LORA_RANGE
 from halftone.contract.request import Lora
@@ -36,11 +36,8 @@ def lora_key(loras: Iterable[Lora]) -> str:
 def check_loras(loras: Iterable[Lora]) -> None:
     """Raise HalftoneError for a LoRA that cannot be used with any model: value-out-of-range, lora-missing, lora-not-a-lora,
     lora-kind, model-truncated, model-bad-header or model-pickle. Reads headers only."""
-    low, high = LORA_RANGE
     for lora in loras:
-        if not low <= lora.weight <= high:
-            name = Words("The weight of the LoRA {0}", (lora.name,))
-            raise HalftoneError("value-out-of-range", name=name, value=lora.weight, low=low, high=high)
+        check_range(Words("The weight of the LoRA {0}", (lora.name,)), lora.weight, LORA_RANGE)
         _check_file(Path(lora.path))
 
 

@@ -40,9 +40,7 @@ def refuse_folder(path: str, unfit: ErrorCode, detail: Words | None = None) -> N
 
 
 def config_in(folder: Path, unfit: ErrorCode, whole: Words) -> dict[str, Any]:
-    """The configuration of a part in a folder of its own. whole: what to say of the folder of a model. Raises HalftoneError
-    `unfit`.
-    """
+    """Read the configuration of a part. whole: what to say of the folder of a model. Raises HalftoneError `unfit`."""
     if os.path.isfile(folder / INDEX):
         raise HalftoneError(unfit, path=str(folder), detail=whole)
     if not os.path.isfile(folder / "config.json"):

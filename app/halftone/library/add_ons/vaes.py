@@ -16,6 +16,7 @@ from halftone.library.add_ons.named_files import config_in, reading, weights_in
 from halftone.library.add_ons.unusable_files import instead
 from halftone.library.families.original_names import vae_names
 from halftone.library.families.recognise import recognise
+from halftone.library.families.single_configs import vae as shaped
 from halftone.library.families.single_files import SINGLES, Config, configs
 from halftone.library.files.folder import read_json
 from halftone.library.files.header import Header, read_header
@@ -121,24 +122,12 @@ def _file_config(file: Path, own: Mapping[str, Any]) -> Config:
         raise _no_vae(str(file), instead(found, "VAE"))
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     try:
-        return {**own, "_class_name": KL, **_shaped({ours: shapes[name] for name, ours in parameter_names(header).items()})}
-    except (KeyError, IndexError, ValueError) as error:
+        told = shaped({ours: shapes[name] for name, ours in parameter_names(header).items()})
+        if not told["block_out_channels"]:
+            raise KeyError("encoder")
+        return {**own, "_class_name": KL, **told}
+    except (KeyError, IndexError) as error:
         raise _no_vae(str(file), Words("this {0} can be read only as a diffusers folder", (found.base,))) from error
-
-
-def _shaped(shapes: Mapping[str, tuple[int, ...]]) -> Config:
-    """What the shapes of an AutoencoderKL tell of its configuration. Raises KeyError, IndexError, ValueError for others."""
-    levels = 1 + max(int(match[1]) for name in shapes if (match := re.match(r"encoder\.down_blocks\.(\d+)\.", name)))
-    first = re.compile(r"encoder\.down_blocks\.0\.resnets\.(\d+)\.")
-    return {
-        "block_out_channels": [shapes[f"encoder.down_blocks.{level}.resnets.0.conv1.weight"][0] for level in range(levels)],
-        "down_block_types": ["DownEncoderBlock2D"] * levels,
-        "up_block_types": ["UpDecoderBlock2D"] * levels,
-        "layers_per_block": 1 + max(int(match[1]) for name in shapes if (match := first.match(name))),
-        "latent_channels": shapes["decoder.conv_in.weight"][1],
-        "use_quant_conv": "quant_conv.weight" in shapes,
-        "use_post_quant_conv": "post_quant_conv.weight" in shapes,
-    }
 
 
 def _difference(given: Mapping[str, Any], own: Mapping[str, Any]) -> Words | None:

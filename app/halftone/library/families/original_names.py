@@ -114,9 +114,7 @@ def text_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def original_unet_names(names: Iterable[str], per_level: int) -> dict[str, str]:
-    """The other way round, of parts of a UNet: name in the original -> in diffusers. per_level: residual blocks of a level on
-    the way down.
-    """
+    """Part of a UNet in the original -> in diffusers. per_level: residual blocks of a level on the way down."""
     given = tuple(names)
     crossing = {found[1] for name in given if (found := re.match(r"(up_blocks\.\d+)\.attentions\.", name))}
     return {theirs: name for name in given if (theirs := _original_unet_name(name, per_level + 1, crossing))}

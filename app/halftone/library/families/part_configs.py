@@ -191,9 +191,7 @@ _GIVES: Final[dict[str, tuple[tuple[str, ...], int]]] = {
     "ZImageTransformer2DModel": (("in_channels",), 1),
     "HunyuanDiT2DModel": (("in_channels",), 1),
 }
-"""By class: where its configuration tells how many numbers it gives a place, the first that is set; and how many of them are one
-channel.
-"""
+"""By class: entries that tell how many numbers it gives a place, the first that is set; how many of them are one channel."""
 
 
 def misfit(parts: Mapping[str, Part]) -> Words | None:

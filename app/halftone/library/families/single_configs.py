@@ -4,10 +4,10 @@ KeyError and IndexError where a part lacks the tensors that tell its shape.
 
 import math
 import re
-from collections.abc import Mapping
 from typing import Any, Final
 
-Shapes = Mapping[str, tuple[int, ...]]
+from halftone.library.families.original_names import Shapes, text_names
+
 Config = dict[str, Any]
 
 _HEAD: Final = 64
@@ -56,49 +56,35 @@ def _first(shapes: Shapes, end: str) -> tuple[int, ...]:
 
 
 def vae(shapes: Shapes) -> Config:
-    """Of AutoencoderKL."""
-    levels = count_blocks(shapes, r"encoder\.down\.(\d+)\.")
+    """Of AutoencoderKL, by the names in diffusers."""
+    levels = count_blocks(shapes, r"encoder\.down_blocks\.(\d+)\.")
     return {
-        "block_out_channels": [shapes[f"encoder.down.{level}.block.0.conv1.weight"][0] for level in range(levels)],
+        "block_out_channels": [shapes[f"encoder.down_blocks.{level}.resnets.0.conv1.weight"][0] for level in range(levels)],
         "down_block_types": ["DownEncoderBlock2D"] * levels,
         "up_block_types": ["UpDecoderBlock2D"] * levels,
-        "layers_per_block": count_blocks(shapes, r"encoder\.down\.0\.block\.(\d+)\."),
+        "layers_per_block": count_blocks(shapes, r"encoder\.down_blocks\.0\.resnets\.(\d+)\."),
         "latent_channels": shapes["decoder.conv_in.weight"][1],
+        "use_quant_conv": "quant_conv.weight" in shapes,
+        "use_post_quant_conv": "post_quant_conv.weight" in shapes,
     }
 
 
 def clip(shapes: Shapes) -> Config:
-    """Of a text encoder of CLIP, as transformers names its tensors."""
-    table = shapes["text_model.embeddings.token_embedding.weight"]
+    """Of a text encoder of CLIP, as transformers or OpenCLIP names its tensors."""
+    own = {ours: shapes[name] for name, ours in text_names(shapes).items()}
+    table = own["embeddings.token_embedding.weight"]
+    layers = count_blocks(own, r"encoder\.layers\.(\d+)\.")
+    open_clip = "text_projection" in shapes or "token_embedding.weight" in shapes
+    projection = own.get("text_projection.weight")
     return {
         "vocab_size": table[0],
         "hidden_size": table[1],
         "num_attention_heads": max(1, table[1] // _HEAD),
-        "num_hidden_layers": count_blocks(shapes, r"text_model\.encoder\.layers\.(\d+)\."),
-        "intermediate_size": shapes["text_model.encoder.layers.0.mlp.fc1.weight"][0],
-        "max_position_embeddings": shapes["text_model.embeddings.position_embedding.weight"][0],
-        **({"projection_dim": projection[0]} if (projection := shapes.get("text_projection.weight")) else {}),
+        "num_hidden_layers": _UNUSED if open_clip and layers == _UNUSED + 1 else layers,
+        "intermediate_size": own["encoder.layers.0.mlp.fc1.weight"][0],
+        "max_position_embeddings": own["embeddings.position_embedding.weight"][0],
+        **({"projection_dim": projection[1 if open_clip else 0]} if projection else {}),
     }
-
-
-def open_clip(shapes: Shapes) -> Config:
-    """The same as OpenCLIP names them."""
-    table = shapes["token_embedding.weight"]
-    layers = count_blocks(shapes, r"transformer\.resblocks\.(\d+)\.")
-    config: Config = {
-        "vocab_size": table[0],
-        "hidden_size": table[1],
-        "num_attention_heads": max(1, table[1] // _HEAD),
-        "num_hidden_layers": _UNUSED if layers == _UNUSED + 1 else layers,
-        "intermediate_size": shapes["transformer.resblocks.0.mlp.c_fc.weight"][0],
-        "max_position_embeddings": shapes["positional_embedding"][0],
-    }
-    if "text_projection" in shapes:
-        config["projection_dim"] = shapes["text_projection"][1]
-    return config
-
-
-"""Channels of one attention head in Stable Diffusion 3 where no norm of it tells."""
 
 
 def count_blocks(shapes: Shapes, pattern: str) -> int:

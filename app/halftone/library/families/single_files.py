@@ -138,9 +138,7 @@ def kinds_by_component(family: str, header: Header) -> dict[str, set[str]]:
 
 
 def module_names(family: str, header: Header) -> dict[str, tuple[str, str]]:
-    """Tensor of the file -> (component, name of the parameter there), of all that a component reads. Of several parameters that
-    lie in one tensor, the first.
-    """
+    """Tensor of the file -> (component, name of the first parameter in it there), of all that a component reads."""
     found: dict[str, tuple[str, str]] = {}
     for key, place in places(family, header).items():
         found.setdefault(place.tensor, key)
@@ -211,7 +209,7 @@ def configs(family: str, header: Header) -> dict[str, Config]:
             tokenizer = name.replace("text_encoder", "tokenizer")
             found["model_index"] |= {name: [None, None], tokenizer: [None, None]}
     try:
-        found["vae"] |= single_configs.vae(own["vae"])
+        found["vae"] |= single_configs.vae({ours: own["vae"][name] for name, ours in vae_names(own["vae"]).items()})
         for name in own.keys() - {*_DENOISERS, "vae"}:
             found[name] |= _text_encoder(own[name])
         if single.naming is None:
@@ -224,8 +222,6 @@ def configs(family: str, header: Header) -> dict[str, Config]:
 
 
 def _text_encoder(shapes: single_configs.Shapes) -> Config:
-    if any("resblocks" in name for name in shapes):
-        return single_configs.open_clip(shapes)
     return single_configs.t5(shapes) if any("SelfAttention" in name for name in shapes) else single_configs.clip(shapes)
 
 
@@ -244,8 +240,6 @@ def _tell_unet(found: dict[str, Config], shapes: single_configs.Shapes, header: 
 def _tell_transformer(key: str, found: dict[str, Config], own: Mapping[str, single_configs.Shapes]) -> None:
     shapes = own["transformer"]
     found["transformer"] |= _TRANSFORMERS[key](shapes)
-    for conv in ("quant_conv", "post_quant_conv"):
-        found["vae"][f"use_{conv}"] = f"{conv}.weight" in own["vae"]
     if key == "flux":
         found["scheduler"] |= single_configs.flux_scheduler(shapes)
         found["model_index"]["_class_name"] = single_configs.flux_pipeline(shapes)

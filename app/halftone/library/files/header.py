@@ -105,9 +105,7 @@ def path_version(path: str) -> str:
 
 
 def read_header(path: Path) -> Header:
-    """The header of a safetensors file; errors as `parse_header`, and OSError if the file cannot be read at all. It is read once
-    for each version of the file.
-    """
+    """The header of a safetensors file, read once a version; errors as `parse_header`, OSError if it cannot be read."""
     return _read(path, file_version(path))
 
 

@@ -203,7 +203,8 @@ def scan_files(
     with ThreadPoolExecutor(threads, "scan") as pool:
         for source in sources:
             tallies: dict[int, list[_Tally]] = {}
-            for lot in _lots(_windows(source.tensors)):
+            windows = _windows(source.tensors)
+            while lot := list(islice(windows, _LOT)):
                 if cancelled():
                     raise JobCancelled
                 for window, found in zip(lot, pool.map(partial(_look, source), lot), strict=True):
@@ -242,11 +243,6 @@ def _windows(tensors: Sequence[TensorInfo]) -> Iterator[list[_Part]]:
 
 def _is_looked_at(info: TensorInfo) -> bool:
     return info.dtype in _FORMATS or info.dtype in BOUNDS
-
-
-def _lots(windows: Iterator[list[_Part]]) -> Iterator[list[list[_Part]]]:
-    while lot := list(islice(windows, _LOT)):
-        yield lot
 
 
 def _look(source: _Source, window: list[_Part]) -> list[_Tally]:
@@ -304,14 +300,9 @@ def _told(source: _Source, info: TensorInfo, tallies: Sequence[_Tally]) -> Tenso
         dtype=info.dtype,
         shape=info.shape,
         nonfinite=sum(tally.nonfinite for tally in tallies),
-        peak=_peak(peak, info.dtype),
+        peak=peak if kind is None else _value(int(peak), kind),
         clipped=sum(tally.clipped for tally in tallies) if kind is not None and kind.half and peak == kind.half else 0,
     )
-
-
-def _peak(found: float, dtype: str) -> float:
-    kind = _FORMATS.get(dtype)
-    return found if kind is None else _value(int(found), kind)
 
 
 def _value(pattern: int, kind: _Format) -> float:

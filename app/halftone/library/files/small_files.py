@@ -115,9 +115,7 @@ def unfit(data: bytes) -> Unfit | None:
 
 
 def _read(data: bytes) -> tuple[int, tuple[str | None, ...]]:
-    """(words, the first of them) of a tokenizer that reads also such as it does not know, as a prompt that is typed may hold;
-    no words where it does not.
-    """
+    """(words, the first of them) of a tokenizer that reads what it does not know, too; no words where it does not."""
     from tokenizers import Tokenizer
 
     try:

@@ -233,9 +233,7 @@ def _has(layer: Layer, fit: Fit) -> bool:
 
 
 def place_of(path: str) -> tuple[int, str]:
-    """Which network the layer of this path belongs to (0: the denoiser, 1, 2 …: a text encoder), and its path there, parts joined
-    by _.
-    """
+    """(0 for the denoiser, 1, 2 … for a text encoder; the path of the layer there, parts joined by _)."""
     text = _TEXT.match(path)
     rest = path[text.end() :] if text else _PREFIX.sub("", path, count=1)
     return int(text[1] or text[2] or "1") if text else 0, rest.replace(".", "_")

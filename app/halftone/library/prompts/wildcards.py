@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -208,12 +208,8 @@ class Book:
 
 def _texts_below(folder: Path) -> Iterator[Path]:
     """A folder that cannot be read is left out, and the log names it."""
-    for inside, folders, names in os.walk(folder, onerror=_left_out):
+    for inside, folders, names in os.walk(folder, onerror=partial(log.info, "left out of the wildcards: %s")):
         yield from (Path(inside, name) for name in (*folders, *names) if name.endswith(".txt"))
-
-
-def _left_out(error: OSError) -> None:
-    log.info("left out of the wildcards: %s", error)
 
 
 @lru_cache(maxsize=256)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from halftone.contract.wording import Words
 from halftone.library.run_logs.messages import BYTES, DOUBLE, FLOAT, INT32, INT64, MANY, STRING, Form, message_type
 from halftone.library.run_logs.records import Bytes, checksums, layout_of, masked_crc
-from halftone.library.run_logs.series import Collector, quantity_of
+from halftone.library.run_logs.series import Collector, Numbers, quantity_of
 from halftone.settings.regular_files import open_regular
 
 _HEAD: Final = struct.Struct("<QI")
@@ -206,7 +206,8 @@ class _Lot:
             if quantity is not None and len(order):
                 lines = np.zeros(len(order), np.int64)
                 seats = at[order] + self._seat
-                self._into.put_many(tag, quantity, steps[order], values[order].astype(np.float64), lines, seats, walls[order])
+                numbers = Numbers(steps[order], values[order].astype(np.float64), lines, seats, walls[order])
+                self._into.put_many(tag, quantity, numbers)
 
 
 def _scalar(value: Any) -> float | None:

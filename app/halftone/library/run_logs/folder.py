@@ -66,11 +66,12 @@ def read_run(
             read.append(_read(name, path, on_way, alone=os.path.isfile(place)))
     points = [(name, path) for name, path in files if is_checkpoint(path)]
     checkpoints, spoken = read_checkpoints(points, cancelled, lambda done, total: progress("", done, total))
+    kept = [setting for one in read for setting in one.settings]
     notes = [note for one in read for note in one.notes]
     return Run(
         tracks=tuple(track for one in read for track in one.tracks.values()),
         happenings=tuple(happening for one in read for happening in one.happenings),
-        settings=(*_by_rank(read), *spoken),
+        settings=(*sorted(kept, key=_rank), *spoken),
         checkpoints=tuple(checkpoints),
         notes=(*notes, *([Note("too-many", place.name, Words("{0}", (str(_MOST),)))] if more else [])),
         logs=tuple(one.file for one in read if one.tracks or one.happenings),
@@ -94,10 +95,9 @@ def _on_way(
     progress(name, done + min(share, 0.999), total)
 
 
-def _by_rank(read: list[Collector]) -> list[Setting]:
+def _rank(setting: Setting) -> tuple[bool, bool]:
     """Those of the run's own files before what its text says; accelerate's own defaults last."""
-    kept = [setting for one in read for setting in one.settings]
-    return sorted(kept, key=lambda one: (one.file.endswith((".yaml", ".yml")), not one.file.endswith((".toml", ".json"))))
+    return setting.file.endswith((".yaml", ".yml")), not setting.file.endswith((".toml", ".json"))
 
 
 def _files(place: Path) -> tuple[list[tuple[str, Path]], bool]:
