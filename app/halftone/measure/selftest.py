@@ -288,7 +288,7 @@ def _timed_steps(name: str, modes: Sequence[Mode], device: str, sizes: Sizes) ->
     runs: dict[str, Callable[[], object]] = {}
     for mode in modes:
         try:
-            runs[mode.name] = _in_mode(mode, step_of(name, mode, device, sizes))
+            runs[mode.name] = in_mode(mode)(step_of(name, mode, device, sizes))
             runs[mode.name]()
         except RuntimeError as error:
             raise_if_lost(error, f"{name} in {mode.name}")
@@ -306,14 +306,6 @@ def _timed_steps(name: str, modes: Sequence[Mode], device: str, sizes: Sizes) ->
         )
         for mode, taken in zip(runs, timed, strict=True)
     ]
-
-
-def _in_mode(mode: Mode, step: Callable[[], object]) -> Callable[[], object]:
-    def run() -> object:
-        with in_mode(mode):
-            return step()
-
-    return run
 
 
 def _bits(modes: Sequence[Mode], tests: Sequence[OperationResult], device: str, check: Check) -> tuple[BitsResult, ...]:

@@ -1,4 +1,4 @@
-"""Opens the pictures that a user gives: of the kinds that photographs and drawings have, and of a bounded size."""
+"""Opens the pictures that a user gives: of usual kinds, and of a bounded size. What is none is named by its first bytes."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Why a recognised file cannot make a picture as it is, in one sentence, with what it lacks."""
+"""Why a recognised file cannot make a picture as it is, in one sentence, with what it lacks and where that is published."""
 
 import re
 from typing import Final

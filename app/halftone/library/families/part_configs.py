@@ -1,4 +1,4 @@
-"""Whether the configuration of a part says what its weights have, told from its files without building anything."""
+"""Whether the configuration of a part says what its weights have, and whether denoiser and VAE fit; nothing is built."""
 
 import math
 import re

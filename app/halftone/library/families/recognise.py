@@ -1,4 +1,4 @@
-"""What a model file is, from its header alone: family, base, kind, stored type, what it holds and what it lacks.
+"""What a model file or a diffusers folder is, from headers alone: family, base, kind, stored type, what it holds and lacks.
 
 A table a kind stands in `kinds`; here a file is taken apart into its parts, and each is looked up. No weight is read.
 """

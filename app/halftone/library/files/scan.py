@@ -4,6 +4,9 @@ The numbers are read as the integers of their bits, which sort like the numbers 
 integers is the largest positive number and the largest as unsigned ones the largest negative one: two maxima, nothing written,
 give the peak and tell whether everything is finite, at the speed of memory. The file is mapped window by window, so the memory
 that is used does not grow with it.
+
+GGUF packs numbers in blocks of small whole numbers and one or two factors in float16. They are finite where the factors are, and
+none is larger than the factors allow; so only the few blocks that could hold the largest number are unpacked.
 """
 
 import math

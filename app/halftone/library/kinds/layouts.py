@@ -1,4 +1,4 @@
-"""How a denoiser is told from its tensors: a layout a family and way of naming, and the bases that differ within a family."""
+"""How a denoiser is told from its tensors: a layout a family and way of naming, and its bases, by tensors or else by words."""
 
 import re
 from collections.abc import Mapping

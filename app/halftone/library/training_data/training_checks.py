@@ -1,4 +1,4 @@
-"""What no training can be made with, told before anything is loaded."""
+"""What no training can be made with, told before anything is loaded; and what a model is known to learn well with."""
 
 import math
 import os
