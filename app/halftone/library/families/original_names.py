@@ -145,12 +145,11 @@ def _original_unet_name(name: str, in_level: int, crossing: set[str]) -> str:
 Shapes = Mapping[str, tuple[int, ...]]
 
 
-class Piece(NamedTuple):
-    """A parameter of diffusers and where it lies: in these rows of that tensor. swapped: its halves stand in the other order."""
+class Place(NamedTuple):
+    """A tensor of a file, or only these rows of it. swapped: the two halves of these rows stand in the other order."""
 
-    parameter: str
     tensor: str
-    rows: tuple[int, int]
+    rows: tuple[int, int] | None = None
     swapped: bool = False
 
 
@@ -258,12 +257,12 @@ _KINDS: Final = ("weight", "bias", "scale")
 _BLOCK: Final = re.compile(r"(\w+)\.(\d+)\.(.+)")
 
 
-def pieces(naming: Naming, shapes: Shapes) -> Iterator[Piece]:
-    """Every parameter that lies in these tensors. shapes: name in the file, without what stands before all of them -> shape."""
+def transformer_places(naming: Naming, shapes: Shapes) -> Iterator[tuple[str, Place]]:
+    """(parameter, where it lies) of all that these tensors hold. shapes: by the names in the file without their prefix."""
     width = shapes.get(naming.width, (0,))[0]
     for tensor, shape in shapes.items():
         if tensor == _TABLE:
-            yield Piece(f"{_TABLE}.{_TABLE}", tensor, (0, shape[0]))
+            yield f"{_TABLE}.{_TABLE}", Place(tensor)
             continue
         layer, _, kind = tensor.rpartition(".")
         if kind not in _KINDS:  # factors of 8-bit numbers
@@ -272,7 +271,8 @@ def pieces(naming: Naming, shapes: Shapes) -> Iterator[Piece]:
         ends = [width * (number + 1) for number in range(len(names) - 1)] + [shape[0] if shape else 1]
         swapped = _MODULATION in tensor and bool(shape) and shape[0] == 2 * width
         for name, start, end in zip(names, (0, *ends), ends, strict=False):
-            yield Piece(f"{name}.{'weight' if kind == 'scale' else kind}", tensor, (start, end), swapped)
+            whole = not swapped and (not shape or (start, end) == (0, shape[0]))
+            yield f"{name}.{'weight' if kind == 'scale' else kind}", Place(tensor, None if whole else (start, end), swapped)
 
 
 def _layers(naming: Naming, layer: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ or pruned variant is read as what it is. No weight is read.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -13,7 +13,16 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import Words
 from halftone.library.families import single_configs
 from halftone.library.families.known_families import BY_NAME, FLUX, REFINER, SD1, SD2, SD3, SDXL
-from halftone.library.families.original_names import FLUX_NAMES, SD3_NAMES, Naming, pieces, text_names, unet_names, vae_names
+from halftone.library.families.original_names import (
+    FLUX_NAMES,
+    SD3_NAMES,
+    Naming,
+    Place,
+    text_names,
+    transformer_places,
+    unet_names,
+    vae_names,
+)
 from halftone.library.files.folder import read_json
 from halftone.library.files.header import Header, TensorInfo
 from halftone.settings.places import resources
@@ -86,14 +95,6 @@ _TRANSFORMERS: Final[dict[str, Callable[[single_configs.Shapes], Config]]] = {
 }
 
 
-class Place(NamedTuple):
-    """A tensor of a file, or only these rows of it. swapped: the two halves of these rows stand in the other order."""
-
-    tensor: str
-    rows: tuple[int, int] | None = None
-    swapped: bool = False
-
-
 _PARTS: Final = {
     "unet": Words("the denoiser (UNet)"),
     "transformer": Words("the denoiser (transformer)"),
@@ -154,7 +155,7 @@ def places(family: str, header: Header) -> dict[tuple[str, str], Place]:
         for start in starts:
             own = {name.removeprefix(start): shape for name, shape in shapes.items() if name.startswith(start)}
             if component in _DENOISERS and single.naming is not None:
-                inside = _in_pieces(single.naming, own)
+                inside = dict(transformer_places(single.naming, own))
             else:
                 inside = _by_name(_NAMES.get(component, text_names)(own), own)
             found |= {(component, name): place._replace(tensor=start + place.tensor) for name, place in inside.items()}
@@ -171,14 +172,6 @@ def _by_name(names: Mapping[str, str], shapes: single_configs.Shapes) -> dict[st
         third = shapes[tensor][0] // 3
         for index, part in enumerate(("q_proj", "k_proj", "v_proj")):
             found[name.replace("q_proj", part)] = Place(tensor, (index * third, (index + 1) * third))
-    return found
-
-
-def _in_pieces(naming: Naming, shapes: single_configs.Shapes) -> dict[str, Place]:
-    found: dict[str, Place] = {}
-    for piece in pieces(naming, shapes):
-        whole = piece.rows == (0, *shapes[piece.tensor][:1]) or not shapes[piece.tensor]
-        found[piece.parameter] = Place(piece.tensor, None if whole and not piece.swapped else piece.rows, piece.swapped)
     return found
 
 

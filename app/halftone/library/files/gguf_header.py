@@ -227,12 +227,9 @@ def _alignment(reader: _Reader, metadata: dict[str, str]) -> int:
     return alignment
 
 
-_Entry = tuple[str, str, tuple[int, ...], int, int]
-"""Name, type, shape, bytes, offset."""
-
-
-def _entries(reader: _Reader, count: int, shapes: dict[str, tuple[int, ...]]) -> dict[str, _Entry]:
-    found: dict[str, _Entry] = {}
+def _entries(reader: _Reader, count: int, shapes: dict[str, tuple[int, ...]]) -> dict[str, TensorInfo]:
+    """start, end: behind the header."""
+    found: dict[str, TensorInfo] = {}
     for _ in range(count):
         name, dims = reader.text(_MAX_NAME), reader.number("I")
         if name in found:
@@ -250,20 +247,15 @@ def _entries(reader: _Reader, count: int, shapes: dict[str, tuple[int, ...]]) ->
             raise reader.bad(Words("tensor {0} does not divide into blocks of {1}", (quoted(name), str(block[1]))))
         own = shapes.get(name, ())
         shape = own if count_numbers(own) == total and own else tuple(reversed(sizes))
-        found[name] = (name, block[0], shape, length, offset)
+        found[name] = TensorInfo(name, block[0], shape, offset, offset + length)
     return found
 
 
-def _placed(reader: _Reader, entries: dict[str, _Entry], alignment: int) -> tuple[TensorInfo, ...]:
+def _placed(reader: _Reader, entries: dict[str, TensorInfo], alignment: int) -> tuple[TensorInfo, ...]:
     """In the order of their bytes, of which no two tensors share one."""
     base = -(-reader.at // alignment) * alignment
-    placed = sorted(
-        (
-            TensorInfo(name, kind, shape, base + offset, base + offset + length)
-            for name, kind, shape, length, offset in entries.values()
-        ),
-        key=lambda tensor: (tensor.start, tensor.end),
-    )
+    moved = (TensorInfo(one.name, one.dtype, one.shape, base + one.start, base + one.end) for one in entries.values())
+    placed = sorted(moved, key=lambda tensor: (tensor.start, tensor.end))
     end = 0
     for tensor in placed:
         if tensor.start < end:
