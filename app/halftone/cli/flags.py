@@ -14,7 +14,7 @@ import msgspec
 import typer
 
 from halftone.cli.prompt_options import word_parameters
-from halftone.contract.errors import HalftoneError, check_range
+from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import RANDOM_SEED
 from halftone.contract.request import Control, IpAdapter, Lora, Numerics, OptionValue, Start
 from halftone.contract.vocabulary import MaskedContent, Resize, VideoFormat
@@ -150,7 +150,9 @@ def with_skip(options: Mapping[str, OptionValue], skip: int) -> dict[str, Option
     """
     if CLIP_SKIP in options:
         _contradict("--clip-skip", f"--option {CLIP_SKIP}")
-    check_range("--clip-skip", skip, CLIP_SKIPS)
+    low, high = CLIP_SKIPS
+    if not low <= skip <= high:
+        raise HalftoneError("value-out-of-range", name="--clip-skip", value=skip, low=low, high=high)
     return {**options, CLIP_SKIP: skip - 1} if skip > 1 else dict(options)
 
 

@@ -9,8 +9,21 @@ from typing import Any, Final, NamedTuple, get_args
 import msgspec
 from msgspec.structs import replace
 
-from halftone.contract import limits as ranges
 from halftone.contract.facts import ModelFacts
+from halftone.contract.limits import (
+    FPS_RANGE,
+    GUIDANCE_RANGE,
+    LORA_RANGE,
+    MASK_BLUR_RANGE,
+    ONLY_MASKED_RANGE,
+    OUTPAINT_RANGE,
+    SCALE_RANGE,
+    SEED_RANGE,
+    SIZE_MULTIPLE,
+    SIZE_RANGE,
+    STRENGTH_RANGE,
+)
+from halftone.contract.limits import STEPS_RANGE as STEPS
 from halftone.contract.request import LANCZOS, LATENT, Hires, OptionValue, PictureRequest, Refiner
 from halftone.contract.vocabulary import DType, MaskedContent
 from halftone.health.pictures.refiners import AT_RANGE
@@ -123,7 +136,7 @@ class _Reader:
     def taken(self) -> Taken:
         now = self._now
         prompt, loras, unknown = sort_tags(self._said.prompt, self._known.loras)
-        low, high = ranges.LORA_RANGE
+        low, high = LORA_RANGE
         self._left += [f"<lora:{lora.name}:{lora.weight:g}>" for lora in loras if not low <= lora.weight <= high]
         self._left += unknown
         width, height = self._size("Size") or (now.width, now.height)
@@ -136,21 +149,21 @@ class _Reader:
             model=now.model if model is None else model.id,
             width=width,
             height=height,
-            steps=self._whole("Steps", ranges.STEPS_RANGE) or now.steps,
+            steps=self._whole("Steps", STEPS) or now.steps,
             guidance=self._guidance(),
             sampler=self._sampler(),
-            seed=self._whole("Seed", ranges.SEED_RANGE),
+            seed=self._whole("Seed", SEED_RANGE),
             loras=tuple(lora for lora in loras if low <= lora.weight <= high),
             lora_folders=None,
             vae=self._vae(),
             options=self._options(model),
             hires=self._hires(width),
             refiner=self._refiner(),
-            variation_seed=self._whole("Variation seed", ranges.SEED_RANGE),
+            variation_seed=self._whole("Variation seed", SEED_RANGE),
             variation_strength=self._number("Variation seed strength", (0, 1)) or 0.0,
             seed_size=self._size("Seed resize from"),
             num_frames=self._whole("Frames", _FRAMES),
-            fps=self._whole("FPS", ranges.FPS_RANGE),
+            fps=self._whole("FPS", FPS_RANGE),
             styles=(),
             draws=now.draws and not any(map(is_drawn, (prompt, self._said.negative))),
         )
@@ -191,10 +204,7 @@ class _Reader:
 
     def _guidance(self) -> float | None:
         """Forge has two for FLUX, whose pipelines here take the distilled one."""
-        distilled, plain = (
-            self._number("Distilled CFG Scale", ranges.GUIDANCE_RANGE),
-            self._number("CFG scale", ranges.GUIDANCE_RANGE),
-        )
+        distilled, plain = self._number("Distilled CFG Scale", GUIDANCE_RANGE), self._number("CFG scale", GUIDANCE_RANGE)
         return next((value for value in (distilled, plain) if value is not None), self._now.guidance)
 
     def _sampler(self) -> str | None:
@@ -252,12 +262,12 @@ class _Reader:
         return self._take("VAE", lambda name: _among(self._known.vaes, name)) or self._now.vae
 
     def _hires(self, width: int | None) -> Hires | None:
-        scale = self._number("Hires upscale", ranges.SCALE_RANGE) or self._hires_size(width)
+        scale = self._number("Hires upscale", SCALE_RANGE) or self._hires_size(width)
         if scale is None:
             return None
         own = "Hires denoising strength" in self._fields
         strength = self._number("Hires denoising strength" if own else "Denoising strength", (0.01, 1))
-        steps = self._take("Hires steps", lambda text: _whole(text, (0, ranges.STEPS_RANGE[1])))
+        steps = self._take("Hires steps", lambda text: _whole(text, (0, STEPS[1])))
         return Hires(scale=scale, upscaler=self._upscaler(), steps=steps or None, strength=strength)
 
     def _refiner(self) -> Refiner | None:
@@ -274,7 +284,7 @@ class _Reader:
     def _hires_size(self, width: int | None) -> float | None:
         found = _size(self._fields.get("Hires resize", ""))
         scale = None if found is None or not width else round(found[0] / width, 2)
-        if scale is None or not ranges.SCALE_RANGE[0] <= scale <= ranges.SCALE_RANGE[1]:
+        if scale is None or not SCALE_RANGE[0] <= scale <= SCALE_RANGE[1]:
             return None
         del self._fields["Hires resize"]
         return scale
@@ -304,7 +314,7 @@ class _Reader:
     def _start_fields(self, *, masked: bool) -> dict[str, Any]:
         """Read the fields of `Start` that the text has. masked: whether the form has a mask."""
         found: dict[str, Any] = {
-            "strength": self._number("Denoising strength", ranges.STRENGTH_RANGE),
+            "strength": self._number("Denoising strength", STRENGTH_RANGE),
             "resize": self._take("Resize mode", _RESIZES.get),
             "outpaint": self._take("Outpaint", _sides),
         }
@@ -312,9 +322,9 @@ class _Reader:
             self._fields.pop("Mask", None)
             found["masked_content"] = self._take("Masked content", _CONTENTS.get)
         if masked or found["outpaint"] is not None:
-            found["mask_blur"] = self._whole("Mask blur", ranges.MASK_BLUR_RANGE)
+            found["mask_blur"] = self._whole("Mask blur", MASK_BLUR_RANGE)
             only = self._fields.get("Inpaint area") == ONLY_MASKED
-            found["only_masked"] = self._whole("Masked area padding", ranges.ONLY_MASKED_RANGE) if only else None
+            found["only_masked"] = self._whole("Masked area padding", ONLY_MASKED_RANGE) if only else None
             if found["only_masked"] is not None:
                 del self._fields["Inpaint area"]
         return {name: value for name, value in found.items() if value is not None}
@@ -331,7 +341,7 @@ def _options_in(text: str) -> dict[str, OptionValue] | None:
 
 def _sides(text: str) -> tuple[int, int, int, int] | None:
     """Read "8, 0, 16, 0" as pixels at the left, top, right and bottom."""
-    match [_whole(part.strip(), ranges.OUTPAINT_RANGE) for part in text.split(",")]:
+    match [_whole(part.strip(), OUTPAINT_RANGE) for part in text.split(",")]:
         case [int(left), int(top), int(right), int(bottom)]:
             return left, top, right, bottom
         case _:
@@ -358,9 +368,7 @@ def _whole(text: str, limits: tuple[int, int]) -> int | None:
 def _size(text: str) -> tuple[int, int] | None:
     match = re.fullmatch(r"([0-9]{1,6})\s*[x×]\s*([0-9]{1,6})", text)
     found = None if match is None else (int(match[1]), int(match[2]))
-    usable = found and all(
-        ranges.SIZE_RANGE[0] <= edge <= ranges.SIZE_RANGE[1] and not edge % ranges.SIZE_MULTIPLE for edge in found
-    )
+    usable = found and all(SIZE_RANGE[0] <= edge <= SIZE_RANGE[1] and not edge % SIZE_MULTIPLE for edge in found)
     return found if usable else None
 
 

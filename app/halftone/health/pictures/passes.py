@@ -3,7 +3,7 @@
 import math
 from typing import Final
 
-from halftone.contract.errors import HalftoneError, check_range
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import GuardEvent, ModelFacts, PictureFacts
 from halftone.contract.limits import SCALE_RANGE, SIZE_RANGE, STEPS_RANGE
 from halftone.contract.request import LATENT, Hires, PictureRequest
@@ -71,12 +71,12 @@ def check_passes(request: PictureRequest, facts: ModelFacts | None) -> None:
     hires = request.hires
     if hires is None:
         return
-    check_range(Words("Scale of the second pass"), hires.scale, SCALE_RANGE)
+    _range(Words("Scale of the second pass"), hires.scale, *SCALE_RANGE)
     check_upscaler(hires.upscaler)
     if hires.strength is not None:
-        check_range(Words("Denoising strength of the second pass"), hires.strength, (0.01, 1))
+        _range(Words("Denoising strength of the second pass"), hires.strength, 0.01, 1)
     if hires.steps is not None:
-        check_range(Words("Steps of the second pass"), hires.steps, STEPS_RANGE)
+        _range(Words("Steps of the second pass"), hires.steps, *STEPS_RANGE)
     if request.masked:
         raise HalftoneError("setting-bad-value", name="--hires", value=Words("used with a mask"), allowed=Words("one of the two"))
     if request.num_frames is not None or (facts is not None and makes_videos(facts)):
@@ -87,4 +87,9 @@ def check_passes(request: PictureRequest, facts: ModelFacts | None) -> None:
     height = request.height or (facts.native_height if facts is not None else 0)
     if width and height and request.image is None:
         for pixels in larger(width, height, hires.scale):
-            check_range(Words("The size of the second pass"), pixels, SIZE_RANGE)
+            _range(Words("The size of the second pass"), pixels, *SIZE_RANGE)
+
+
+def _range(name: Words | str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise HalftoneError("value-out-of-range", name=name, value=value, low=low, high=high)

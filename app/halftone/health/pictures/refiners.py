@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from halftone.contract.errors import HalftoneError, check_range
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import PictureRequest
 from halftone.contract.wording import Words
@@ -27,7 +27,9 @@ def check_refiner(request: PictureRequest, model: ModelFacts | None) -> None:
         return
     if model is not None:
         check_takes_refiner(model)
-    check_range(Words("The refiner's switch point"), refiner.at, AT_RANGE)
+    low, high = AT_RANGE
+    if not low <= refiner.at <= high:
+        raise HalftoneError("value-out-of-range", name=Words("The refiner's switch point"), value=refiner.at, low=low, high=high)
     if request.masked:
         raise HalftoneError(
             "setting-bad-value", name=Words("The refiner"), value=Words("used with a mask"), allowed=Words("one of the two")

@@ -3,9 +3,21 @@
 from pathlib import Path
 from typing import Final
 
-from halftone.contract import limits
-from halftone.contract.errors import HalftoneError, check_range
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.limits import (
+    BATCH_RANGE,
+    FPS_RANGE,
+    GUIDANCE_RANGE,
+    MASK_BLUR_RANGE,
+    ONLY_MASKED_RANGE,
+    OUTPAINT_RANGE,
+    SEED_RANGE,
+    SIZE_MULTIPLE,
+    SIZE_RANGE,
+    STEPS_RANGE,
+    STRENGTH_RANGE,
+)
 from halftone.contract.request import CheckInputs, PictureRequest, UpscaleRequest
 from halftone.contract.wording import Words
 from halftone.health.pictures.passes import check_passes
@@ -72,7 +84,7 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
     if not prompt.strip() and request.resume_latents is None and (facts is None or reads_prompt(facts)):
         raise HalftoneError("prompt-empty")
     _check_numbers(request)
-    check_range(Words("Number of pictures"), request.batch, limits.BATCH_RANGE)
+    _range(Words("Number of pictures"), request.batch, *BATCH_RANGE)
     _check_noise(request)
     if request.draws and not only_decode:
         check_wildcards((prompt, negative), request.wildcards)
@@ -88,7 +100,7 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
     check_transformer(None if only_decode else request.transformer)
     _check_given(request)
     if request.fps is not None:
-        check_range("Frames per second", request.fps, limits.FPS_RANGE)
+        _range("Frames per second", request.fps, *FPS_RANGE)
     if facts is not None:
         check_video(request, facts)
     check_now(request, facts)
@@ -102,7 +114,7 @@ def check_now(request: PictureRequest, facts: ModelFacts | None = None) -> None:
     """
     for name, seed in zip(SEEDS, (request.seed, request.variation_seed), strict=True):
         if seed is not None:
-            check_range(name, seed, limits.SEED_RANGE)
+            _range(name, seed, *SEED_RANGE)
     if request.output is not None:
         pixels = (request.width or 0) * (request.height or 0)
         endings = PICTURES if facts is not None and makes_videos(facts) is False else ALLOWED
@@ -128,9 +140,9 @@ def check_upscale(request: UpscaleRequest) -> None:
 
 
 def _check_noise(request: PictureRequest) -> None:
-    check_range(Words("Variation strength"), request.variation_strength, (0, 1))
+    _range(Words("Variation strength"), request.variation_strength, 0, 1)
     for size in request.seed_size or ():
-        check_range(Words("Size that the noise is drawn at"), size, limits.SIZE_RANGE)
+        _range(Words("Size that the noise is drawn at"), size, *SIZE_RANGE)
         check_multiple(Words("Size that the noise is drawn at"), size)
 
 
@@ -182,15 +194,15 @@ def _check_start(values: PictureRequest | CheckInputs, *, pictured: bool) -> Non
             raise HalftoneError(
                 "setting-bad-value", name="--only-masked", value=Words("used without a mask"), allowed=Words("--mask as well")
             )
-        check_range("--only-masked", start.only_masked, limits.ONLY_MASKED_RANGE)
+        _range("--only-masked", start.only_masked, *ONLY_MASKED_RANGE)
     elif start.extends and (values.width or values.height):
         allowed = Words("only --outpaint: the size comes from the start picture")
         raise HalftoneError("setting-bad-value", name="--outpaint", value=Words("given together with a size"), allowed=allowed)
     if start.strength is not None:
-        check_range(Words("Strength"), start.strength, limits.STRENGTH_RANGE)
-    check_range("--mask-blur", start.mask_blur, limits.MASK_BLUR_RANGE)
+        _range(Words("Strength"), start.strength, *STRENGTH_RANGE)
+    _range("--mask-blur", start.mask_blur, *MASK_BLUR_RANGE)
     for pixels in start.outpaint:
-        check_range("--outpaint", pixels, limits.OUTPAINT_RANGE)
+        _range("--outpaint", pixels, *OUTPAINT_RANGE)
     if values.mask is not None and values.image is not None:
         check_mask(values.mask, values.image)
 
@@ -206,19 +218,19 @@ def _check_text(text: str) -> None:
 def _check_numbers(values: PictureRequest | CheckInputs) -> None:
     for name, size in ((Words("Width"), values.width), (Words("Height"), values.height)):
         if size is not None:
-            check_range(name, size, limits.SIZE_RANGE)
+            _range(name, size, *SIZE_RANGE)
             check_multiple(name, size)
     if values.steps is not None:
-        check_range(Words("Steps"), values.steps, limits.STEPS_RANGE)
+        _range(Words("Steps"), values.steps, *STEPS_RANGE)
     if values.guidance is not None:
-        check_range(Words("Guidance"), values.guidance, limits.GUIDANCE_RANGE)
+        _range(Words("Guidance"), values.guidance, *GUIDANCE_RANGE)
     if values.seed is not None:
-        check_range(Words("Seed"), values.seed, limits.SEED_RANGE)
+        _range(Words("Seed"), values.seed, *SEED_RANGE)
     if values.num_frames is not None:
-        check_range(Words("Number of frames"), values.num_frames, (1, 10000))
+        _range(Words("Number of frames"), values.num_frames, 1, 10000)
 
 
-def check_multiple(name: Words, value: int, multiple: int = limits.SIZE_MULTIPLE) -> None:
+def check_multiple(name: Words, value: int, multiple: int = SIZE_MULTIPLE) -> None:
     """Raise size-not-multiple with the nearest sizes that work."""
     if value % multiple:
         below = max(multiple, value // multiple * multiple)
@@ -230,6 +242,11 @@ def check_multiple(name: Words, value: int, multiple: int = limits.SIZE_MULTIPLE
             below=below,
             above=value // multiple * multiple + multiple,
         )
+
+
+def _range(name: Words | str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise HalftoneError("value-out-of-range", name=name, value=value, low=low, high=high)
 
 
 def _check_image(path: str | None) -> None:
