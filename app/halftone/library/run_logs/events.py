@@ -30,17 +30,18 @@ _CHUNK: Final = 2**22
 _LAYOUTS: Final = 32
 """Kinds of records of one length that are taken together; of further kinds each is read alone."""
 _WRONG: Final = Words("a checksum is wrong")
-_FORM: Final[Form] = {
-    "TensorProto": (
-        ("dtype", 1, INT32),
-        ("tensor_content", 4, BYTES),
-        ("float_val", 5, FLOAT, MANY),
-        ("double_val", 6, DOUBLE, MANY),
-    ),
-    "Value": (("tag", 1, STRING), ("simple_value", 2, FLOAT), ("tensor", 8, "TensorProto")),
-    "Summary": (("value", 1, "Value", MANY),),
-    "Event": (("wall_time", 1, DOUBLE), ("step", 2, INT64), ("summary", 5, "Summary")),
-}
+_TENSOR: Final = (
+    ("dtype", 1, INT32),
+    ("tensor_content", 4, BYTES),
+    ("float_val", 5, FLOAT, MANY),
+    ("double_val", 6, DOUBLE, MANY),
+)
+_FORM: Final[Form] = (
+    ("TensorProto", _TENSOR),
+    ("Value", (("tag", 1, STRING), ("simple_value", 2, FLOAT), ("tensor", 8, "TensorProto"))),
+    ("Summary", (("value", 1, "Value", MANY),)),
+    ("Event", (("wall_time", 1, DOUBLE), ("step", 2, INT64), ("summary", 5, "Summary"))),
+)
 
 
 def is_events(path: Path) -> bool:

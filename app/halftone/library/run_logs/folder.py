@@ -23,6 +23,10 @@ from halftone.settings.disk import system_words
 _MOST: Final = 5_000
 """Files that are read of one run."""
 _TEXTS: Final = frozenset((".log", ".txt", ".out", ".err", ".jsonl", ".ndjson", ".json", ""))
+_READERS: Final[tuple[tuple[Callable[[Path], bool], Callable[[Path, Collector], object]], ...]] = (
+    (is_events, read_events), (is_table, read_table), (is_wandb, read_wandb), (is_database, read_database),
+    (is_parameter, read_parameter), (is_metric, read_metric),
+)  # fmt: skip
 _NO_FOLDER: Final = frozenset(("node_modules", "__pycache__", "site-packages"))
 
 
@@ -123,18 +127,8 @@ def _read(name: str, path: Path, on_way: Callable[[float], None], *, alone: bool
     """alone: the file is what was asked for, so that its ending does not count."""
     into = Collector(name, on_way)
     try:
-        if is_events(path):
-            read_events(path, into)
-        elif is_table(path):
-            read_table(path, into)
-        elif is_wandb(path):
-            read_wandb(path, into)
-        elif is_database(path):
-            read_database(path, into)
-        elif is_parameter(path):
-            read_parameter(path, into)
-        elif is_metric(path):
-            read_metric(path, into)
+        if (read := next((read for fits, read in _READERS if fits(path)), None)) is not None:
+            read(path, into)
         elif path.suffix == ".json" and read_trainer_state(path, into):
             pass
         elif is_settings(path) and not alone:
