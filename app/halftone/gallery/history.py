@@ -34,7 +34,6 @@ CREATE TABLE IF NOT EXISTS picture (
 _facts = msgspec.msgpack.Decoder(PictureFacts)
 _request = msgspec.msgpack.Decoder(PictureRequest)
 
-
 Row = tuple[str, str, bytes, bytes, bytes]
 """Path, moment, facts, request, thumbnail."""
 _ROW_TYPES: Final = (str, str, bytes, bytes, bytes)

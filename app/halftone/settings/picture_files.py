@@ -98,7 +98,6 @@ ground, which takes twice as much, so half as many are read.
 _KINDS: Final = ("PNG", "JPEG", "MPO", "WEBP", "AVIF", "GIF", "BMP", "TIFF", "JPEG2000", "PPM", "TGA", "ICO", "DIB")
 """Formats that Pillow decodes itself. Others start a program (EPS runs Ghostscript) or are no pictures of a user's."""
 
-
 _WHITE_16: Final = 65_535
 
 

@@ -41,7 +41,6 @@ from halftone.settings.picture_files import check_there
 
 _IMAGE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
 
-
 SEEDS: Final = (Words("Seed"), Words("Variation seed"))
 """Names of what `SEED_RANGE` holds for."""
 FIELDS: Final[dict[str, str]] = {

@@ -94,7 +94,6 @@ _TRANSFORMERS: Final[dict[str, Callable[[single_configs.Shapes], Config]]] = {
     "flux": single_configs.flux,
 }
 
-
 _PARTS: Final = {
     "unet": Words("the denoiser (UNet)"),
     "transformer": Words("the denoiser (transformer)"),

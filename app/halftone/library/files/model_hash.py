@@ -14,7 +14,6 @@ _AT, _LENGTH = 0x100000, 0x10000
 _PIECE: Final = 1 << 24
 _HASH: Final = re.compile(r"[0-9a-f]{8}|[0-9a-f]{10}|[0-9a-f]{64}")
 
-
 _known: dict[tuple[str, str, bool], str] = {}
 """(path, stamp, old) -> hash."""
 

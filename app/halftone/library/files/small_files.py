@@ -47,7 +47,6 @@ _T5_MARKS: Final = ("<pad>", "</s>", "<unk>")
 _T5_SIZES: Final = range(32_000, 32_129)
 """T5's words; its extra ids may be among them, and its table ends at 32 128."""
 
-
 Unfit = Literal["damaged", "other"]
 _UNFIT: Final[dict[Unfit, str]] = {
     "damaged": "it is cut off, or no tokenizer",
