@@ -30,8 +30,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from halftone.contract.training import TrainConfig
-from halftone.health.training.training_memory import training_room
-from halftone.health.training.training_numbers import kept_numbers, lora_numbers
+from halftone.health.training.training_memory import kept_numbers, lora_numbers, training_room
 from halftone.library.families.networks import Network
 from halftone.library.models import describe
 from halftone.training.lora.bases import Base, Flux, Sana, StableDiffusion, StableDiffusion3, StableDiffusionXL, Tensors

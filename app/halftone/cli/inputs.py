@@ -18,12 +18,12 @@ from halftone.contract.wording import Words, number
 from halftone.health.pictures.requests import check_inputs, check_request
 from halftone.health.pictures.unfinished_files import check_named_files
 from halftone.health.pictures.unfinished_pictures import check_same_model, read_kept
-from halftone.library.add_ons.denoisers import host_of, is_transformer
+from halftone.library.add_ons.denoisers import host_of
+from halftone.library.add_ons.extras import check_extras_fit
 from halftone.library.add_ons.inversions import inversion_folders, inversion_name, named_in, names_any, spoken
 from halftone.library.add_ons.lora_fit import check_lora_fit
 from halftone.library.add_ons.loras import check_loras, has_tags, known_loras, lora_folders, take_tags
 from halftone.library.families.known_families import reads_in_chunks
-from halftone.library.fitting import check_extras_fit
 from halftone.library.models import POCKET, describe, list_models, runnable
 from halftone.library.options import check_options
 from halftone.library.prompts.prompt_syntax import notes
@@ -78,7 +78,7 @@ def with_host(model: str | None, asked: Mapping[str, Any], saved: Settings) -> t
     if model is None or asked.get("transformer") is not None or not os.path.isfile(os.path.expanduser(model)):
         return model, dict(asked)
     facts = describe(model)
-    host = host_of(facts.path, list_models(saved.model_folders)) if is_transformer(facts) else None
+    host = host_of(facts.path, list_models(saved.model_folders)) if facts.takes_place else None
     return (model, dict(asked)) if host is None else (host.id, {**asked, "transformer": facts.path})
 
 

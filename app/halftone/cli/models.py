@@ -7,8 +7,7 @@ from halftone.cli.terminal import say
 from halftone.contract.echoes import echo
 from halftone.contract.errors import sentence
 from halftone.contract.vocabulary import DTYPE_NAMES
-from halftone.library.add_ons.part_homes import home
-from halftone.library.add_ons.unusable_files import UNETS
+from halftone.library.add_ons.unusable_files import UNETS, home
 from halftone.library.files.listing import Listed, listed
 from halftone.library.models import closed_folders
 from halftone.settings.disk import size_text

@@ -54,7 +54,6 @@ from halftone.health.reports.report_sentences import (
     verdict_words,
 )
 from halftone.health.troubles import Trouble, helps_words, known_on, known_on_device, origin_words
-from halftone.library.add_ons.denoisers import transformer_name
 from halftone.library.add_ons.inversions import inversion_name
 from halftone.library.add_ons.vaes import vae_name
 from halftone.settings.declared import declared
@@ -282,7 +281,7 @@ def _named(extras: Extras) -> str:
     listed = ", ".join(f"{lora.name} {lora.weight:g}" for lora in extras.loras)
     loras = f"the LoRA{'s' if len(extras.loras) > 1 else ''} {listed}" if listed else ""
     vae = "" if extras.vae is None else f"the VAE {vae_name(extras.vae)}"
-    transformer = "" if extras.transformer is None else f"the transformer {transformer_name(extras.transformer)}"
+    transformer = "" if extras.transformer is None else f"the transformer {vae_name(extras.transformer)}"
     nets = ", ".join(f"{control.name} {control.scale:g}" for control in extras.controls)
     controls = f"the ControlNet{'s' if len(extras.controls) > 1 else ''} {nets}" if nets else ""
     shown = ", ".join(f"{one.name} {one.scale:g}" for one in extras.ip_adapters)

@@ -80,7 +80,7 @@ def read_config(place: str) -> TrainConfig:
     """Paths in it count from the folder of the call; what it leaves open is as the model's note has it, and told. Raises
     HalftoneError train-config where the file holds no training.
     """
-    from halftone.library.training_data.training_settings import settings_for
+    from halftone.library.training_data.training_checks import settings_for
 
     content = _content(place)
     wrong = next((said for said in _faults(content)), None)

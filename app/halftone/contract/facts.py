@@ -45,11 +45,11 @@ class OperationResult(msgspec.Struct, frozen=True, kw_only=True):
     size: str
     outcome: str
     """"right", "wrong", "nonfinite", "zeros" or "missing"."""
-    expected: float | None
-    got: float | None
-    error: float | None
-    tolerance: float
     seconds: float
+    tolerance: float = 0.0
+    expected: float | None = None
+    got: float | None = None
+    error: float | None = None
 
 
 class SpeedResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

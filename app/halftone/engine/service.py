@@ -47,12 +47,12 @@ from halftone.health.pictures.refiners import alone, decoded_by
 from halftone.health.pictures.requests import check_inputs, check_now, check_request, check_upscale
 from halftone.health.pictures.unfinished_pictures import going_on, read_kept
 from halftone.health.precision import granted_to
-from halftone.library.add_ons.drawn_loras import may_draw_loras
+from halftone.library.add_ons.extras import check_extras_fit
 from halftone.library.add_ons.lora_fit import check_lora_fit
 from halftone.library.add_ons.loras import check_loras
 from halftone.library.add_ons.vaes import check_fit as check_vae_fit
-from halftone.library.fitting import check_extras_fit
 from halftone.library.models import is_as_it_was
+from halftone.library.prompts.drawn_prompts import may_draw_loras
 from halftone.library.records import SelfTests
 from halftone.library.tasks import check_given
 from halftone.measure.devices import find_device, list_devices, memory

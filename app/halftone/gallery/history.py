@@ -34,7 +34,6 @@ CREATE TABLE IF NOT EXISTS picture (
 _facts = msgspec.msgpack.Decoder(PictureFacts)
 _request = msgspec.msgpack.Decoder(PictureRequest)
 
-
 Row = tuple[str, str, bytes, bytes, bytes]
 """Path, moment, facts, request, thumbnail."""
 _ROW_TYPES: Final = (str, str, bytes, bytes, bytes)
@@ -104,9 +103,7 @@ class History:
         return None if row is None else _entry(row)
 
     def recent(self, limit: int = 200, *, after: int = 0) -> list[Entry]:
-        """The latest pictures, the newest first, of those with an id above `after`. Whether a file is still there,
-        `Entry.gone` tells.
-        """
+        """The latest pictures, the newest first, with an id above `after`. Whether a file is there, `Entry.gone` tells."""
         statement = "SELECT id, made_at, facts, request, thumbnail FROM picture WHERE id > ? ORDER BY id DESC LIMIT ?"
         rows = self._try(lambda database: database.execute(statement, (after, limit)).fetchall())
         return [entry for row in rows if (entry := _entry(row)) is not None]

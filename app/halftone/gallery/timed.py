@@ -37,9 +37,7 @@ def names_of(device: DeviceFacts, listed: Sequence[DeviceFacts]) -> frozenset[st
 
 
 def tells_time(picture: PictureFacts, request: PictureRequest, now: Conditions) -> bool:
-    """Whether a picture was made as the next one will be, and from its first step on: of one that was gone on with, only the
-    rest was timed.
-    """
+    """Whether a picture was made as the next one will be, and timed from its first step on."""
     whole = request.resume_latents is None and picture.seconds > 0 and picture.upscaled is None
     if not whole or request.model != now.model or request.device not in now.devices:
         return False

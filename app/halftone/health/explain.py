@@ -35,7 +35,8 @@ def finding_words(finding: Finding) -> tuple[Words, Words]:
     with_numbers, without, remedy = _FINDINGS[finding.code]
     source = (str(finding.facts.get("file", "")), str(finding.facts.get("tensor", "")))
     count = number(float(finding.facts.get("count", 0)))
-    values = (where, DTYPE_NAMES[finding.dtype], _peak(finding), _limit(finding), _room(finding), *source, count)
+    limit = "" if finding.limit is None else number(finding.limit)
+    values = (where, DTYPE_NAMES[finding.dtype], _peak(finding), limit, _room(finding), *source, count)
     measured = finding.peak is not None and finding.limit is not None
     known = all(source) if finding.code in ("weights-nonfinite", "weights-clipped") else measured
     message = _offset_words(finding, where) if "shows" in finding.facts else Words(with_numbers if known else without, values)
@@ -107,10 +108,6 @@ def copy_limits(report: RepairReport) -> Words | None:
 
 def _peak(finding: Finding) -> str:
     return "" if finding.peak is None else number(finding.peak)
-
-
-def _limit(finding: Finding) -> str:
-    return "" if finding.limit is None else number(finding.limit)
 
 
 def _room(finding: Finding) -> str:

@@ -24,7 +24,6 @@ BEYOND: Final[frozenset[FindingCode]] = frozenset(
 )
 """Numbers beyond a limit; in FP32 that cannot be cured."""
 
-
 ONCE: Final = "once"
 """Fact of a finding: the same numbers were computed again, and came out sound."""
 

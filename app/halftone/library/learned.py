@@ -2,12 +2,17 @@
 next one.
 
 It holds while the model's files, the device with its driver, PyTorch and the settings are what they were.
+
+What was found of an architecture (which of its layers can be scaled together) is a property of a class and its configuration, so
+one model's check helps the next one's. Nothing in it is trusted: each group is proven with the weights that it is to scale.
 """
 
 import hashlib
 import logging
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Final, get_args
+from typing import TypeVar, get_args
 
 import msgspec
 
@@ -23,6 +28,8 @@ from halftone.settings.regular_files import read_once
 
 log = logging.getLogger(__name__)
 
+_Kept = TypeVar("_Kept")
+
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The plan that worked, and under what it did."""
@@ -32,7 +39,31 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     numerics: Numerics
 
 
-_LEARNED: Final = msgspec.json.Decoder(Learned)
+def _read(place: Callable[[], Path], kind: type[_Kept], what: str) -> _Kept | None:
+    """What is kept there; None where nothing is, or it cannot be read."""
+    try:
+        return read_once(place(), _decoded, kind)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError) as error:
+        log.info("%s is left aside: %s", what, error)
+        return None
+
+
+def _decoded(data: bytes, kind: type[_Kept]) -> _Kept:
+    return msgspec.json.decode(data, type=kind)
+
+
+def _keep(place: Callable[[], Path], content: object, what: str) -> bool:
+    """Whether it was kept. A full disk costs only the memory of it, not the picture."""
+    try:
+        file = place()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, msgspec.json.encode(content))
+    except OSError as error:
+        log.info("%s could not be remembered: %s", what, error)
+        return False
+    return True
 
 
 def _file(model: ModelFacts, device: DeviceFacts, dtype: DType, extras: Extras = ALONE) -> Path:
@@ -70,21 +101,12 @@ class _Exactness(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 def recall_exactness(model: ModelFacts, device: DeviceFacts, dtype: DType, key: str) -> _Exactness | None:
     """Return what was proven of a rescaling under this key; None where nothing was, or it cannot be read."""
-    try:
-        return msgspec.json.decode(_exactness_file(model, device, dtype, key).read_bytes(), type=_Exactness)
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.MsgspecError) as error:
-        log.info("A proof of a rescaling is not used: %s", error)
-        return None
+    return _read(partial(_exactness_file, model, device, dtype, key), _Exactness, "A proof of a rescaling")
 
 
 def remember_exactness(model: ModelFacts, device: DeviceFacts, dtype: DType, key: str, rescale: dict[str, int] | None) -> None:
-    """Keep what was proven. A full disk costs only the memory of it."""
-    try:
-        write_atomically(_exactness_file(model, device, dtype, key), msgspec.json.encode(_Exactness(rescale=rescale)))
-    except OSError as error:
-        log.info("A proof of a rescaling could not be remembered: %s", error)
+    """Keep what was proven."""
+    _keep(partial(_exactness_file, model, device, dtype, key), _Exactness(rescale=rescale), "A proof of a rescaling")
 
 
 def _exactness_file(model: ModelFacts, device: DeviceFacts, dtype: DType, key: str) -> Path:
@@ -94,28 +116,45 @@ def _exactness_file(model: ModelFacts, device: DeviceFacts, dtype: DType, key: s
 
 
 def recall(model: ModelFacts, device: DeviceFacts, dtype: DType, numerics: Numerics, extras: Extras = ALONE) -> Plan | None:
-    """The plan that worked before with just these extras; None if none did, it cannot be read, or the driver or the settings are
-    others now.
-    """
-    try:
-        found = read_once(_file(model, device, dtype, extras), _LEARNED.decode)
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.MsgspecError) as error:
-        log.info("A remembered cure is left aside: %s", error)
-        return None
-    holds = same_driver(found.driver, device.driver) and changed_setting(found.numerics, numerics) is None
-    return found.plan if holds else None
+    """The plan that worked with just these extras; None without one, or with another driver or other settings now."""
+    found = _read(partial(_file, model, device, dtype, extras), Learned, "A cure")
+    holds = found and same_driver(found.driver, device.driver) and changed_setting(found.numerics, numerics) is None
+    return found.plan if found and holds else None
 
 
 def remember(
     model: ModelFacts, device: DeviceFacts, dtype: DType, plan: Plan, numerics: Numerics, extras: Extras = ALONE
 ) -> bool:
-    """Keep it for the next time. A full disk costs only the memory, not the picture: False then."""
+    """Keep it for the next time; whether that could be done."""
     learned = Learned(plan=plan, driver=device.driver, numerics=numerics)
-    try:
-        write_atomically(_file(model, device, dtype, extras), msgspec.json.encode(learned))
-    except OSError as error:
-        log.info("The cure could not be remembered: %s", error)
-        return False
-    return True
+    return _keep(partial(_file, model, device, dtype, extras), learned, "A cure")
+
+
+# --- of an architecture ------------------------------------------------------------------------------------
+
+
+class FoundGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Names in the twin of a network, as `RescaleGroup` has them."""
+
+    shrink: tuple[str, ...]
+    grow: tuple[str, ...]
+    modules: tuple[str, ...]
+    epsilons: tuple[str, ...]
+
+
+FoundGroups = dict[str, FoundGroup | None]
+"""Module of the twin that was too large -> the group that scales it; None where there is none."""
+
+
+def recall_groups(architecture: str) -> FoundGroups:
+    """What was found before; nothing where it cannot be read."""
+    return _read(partial(_groups_file, architecture), FoundGroups, "What was found of an architecture") or {}
+
+
+def remember_groups(architecture: str, found: FoundGroups) -> None:
+    """Keep it for the next model that is built alike."""
+    _keep(partial(_groups_file, architecture), found, "What was found of an architecture")
+
+
+def _groups_file(architecture: str) -> Path:
+    return data_dir() / "architectures" / f"{_digest(architecture)}.json"

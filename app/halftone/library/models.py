@@ -13,14 +13,10 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.wording import Words
 from halftone.library.add_ons.denoiser_files import unreadable
-from halftone.library.add_ons.part_homes import home
-from halftone.library.add_ons.unusable_files import SCALED, listed_as, why_not
-from halftone.library.families.family import Family
-from halftone.library.families.known_families import BY_NAME
-from halftone.library.families.part_configs import SHORTEST, config_fault
-from halftone.library.families.parts_fit import misfit
-from halftone.library.families.recognise import Recognised, recognise
-from halftone.library.families.recognise_folder import of_folder
+from halftone.library.add_ons.unusable_files import SCALED, home, listed_as, why_not
+from halftone.library.families.known_families import BY_NAME, Family
+from halftone.library.families.part_configs import SHORTEST, config_fault, misfit
+from halftone.library.families.recognise import Recognised, of_folder, recognise
 from halftone.library.families.single_files import SINGLES, Config, configs, missing_parts, tensors_by_component
 from halftone.library.files.copies import is_repaired
 from halftone.library.files.folder import INDEX, Part, component_names, files_in, native_edges, read_json, read_part, stored_dtype
@@ -46,7 +42,6 @@ _NOTE_FIELDS: Final = {
     "training": "training",
 }
 PICKLES: Final = {".ckpt", ".pt", ".pth", ".bin", ".pkl", ".pt2"}
-IS_PICKLE: Final = Words("it is a pickle file, which can run code when it is opened, so Halftone does not open it")
 _ENDINGS: Final = (".safetensors", ".sft", ".gguf")
 _DEPTH: Final = 4
 """Folders deep that list_models looks: far enough for a hub cache, not for a whole disk."""
@@ -195,7 +190,8 @@ def _folder(model: str, path: Path) -> ModelFacts:
     if not isinstance(pipeline, str) or not names:
         raise HalftoneError("model-not-a-model", path=str(path))
     parts = _read_parts(path, names)
-    scheduler = _scheduler(path)
+    schedule = path / "scheduler" / "scheduler_config.json"
+    scheduler = read_json(schedule) if os.path.isfile(schedule) else {}
     family, found = of_folder(path, pipeline, parts, scheduler)
     width, height = native_edges(parts, family.size)
     facts = ModelFacts(
@@ -228,7 +224,8 @@ def _folder(model: str, path: Path) -> ModelFacts:
     )
     facts = _with_note(facts, path / _POCKET_NOTE)
     headers = (header for part in parts.values() for _, header in part.files)
-    return msgspec.structs.replace(facts, name=f"Repaired {facts.name}") if _unsaid(facts, headers) else facts
+    unsaid = "repaired" not in facts.name.casefold() and is_repaired(headers)
+    return msgspec.structs.replace(facts, name=f"Repaired {facts.name}") if unsaid else facts
 
 
 def _bin_edge(pipeline: str, parts: Mapping[str, Part]) -> int:
@@ -261,17 +258,6 @@ def _no_pipeline(path: Path) -> HalftoneError:
         return HalftoneError("model-not-a-model", path=str(path))
     detail = Words("it is only one part of a model ({0}); choose the folder above it, which holds model_index.json", (kind,))
     return HalftoneError("model-unsupported", path=str(path), detail=detail)
-
-
-def _scheduler(path: Path) -> dict[str, object]:
-    """The configuration of a model's own scheduler; empty without one."""
-    file = path / "scheduler" / "scheduler_config.json"
-    return read_json(file) if os.path.isfile(file) else {}
-
-
-def _unsaid(facts: ModelFacts, headers: Iterable[Header]) -> bool:
-    """Whether it is a repaired copy whose name does not tell it from its original."""
-    return "repaired" not in facts.name.casefold() and is_repaired(headers)
 
 
 def _prompt_tokens(parts: dict[str, Part], family: Family) -> int:

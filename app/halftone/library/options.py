@@ -13,43 +13,17 @@ from halftone.contract.wording import Words, either
 
 Kind = Literal["number", "whole number", "text", "switch", "list"]
 
-KINDS: Final[dict[str, Kind]] = {
-    "aesthetic_score": "number",
-    "clean_caption": "switch",
-    "clip_skip": "whole number",
-    "complex_human_instruction": "list",
-    "crops_coords_top_left": "list",
-    "decode_chunk_size": "whole number",
-    "denoising_end": "number",
-    "denoising_start": "number",
-    "eta": "number",
-    "fps": "whole number",
-    "guidance_rescale": "number",
-    "max_guidance_scale": "number",
-    "max_sequence_length": "whole number",
-    "min_guidance_scale": "number",
-    "motion_bucket_id": "whole number",
-    "mu": "number",
-    "negative_aesthetic_score": "number",
-    "negative_crops_coords_top_left": "list",
-    "negative_original_size": "list",
-    "negative_prompt_2": "text",
-    "negative_prompt_3": "text",
-    "negative_target_size": "list",
-    "noise_aug_strength": "number",
-    "original_size": "list",
-    "prompt_2": "text",
-    "prompt_3": "text",
-    "sigmas": "list",
-    "skip_guidance_layers": "list",
-    "skip_layer_guidance_scale": "number",
-    "skip_layer_guidance_start": "number",
-    "skip_layer_guidance_stop": "number",
-    "target_size": "list",
-    "timesteps": "list",
-    "true_cfg_scale": "number",
-    "use_resolution_binning": "switch",
+_NAMES: Final[dict[Kind, str]] = {
+    "number": "aesthetic_score denoising_end denoising_start eta guidance_rescale max_guidance_scale min_guidance_scale mu "
+    "negative_aesthetic_score noise_aug_strength skip_layer_guidance_scale skip_layer_guidance_start "
+    "skip_layer_guidance_stop true_cfg_scale",
+    "switch": "clean_caption use_resolution_binning",
+    "whole number": "clip_skip decode_chunk_size fps max_sequence_length motion_bucket_id",
+    "list": "complex_human_instruction crops_coords_top_left negative_crops_coords_top_left negative_original_size "
+    "negative_target_size original_size sigmas skip_guidance_layers target_size timesteps",
+    "text": "negative_prompt_2 negative_prompt_3 prompt_2 prompt_3",
 }
+KINDS: Final[dict[str, Kind]] = dict(sorted((name, kind) for kind, names in _NAMES.items() for name in names.split()))
 _SIZES: Final = "original_size crops_coords_top_left target_size"
 _NEGATIVE_SIZES: Final = "negative_original_size negative_crops_coords_top_left negative_target_size"
 _TIMES: Final = "timesteps sigmas"
@@ -157,10 +131,6 @@ def check_one_schedule(pipeline: str, options: Mapping[str, OptionValue]) -> Non
 
 def check_kind(name: str, value: OptionValue, kinds: Sequence[Kind]) -> None:
     """Raise setting-bad-value for a value that is of none of these kinds."""
-    if not any(_is_of(value, kind) for kind in kinds):
+    if not any(isinstance(value, bool) == (kind == "switch") and isinstance(value, _ACCEPTS[kind]) for kind in kinds):
         allowed = either(*(_ALLOWED[kind] for kind in kinds))
         raise HalftoneError("setting-bad-value", name=f"--option {name}", value=str(value), allowed=allowed)
-
-
-def _is_of(value: OptionValue, kind: Kind) -> bool:
-    return isinstance(value, bool) == (kind == "switch") and isinstance(value, _ACCEPTS[kind])

@@ -74,8 +74,7 @@ def save_report(report: CheckReport) -> None:
 
 
 def load_report(model: ModelFacts, device: DeviceFacts, precision: DType, extras: Extras = ALONE) -> CheckReport | None:
-    """The latest report of the model with just these extras, stale or not (ask `staleness`); None if there is none that can be
-    read."""
+    """The latest report of the model with just these extras, stale or not (ask `staleness`); None if none can be read."""
     return _load(_report_file(model, device, precision, extras), CheckReport)
 
 

@@ -65,7 +65,8 @@ def computed_size(model: ModelFacts, size: tuple[int, int], options: Mapping[str
     width, height = size
     if model.pipeline.startswith(_KONTEXT) and min(size) >= 1:
         area = options.get("max_area", _MEGAPIXEL)
-        return _of_area(area if type(area) is int else _MEGAPIXEL, width / height)
+        area, ratio = area if type(area) is int else _MEGAPIXEL, width / height
+        return _whole(round((area * ratio) ** 0.5), round((area / ratio) ** 0.5))
     if not model.bin_edge or options.get(BINNING, True) is False or min(size) < 1:
         return size
     if model.pipeline.startswith(_HUNYUAN):
@@ -93,11 +94,6 @@ def joined_size(model: ModelFacts, size: tuple[int, int], options: Mapping[str, 
         factor = min(1.0, (_MEGAPIXEL / (width * height)) ** 0.5)
         return _whole(int(width * factor), int(height * factor))
     return None
-
-
-def _of_area(area: int, ratio: float) -> tuple[int, int]:
-    """(width, height) of so many pixels and this shape."""
-    return _whole(round((area * ratio) ** 0.5), round((area / ratio) ** 0.5))
 
 
 def _whole(width: int, height: int) -> tuple[int, int]:

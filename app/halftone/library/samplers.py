@@ -83,9 +83,7 @@ _ALIKE: Final = (
     "DPMSolverSinglestep", "KDPM2Discrete", "KDPM2AncestralDiscrete", "DEISMultistep", "UniPCMultistep", "DPMSolverSDE", "LCM",
     "TCD", "SASolver", "DDIMParallel", "DDPMParallel",
 )  # fmt: skip
-"""Schedulers that others may stand in for (diffusers, `KarrasDiffusionSchedulers` and what calls them compatible); what has
-another, only runs with that.
-"""
+"""Schedulers that others may stand in for (`KarrasDiffusionSchedulers` of diffusers and what calls them compatible)."""
 _ZERO_SNR: Final = ("Euler", "Euler a", "DPM++ 2M", "DPM++ 2M SDE", "DPM++ 3M SDE", "UniPC", "DDIM", "DDPM", "LCM", "TCD")
 """Those whose classes know models that begin at noise alone (rescale_betas_zero_snr); others leave that out without a word."""
 _DRAWING: Final = (

@@ -1,3 +1,1 @@
-"""What measures: devices, self-test, peaks, the probe and pictures. torch (inside functions where a window may look), no
-diffusers.
-"""
+"""Devices, self-test, peaks, the probe and pictures. torch (inside functions where a window may look), no diffusers."""

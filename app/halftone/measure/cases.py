@@ -8,6 +8,7 @@ is looked through for what is not finite.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import torch
@@ -57,18 +58,13 @@ def tolerance(case: Case, mode: Mode) -> float:
 
 
 def cases_for(kind: str) -> tuple[Case, ...]:
-    """The table for a device kind ("cpu", "cuda", "xpu", "mps"). Realistic sizes differ: a processor has seconds, not
-    teraflops.
-    """
+    """The table for a device kind ("cpu", "cuda", "xpu", "mps"). A processor has seconds, not teraflops."""
     own = (case for backend in backends_of(kind) for case in _on_backend(backend))
     return (*own, *_SMALL, *(_GPU_SIZES if kind in {"cuda", "xpu", "mps"} else _CPU_SIZES), *_NOTES)
 
 
 def _normal(*shapes: tuple[int, ...], scale: float = 1.0, offset: float = 0.0) -> Make:
-    def make(generator: torch.Generator, _mode: Mode) -> tuple[Tensor, ...]:
-        return tuple(torch.randn(shape, generator=generator) * scale + offset for shape in shapes)
-
-    return make
+    return lambda generator, _: tuple(torch.randn(shape, generator=generator) * scale + offset for shape in shapes)
 
 
 def _weighted(signal: tuple[int, ...], weight: tuple[int, ...]) -> Make:
@@ -83,9 +79,7 @@ def _weighted(signal: tuple[int, ...], weight: tuple[int, ...]) -> Make:
 
 
 def _filled(shape: tuple[int, ...], share: float) -> Make:
-    """Values of both signs spread over 0.9 to 1 times `share` of the limit (of 1e30 for the wide formats, whose squares end
-    there).
-    """
+    """Values of both signs, 0.9 to 1 times `share` of the limit (of 1e15 for the wide formats, for their squares)."""
 
     def make(generator: torch.Generator, mode: Mode) -> tuple[Tensor, ...]:
         top = share * min(mode.limit, 1e15)
@@ -96,45 +90,27 @@ def _filled(shape: tuple[int, ...], share: float) -> Make:
 
 
 def _positive(*shapes: tuple[int, ...]) -> Make:
-    def make(generator: torch.Generator, _mode: Mode) -> tuple[Tensor, ...]:
-        return tuple(0.5 + 0.5 * torch.rand(shape, generator=generator) for shape in shapes)
-
-    return make
+    return lambda generator, _: tuple(0.5 + 0.5 * torch.rand(shape, generator=generator) for shape in shapes)
 
 
 def _ramp(low: float, high: float, count: int = 4096) -> Make:
-    def make(_generator: torch.Generator, _mode: Mode) -> tuple[Tensor, ...]:
-        return (torch.linspace(low, high, count),)
-
-    return make
+    return lambda _generator, _mode: (torch.linspace(low, high, count),)
 
 
 def _tiny(generator: torch.Generator, mode: Mode) -> tuple[Tensor, ...]:
-    """A product of numbers below the smallest normal one of float16 with large ones; small but normal ones in the wide
-    formats.
-    """
+    """A product of numbers below float16's smallest normal one with large ones; small normal ones in the wide formats."""
     small = 2.0**-20 if mode.dtype == "float16" else 2.0**-100
     return small * (1 + torch.rand(64, 64, generator=generator)), 512 * torch.eye(64)
 
 
-def _product(a: Tensor, b: Tensor) -> Tensor:
-    return a @ b
-
-
-def _doubled(a: Tensor, _b: Tensor) -> Tensor:
-    return a + a
-
-
-def _conv3(x: Tensor, w: Tensor) -> Tensor:
-    return F.conv2d(x, w, padding=1)
-
-
-def _conv1(x: Tensor, w: Tensor) -> Tensor:
-    return F.conv2d(x, w)
-
-
-def _attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    return F.scaled_dot_product_attention(q, k, v)
+_attention: Final = F.scaled_dot_product_attention
+_conv3: Final = partial(F.conv2d, padding=1)
+_twice: Final = partial(F.interpolate, scale_factor=2.0, mode="nearest")
+_twice_smooth: Final = partial(F.interpolate, scale_factor=2.0, mode="bilinear")
+_softmax: Final = partial(torch.softmax, dim=-1)
+_sums: Final = partial(torch.sum, dim=-1)
+_mean: Final = partial(torch.mean, dim=-1)
+_tanh_gelu: Final = partial(F.gelu, approximate="tanh")
 
 
 def _long_attention(v: Tensor) -> Tensor:
@@ -160,40 +136,12 @@ def _masked_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v, mask)
 
 
-def _twice(x: Tensor) -> Tensor:
-    return F.interpolate(x, scale_factor=2.0, mode="nearest")
-
-
-def _twice_smooth(x: Tensor) -> Tensor:
-    return F.interpolate(x, scale_factor=2.0, mode="bilinear")
-
-
 def _group_norm(x: Tensor) -> Tensor:
     return F.group_norm(x, min(32, x.shape[1] // 4))
 
 
 def _layer_norm(x: Tensor) -> Tensor:
     return F.layer_norm(x, x.shape[-1:])
-
-
-def _rms_norm(x: Tensor) -> Tensor:
-    return F.rms_norm(x, x.shape[-1:], eps=1e-6)
-
-
-def _softmax(x: Tensor) -> Tensor:
-    return x.softmax(dim=-1)
-
-
-def _sums(x: Tensor) -> Tensor:
-    return x.sum(dim=-1)
-
-
-def _mean(x: Tensor) -> Tensor:
-    return x.mean(dim=-1)
-
-
-def _tanh_gelu(x: Tensor) -> Tensor:
-    return F.gelu(x, approximate="tanh")
 
 
 def _wave(x: Tensor) -> Tensor:
@@ -216,14 +164,14 @@ def _matmul(rows: int, terms: int, columns: int, *, sample: int = 0) -> Case:
     cut, pick = _first_rows(sample) if sample else (None, None)
     make = _weighted((rows, terms), (terms, columns))
     size = f"{rows} × {terms} × {columns}"
-    return Case("matmul", size, make, _product, cut=cut, pick=pick)
+    return Case("matmul", size, make, torch.matmul, cut=cut, pick=pick)
 
 
 def _convolution(batch: int, channels: int, edge: int, kernel: int, *, sample: int = 0) -> Case:
     cut, pick = _first_channels(sample) if sample else (None, None)
     make = _weighted((batch, channels, edge, edge), (channels, channels, kernel, kernel))
     size = f"{kernel} × {kernel}, {batch} × {channels} × {edge} × {edge}"
-    return Case("convolution", size, make, _conv3 if kernel == 3 else _conv1, cut=cut, pick=pick)
+    return Case("convolution", size, make, _conv3 if kernel == 3 else F.conv2d, cut=cut, pick=pick)
 
 
 def _attend(batch: int, heads: int, tokens: int, width: int, *, keys: int = 0, sample: int = 0) -> Case:
@@ -265,7 +213,7 @@ _SMALL: Final = (
     Case("functions", "SiLU", _ramp(-12.0, 12.0), F.silu),
     Case("functions", "sigmoid", _ramp(-12.0, 12.0), torch.sigmoid),
     Case("functions", "timestep embedding", _ramp(0.0, 999.0, 1000), _wave),
-    Case("long-sums", "4 096 products", _positive((8, 4096), (4096, 8)), _product),
+    Case("long-sums", "4 096 products", _positive((8, 4096), (4096, 8)), torch.matmul),
     Case("long-sums", "32 768 terms", _positive((8, 32768)), _sums),
     Case("long-sums", "mean of 65 536", _positive((8, 65536)), _mean),
     Case("long-sums", "softmax of 8 192", _normal((8, 8192)), _softmax),
@@ -309,9 +257,9 @@ _NOTES: Final = (
     Case("near-limit", "GELU with tanh", _filled((4096,), 0.99), _tanh_gelu),
     Case("near-limit", "layer norm", _filled((64, 64), 0.99), _layer_norm),
     Case("near-limit", "group norm", _filled((1, 32, 8, 8), 0.99), _group_norm),
-    Case("near-limit", "RMS norm", _filled((64, 64), 0.99), _rms_norm),
+    Case("near-limit", "RMS norm", _filled((64, 64), 0.99), lambda x: F.rms_norm(x, x.shape[-1:], eps=1e-6)),
     Case("near-limit", "softmax", _filled((64, 64), 0.99), _softmax),
     Case("near-limit", "sum of halves", _filled((64, 2), 0.45), _sums),
-    Case("tiny-values", "matrix product", _tiny, _product),
-    Case("tiny-values", "doubling", _tiny, _doubled),
+    Case("tiny-values", "matrix product", _tiny, torch.matmul),
+    Case("tiny-values", "doubling", _tiny, lambda a, _b: a + a),
 )

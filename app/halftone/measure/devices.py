@@ -1,6 +1,4 @@
-"""Devices torch can compute on here, and what was really read of each. An odd driver hides its device; it never stops the
-program.
-"""
+"""Devices torch can compute on here, and what was really read of each. An odd driver hides its device, no more."""
 
 import logging
 import os
@@ -56,8 +54,11 @@ def find_device(name: str) -> DeviceFacts:
     wanted = name.strip().lower()
     if wanted in {"auto", ""}:
         return devices[0]
-    for matches in (_same_id, _same_kind, _same_name):
-        found = [device for device in devices if matches(device, wanted)]
+    for found in (
+        [device for device in devices if wanted in (device.id, device.id.removesuffix(":0"))],
+        [device for device in devices if wanted == device.backend],
+        [device for device in devices if len(wanted) >= 3 and wanted in device.name.lower()],
+    ):
         if found:
             return found[0]
     raise HalftoneError("device-unknown", device=name, known=either("auto", *(device.id for device in devices)))
@@ -79,18 +80,6 @@ def memory(device: str) -> MemoryFacts:
     machine = psutil.virtual_memory()
     own = torch.mps.driver_allocated_memory() if kind == "mps" else psutil.Process().memory_info().rss
     return MemoryFacts(total=machine.total, own=own, others=max(0, machine.total - machine.available - own))
-
-
-def _same_id(device: DeviceFacts, wanted: str) -> bool:
-    return device.id == wanted or device.id == f"{wanted}:0"
-
-
-def _same_kind(device: DeviceFacts, wanted: str) -> bool:
-    return device.backend == wanted
-
-
-def _same_name(device: DeviceFacts, wanted: str) -> bool:
-    return len(wanted) >= 3 and wanted in device.name.lower()
 
 
 def _cuda_devices() -> Iterator[DeviceFacts]:
@@ -191,7 +180,11 @@ def _cpu_device() -> DeviceFacts:
 
 def _cpu_name() -> str:
     """Model name as the system tells it; the architecture where it tells none."""
-    readers: dict[str, Callable[[], str]] = {"Linux": _linux_cpu_name, "Darwin": _mac_cpu_name, "Windows": _windows_cpu_name}
+    readers: dict[str, Callable[[], str]] = {
+        "Linux": lambda: _cpuinfo("model name") or _cpuinfo("Model"),
+        "Darwin": lambda: _output(["sysctl", "-n", "machdep.cpu.brand_string"]),
+        "Windows": _windows_cpu_name,
+    }
     read = readers.get(platform.system())
     try:
         name = read() if read else ""
@@ -199,14 +192,6 @@ def _cpu_name() -> str:
         log.info("no processor name: %s", error)
         name = ""
     return " ".join(name.split()) or f"{platform.machine() or 'unknown'} processor"
-
-
-def _linux_cpu_name() -> str:
-    return _cpuinfo("model name") or _cpuinfo("Model")
-
-
-def _mac_cpu_name() -> str:
-    return _output(["sysctl", "-n", "machdep.cpu.brand_string"])
 
 
 def _windows_cpu_name() -> str:

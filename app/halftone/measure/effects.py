@@ -74,9 +74,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """The device, the precision in force, the size of the pieces (channels, edge and tokens), and the backends of attention that
-    are wrong there.
-    """
+    """The precision in force, the size of the pieces (channels, edge, tokens), and the backends of attention that are wrong."""
 
     device: DeviceFacts
     dtype: DType

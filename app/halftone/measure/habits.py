@@ -71,7 +71,4 @@ def _result(mode: Mode, operation: str, size: str, right: Callable[[], bool]) ->
         raise_if_lost(error, f"{operation} in {mode.name}")
         outcome = "missing"
     seconds = time.perf_counter() - started
-    return OperationResult(
-        mode=mode.name, operation=operation, size=size, outcome=outcome, expected=None, got=None, error=None, tolerance=0.0,
-        seconds=seconds,
-    )  # fmt: skip
+    return OperationResult(mode=mode.name, operation=operation, size=size, outcome=outcome, seconds=seconds)

@@ -10,7 +10,6 @@ _SLOTS: Final = 2
 _SAME: Final = ("cpu", "mps", "meta")
 """Devices whose memory the host reads itself, and what has none."""
 
-
 _AWAITED: Final[set[torch.device]] = set()
 """Devices whose copies the self-test found wrong unless they are waited for."""
 

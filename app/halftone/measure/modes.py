@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -97,19 +97,14 @@ def switched(changes: list[tuple[Any, str, object]]) -> Generator[None]:
 def in_mode(mode: Mode) -> Generator[None]:
     """No gradients, and sums as the mode says; on devices other than NVIDIA's the switches do nothing."""
     matmul = torch.backends.cuda.matmul
-    with ExitStack() as stack:
-        stack.enter_context(torch.no_grad())
-        stack.enter_context(
-            switched(
-                [
-                    (matmul, "allow_fp16_accumulation", mode.half_sums),
-                    (matmul, "allow_fp16_reduced_precision_reduction", False),
-                    (matmul, "allow_bf16_reduced_precision_reduction", False),
-                    (matmul, "allow_tf32", mode.tf32),
-                    (torch.backends.cudnn, "allow_tf32", mode.tf32),
-                ]
-            )
-        )
+    switches: list[tuple[Any, str, object]] = [
+        (matmul, "allow_fp16_accumulation", mode.half_sums),
+        (matmul, "allow_fp16_reduced_precision_reduction", False),
+        (matmul, "allow_bf16_reduced_precision_reduction", False),
+        (matmul, "allow_tf32", mode.tf32),
+        (torch.backends.cudnn, "allow_tf32", mode.tf32),
+    ]
+    with torch.no_grad(), switched(switches):
         yield
 
 

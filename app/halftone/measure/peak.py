@@ -38,9 +38,7 @@ class PeakMemory:
 
 
 def _grown(start: int) -> int:
-    """Bytes that the process held at the most beyond `start`. Weights that lie in mapped files are no growth, whenever their
-    pages come.
-    """
+    """Bytes that the process held at the most beyond `start`. Weights in mapped files are no growth."""
     now = resident()
     return max(0, now["VmHWM"] - now["RssFile"] - now["RssShmem"] - start)
 

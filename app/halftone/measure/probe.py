@@ -24,6 +24,7 @@ from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils.hooks import RemovableHandle
 
+from halftone.health.planning.rescaling import larger
 from halftone.measure.scores import ScoreWatch, find_score_watches
 from halftone.measure.stats import PeakBuffer, ceiling, has_values, peak
 
@@ -109,9 +110,7 @@ class _Use(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """A part of a storage whose values were measured, for as long as it lives unchanged: `size` numbers in the places from
-    `first` to before `end`.
-    """
+    """A part of a storage that was measured, while it is unchanged: `size` numbers in the places `first` to before `end`."""
 
     storage: StorageWeakRef
     version: int
@@ -208,7 +207,7 @@ class Probe:
         found: dict[str, ScorePeak] = {}
         for name, slot, exact, order in self._scores:
             before = found.get(name, ScorePeak(self.component, name, 0.0, True, order))
-            found[name] = replace(before, peak=_larger(before.peak, values[slot]), exact=before.exact and exact)
+            found[name] = replace(before, peak=larger(before.peak, values[slot]), exact=before.exact and exact)
         return tuple(found.values())
 
     def _before(self, index: int, _module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
@@ -308,7 +307,7 @@ class Probe:
         leaving = _largest(values, use.outputs)
         # What only passes through (a reshaped copy, two streams laid side by side) is no larger than what came in.
         made = inside if not math.isfinite(inside) or inside > entered else 0.0
-        found = _larger(leaving, made)
+        found = larger(leaving, made)
         finite = math.isfinite(found)
         return Reading(
             component=self.component,
@@ -359,9 +358,9 @@ def _joined(before: Reading, after: Reading) -> Reading:
         component=before.component,
         module=before.module,
         kind=before.kind,
-        peak=_larger(before.peak, after.peak),
-        output_peak=_larger(before.output_peak, after.output_peak),
-        input_peak=_larger(before.input_peak, after.input_peak),
+        peak=larger(before.peak, after.peak),
+        output_peak=larger(before.output_peak, after.output_peak),
+        input_peak=larger(before.input_peak, after.input_peak),
         finite=before.finite and after.finite,
         inputs_finite=failed.inputs_finite,
         weights_finite=failed.weights_finite,
@@ -373,15 +372,10 @@ def _joined(before: Reading, after: Reading) -> Reading:
     )
 
 
-def _larger(a: float, b: float) -> float:
-    """The larger one; nan wins over everything."""
-    return math.nan if math.isnan(a) or math.isnan(b) else max(a, b)
-
-
 def _largest(values: list[float], slots: list[int]) -> float:
     found = 0.0
     for slot in slots:
-        found = _larger(found, values[slot])
+        found = larger(found, values[slot])
     return found
 
 

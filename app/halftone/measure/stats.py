@@ -38,9 +38,7 @@ _CHUNK: Final = 4096
 
 
 class _Bits(NamedTuple):
-    """How the bits of a format are read: as signed and as unsigned integers, and back as a number of `code` (see `struct`) once
-    they are shifted up.
-    """
+    """How the bits of a format are read: as which integers, and once shifted up as a number of `code` (see `struct`)."""
 
     signed: torch.dtype
     unsigned: type[np.unsignedinteger[Any]]
@@ -90,9 +88,7 @@ def peak_bits(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def bits_to_float(bits: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Bit patterns (any shape) of `peak_bits` back to float64 values on the CPU. dtype: what `ordered_dtype` said of the
-    tensor.
-    """
+    """Bit patterns (any shape) of `peak_bits` as float64 on the CPU. dtype: as `ordered_dtype` says of the tensor."""
     return bits.cpu().view(dtype).to(torch.float64)
 
 

@@ -50,7 +50,10 @@ def save_video(
         if path.suffix.lower() == ".mp4":
             _write_mp4(frames, fps, file, {PARAMETERS_TAG: parameters, RECEIPT_TAG: receipt})
         else:
-            _write_webp(frames, fps, file, exif_of(parameters, receipt))
+            from halftone.metadata.reel import Reel
+
+            exif = exif_of(parameters, receipt)
+            Reel(frames).save(file, "WEBP", save_all=True, duration=1000 / fps, loop=0, quality=_WEBP_QUALITY, exif=exif)
 
     try:
         (write_atomically if overwrite else create_atomically)(path, write)
@@ -105,12 +108,6 @@ def _mux(frames: "Sequence[Pixels]", fps: int, file: _Heard, texts: dict[str, st
             made = made.reformat(format=stream.pix_fmt, dst_colorspace=Colorspace.ITU709)
             container.mux(stream.encode(made))
         container.mux(stream.encode(None))
-
-
-def _write_webp(frames: "Sequence[Pixels]", fps: int, file: BinaryIO, exif: bytes) -> None:
-    from halftone.metadata.reel import Reel
-
-    Reel(frames).save(file, "WEBP", save_all=True, duration=1000 / fps, loop=0, quality=_WEBP_QUALITY, exif=exif)
 
 
 def read_frames(path: Path) -> "Generator[tuple[Pixels, float]]":

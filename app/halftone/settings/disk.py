@@ -58,9 +58,7 @@ _FULL: Final = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 def need_room(path: Path, folder: Path, need: int) -> None:
-    """Raise HalftoneError disk-full where `path` is to lie in `folder` and fewer than `need` bytes are free there, output-failed
-    where no file is ever kept.
-    """
+    """Raise HalftoneError disk-full for fewer than `need` free bytes in `folder`, output-failed where no file is ever kept."""
     if (free := free_bytes(folder)) >= need:
         return
     if _holds_nothing(folder):

@@ -8,8 +8,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Final
 
-from halftone.settings.atomic import rename_new
-from halftone.settings.locks import is_held, lock
+from halftone.settings.atomic import is_held, lock, rename_new
 
 _ENDING: Final = ".halftone-part"
 _MARK: Final = ".halftone-part"

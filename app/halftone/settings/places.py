@@ -85,13 +85,7 @@ def _override(name: str) -> Path | None:
 def _platform(kind: str) -> Path:
     import platformdirs
 
-    if kind == "user_data_path":
-        return platformdirs.user_data_path(_APP, appauthor=False)
-    if kind == "user_cache_path":
-        return platformdirs.user_cache_path(_APP, appauthor=False)
-    if kind == "user_log_path":
-        return platformdirs.user_log_path(_APP, appauthor=False)
-    return platformdirs.user_config_path(_APP, appauthor=False)
+    return getattr(platformdirs, kind)(_APP, appauthor=False)
 
 
 def _made(folder: Path) -> Path:

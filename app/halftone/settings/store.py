@@ -107,9 +107,7 @@ def load_with_problems(path: Path | None = None) -> Loaded:
 
 
 def save(settings: Settings, path: Path | None = None) -> None:
-    """Write what differs from the defaults. Comments stay, and so does what was not understood: names, and values that nobody
-    changed since. Raises OSError.
-    """
+    """Write what differs from the defaults. Comments stay, and so does what was not understood. Raises OSError."""
     import tomlkit
 
     path = path or settings_file()

@@ -19,7 +19,7 @@ from halftone.engine.loading.load import load_pipeline
 from halftone.engine.patches.embeddings import encode, split_text, takes_weights
 from halftone.engine.service import DiffusersEngine
 from halftone.library.models import describe
-from halftone.library.prompts.clip_vocabulary import END, START, merges, vocabulary
+from halftone.library.prompts.tokens import END, START, merges, vocabulary
 
 CLIP = ("sd15", "sdxl", "sd3")
 LONG = "a photograph of a red sun over green hills, " * 3

@@ -12,7 +12,7 @@ from halftone.engine.weights.parts import parameter_count
 from halftone.engine.weights.precision import ComponentState, damaged, exact_weights, realise, upcast_parameters
 from halftone.library.add_ons.denoiser_files import CONVERTED, FLOAT8
 from halftone.library.files.gguf_header import PACKED
-from halftone.library.files.scan_blocks import tally_blocks
+from halftone.library.files.scan import tally_blocks
 
 SCALES = {"Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,), "IQ4_NL": (0,), "IQ4_XS": (0,)}
 """Where the float16 scales lie in a block of the kinds that GGUF's own tools cannot write."""

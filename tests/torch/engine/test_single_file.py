@@ -21,8 +21,7 @@ from halftone.engine.service import DiffusersEngine
 from halftone.library.families.single_files import SINGLES, configs, module_names, places
 from halftone.library.files.header import Header, TensorInfo, read_header
 from halftone.library.models import describe, runnable
-from halftone.library.prompts.clip_vocabulary import clip_tokenizer, merges, vocabulary
-from halftone.library.prompts.tokens import make_counter
+from halftone.library.prompts.tokens import clip_tokenizer, make_counter, merges, vocabulary
 from halftone.measure.pictures import psnr
 from halftone.settings.places import resources
 

@@ -26,7 +26,7 @@ from halftone.engine.rescaling.learned import learned_groups
 from halftone.engine.rescaling.twin import Likeness, twins_of
 from halftone.engine.service import DiffusersEngine
 from halftone.health.planning.rescaling import RescaleGroup
-from halftone.library.families.architectures import FoundGroup, FoundGroups
+from halftone.library.learned import FoundGroup, FoundGroups
 
 pytestmark = pytest.mark.usefixtures("made_on_the_device")
 DEPTH = 4

@@ -5,8 +5,13 @@ from typing import Any
 import pytest
 
 from halftone.contract.training import TrainConfig
-from halftone.health.training.training_memory import TrainingForecast, training_forecast, training_room
-from halftone.health.training.training_numbers import kept_numbers, lora_numbers
+from halftone.health.training.training_memory import (
+    TrainingForecast,
+    kept_numbers,
+    lora_numbers,
+    training_forecast,
+    training_room,
+)
 from halftone.library.families.networks import Network
 from halftone.library.models import describe
 

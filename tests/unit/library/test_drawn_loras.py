@@ -8,9 +8,8 @@ from tests.helpers.model_files import ramp, safetensors
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import PictureRequest, Style
-from halftone.library.add_ons.drawn_loras import check_drawn_loras, drawn_loras, may_draw_loras
 from halftone.library.add_ons.loras import known_loras, take_tags
-from halftone.library.prompts.drawn_prompts import spoken
+from halftone.library.prompts.drawn_prompts import check_drawn_loras, drawn_loras, may_draw_loras, spoken
 
 Asked = Callable[..., PictureRequest]
 

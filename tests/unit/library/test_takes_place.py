@@ -11,7 +11,7 @@ from tests.unit.library.test_recognise import MODELS, PIXART, SVD
 
 from halftone.contract.errors import HalftoneError
 from halftone.library.add_ons.denoiser_files import unreadable
-from halftone.library.add_ons.part_homes import REPOSITORIES, home
+from halftone.library.add_ons.unusable_files import REPOSITORIES, home
 from halftone.library.families.known_families import BY_NAME, FAMILIES
 from halftone.library.families.recognise import LAYOUTS, recognise
 from halftone.library.kinds.layouts import DIFFUSERS, ORIGINAL, Layout

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from halftone.library.models import describe
-from halftone.library.training_data.training_settings import settings_for, settings_of
+from halftone.library.training_data.training_checks import settings_for, settings_of
 
 
 @pytest.mark.parametrize(

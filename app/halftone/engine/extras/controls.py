@@ -29,13 +29,12 @@ from halftone.health.faults import is_out_of_memory
 from halftone.library.add_ons.controlnets import (
     CONTROLNET,
     UNETS,
-    control_files,
     folder_config,
     parameter_names,
     shaped,
     weight_files,
 )
-from halftone.library.files.header import read_header
+from halftone.library.files.header import read_header, used_files
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +54,7 @@ def with_controls(loaded: Loaded, controls: Sequence[Control]) -> Loaded:
     memory already are not read again. Raises HalftoneError control-* and model-load-failed.
     """
     paths = tuple(control.path for control in controls)
-    wanted = control_files(paths)
+    wanted = used_files(paths)
     if wanted != loaded.controls:
         _forget(loaded)
         if wanted:

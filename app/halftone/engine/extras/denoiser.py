@@ -24,14 +24,13 @@ from halftone.engine.weights.file_tensors import fill, mapped, misfit, one_type
 from halftone.engine.weights.precision import ComponentState
 from halftone.engine.weights.stored_tables import compute_missing_tables, tables_left_empty
 from halftone.library.add_ons.denoisers import (
-    TransformerFile,
     check_transformer_fit,
     denoiser_name,
     denoiser_tensors,
     read_transformer,
-    transformer_name,
-    transformer_version,
 )
+from halftone.library.add_ons.vaes import vae_name
+from halftone.library.files.header import UsedFile, path_version
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +41,7 @@ def put_transformer(loaded: Loaded, path: str | None) -> None:
 
     Raises HalftoneError transformer-* and model-load-failed; then nothing is changed.
     """
-    wanted = None if path is None else TransformerFile(path, transformer_version(path))
+    wanted = None if path is None else UsedFile(path, path_version(path))
     name = denoiser_name(loaded.facts)
     if wanted == loaded.transformer or name is None:
         return
@@ -86,7 +85,7 @@ def read_denoiser(loaded: Loaded, name: str, path: str) -> nn.Module:
         found = converted(made, tensors)
         if (why := misfit(made, found)) is not None:
             model, family = loaded.facts.name, loaded.facts.family
-            raise HalftoneError("transformer-other-model", name=transformer_name(path), model=model, detail=why, family=family)
+            raise HalftoneError("transformer-other-model", name=vae_name(path), model=model, detail=why, family=family)
         loaded.file_names[name] = _places(made, tensors)
         fill(made, found)
         compute_missing_tables(made)

@@ -15,8 +15,8 @@ from halftone.engine.basics.tensors import NAMES
 from halftone.engine.loading.folder_parts import no_deeper_than_weights
 from halftone.engine.loading.load import Loaded, component_from, make_ready, narrowest, told_loading
 from halftone.engine.weights.precision import ComponentState
-from halftone.library.add_ons.vaes import VAE, VaeFile, names_in, vae_config, vae_file, vae_version
-from halftone.library.files.header import read_header
+from halftone.library.add_ons.vaes import VAE, names_in, vae_config, vae_file
+from halftone.library.files.header import UsedFile, path_version, read_header
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ def put_vae(loaded: Loaded, path: str | None) -> None:
 
     Raises HalftoneError vae-* and model-load-failed; then nothing is changed.
     """
-    wanted = None if path is None else VaeFile(path, vae_version(path))
+    wanted = None if path is None else UsedFile(path, path_version(path))
     if wanted == loaded.vae:
         return
     module = component_from(loaded, VAE, Path(loaded.facts.path)) if path is None else read_vae(loaded, path)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from halftone.contract.wording import Words
+from halftone.library.files.header import UsedFile
 from halftone.settings.disk import system_words
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before the libraries read it: nothing is fetched unless a user clicked for it
@@ -42,11 +43,8 @@ from halftone.engine.weights.precision import ComponentState, exact_weights, own
 from halftone.engine.weights.recipe import Exact, keep_base, known_of
 from halftone.engine.weights.wide_kernels import put_wide_kernels
 from halftone.health.faults import first_line, is_out_of_memory
-from halftone.library.add_ons.controlnets import ControlFile
-from halftone.library.add_ons.denoisers import TransformerFile
 from halftone.library.add_ons.extras import extras_key
-from halftone.library.add_ons.ipadapters import AdapterFile
-from halftone.library.add_ons.vaes import VAE, VaeFile
+from halftone.library.add_ons.vaes import VAE
 from halftone.library.families.networks import Network, known_networks
 from halftone.library.families.single_files import configs, kinds_by_component, places
 from halftone.library.files.copies import exponents_in
@@ -80,18 +78,18 @@ class Loaded:
     prompts: PromptCache = field(default_factory=PromptCache)
     compiler: Backend = field(default_factory=Backend)
     """What compiles the denoiser's blocks, where the setting asks for it."""
-    vae: VaeFile | None = None
+    vae: UsedFile | None = None
     """What took the place of the model's own VAE."""
-    transformer: TransformerFile | None = None
+    transformer: UsedFile | None = None
     """What took the place of the model's own transformer or UNet."""
-    controls: tuple[ControlFile, ...] = ()
+    controls: tuple[UsedFile, ...] = ()
     """ControlNets in memory now, and the component that they are."""
     controlnet: Any = None
     streams: set[str] = field(default_factory=set[str])
     """Components that compute, in whatever state they are, with weights that are made block by block."""
     fp8: bool = False
     """Whether the denoiser's exact weights are those that eight bits hold."""
-    ip_adapters: tuple[AdapterFile, ...] = ()
+    ip_adapters: tuple[UsedFile, ...] = ()
     """IP-Adapters that are part of the UNet now."""
     sources: dict[str, Callable[[], nn.Module]] = field(default_factory=dict[str, Callable[[], nn.Module]])
     """Components that are not from the model's files, and what reads them anew: on the CPU, in the stored dtype."""

@@ -19,7 +19,7 @@ from halftone.engine.weights.mapped import mapped_component
 from halftone.engine.weights.precision import split_rows
 from halftone.library.families.single_files import SINGLES, Config, configs, of_component, place_of, places
 from halftone.library.files.header import read_header
-from halftone.library.prompts.clip_vocabulary import merges, vocabulary
+from halftone.library.prompts.tokens import merges, vocabulary
 
 
 def load_single(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:

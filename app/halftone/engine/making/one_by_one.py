@@ -12,7 +12,7 @@ from halftone.contract.messages import AnyEvent, JobStarted, PictureReady, StepD
 from halftone.contract.request import Lora, PictureRequest
 from halftone.health.pictures.run_reasons import first_times
 from halftone.health.pictures.unfinished_pictures import read_kept
-from halftone.library.add_ons.drawn_loras import drawn_loras
+from halftone.library.prompts.drawn_prompts import drawn_loras
 from halftone.metadata.picture import absolute, numbered
 
 Make = Callable[[PictureRequest, tuple[Lora, ...], Emit], GenerateReport]

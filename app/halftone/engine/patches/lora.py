@@ -42,8 +42,7 @@ from halftone.engine.weights.precision import changes_by_tensor
 from halftone.engine.weights.recipe import Delta, Product, rescaled
 from halftone.engine.weights.stored_tables import tables_left_empty
 from halftone.health.faults import is_out_of_memory
-from halftone.library.add_ons.loras import LORA
-from halftone.library.add_ons.lycoris import is_plain
+from halftone.library.add_ons.loras import LORA, is_plain
 from halftone.library.files.header import file_stamp, read_header
 from halftone.library.files.scan import TensorScan, scan_files
 

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from halftone.engine.weights.recipe import Delta, Whole
-from halftone.library.add_ons.lycoris import layers_of
+from halftone.library.add_ons.loras import layers_of
 from halftone.library.families.original_names import original_unet_names
 from halftone.library.kinds.loras import place_of
 

@@ -16,7 +16,7 @@ from halftone.engine.rescaling.twin import Likeness, config_of, twins_of, with_s
 from halftone.engine.sampling.hooks import is_finite
 from halftone.health.faults import ends_the_job
 from halftone.health.planning.rescaling import RescaleGroup
-from halftone.library.families.architectures import FoundGroup, FoundGroups, recall_groups, remember_groups
+from halftone.library.learned import FoundGroup, FoundGroups, recall_groups, remember_groups
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from halftone.engine.weights.mapped import UnfitFile, empty, fits
 from halftone.engine.weights.packed import FLOAT8, Packed, PackedLinear, shape_of
 from halftone.engine.weights.stored_tables import compute_missing_tables, tables_left_empty
 from halftone.library.add_ons.denoisers import is_scale, stays_packed
-from halftone.library.families.single_files import Place
+from halftone.library.families.original_names import Place
 from halftone.library.files.gguf_header import PACKED
 from halftone.library.files.header import Header, TensorInfo
 

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QWidget
 from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import AnyEvent, Generate, PictureReady, PreviewReady
 from halftone.contract.request import ALONE, PictureRequest
-from halftone.gallery.upscaled import made_as
+from halftone.gallery.made import made_as
 from halftone.gui import theme
 from halftone.gui.controller import Controller
 from halftone.gui.create.form.model_picker import ask_model

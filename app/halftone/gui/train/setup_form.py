@@ -24,7 +24,7 @@ from halftone.gui.train.setup_fields import (
     TextRow,
     TrainRow,
 )
-from halftone.library.training_data.training_settings import settings_of
+from halftone.library.training_data.training_checks import settings_of
 
 _SIZES = (256, 384, 512, 640, 768, 1024)
 _SEEDS = (0, 2**32 - 1)

@@ -234,7 +234,9 @@ def _sound_signs(run: Run) -> Iterator[Sign]:
 
 def _signs(run: Run, bad: Bad | None, setup: Setup) -> Iterator[Sign]:
     if bad is None:
-        yield from (_jump_sign(one) for one in _quiet_troubles(run) if one.code == "jumped")
+        yield from (
+            Sign(code="loss-jump", where=one.where, values=one.values[:2]) for one in _quiet_troubles(run) if one.code == "jumped"
+        )
     else:
         loss = _loss_of(run, bad)
         yield from looking.loss_signs(loss, bad)
@@ -255,10 +257,6 @@ def _signs(run: Run, bad: Bad | None, setup: Setup) -> Iterator[Sign]:
     yield from _setup_signs(run, bad, setup)
     resumed = any(one.kind == "resume" for one in run.happenings) or "resumed" in setup.places
     yield from weight_signs(run.checkpoints, bad, resumed=resumed)
-
-
-def _jump_sign(trouble: Trouble) -> Sign:
-    return Sign(code="loss-jump", where=trouble.where, values=trouble.values[:2])
 
 
 def _loss_of(run: Run, bad: Bad) -> Track:

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from halftone.health.doctor.found import Where
 from halftone.health.pictures.schedules import is_falling
-from halftone.library.run_logs.precisions import BRAIN, HALF, WIDE
 from halftone.library.run_logs.series import Setting
+from halftone.library.run_logs.settings import BRAIN, HALF, WIDE
 
 _YES: Final = frozenset(("true", "1", "yes", "on"))
 _EPSILON: Final = re.compile(r"\beps(?:ilon)?\s*=\s*([\d.eE+-]{1,20})")

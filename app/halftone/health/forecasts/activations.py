@@ -114,7 +114,6 @@ _CLIPS: Final[dict[str, tuple[float, ...]]] = {
 layer at full size, for one, two and more frames of latents; the last is for all that are longer.
 """
 
-
 _ENCODED: Final[dict[str, float]] = {"AutoencoderKLWan": 10.0, "AutoencoderKLQwenImage": 10.0}
 """Their encoders, for one picture: a unit with what it keeps of the frame before, and that padded by two frames for its
 convolution (3): of the widest layer at full size.
@@ -128,7 +127,6 @@ what the softmax makes of them in float32.
 _CLIP_TOKENS: Final = 77
 _SCORES: Final = 4.5
 """Attention of three dimensions is never fused: a table of scores and its softmax in float32, and one of what is infinite."""
-
 
 _DC: Final = 6.5
 """Numbers that AutoencoderDC holds for a pixel and channel of the widest layer at full size, by a tally."""

@@ -7,21 +7,9 @@ from typing import Final, Literal, NamedTuple
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import PictureRequest
 from halftone.contract.vocabulary import DType, Offload, OffloadMode, VaeTiling
-from halftone.health.forecasts.activations import (
-    Size,
-    controlling,
-    decoding,
-    denoising,
-    encoding,
-    keeping,
-    latent_scale,
-    read_tokens,
-    reading,
-    stage_shares,
-    waiting,
-)
-from halftone.library.add_ons.drawn_loras import names_loras
+from halftone.health.forecasts import activations as counts
 from halftone.library.families.networks import Network, Parts
+from halftone.library.prompts.drawn_prompts import names_loras
 from halftone.library.resolution_bins import computed_size, joined_size
 
 Fit = Literal["fits", "tight", "no"]
@@ -60,11 +48,11 @@ class Job(NamedTuple):
     picture begins the video.
     """
 
-    size: Size
+    size: counts.Size
     guided: bool = True
     tile: int = 0
     text: int | None = None
-    joined: Size | None = None
+    joined: counts.Size | None = None
     begun: bool = False
 
 
@@ -116,7 +104,7 @@ def need(
     """
     decoder = next((one for one in networks if one.work == "decode"), None)
     on_cpu = backend == "cpu"
-    tokens = read_tokens(networks, job.text)
+    tokens = counts.read_tokens(networks, job.text)
     encode = denoise = decode = beside = 0
     shares: tuple[float, ...] = ()
     eight = {one.name for one in networks if packed and one.work == "denoise" and not one.own_file}
@@ -124,35 +112,35 @@ def need(
         item = ITEM_BYTES[dtype_of(one)]
         copied = one.largest if on_cpu or one.packed or one.name in eight else 0
         if one.work == "denoise":
-            alive = denoising(one, decoder, job.size, guided=job.guided, text=job.text, joined=job.joined, begun=job.begun)
+            alive = counts.denoising(one, decoder, job.size, guided=job.guided, text=job.text, joined=job.joined, begun=job.begun)
             denoise = max(denoise, item * (alive + copied) + (_UNPACKING * one.largest if one.packed else 0))
-            shares = stage_shares(one) if one.stages else ()
+            shares = counts.stage_shares(one) if one.stages else ()
         elif one.work == "control":
-            beside += item * controlling(one, decoder, job.size, guided=job.guided)
+            beside += item * counts.controlling(one, decoder, job.size, guided=job.guided)
         elif one.work == "decode":
             alive = max(_decoded(one, job), _encoded(one, job))
             decode = max(decode, round(item * (alive * (_ON_A_CPU if on_cpu else 1.0) + copied)))
         else:
-            encode = max(encode, item * (reading(one, tokens) + copied))
+            encode = max(encode, item * (counts.reading(one, tokens) + copied))
     weights = tuple((one, _weights(one, 1 if one.name in eight else ITEM_BYTES[dtype_of(one)])) for one in networks)
-    kept = max((keeping(one, tokens, guided=job.guided) for one in networks if one.work == "denoise"), default=0)
-    waits = waiting(decoder, job.size, guided=job.guided) + kept
+    kept = max((counts.keeping(one, tokens, guided=job.guided) for one in networks if one.work == "denoise"), default=0)
+    waits = counts.waiting(decoder, job.size, guided=job.guided) + kept
     process = (_BESIDE_ON_A_CPU if on_cpu else 0) + ITEM_BYTES["float32"] * waits
     most = max(shares, default=1.0)
     staged = tuple(process + beside + round(denoise * share / most) for share in shares)
     return Need(weights, process + denoise + beside, process + decode, encode, staged)
 
 
-def computed(model: ModelFacts, request: PictureRequest, size: Size) -> Size:
+def computed(model: ModelFacts, request: PictureRequest, size: counts.Size) -> counts.Size:
     """What is computed where this is asked for."""
-    return Size(*computed_size(model, (size.width, size.height), request.options), size.frames)
+    return counts.Size(*computed_size(model, (size.width, size.height), request.options), size.frames)
 
 
-def job_of(model: ModelFacts, request: PictureRequest, size: Size, *, guided: bool, tile: int = 0) -> Job:
+def job_of(model: ModelFacts, request: PictureRequest, size: counts.Size, *, guided: bool, tile: int = 0) -> Job:
     """A request as it counts. size: that is computed."""
     joined = None if request.image is None else joined_size(model, (size.width, size.height), request.options)
     begun = request.image is not None and size.frames > 1
-    return Job(size, guided, tile, prompt_tokens(request), None if joined is None else Size(*joined), begun)
+    return Job(size, guided, tile, prompt_tokens(request), None if joined is None else counts.Size(*joined), begun)
 
 
 def prompt_tokens(request: PictureRequest) -> int | None:
@@ -177,9 +165,9 @@ def _decoded(decoder: Network, job: Job) -> int:
     """Count what decoding takes; in tiles one of them, and the picture three times (its tiles, its rows, the whole)."""
     size = job.size
     if not job.tile or max(size.width, size.height) <= job.tile:
-        return decoding(decoder, size)
-    part = Size(min(size.width, job.tile), min(size.height, job.tile), size.frames)
-    return decoding(decoder, part) + 9 * size.pixels * size.frames
+        return counts.decoding(decoder, size)
+    part = counts.Size(min(size.width, job.tile), min(size.height, job.tile), size.frames)
+    return counts.decoding(decoder, part) + 9 * size.pixels * size.frames
 
 
 def _encoded(decoder: Network, job: Job) -> int:
@@ -188,8 +176,8 @@ def _encoded(decoder: Network, job: Job) -> int:
         return 0
     size = job.joined
     if not job.tile or max(size.width, size.height) <= job.tile:
-        return encoding(decoder, size)
-    return encoding(decoder, Size(min(size.width, job.tile), min(size.height, job.tile))) + 9 * size.pixels
+        return counts.encoding(decoder, size)
+    return counts.encoding(decoder, counts.Size(min(size.width, job.tile), min(size.height, job.tile))) + 9 * size.pixels
 
 
 def bytes_in(plain: Need, tiled: Need, way: Way) -> int:
@@ -286,7 +274,7 @@ def fit(peak: int, free: int) -> Fit:
     return "fits" if peak <= TIGHT * free else "tight" if peak <= free else "no"
 
 
-def tile_edge(size: Size, scale: int = 8) -> int:
+def tile_edge(size: counts.Size, scale: int = 8) -> int:
     """Pixels along an edge of a tile: 512, of smaller pictures about half; a multiple of what one latent stands for."""
     half = max(size.width, size.height) // 2
     return max(8 * scale, min(512, half) // (8 * scale) * 8 * scale)
@@ -319,13 +307,13 @@ def predict(computed: Need, measured: Iterable[Measured]) -> Prediction:
     return Prediction(computed.resident + round(computed.activations * min(2.0, max(0.5, ratio))))
 
 
-def largest_size(size: Size, free: int, peak_of: Callable[[Size], int], multiple: int = 64) -> Size | None:
+def largest_size(size: counts.Size, free: int, peak_of: Callable[[counts.Size], int], multiple: int = 64) -> counts.Size | None:
     """The largest picture of about the same shape that fits; None where not even the smallest does. multiple: of its edges."""
 
-    def scaled(area: float) -> Size:
+    def scaled(area: float) -> counts.Size:
         factor = sqrt(area / size.pixels)
         width, height = (max(multiple, floor(edge * factor / multiple) * multiple) for edge in (size.width, size.height))
-        return Size(width, height, size.frames)
+        return counts.Size(width, height, size.frames)
 
     low, high = float(multiple**2), float(size.pixels)
     if peak_of(scaled(low)) > TIGHT * free:
@@ -338,4 +326,4 @@ def largest_size(size: Size, free: int, peak_of: Callable[[Size], int], multiple
 
 def decoder_scale(networks: Iterable[Network]) -> int:
     """Pixels per latent along one edge."""
-    return latent_scale(next((one for one in networks if one.work == "decode"), None))
+    return counts.latent_scale(next((one for one in networks if one.work == "decode"), None))

@@ -6,26 +6,8 @@ from typing import NamedTuple
 from halftone.contract.facts import MemoryFacts, ModelFacts, PictureFacts
 from halftone.contract.request import PictureRequest
 from halftone.contract.vocabulary import DType
+from halftone.health.forecasts import memory_forecast
 from halftone.health.forecasts.activations import Size
-from halftone.health.forecasts.memory_forecast import (
-    Fit,
-    Measured,
-    Need,
-    Way,
-    allowed,
-    bytes_in,
-    choose,
-    computed,
-    decoder_scale,
-    fit,
-    job_of,
-    kept_in_eight,
-    largest_size,
-    need,
-    predict,
-    tile_edge,
-    tiles,
-)
 from halftone.health.pictures.passes import last_size
 from halftone.library.families.networks import Network, files_in
 
@@ -40,9 +22,9 @@ class Forecast(NamedTuple):
 
     peak: int
     pictures: int
-    way: Way
+    way: memory_forecast.Way
     free: int | None
-    fit: Fit | None
+    fit: memory_forecast.Fit | None
     largest: tuple[int, int] | None = None
 
 
@@ -65,19 +47,21 @@ def forecast(
     ways = _ways(networks, picture)
     free = None if memory is None else max(0, memory.total - memory.others)
     plain, tiled = _needs(networks, picture, picture.request, size)
-    way = choose(ways, plain, tiled, free)
+    way = memory_forecast.choose(ways, plain, tiled, free)
     known = (_measured(networks, picture, way, *one) for one in made if _alike(picture, one[1]))
-    told = predict(_need_in(plain, tiled, way), filter(None, known))
-    fits = None if free is None else fit(told.peak, free)
+    told = memory_forecast.predict(_need_in(plain, tiled, way), filter(None, known))
+    fits = None if free is None else memory_forecast.fit(told.peak, free)
     largest = None
     if fits == "no" and free is not None:
         largest = _largest(networks, picture, size, ways, free)
     return Forecast(told.peak, told.pictures, way, free, fits, largest)
 
 
-def _ways(networks: Sequence[Network], picture: Next) -> tuple[Way, ...]:
+def _ways(networks: Sequence[Network], picture: Next) -> tuple[memory_forecast.Way, ...]:
     numerics = picture.request.numerics
-    return allowed(numerics.vae_tiling, numerics.offload, on_cpu=picture.backend == "cpu", can_tile=tiles(networks))
+    return memory_forecast.allowed(
+        numerics.vae_tiling, numerics.offload, on_cpu=picture.backend == "cpu", can_tile=memory_forecast.tiles(networks)
+    )
 
 
 def _size(request: PictureRequest, model: ModelFacts) -> Size:
@@ -85,38 +69,46 @@ def _size(request: PictureRequest, model: ModelFacts) -> Size:
     return Size(*last_size(request.hires, *first), request.num_frames or 1)
 
 
-def _needs(networks: Sequence[Network], picture: Next, request: PictureRequest, size: Size) -> tuple[Need, Need]:
+def _needs(
+    networks: Sequence[Network], picture: Next, request: PictureRequest, size: Size
+) -> tuple[memory_forecast.Need, memory_forecast.Need]:
     """Decoded at once, and in tiles. size: that was asked for."""
-    size = computed(picture.model, request, size)
-    edges = 0, tile_edge(size, decoder_scale(networks))
+    size = memory_forecast.computed(picture.model, request, size)
+    edges = 0, memory_forecast.tile_edge(size, memory_forecast.decoder_scale(networks))
     plain, tiled = (_need(networks, picture, request, size, edge) for edge in edges)
     return plain, tiled
 
 
-def _need_in(plain: Need, tiled: Need, way: Way) -> Need:
+def _need_in(plain: memory_forecast.Need, tiled: memory_forecast.Need, way: memory_forecast.Way) -> memory_forecast.Need:
     """Offloaded, no weights are there all the time."""
-    return (tiled if way.tiled else plain) if way.offload == "none" else Need((), 0, bytes_in(plain, tiled, way))
+    return (
+        (tiled if way.tiled else plain)
+        if way.offload == "none"
+        else memory_forecast.Need((), 0, memory_forecast.bytes_in(plain, tiled, way))
+    )
 
 
-def _need(networks: Sequence[Network], picture: Next, request: PictureRequest, size: Size, tile: int) -> Need:
+def _need(networks: Sequence[Network], picture: Next, request: PictureRequest, size: Size, tile: int) -> memory_forecast.Need:
     guidance = picture.model.default_guidance if request.guidance is None else request.guidance
     wide = request.numerics.vae_float32 == "always"
 
     def dtype_of(network: Network) -> DType:
         return "float32" if wide and network.work == "decode" else picture.dtype
 
-    job = job_of(picture.model, request, size, guided=guidance > 1, tile=tile)
-    return need(networks, job, dtype_of, picture.backend, packed=kept_in_eight(request))
+    job = memory_forecast.job_of(picture.model, request, size, guided=guidance > 1, tile=tile)
+    return memory_forecast.need(networks, job, dtype_of, picture.backend, packed=memory_forecast.kept_in_eight(request))
 
 
 def _measured(
-    networks: Sequence[Network], picture: Next, way: Way, facts: PictureFacts, request: PictureRequest
-) -> Measured | None:
+    networks: Sequence[Network], picture: Next, way: memory_forecast.Way, facts: PictureFacts, request: PictureRequest
+) -> memory_forecast.Measured | None:
     """Of a finished picture; None where its memory was not measured, or ended, or other parts of the model were there."""
     if facts.peak_memory is None or facts.shortages or facts.offload != way.offload or request.refiner is not None:
         return None
     plain, tiled = _needs(networks, picture, request, Size(facts.width, facts.height, facts.frames))
-    return Measured(_need_in(plain, tiled, Way(facts.offload, tiled=facts.tiled)), facts.peak_memory)
+    return memory_forecast.Measured(
+        _need_in(plain, tiled, memory_forecast.Way(facts.offload, tiled=facts.tiled)), facts.peak_memory
+    )
 
 
 def _alike(picture: Next, made: PictureRequest) -> bool:
@@ -126,10 +118,12 @@ def _alike(picture: Next, made: PictureRequest) -> bool:
     return same and wanted.numerics.vae_float32 == made.numerics.vae_float32
 
 
-def _largest(networks: Sequence[Network], picture: Next, size: Size, ways: Sequence[Way], free: int) -> tuple[int, int] | None:
+def _largest(
+    networks: Sequence[Network], picture: Next, size: Size, ways: Sequence[memory_forecast.Way], free: int
+) -> tuple[int, int] | None:
     def peak(wanted: Size) -> int:
         plain, tiled = _needs(networks, picture, picture.request, wanted)
-        return min(bytes_in(plain, tiled, way) for way in ways)
+        return min(memory_forecast.bytes_in(plain, tiled, way) for way in ways)
 
-    found = largest_size(size, free, peak)
+    found = memory_forecast.largest_size(size, free, peak)
     return None if found is None else (found.width, found.height)

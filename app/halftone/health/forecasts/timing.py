@@ -12,7 +12,6 @@ UNREST: Final = 0.2
 """Share by which two single runs of the same work differ on a machine that does other things too (measured: Pocket's UNet on two
 shared cores). A single pair of runs shows nothing smaller."""
 
-
 FELT: Final = 1.5
 """How many times as long one network must take for a type to count as slow, though another makes up for it."""
 _MANY: Final = 5

@@ -25,12 +25,12 @@ from halftone.health.pictures.refiners import check_refiner
 from halftone.health.pictures.unfinished_pictures import check_kept, going_on
 from halftone.library.add_ons.controlnets import check_controls
 from halftone.library.add_ons.denoisers import check_transformer
-from halftone.library.add_ons.drawn_loras import check_drawn_loras
 from halftone.library.add_ons.inversions import check_inversions
 from halftone.library.add_ons.ipadapters import check_adapter_files, check_ip_adapters
 from halftone.library.add_ons.loras import check_loras
 from halftone.library.add_ons.upscalers import check_upscaler, is_upscale_model
 from halftone.library.add_ons.vaes import check_vae
+from halftone.library.prompts.drawn_prompts import check_drawn_loras
 from halftone.library.prompts.styles import styled
 from halftone.library.prompts.wildcards import check_wildcards
 from halftone.library.tasks import needs_picture
@@ -40,7 +40,6 @@ from halftone.metadata.start_images import check_mask, picture_size
 from halftone.settings.picture_files import check_there
 
 _IMAGE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
-
 
 SEEDS: Final = (Words("Seed"), Words("Variation seed"))
 """Names of what `SEED_RANGE` holds for."""

@@ -13,8 +13,7 @@ from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest, ResolvedRequest, Start
 from halftone.contract.wording import Words, of_earlier_versions
 from halftone.library.add_ons.upscalers import is_upscale_model
-from halftone.library.add_ons.vaes import vae_version
-from halftone.library.files.header import file_stamp, read_header
+from halftone.library.files.header import file_stamp, path_version, read_header
 from halftone.library.models import describe
 from halftone.settings.regular_files import open_regular
 
@@ -56,7 +55,7 @@ def given_files(request: PictureRequest) -> dict[str, str]:
     nets = (*request.controls, *request.ip_adapters)
     whole = (*(net.path for net in nets), *replaced)
     added = {path: file_stamp(path) for path in (*(lora.path for lora in request.loras), *request.inversions)}
-    return pictures | {path: vae_version(path) for path in whole} | added
+    return pictures | {path: path_version(path) for path in whole} | added
 
 
 def _model_version(path: str) -> str:

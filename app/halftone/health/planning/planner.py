@@ -344,17 +344,13 @@ def _rescale_reasons(case: _Case) -> list[Words]:
             (
                 len(rescaled_modules(own)),
                 plain_component(component),
-                str(_largest(own)),
+                str(max((abs(k) for name, k in own.items() if not is_epsilon(name)), default=0)),
                 _change_words(case.deviation.get(component, 0.0)),
             ),
             one="{1}: 1 layer rescaled, up to 2^{2}; {3}.",
         )
         for component, own in case.rescale.items()
     ]
-
-
-def _largest(exponents: Mapping[str, int]) -> int:
-    return max((abs(k) for name, k in exponents.items() if not is_epsilon(name)), default=0)
 
 
 def _change_words(deviation: float) -> Words:

@@ -101,7 +101,7 @@ def peaks_by_module(layers: Sequence[LayerPeak]) -> dict[tuple[str, str], float]
     peaks: dict[tuple[str, str], float] = {}
     for layer in layers:
         key = (layer.component, layer.module)
-        peaks[key] = _larger(peaks.get(key, 0.0), layer.peak)
+        peaks[key] = larger(peaks.get(key, 0.0), layer.peak)
     return peaks
 
 
@@ -189,5 +189,5 @@ def bits_over(peak: float, limit: float, margin_bits: float) -> int:
     return k
 
 
-def _larger(a: float, b: float) -> float:
+def larger(a: float, b: float) -> float:
     return math.nan if math.isnan(a) or math.isnan(b) else max(a, b)

@@ -11,22 +11,7 @@ from typing import Final
 
 from halftone.contract.vocabulary import DTYPE_NAMES, FLOAT_LIMITS, TIGHT_BITS
 from halftone.contract.wording import ENGLISH, Words, number
-from halftone.health.headroom import (
-    DISC,
-    ChartData,
-    Column,
-    Layer,
-    PartBox,
-    axis_range,
-    cure_boxes,
-    far_limit,
-    free_place,
-    lay_out,
-    limit_exp,
-    room_bits,
-    room_state,
-    ticks,
-)
+from halftone.health import headroom
 from halftone.health.part_names import bits
 
 WIDTH: Final = 1040.0
@@ -40,8 +25,8 @@ _LETTER: Final = 6.2
 class _Frame:
     """Where the bars stand, in pixels, and which exponents its bottom and top mean."""
 
-    def __init__(self, data: ChartData) -> None:
-        self.low, self.high = axis_range(data, compact=False)
+    def __init__(self, data: headroom.ChartData) -> None:
+        self.low, self.high = headroom.axis_range(data, compact=False)
         self.left, self.right = _LEFT, WIDTH - _RIGHT
         self.top, self.bottom = _TOP, HEIGHT - _BOTTOM
 
@@ -49,15 +34,15 @@ class _Frame:
         clamped = min(max(exp, self.low), self.high)
         return self.bottom - (clamped - self.low) / (self.high - self.low) * (self.bottom - self.top)
 
-    def bar_top(self, layer: Layer) -> float:
+    def bar_top(self, layer: headroom.Layer) -> float:
         """A layer of zeros keeps a visible foot."""
         return min(self.y(layer.exp), self.bottom - 2)
 
 
-def chart_svg(data: ChartData, title: str, catalogue: NullTranslations = ENGLISH) -> str:
+def chart_svg(data: headroom.ChartData, title: str, catalogue: NullTranslations = ENGLISH) -> str:
     """An <svg> element. title: what it shows, in one sentence, for those who cannot see it."""
     frame = _Frame(data)
-    boxes = lay_out(data, frame.left, frame.right - frame.left, _PITCH, _GAP, after=False)
+    boxes = headroom.lay_out(data, frame.left, frame.right - frame.left, _PITCH, _GAP, after=False)
     parts = [
         *_grid(frame),
         *_bars(frame, data, boxes, catalogue),
@@ -73,7 +58,7 @@ def chart_svg(data: ChartData, title: str, catalogue: NullTranslations = ENGLISH
 
 
 def _grid(frame: _Frame) -> Iterable[str]:
-    for exponent in ticks(frame.low, frame.high, 7):
+    for exponent in headroom.ticks(frame.low, frame.high, 7):
         y = frame.y(exponent)
         yield _line(frame.left, y, frame.right, y, "grid")
         power = str(exponent).replace("-", "\u2212")
@@ -81,15 +66,17 @@ def _grid(frame: _Frame) -> Iterable[str]:
         yield f'<text class="axis" x="{frame.left - 6:g}" y="{y + 4:.1f}" text-anchor="end">{raised}</text>'
 
 
-def _bars(frame: _Frame, data: ChartData, boxes: Iterable[PartBox], catalogue: NullTranslations) -> Iterable[str]:
+def _bars(
+    frame: _Frame, data: headroom.ChartData, boxes: Iterable[headroom.PartBox], catalogue: NullTranslations
+) -> Iterable[str]:
     for box in boxes:
         for column in box.columns:
-            state = room_state(column.top.exp, data.dtype)
+            state = headroom.room_state(column.top.exp, data.dtype)
             tone = box.part.series.removeprefix("chart.") if state == "fine" else state
             yield _bar(frame, data, column, tone, catalogue)
 
 
-def _bar(frame: _Frame, data: ChartData, column: Column, tone: str, catalogue: NullTranslations) -> str:
+def _bar(frame: _Frame, data: headroom.ChartData, column: headroom.Column, tone: str, catalogue: NullTranslations) -> str:
     layer = column.top
     top = frame.bar_top(layer)
     width = column.width - min(6.0, max(1.0, column.width * 0.2))
@@ -101,25 +88,25 @@ def _bar(frame: _Frame, data: ChartData, column: Column, tone: str, catalogue: N
     )
 
 
-def layer_words(layer: Layer, data: ChartData) -> Words:
+def layer_words(layer: headroom.Layer, data: headroom.ChartData) -> Words:
     """One layer: its name, its peak and its room."""
     name = f"{layer.component}.{layer.module}" if layer.module else layer.component
     return Words("{0}: peak {1}, headroom {2} bits", (name, number(layer.peak), _room(layer, data)))
 
 
-def _room(layer: Layer, data: ChartData) -> str:
-    room = room_bits(layer.exp, data.dtype)
+def _room(layer: headroom.Layer, data: headroom.ChartData) -> str:
+    room = headroom.room_bits(layer.exp, data.dtype)
     return bits(room) if math.isfinite(room) else "\u2013"
 
 
-def _lines(frame: _Frame, data: ChartData, catalogue: NullTranslations) -> Iterable[str]:
+def _lines(frame: _Frame, data: headroom.ChartData, catalogue: NullTranslations) -> Iterable[str]:
     name = DTYPE_NAMES[data.dtype]
     limit = Words("{0} limit {1}", (name, number(FLOAT_LIMITS[data.dtype]))).text(catalogue)
-    if far_limit(data.dtype):
+    if headroom.far_limit(data.dtype):
         yield _text(frame.left + 6, frame.top + 11, limit, "axis")
         return
-    y = frame.y(limit_exp(data.dtype))
-    tight = frame.y(limit_exp(data.dtype) - TIGHT_BITS)
+    y = frame.y(headroom.limit_exp(data.dtype))
+    tight = frame.y(headroom.limit_exp(data.dtype) - TIGHT_BITS)
     yield _line(frame.left, y, frame.right, y, "limit")
     yield _line(frame.left, tight, frame.right, tight, "tight-line")
     yield _text(frame.left + 6, y - 5, limit, "limit-name halo")
@@ -127,7 +114,7 @@ def _lines(frame: _Frame, data: ChartData, catalogue: NullTranslations) -> Itera
     yield _text(frame.left + 6, tight - 3, words, "tight-name halo")
 
 
-def _part(frame: _Frame, box: PartBox, catalogue: NullTranslations) -> Iterable[str]:
+def _part(frame: _Frame, box: headroom.PartBox, catalogue: NullTranslations) -> Iterable[str]:
     """The coloured line below a part, its name and how many layers it has."""
     y = frame.bottom + 7
     tone = box.part.series.removeprefix("chart.")
@@ -142,30 +129,31 @@ def _part(frame: _Frame, box: PartBox, catalogue: NullTranslations) -> Iterable[
         yield _text(box.x, y + 30, said, "axis")
 
 
-def _cures(frame: _Frame, boxes: Iterable[PartBox]) -> Iterable[str]:
-    for start, end in cure_boxes(boxes):
+def _cures(frame: _Frame, boxes: Iterable[headroom.PartBox]) -> Iterable[str]:
+    for start, end in headroom.cure_boxes(boxes):
         height = frame.bottom - frame.top
         yield f'<rect class="cure" x="{start - 1.5:.1f}" y="{frame.top:g}" width="{end - start + 2:.1f}" height="{height:g}"/>'
 
 
-def _discs(frame: _Frame, data: ChartData, boxes: Iterable[PartBox]) -> Iterable[str]:
+def _discs(frame: _Frame, data: headroom.ChartData, boxes: Iterable[headroom.PartBox]) -> Iterable[str]:
     """A numbered disc above the bar of each finding; the first one is the origin, and has a ring."""
     columns = {layer.index: column for box in boxes for column in box.columns for layer in column.members}
     layers = {layer.index: layer for layer in data.layers}
     taken: list[tuple[float, float]] = []
     for mark in data.marks:
         column = columns[mark.layer]
-        x = min(max(column.x + column.width / 2, frame.left + DISC), frame.right - DISC)
-        y = max(frame.bar_top(layers[mark.layer]) - DISC - 6, frame.top + DISC)
-        spot = free_place(x, y, taken, frame.right, frame.top)
+        x = min(max(column.x + column.width / 2, frame.left + headroom.DISC), frame.right - headroom.DISC)
+        y = max(frame.bar_top(layers[mark.layer]) - headroom.DISC - 6, frame.top + headroom.DISC)
+        spot = headroom.free_place(x, y, taken, frame.right, frame.top)
         tone = "tight" if mark.tight else "over"
         if spot is None:
-            yield f'<circle class="{tone} disc" cx="{x:.1f}" cy="{y + DISC:.1f}" r="3.5"/>'
+            yield f'<circle class="{tone} disc" cx="{x:.1f}" cy="{y + headroom.DISC:.1f}" r="3.5"/>'
             continue
         taken.append(spot)
-        ring = f'<circle class="ring" r="{DISC + 2.5:g}"/>' if mark.number == 1 and not mark.tight else ""
+        ring = f'<circle class="ring" r="{headroom.DISC + 2.5:g}"/>' if mark.number == 1 and not mark.tight else ""
         yield (
-            f'<g class="{tone}" transform="translate({spot[0]:.1f} {spot[1]:.1f})">{ring}<circle class="disc" r="{DISC:g}"/>'
+            f'<g class="{tone}" transform="translate({spot[0]:.1f} {spot[1]:.1f})">{ring}'
+            f'<circle class="disc" r="{headroom.DISC:g}"/>'
             f'<text class="number" y="4" text-anchor="middle">{mark.number}</text></g>'
         )
 

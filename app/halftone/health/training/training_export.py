@@ -12,17 +12,7 @@ from halftone.contract.vocabulary import DTYPE_NAMES
 from halftone.contract.wording import number
 from halftone.health.part_names import elapsed
 from halftone.health.reports.report_page import IN_ENGLISH, Language, page_style
-from halftone.health.training.training_curve import (
-    Bin,
-    Strip,
-    bin_values,
-    log_range,
-    sample_values,
-    step_ticks,
-    strip_of,
-    value_range,
-    value_ticks,
-)
+from halftone.health.training import training_curve as curve
 from halftone.health.training.training_record import RunRecord
 from halftone.health.training.training_sentences import (
     ROWS,
@@ -121,7 +111,7 @@ def chart_svg(record: RunRecord, language: Language = IN_ENGLISH) -> str:
         *_loss(record, x_of, steps, language),
         *_norm(record, x_of, steps, language),
         *_strip(record, x_of, steps, language),
-        *(_text(x_of(step), _HEIGHT - 12, number(step), "axis", "middle") for step in step_ticks(steps, 9)),
+        *(_text(x_of(step), _HEIGHT - 12, number(step), "axis", "middle") for step in curve.step_ticks(steps, 9)),
         *_lines(record, x_of, language),
     ]
     return (
@@ -131,23 +121,23 @@ def chart_svg(record: RunRecord, language: Language = IN_ENGLISH) -> str:
 
 
 def _loss(record: RunRecord, x_of: Callable[[float], float], steps: int, language: Language) -> Iterable[str]:
-    raw, smooth = bin_values(record.losses, steps, _COLUMNS // 2), sample_values(record.smoothed, steps, _COLUMNS)
-    low, high = value_range(raw)
+    raw, smooth = curve.bin_values(record.losses, steps, _COLUMNS // 2), curve.sample_values(record.smoothed, steps, _COLUMNS)
+    low, high = curve.value_range(raw)
     top, bottom = _LOSS
 
     def y_of(value: float) -> float:
         return bottom - (value - low) / (high - low) * (bottom - top)
 
     yield _text(0, 18, language.say("Loss"), "title")
-    for value in value_ticks(low, high, 4) if raw else ():
+    for value in curve.value_ticks(low, high, 4) if raw else ():
         yield _grid(y_of(value), f"{value:g}")
     yield _path([point for one in raw for point in _span(one, x_of, y_of)], "raw")
     yield _path([(x_of(one.step), y_of(one.last)) for one in smooth], "smooth")
 
 
 def _norm(record: RunRecord, x_of: Callable[[float], float], steps: int, language: Language) -> Iterable[str]:
-    bins, clip = bin_values(record.norms, steps, _COLUMNS // 2), record.config.clip
-    low, high = log_range(bins, clip)
+    bins, clip = curve.bin_values(record.norms, steps, _COLUMNS // 2), record.config.clip
+    low, high = curve.log_range(bins, clip)
     top, bottom = _NORM
 
     def y_of(value: float) -> float:
@@ -168,14 +158,14 @@ def _strip(record: RunRecord, x_of: Callable[[float], float], steps: int, langua
     if record.config.guard == "off":
         yield _text(_LEFT, _STRIP + 10, language.say("off"), "axis")
         return
-    strip = strip_of(record.step, steps, 90, record.caught)
+    strip = curve.strip_of(record.step, steps, 90, record.caught)
     for index, row in enumerate(WATCHED):
         y = _STRIP + _ROW * index
         yield _text(_LEFT - 10, y + 4, language.words(ROWS[row]), "axis", "end")
         yield from _dots(strip, frozenset(strip.bad[row]), y, x_of, steps)
 
 
-def _dots(strip: Strip, bad: frozenset[int], y: float, x_of: Callable[[float], float], steps: int) -> Iterable[str]:
+def _dots(strip: curve.Strip, bad: frozenset[int], y: float, x_of: Callable[[float], float], steps: int) -> Iterable[str]:
     for dot in range(strip.dots):
         x = x_of(min(strip.per * (dot + 0.5), steps))
         if dot in bad:
@@ -198,7 +188,7 @@ def _lines(record: RunRecord, x_of: Callable[[float], float], language: Language
         yield _text(x, _LOSS[0] + 12, words, "event-name halo", "end" if late else "start")
 
 
-def _span(one: Bin, x_of: Callable[[float], float], y_of: Callable[[float], float]) -> Iterable[tuple[float, float]]:
+def _span(one: curve.Bin, x_of: Callable[[float], float], y_of: Callable[[float], float]) -> Iterable[tuple[float, float]]:
     """From the lowest to the highest value of a bin."""
     yield x_of(one.step), y_of(one.low)
     if one.high != one.low:

@@ -4,23 +4,21 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from halftone.contract.errors import HalftoneError
+from halftone.contract.errors import HalftoneError, check_range
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import CONTROL_RANGE
 from halftone.contract.request import Control
 from halftone.contract.wording import Words
+from halftone.library.add_ons.named_files import config_in, reading, weights_in
 from halftone.library.add_ons.unusable_files import instead
-from halftone.library.add_ons.vaes import vae_version
 from halftone.library.families.known_families import FLUX, HUNYUAN_DIT, QWEN_IMAGE, SANA, SD1, SD2, SD3, SDXL
 from halftone.library.families.original_names import unet_names
 from halftone.library.families.recognise import recognise
 from halftone.library.families.single_files import SINGLES, Config, configs
-from halftone.library.files.folder import INDEX, read_json, read_part
+from halftone.library.files.folder import read_json
 from halftone.library.files.header import Header, read_header
-from halftone.library.models import IS_PICKLE, PICKLES
-from halftone.settings.disk import unread_words
 
 CONTROLNET: Final = "controlnet"
 """The component; several are one, with "nets.0." and so on before the names of their parts."""
@@ -37,6 +35,7 @@ CLASSES: Final = {
     SANA.name: "SanaControlNetModel",
 }
 """Family -> class of its ControlNets."""
+_UNFIT: Final = "control-not-a-controlnet"
 _TEXT_WIDTHS: Final = ("joint_attention_dim", "caption_channels", "cross_attention_dim")
 _TRAITS: Final = {"text": "text width", "layers": "layer width", "sizes": "size input"}
 _START: Final = "control_model."
@@ -44,27 +43,12 @@ _HINTS: Final = re.compile(r"input_hint_block\.(\d+)\.(.*)")
 _ZERO: Final = re.compile(r"zero_convs\.(\d+)\.0\.(.*)")
 
 
-class ControlFile(NamedTuple):
-    """A ControlNet as it was at one time. version: changes when a file of it is rewritten."""
-
-    path: str
-    version: str
-
-
-def control_files(paths: Iterable[str]) -> tuple[ControlFile, ...]:
-    """As they are now."""
-    return tuple(ControlFile(path, vae_version(path)) for path in paths)
-
-
 def check_controls(controls: Iterable[Control]) -> None:
     """Raise HalftoneError for what no model can use: value-out-of-range, setting-bad-value, control-missing,
     control-not-a-controlnet, model-truncated, model-bad-header. Reads headers only.
     """
-    low, high = CONTROL_RANGE
     for control in controls:
-        if not low <= control.scale <= high:
-            name = Words("The strength of the ControlNet {0}", (control.name,))
-            raise HalftoneError("value-out-of-range", name=name, value=control.scale, low=low, high=high)
+        check_range(Words("The strength of the ControlNet {0}", (control.name,)), control.scale, CONTROL_RANGE)
         if not 0 <= control.start < control.end <= 1:
             name = Words("The part of the steps of the ControlNet {0}", (control.name,))
             value, allowed = f"{control.start:g}–{control.end:g}", Words("a part from 0 to 1, for instance 0 to 0.8")
@@ -73,9 +57,7 @@ def check_controls(controls: Iterable[Control]) -> None:
 
 
 def check_fit(controls: Iterable[Control], model: ModelFacts) -> None:
-    """Raise HalftoneError control-unsupported for a model that takes no ControlNet, control-other-base for one of another kind,
-    and as `check_controls`.
-    """
+    """Raise HalftoneError control-unsupported, control-other-base for one of another kind, and as `check_controls`."""
     for control in controls:
         wanted = CLASSES.get(model.family)
         own = denoiser_config(model)
@@ -110,17 +92,7 @@ def folder_config(path: Path) -> Config | None:
 
 def weight_files(path: str) -> tuple[Path, ...]:
     """Its files, a divided one in order. Raises as `check_controls`."""
-    place = Path(path)
-    if not os.path.isdir(place):
-        return (place,)
-    try:
-        return tuple(file for file, _ in read_part(place.parent, place.name).files)
-    except HalftoneError as error:
-        if error.code == "model-pickle":
-            raise _pickle(str(error.facts["path"])) from error
-        if error.code == "model-incomplete":
-            raise _no_net(path, Words("it has no {0}", (error.facts["missing"],))) from error
-        raise
+    return tuple(file for file, _ in weights_in(path, _UNFIT)) if os.path.isdir(path) else (Path(path),)
 
 
 def parameter_names(header: Header) -> dict[str, str]:
@@ -166,23 +138,12 @@ def shaped(shapes: Mapping[str, tuple[int, ...]]) -> Config:
 
 def _traits_of(path: str) -> tuple[str, dict[str, Any]]:
     """(class, what must be as the model's denoiser has it). Raises as `check_controls`."""
-    place = Path(path)
-    try:
-        if place.suffix.lower() in PICKLES and os.path.exists(place):
-            raise _pickle(path)
+    with reading(path, "control-missing", _UNFIT) as place:
         return _of_folder(place) if os.path.isdir(place) else _of_file(place)
-    except FileNotFoundError as error:
-        raise HalftoneError("control-missing", path=path) from error
-    except (OSError, ValueError) as error:
-        raise _no_net(path, unread_words(error)) from error
 
 
 def _of_folder(folder: Path) -> tuple[str, dict[str, Any]]:
-    if os.path.isfile(folder / INDEX):
-        raise _no_net(str(folder), Words("it is a whole model"))
-    if not os.path.isfile(folder / "config.json"):
-        raise _no_net(str(folder), Words("it is a folder without a config.json"))
-    config = read_json(folder / "config.json")
+    config = config_in(folder, _UNFIT, Words("it is a whole model"))
     kind = config.get("_class_name")
     if kind not in CLASSES.values():
         raise _no_net(str(folder), Words("its config.json is not that of a ControlNet that runs here"))
@@ -226,9 +187,5 @@ def _other_base(control: Control, model: ModelFacts, detail: Words) -> HalftoneE
     return HalftoneError("control-other-base", name=control.name, model=model.name, detail=detail, family=model.family)
 
 
-def _pickle(path: str) -> HalftoneError:
-    return _no_net(path, IS_PICKLE)
-
-
 def _no_net(path: str, detail: Words) -> HalftoneError:
-    return HalftoneError("control-not-a-controlnet", path=path, detail=detail)
+    return HalftoneError(_UNFIT, path=path, detail=detail)

@@ -31,21 +31,16 @@ _OTHERWISE: Final = (
     (of.COSMOS.name, "blocks.block0.*", Words("diffusers reads the transformer of {0} in its own names only", ("Cosmos 1.0",))),
 )
 """(family, tensor, why it is not read) of variants of these that diffusers cannot turn."""
+_PACKED: Final = ("Q", "IQ", "TQ", "MXFP", "NVFP")
 _PARTED: Final = frozenset({of.CASCADE.name})
 """Families whose pipelines have several denoisers, none of which a file takes the place of."""
 
 
 def denoiser_tensors(header: Header) -> tuple[tuple[str, TensorInfo], ...]:
-    """(name, tensor) of all that belong to the denoiser, without what stands before their names in the file; also the scales of
-    8-bit numbers.
-    """
-    prefix = _start(header)
-    return tuple((tensor.name.removeprefix(prefix), tensor) for tensor in header.tensors if tensor.name.startswith(prefix))
-
-
-def _start(header: Header) -> str:
+    """(name without its prefix, tensor) of all that belong to the denoiser, the scales of 8-bit numbers with them."""
     found = denoiser_in(view_of(header.tensors))
-    return found[0] if found is not None else ""
+    prefix = found[0] if found is not None else ""
+    return tuple((tensor.name.removeprefix(prefix), tensor) for tensor in header.tensors if tensor.name.startswith(prefix))
 
 
 def unreadable(header: Header, found: Recognised) -> Words | None:
@@ -54,7 +49,8 @@ def unreadable(header: Header, found: Recognised) -> Words | None:
         return Words("it is file {0} of {1} of a divided model", (str(found.split[0]), str(found.split[1])))
     if found.kind not in ("denoiser", "checkpoint"):
         return instead(found, Words("transformer")) if found.kind != "unknown" else Words("it is not clear what model it is")
-    if found.quantised and not _is_packed(header) and found.quantised != "scaled FP8":
+    packed = any(tensor.dtype in PACKED or tensor.dtype.startswith(_PACKED) for tensor in header.tensors)
+    if found.quantised and not packed and found.quantised != "scaled FP8":
         return Words("its weights are quantised ({0}), which Halftone does not read", (found.quantised,))
     strange = sorted({tensor.dtype for _, tensor in denoiser_tensors(header)} - PACKED - PLAIN - FLOAT8 - {"I32", "I64", "BOOL"})
     if strange:
@@ -70,7 +66,3 @@ def _unturned(header: Header, found: Recognised) -> Words | None:
         return Words("diffusers reads the transformer of {0} in its own names only", (found.family,))
     view = View({name: tensor.shape for name, tensor in denoiser_tensors(header)})
     return next((why for family, mark, why in _OTHERWISE if family == found.family and view.has(mark)), None)
-
-
-def _is_packed(header: Header) -> bool:
-    return any(tensor.dtype in PACKED or tensor.dtype.startswith(("Q", "IQ", "TQ", "MXFP", "NVFP")) for tensor in header.tensors)

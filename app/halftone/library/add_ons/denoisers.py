@@ -8,21 +8,20 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.wording import Words
 from halftone.library.add_ons.denoiser_files import FLOAT8, denoiser_tensors, unreadable
-from halftone.library.add_ons.vaes import vae_name, vae_version
+from halftone.library.add_ons.named_files import reading, refuse_folder
+from halftone.library.add_ons.vaes import vae_name
 from halftone.library.families.recognise import Recognised, base_of, denoiser_in, recognise
 from halftone.library.families.single_files import SINGLES, component_of
 from halftone.library.files.folder import read_part
 from halftone.library.files.gguf_header import GGUF, PACKED, read_any
-from halftone.library.files.header import Header, TensorInfo, count_numbers, read_header
+from halftone.library.files.header import Header, TensorInfo, count_numbers, path_version, read_header
 from halftone.library.kinds.marks import View, view_of
-from halftone.library.models import IS_PICKLE, PICKLES
-from halftone.settings.disk import unread_words
 
 ENDINGS: Final = (".safetensors", ".sft", GGUF)
 NAMES: Final = ("transformer", "unet")
@@ -34,23 +33,6 @@ _NEAR: Final = 0.01
 """Share by which two files of the same network may differ in size: some leave out tables that can be computed."""
 
 
-class TransformerFile(NamedTuple):
-    """A file as it was at one time. version: changes when it is rewritten."""
-
-    path: str
-    version: str
-
-
-def transformer_name(path: str) -> str:
-    """Its file's name."""
-    return vae_name(path)
-
-
-def transformer_version(path: str) -> str:
-    """Changes when the file is rewritten; "" if it cannot be read."""
-    return vae_version(path)
-
-
 def check_transformer(path: str | None) -> None:
     """Raise HalftoneError for what could take the place of no model's denoiser: transformer-missing, transformer-not-one,
     model-truncated, model-bad-header. Reads the header only.
@@ -60,21 +42,14 @@ def check_transformer(path: str | None) -> None:
 
 
 def check_transformer_fit(path: str | None, model: ModelFacts) -> None:
-    """Raise HalftoneError transformer-other-model for a file of another family, base or size than the model's own denoiser, and
-    as `check_transformer`.
-    """
+    """Raise HalftoneError transformer-other-model (family, base or size differ), and as `check_transformer`."""
     if path is None:
         return
     header, found = _read(path)
     why = _difference(header, found, model)
     if why is not None:
         family = model.family
-        raise HalftoneError("transformer-other-model", name=transformer_name(path), model=model.name, detail=why, family=family)
-
-
-def is_transformer(facts: ModelFacts) -> bool:
-    """Whether it is a file with a denoiser that makes no picture alone, and can run in the place of a model's own."""
-    return facts.takes_place
+        raise HalftoneError("transformer-other-model", name=vae_name(path), model=model.name, detail=why, family=family)
 
 
 def host_of(path: str, models: Iterable[ModelFacts]) -> ModelFacts | None:
@@ -100,14 +75,14 @@ def stored_denoiser(model: ModelFacts, transformer: str | None) -> str:
 
     transformer: the file in the place of the model's own; one that cannot be read stands for nothing.
     """
-    if transformer is not None and (stored := _stored_at(transformer, transformer_version(transformer))):
+    if transformer is not None and (stored := _stored_at(transformer, path_version(transformer))):
         return stored
     return model.stored.get(denoiser_name(model) or "", model.stored_dtype)
 
 
 @lru_cache(maxsize=8)
 def _stored_at(path: str, version: str) -> str:
-    """version: as `transformer_version` says, so that a file that was rewritten is read again."""
+    """version: as `path_version` says, so that a file that was rewritten is read again."""
     del version
     try:
         return _read(path)[1].dtype
@@ -121,19 +96,11 @@ def read_transformer(path: str) -> Header:
 
 
 def _read(path: str) -> tuple[Header, Recognised]:
-    place = Path(path)
-    try:
-        if os.path.isdir(place):
-            raise _no_transformer(path, Words("it is a folder; choose the file inside it"))
-        if place.suffix.lower() in PICKLES and os.path.exists(place):
-            raise _no_transformer(path, IS_PICKLE)
+    with reading(path, "transformer-missing", "transformer-not-one") as place:
+        refuse_folder(path, "transformer-not-one", Words("it is a folder; choose the file inside it"))
         if place.suffix.lower() not in ENDINGS and os.path.exists(place):
             raise _no_transformer(path, Words("it is neither a .gguf nor a .safetensors file"))
         header = read_any(place)
-    except FileNotFoundError as error:
-        raise HalftoneError("transformer-missing", path=path) from error
-    except (OSError, ValueError) as error:  # a name that is too long, or one with a null in it
-        raise _no_transformer(path, unread_words(error)) from error
     found = recognise(header, place.stem)
     if (why := unreadable(header, found)) is not None:
         raise _no_transformer(path, why)
@@ -154,7 +121,8 @@ def _difference(header: Header, found: Recognised, model: ModelFacts) -> Words |
     here, there = (_shape_base(view) for view in (view_of(header.tensors), View(dict(own))))
     if here != there:
         return Words("it is {0}, and the model's own is {1}", (here, there))
-    numbers = [_numbers(shapes) for shapes in (_own_shapes(header), own)]
+    given = [(name, tensor.shape) for name, tensor in denoiser_tensors(header) if not is_scale(name)]
+    numbers = [sum(count_numbers(shape) for _, shape in shapes) for shapes in (given, own)]
     if abs(numbers[0] - numbers[1]) > _NEAR * numbers[1]:
         return Words("it holds {0} numbers, and the model's own {1}", (f"{numbers[0]:,}", f"{numbers[1]:,}"))
     return None
@@ -169,10 +137,6 @@ def _own_tensors(model: ModelFacts, component: str) -> tuple[tuple[str, tuple[in
         return ()
     tensors = read_header(path).tensors
     return tuple((tensor.name, tensor.shape) for tensor in tensors if component_of(model.family, tensor.name) == component)
-
-
-def _own_shapes(header: Header) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    return tuple((name, tensor.shape) for name, tensor in denoiser_tensors(header) if not _SCALES.search(name))
 
 
 def is_scale(name: str) -> bool:
@@ -192,10 +156,6 @@ def _shape_base(view: View) -> str:
         return ""
     prefix, layout = found
     return base_of(view.below(prefix), layout, {}, "")[0].name
-
-
-def _numbers(tensors: Iterable[tuple[str, tuple[int, ...]]]) -> int:
-    return sum(count_numbers(shape) for _, shape in tensors)
 
 
 def _no_transformer(path: str, detail: Words) -> HalftoneError:

@@ -1,4 +1,4 @@
-"""What numbers that were learned belong to beside the model: LoRAs, VAE, ControlNets and so on, as their files are now."""
+"""What is used with a model (LoRAs, VAE, ControlNets and so on) as its files are now, and whether it fits."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,24 +6,30 @@ from itertools import product
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import msgspec
+
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import ALONE, Extras
 from halftone.library.add_ons import controlnets
-from halftone.library.add_ons.controlnets import CONTROLNET, control_files
+from halftone.library.add_ons.controlnets import CONTROLNET
+from halftone.library.add_ons.controlnets import check_fit as check_controls_fit
 from halftone.library.add_ons.denoisers import (
+    check_transformer_fit,
     denoiser_name,
     denoiser_tensors,
     is_scale,
-    is_transformer,
     read_transformer,
-    transformer_version,
 )
+from halftone.library.add_ons.inversions import check_inversion_fit
 from halftone.library.add_ons.ipadapters import ENCODER, adapter_files, encoder_folder
+from halftone.library.add_ons.ipadapters import check_files_fit as check_ip_adapters_fit
+from halftone.library.add_ons.lora_fit import check_lora_fit
 from halftone.library.add_ons.loras import lora_key
-from halftone.library.add_ons.vaes import VAE, names_in, vae_file, vae_version
+from halftone.library.add_ons.vaes import VAE, names_in, vae_file
+from halftone.library.add_ons.vaes import check_fit as check_vae_fit
 from halftone.library.families.known_families import KIND_NAMES
 from halftone.library.files.folder import read_part
-from halftone.library.files.header import file_stamp, read_header
+from halftone.library.files.header import file_stamp, path_version, read_header, used_files
 from halftone.library.models import list_models
 
 _PLAIN_NAME: Final = "diffusion_pytorch_model"
@@ -44,10 +50,10 @@ def extras_key(extras: Extras) -> str:
         return ""
     key = lora_key(extras.loras)
     if extras.vae is not None:
-        key += f"\0vae\0{extras.vae}\n{vae_version(extras.vae)}"
+        key += f"\0vae\0{extras.vae}\n{path_version(extras.vae)}"
     if extras.transformer is not None:
-        key += f"\0transformer\0{extras.transformer}\n{transformer_version(extras.transformer)}"
-    files = control_files(control.path for control in extras.controls)
+        key += f"\0transformer\0{extras.transformer}\n{path_version(extras.transformer)}"
+    files = used_files(control.path for control in extras.controls)
     key += "".join(f"\0control\0{file.path}\n{file.version}" for file in files)
     key += "".join(f"\0ip-adapter\0{file.path}\n{file.version}" for file in adapter_files(extras.ip_adapters))
     return key + "".join(f"\0embedding\0{path}\n{file_stamp(path)}" for path in sorted(extras.inversions))
@@ -55,16 +61,10 @@ def extras_key(extras: Extras) -> str:
 
 def parts_of(extras: Extras) -> Iterator[Extras]:
     """The model alone, with each part of what is used, and with all of it: what holds with less holds with more, too."""
+    parts = ("inversions", "ip_adapters", "controls", "vae", "transformer", "loras")
     found = (
-        Extras(
-            loras=extras.loras if loras else (),
-            vae=extras.vae if vae else None,
-            transformer=extras.transformer if transformer else None,
-            controls=extras.controls if controls else (),
-            inversions=extras.inversions if inversions else (),
-            ip_adapters=extras.ip_adapters if ip_adapters else (),
-        )
-        for inversions, ip_adapters, controls, vae, transformer, loras in product((False, True), repeat=6)
+        msgspec.structs.replace(ALONE, **{name: getattr(extras, name) for name, used in zip(parts, which, strict=True) if used})
+        for which in product((False, True), repeat=len(parts))
     )
     yield from dict.fromkeys(found)
 
@@ -94,7 +94,7 @@ def extra_files(extras: Extras, model: ModelFacts | None = None) -> tuple[ExtraF
 
 def known_transformers(folders: Iterable[str], model: ModelFacts) -> dict[str, str]:
     """Name -> path of every file below the folders whose denoiser is of the model's family."""
-    found = (facts for facts in reversed(list_models(folders)) if is_transformer(facts) and facts.family == model.family)
+    found = (facts for facts in reversed(list_models(folders)) if facts.takes_place and facts.family == model.family)
     return {Path(facts.path).name: facts.path for facts in found if facts.path != model.path}
 
 
@@ -116,3 +116,13 @@ def parts_among(models: Sequence[ModelFacts], kind: str) -> dict[str, str]:
             path = path.parent
         found[path.name] = str(path)
     return found
+
+
+def check_extras_fit(extras: Extras, model: ModelFacts) -> None:
+    """Raise HalftoneError vae-*, transformer-*, lora-other-base, inversion-other-base, control-*, ip-adapter-*."""
+    check_vae_fit(extras.vae, model)
+    check_transformer_fit(extras.transformer, model)
+    check_lora_fit(extras.loras, model)
+    check_inversion_fit(extras.inversions, model)
+    check_controls_fit(extras.controls, model)
+    check_ip_adapters_fit(extras.ip_adapters, model)

@@ -15,14 +15,14 @@ import msgspec
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.wording import Words, both
+from halftone.library.add_ons.named_files import reading
 from halftone.library.add_ons.unusable_files import instead
 from halftone.library.families.known_families import REFINER, SD1, SD2, SDXL, reads_in_chunks
 from halftone.library.families.recognise import recognise
 from halftone.library.files.folder import read_json
-from halftone.library.files.header import Header, read_header
-from halftone.library.models import IS_PICKLE, PICKLES, model_files
+from halftone.library.files.header import read_header
+from halftone.library.models import model_files
 from halftone.library.prompts.prompt_syntax import at_step, changes, parse
-from halftone.settings.disk import system_words
 from halftone.settings.store import Settings
 
 MOST: Final = 75
@@ -59,21 +59,15 @@ def inversion_name(path: str) -> str:
 
 def read_inversion(path: str) -> Inversion:
     """What its header tells. Raises HalftoneError inversion-missing or inversion-not-one."""
-    file = Path(path)
-    if file.suffix.lower() in PICKLES and os.path.exists(file):
-        raise _not_one(path, IS_PICKLE)
-    try:
+    with reading(path, "inversion-missing", "inversion-not-one") as file:
         header = read_header(file)
-    except FileNotFoundError as error:
-        raise HalftoneError("inversion-missing", path=path) from error
-    except OSError as error:
-        raise _not_one(path, system_words(error)) from error
     found = recognise(header, file.stem)
     if found.kind != "embedding":
         raise _not_one(path, instead(found, Words("embedding")))
-    tensors = _tensors(header)
+    names = [tensor.name for tensor in header.tensors if 0 < len(tensor.shape) <= 2]
+    tensors = {encoder: encoder for encoder in _BOTH if encoder in names} or ({"": names[0]} if names else {})
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
-    counts = {_count(shapes[name]) for name in tensors.values()}
+    counts = {shapes[name][0] if len(shapes[name]) == 2 else 1 for name in tensors.values()}
     if not counts or max(counts) > MOST or min(counts) < 1:
         raise _not_one(path, Words("it holds no vectors, or more than {0}", (str(MOST),)))
     widths = {encoder: shapes[name][-1] for encoder, name in tensors.items()}
@@ -82,16 +76,6 @@ def read_inversion(path: str) -> Inversion:
 
 def _not_one(path: str, detail: Words) -> HalftoneError:
     return HalftoneError("inversion-not-one", path=path, detail=detail)
-
-
-def _tensors(header: Header) -> dict[str, str]:
-    names = [tensor.name for tensor in header.tensors if 0 < len(tensor.shape) <= 2]
-    both = {encoder: encoder for encoder in _BOTH if encoder in names}
-    return both or ({"": names[0]} if names else {})
-
-
-def _count(shape: Sequence[int]) -> int:
-    return shape[0] if len(shape) == 2 else 1
 
 
 def check_inversions(paths: Iterable[str]) -> None:
@@ -112,9 +96,7 @@ def check_inversion_fit(paths: Iterable[str], model: ModelFacts) -> None:
 
 
 def matching(one: Inversion, widths: Sequence[int], model: ModelFacts) -> tuple[str, ...]:
-    """As `matched`; widths: () of a model whose text encoder takes no words from a file. Raises HalftoneError
-    inversion-other-base.
-    """
+    """As `matched`; widths: () where the text encoder takes no such words. Raises HalftoneError inversion-other-base."""
     tensors = matched(one, widths) if widths else None
     if tensors is None:
         raise HalftoneError(

@@ -5,20 +5,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, cast
 
-from halftone.contract.errors import HalftoneError
+from halftone.contract.errors import HalftoneError, check_range
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import IP_ADAPTER_RANGE
 from halftone.contract.request import IpAdapter
 from halftone.contract.wording import Words
 from halftone.library.add_ons.controlnets import denoiser_config
+from halftone.library.add_ons.named_files import reading, refuse_folder
 from halftone.library.add_ons.unusable_files import instead
-from halftone.library.add_ons.vaes import vae_version
 from halftone.library.families.recognise import recognise
 from halftone.library.files.folder import read_json, read_part
-from halftone.library.files.header import file_stamp, read_header
+from halftone.library.files.header import UsedFile, file_stamp, path_version, read_header
 from halftone.library.kinds.marks import Shapes
-from halftone.library.models import IS_PICKLE, PICKLES
-from halftone.settings.disk import unread_words
 
 ENCODER: Final = "image_encoder"
 """The component, and the folder that holds it."""
@@ -55,16 +53,9 @@ class Facts(NamedTuple):
     denoiser: str = _UNET
 
 
-class AdapterFile(NamedTuple):
-    """An IP-Adapter as it was at one time. version: changes when its file or its image encoder is rewritten."""
-
-    path: str
-    version: str
-
-
-def adapter_files(adapters: Iterable[IpAdapter]) -> tuple[AdapterFile, ...]:
-    """As they are now."""
-    return tuple(AdapterFile(one.path, f"{file_stamp(one.path)} {_encoder_version(one.path)}") for one in adapters)
+def adapter_files(adapters: Iterable[IpAdapter]) -> tuple[UsedFile, ...]:
+    """As they are now; the version changes with the image encoder, too."""
+    return tuple(UsedFile(one.path, f"{file_stamp(one.path)} {_encoder_version(one.path)}") for one in adapters)
 
 
 def _encoder_version(path: str) -> str:
@@ -73,7 +64,7 @@ def _encoder_version(path: str) -> str:
         folder = _folder(path)
     except (HalftoneError, OSError):
         return ""
-    return "" if folder is None else vae_version(str(folder))
+    return "" if folder is None else path_version(str(folder))
 
 
 def check_ip_adapters(adapters: Iterable[IpAdapter]) -> None:
@@ -90,12 +81,9 @@ def check_ip_adapters(adapters: Iterable[IpAdapter]) -> None:
 
 def check_adapter_files(adapters: Iterable[IpAdapter]) -> None:
     """Raise the same, whether they have pictures or not."""
-    low, high = IP_ADAPTER_RANGE
     folders: dict[Path, str] = {}
     for one in adapters:
-        if not low <= one.scale <= high:
-            name = Words("The strength of the IP-Adapter {0}", (one.name,))
-            raise HalftoneError("value-out-of-range", name=name, value=one.scale, low=low, high=high)
+        check_range(Words("The strength of the IP-Adapter {0}", (one.name,)), one.scale, IP_ADAPTER_RANGE)
         folders.setdefault(encoder_folder(one.path).resolve(), one.name)
     if len(folders) > 1:
         first, second = list(folders.values())[:2]
@@ -144,17 +132,9 @@ def other_base(path: str, model: ModelFacts, detail: Words, details: str = "") -
 
 def adapter_facts(path: str) -> Facts:
     """Of a file. Raises HalftoneError ip-adapter-missing, ip-adapter-not-one, and what a header raises."""
-    file = Path(path)
-    try:
-        if os.path.isdir(file):
-            raise _not_one(path, Words("it is a folder"))
-        if file.suffix.lower() in PICKLES and os.path.exists(file):
-            raise _not_one(path, IS_PICKLE)
+    with reading(path, "ip-adapter-missing", "ip-adapter-not-one") as file:
+        refuse_folder(path, "ip-adapter-not-one")
         header = read_header(file)
-    except FileNotFoundError as error:
-        raise HalftoneError("ip-adapter-missing", path=path) from error
-    except (OSError, ValueError) as error:
-        raise _not_one(path, unread_words(error)) from error
     found = recognise(header, file.stem)
     if found.kind != KIND:
         raise _not_one(path, instead(found, KIND))
@@ -182,9 +162,7 @@ def _form(shapes: Shapes) -> tuple[Form, int]:
 
 
 def encoder_folder(path: str) -> Path:
-    """The folder of the image encoder that an IP-Adapter needs. Raises HalftoneError ip-adapter-no-encoder, and as
-    `adapter_facts`.
-    """
+    """The folder of the image encoder that it needs. Raises HalftoneError ip-adapter-no-encoder, and as `adapter_facts`."""
     facts = adapter_facts(path)
     folder = _folder(path)
     name = IpAdapter(path=path, images=()).name

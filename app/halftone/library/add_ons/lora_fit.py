@@ -70,7 +70,8 @@ def _layer_shapes(model: ModelFacts) -> Shapes:
         if file.suffix.lower() != ".safetensors":
             return {}
         header = read_header(file)
-        layers = _placed(model, header) if model.family in SINGLES and file == Path(model.path) else _named(component, header)
+        own = ((component, tensor.name, tensor.shape) for tensor in header.tensors)
+        layers = _placed(model, header) if model.family in SINGLES and file == Path(model.path) else own
         for part, name, shape in layers:
             if name.endswith(_WEIGHT) and (number := _number(part)) is not None:
                 flat = name.removesuffix(_WEIGHT).replace(".", "_")
@@ -78,13 +79,8 @@ def _layer_shapes(model: ModelFacts) -> Shapes:
     return found
 
 
-def _named(component: str, header: Header) -> Iterable[tuple[str, str, tuple[int, ...]]]:
-    """(component, parameter, shape) of a file in diffusers' names."""
-    return ((component, tensor.name, tensor.shape) for tensor in header.tensors)
-
-
 def _placed(model: ModelFacts, header: Header) -> Iterable[tuple[str, str, tuple[int, ...]]]:
-    """The same of a whole model in one file, where several layers may lie in one tensor."""
+    """(component, parameter, shape) of a whole model in one file, where several layers may lie in one tensor."""
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     for (component, name), place in places(model.family, header).items():
         shape = shapes[place.tensor]

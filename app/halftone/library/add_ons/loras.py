@@ -1,24 +1,27 @@
-"""LoRA files: recognised from their headers, found in the folders of the settings, named in a prompt as A1111 names them."""
+"""LoRA files: recognised from their headers, found in the folders of the settings, named in a prompt as A1111 names them.
 
-import os
+The factors of layers that are more than a product of two matrices are told by their names in LyCORIS, which peft has, too:
+https://github.com/KohakuBlueleaf/LyCORIS.
+"""
+
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
-from halftone.contract.errors import HalftoneError
+from halftone.contract.errors import HalftoneError, check_range
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import LORA_RANGE
 from halftone.contract.request import Lora
-from halftone.contract.wording import Words
-from halftone.library.add_ons.lycoris import FOREIGN, UNDERSTOOD
+from halftone.contract.wording import Words, both
+from halftone.library.add_ons.named_files import reading, refuse_folder
 from halftone.library.add_ons.unusable_files import instead
 from halftone.library.families.recognise import recognise
 from halftone.library.files.header import file_stamp, read_header
-from halftone.library.models import IS_PICKLE, PICKLES, list_models
+from halftone.library.models import list_models
 from halftone.library.prompts.wildcards import Span, drawn_spans
-from halftone.settings.disk import no_right, system_words
+from halftone.settings.disk import no_right
 from halftone.settings.store import Settings
 
 LORA: Final = "LoRA"
@@ -37,31 +40,19 @@ def lora_key(loras: Iterable[Lora]) -> str:
 def check_loras(loras: Iterable[Lora]) -> None:
     """Raise HalftoneError for a LoRA that cannot be used with any model: value-out-of-range, lora-missing, lora-not-a-lora,
     lora-kind, model-truncated, model-bad-header or model-pickle. Reads headers only."""
-    low, high = LORA_RANGE
     for lora in loras:
-        if not low <= lora.weight <= high:
-            name = Words("The weight of the LoRA {0}", (lora.name,))
-            raise HalftoneError("value-out-of-range", name=name, value=lora.weight, low=low, high=high)
+        check_range(Words("The weight of the LoRA {0}", (lora.name,)), lora.weight, LORA_RANGE)
         _check_file(Path(lora.path))
 
 
 def _check_file(path: Path) -> None:
-    try:
-        folder = os.path.isdir(path)
-    except OSError as error:  # a name that is too long, for instance
-        raise HalftoneError("lora-not-a-lora", path=str(path), detail=system_words(error)) from error
-    if folder:
-        raise HalftoneError("lora-not-a-lora", path=str(path), detail=Words("it is a folder"))
-    if path.suffix.lower() in PICKLES and os.path.exists(path):
-        raise HalftoneError("lora-not-a-lora", path=str(path), detail=IS_PICKLE)
-    try:
-        found = recognise(read_header(path), path.stem)
-    except FileNotFoundError as error:
-        raise HalftoneError("lora-missing", path=str(path)) from error
-    except PermissionError as error:
-        raise no_right(error, path) from error
-    except OSError as error:
-        raise HalftoneError("lora-not-a-lora", path=str(path), detail=system_words(error)) from error
+    with reading(str(path), "lora-missing", "lora-not-a-lora"):
+        refuse_folder(str(path), "lora-not-a-lora")
+        try:
+            header = read_header(path)
+        except PermissionError as error:
+            raise no_right(error, path) from error
+    found = recognise(header, path.stem)
     if found.kind != LORA:
         raise HalftoneError("lora-not-a-lora", path=str(path), detail=instead(found, LORA))
     if found.lora is not None and found.lora.kind in FOREIGN:
@@ -171,3 +162,36 @@ def _some(names: Sequence[str]) -> Words | tuple[str, ...]:
     """The first of them, for a sentence."""
     more = len(names) - _SHOWN
     return Words("{0} and {1} more", (tuple(names[:_SHOWN]), more)) if more > 0 else tuple(names)
+
+
+UNDERSTOOD: Final = both("LoRA", "LoCon", "LoHa", "LoKr", "IA3", "DoRA", Words("differences of whole weights"))
+FOREIGN: Final = frozenset({"OFT", "GLoRA"})
+"""Kinds that are told from others, but not used."""
+_SPELLED: Final = {
+    "lora_A": "lora_down",
+    "lora_B": "lora_up",
+    "lora_magnitude_vector": "dora_scale",
+}
+_PLAIN: Final = frozenset({"lora_down", "lora_up", "alpha"})
+"""Factors of files that diffusers reads."""
+_ORIGINAL: Final = re.compile(r"lora_unet_(?:input_blocks|middle_block|output_blocks)_")
+_END: Final = re.compile(
+    r"\.(?:(lora_(?:down|up|mid|A|B|magnitude_vector))(?:\.default)?(?:\.weight)?|"
+    r"(hada_[wt][12](?:_[ab])?|lokr_(?:w[12](?:_[ab])?|t2)|diff|diff_b|w_norm|b_norm|on_input|alpha|dora_scale|weight))$"
+)
+
+
+def layers_of(names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Path of a layer -> factor -> name of its tensor; factors as kohya and LyCORIS call them."""
+    found: dict[str, dict[str, str]] = {}
+    for name in names:
+        if match := _END.search(name):
+            end = match[1] or match[2]
+            found.setdefault(name[: match.start()], {})[_SPELLED.get(end, end)] = name
+    return {path: factors for path, factors in found.items() if factors.keys() - {"weight"}}
+
+
+def is_plain(names: Iterable[str]) -> bool:
+    """Whether it is a LoRA, and nothing else, that diffusers reads; of those with the original names of a UNet only some."""
+    layers = layers_of(names)
+    return not any(factors.keys() - _PLAIN or _ORIGINAL.match(path) for path, factors in layers.items())

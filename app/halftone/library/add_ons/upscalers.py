@@ -1,20 +1,17 @@
 """Upscale models: one safetensors file each; what can be told of one before anything is loaded."""
 
 import logging
-import os
 from collections.abc import Iterable
 from functools import lru_cache
-from pathlib import Path
 from typing import Final
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import LANCZOS, LATENT, model_stem
-from halftone.contract.wording import Words
+from halftone.library.add_ons.named_files import reading, refuse_folder
 from halftone.library.families.known_families import KIND_NAMES
 from halftone.library.files.header import file_stamp, read_header
-from halftone.library.models import IS_PICKLE, PICKLES, describe, model_files
-from halftone.settings.disk import system_words
+from halftone.library.models import describe, model_files
 from halftone.settings.store import Settings
 
 UPSCALER: Final = "upscaler"
@@ -34,17 +31,9 @@ def check_upscaler(upscaler: str) -> None:
     """
     if not is_upscale_model(upscaler):
         return
-    path = Path(upscaler)
-    if os.path.isdir(path):
-        raise HalftoneError("upscaler-not-one", path=upscaler, detail=Words("it is a folder"))
-    if path.suffix.lower() in PICKLES and os.path.exists(path):
-        raise HalftoneError("upscaler-not-one", path=upscaler, detail=IS_PICKLE)
-    try:
+    with reading(upscaler, "upscaler-missing", "upscaler-not-one") as path:
+        refuse_folder(upscaler, "upscaler-not-one")
         read_header(path)
-    except FileNotFoundError as error:
-        raise HalftoneError("upscaler-missing", path=upscaler) from error
-    except OSError as error:
-        raise HalftoneError("upscaler-not-one", path=upscaler, detail=system_words(error)) from error
 
 
 def known_upscalers(settings: Settings) -> dict[str, str]:

@@ -7,19 +7,19 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.wording import Words
+from halftone.library.add_ons.named_files import config_in, reading, weights_in
 from halftone.library.add_ons.unusable_files import instead
 from halftone.library.families.original_names import vae_names
 from halftone.library.families.recognise import recognise
+from halftone.library.families.single_configs import vae as shaped
 from halftone.library.families.single_files import SINGLES, Config, configs
-from halftone.library.files.folder import INDEX, read_json, read_part
+from halftone.library.files.folder import read_json
 from halftone.library.files.header import Header, read_header
-from halftone.library.models import IS_PICKLE, PICKLES
-from halftone.settings.disk import unread_words
 
 VAE: Final = "vae"
 """The component that is replaced."""
@@ -33,27 +33,9 @@ _USUAL: Final[dict[str, dict[str, Any]]] = {KL: {"scaling_factor": 0.18215}}
 """What a class takes where its configuration says nothing."""
 
 
-class VaeFile(NamedTuple):
-    """A VAE as it was at one time. version: changes when a file of it is rewritten."""
-
-    path: str
-    version: str
-
-
 def vae_name(path: str) -> str:
     """The last part of its path, as A1111 names VAEs."""
     return re.split(r"[/\\]", path.rstrip("/\\"))[-1] or path
-
-
-def vae_version(path: str) -> str:
-    """Changes when a file of the VAE is rewritten; "" if it cannot be read."""
-    place = Path(path)
-    try:
-        files = sorted(file for file in place.iterdir() if os.path.isfile(file)) if os.path.isdir(place) else [place]
-        facts = [(file.name, file.stat()) for file in files]
-    except (OSError, ValueError):
-        return ""
-    return ",".join(f"{name} {found.st_size}-{found.st_mtime_ns}" for name, found in facts)
 
 
 def check_vae(path: str | None) -> None:
@@ -95,20 +77,12 @@ def model_config(model: ModelFacts) -> Config | None:
 
 def vae_file(path: str) -> Path:
     """The file of its weights. Raises as `check_vae`."""
-    place = Path(path)
-    if not os.path.isdir(place):
-        return place
-    try:
-        ((file, _),) = read_part(place.parent, place.name).files
-    except HalftoneError as error:
-        if error.code == "model-pickle":
-            raise _pickle(str(error.facts["path"])) from error
-        if error.code == "model-incomplete":
-            raise _no_vae(path, Words("it has no {0}", (error.facts["missing"],))) from error
-        raise
-    except ValueError as error:  # several files
-        raise _no_vae(path, Words("its weights are divided into several files")) from error
-    return file
+    if not os.path.isdir(path):
+        return Path(path)
+    files = weights_in(path, "vae-not-a-vae")
+    if len(files) != 1:
+        raise _no_vae(path, Words("its weights are divided into several files"))
+    return files[0][0]
 
 
 def names_in(path: str) -> dict[str, str]:
@@ -128,23 +102,12 @@ def parameter_names(header: Header) -> dict[str, str]:
 
 def _config(path: str, own: Mapping[str, Any]) -> Config:
     """own: of the model's VAE, for what a file does not tell. Raises as `check_vae`."""
-    place = Path(path)
-    try:
-        if place.suffix.lower() in PICKLES and os.path.exists(place):
-            raise _pickle(path)
+    with reading(path, "vae-missing", "vae-not-a-vae") as place:
         return _folder_config(place) if os.path.isdir(place) else _file_config(place, own)
-    except FileNotFoundError as error:
-        raise HalftoneError("vae-missing", path=path) from error
-    except (OSError, ValueError) as error:  # a name that is too long, or one with a null in it
-        raise _no_vae(path, unread_words(error)) from error
 
 
 def _folder_config(folder: Path) -> Config:
-    if os.path.isfile(folder / INDEX):
-        raise _no_vae(str(folder), Words("it is a whole model; choose the folder of its VAE inside it"))
-    if not os.path.isfile(folder / "config.json"):
-        raise _no_vae(str(folder), Words("it is a folder without a config.json"))
-    config = read_json(folder / "config.json")
+    config = config_in(folder, "vae-not-a-vae", Words("it is a whole model; choose the folder of its VAE inside it"))
     kind = config.get("_class_name")
     if not isinstance(kind, str) or "Autoencoder" not in kind:
         raise _no_vae(str(folder), Words("its config.json is not that of a VAE"))
@@ -159,24 +122,12 @@ def _file_config(file: Path, own: Mapping[str, Any]) -> Config:
         raise _no_vae(str(file), instead(found, "VAE"))
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     try:
-        return {**own, "_class_name": KL, **_shaped({ours: shapes[name] for name, ours in parameter_names(header).items()})}
-    except (KeyError, IndexError, ValueError) as error:
+        told = shaped({ours: shapes[name] for name, ours in parameter_names(header).items()})
+        if not told["block_out_channels"]:
+            raise KeyError("encoder")
+        return {**own, "_class_name": KL, **told}
+    except (KeyError, IndexError) as error:
         raise _no_vae(str(file), Words("this {0} can be read only as a diffusers folder", (found.base,))) from error
-
-
-def _shaped(shapes: Mapping[str, tuple[int, ...]]) -> Config:
-    """What the shapes of an AutoencoderKL tell of its configuration. Raises KeyError, IndexError, ValueError for others."""
-    levels = 1 + max(int(match[1]) for name in shapes if (match := re.match(r"encoder\.down_blocks\.(\d+)\.", name)))
-    first = re.compile(r"encoder\.down_blocks\.0\.resnets\.(\d+)\.")
-    return {
-        "block_out_channels": [shapes[f"encoder.down_blocks.{level}.resnets.0.conv1.weight"][0] for level in range(levels)],
-        "down_block_types": ["DownEncoderBlock2D"] * levels,
-        "up_block_types": ["UpDecoderBlock2D"] * levels,
-        "layers_per_block": 1 + max(int(match[1]) for name in shapes if (match := first.match(name))),
-        "latent_channels": shapes["decoder.conv_in.weight"][1],
-        "use_quant_conv": "quant_conv.weight" in shapes,
-        "use_post_quant_conv": "post_quant_conv.weight" in shapes,
-    }
 
 
 def _difference(given: Mapping[str, Any], own: Mapping[str, Any]) -> Words | None:
@@ -212,10 +163,6 @@ def _modern(name: str) -> str:
     for old, new in _OLD.items():
         name = name.replace(old, new)
     return name
-
-
-def _pickle(path: str) -> HalftoneError:
-    return _no_vae(path, IS_PICKLE)
 
 
 def _no_vae(path: str, detail: Words) -> HalftoneError:

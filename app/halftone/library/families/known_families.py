@@ -1,330 +1,125 @@
 """Model families: what they are used to (size, steps, guidance, prompt length) and of which parts they are made."""
 
-from typing import Final
+from typing import Final, Literal
 
-from halftone.library.families.family import (
-    BERT,
-    CHATGLM,
-    CLIP_G,
-    CLIP_H,
-    CLIP_L,
-    DC_AE,
-    GEMMA2,
-    GLM4,
-    LLAMA,
-    LLAVA,
-    MISTRAL,
-    MT5,
-    PILE_T5,
-    QWEN3_4B,
-    QWEN3_VL,
-    QWEN25_VL,
-    T5_XXL,
-    UMT5,
-    VAE_4,
-    VAE_FLUX2,
-    VAE_WAN,
-    Family,
-)
+import msgspec
+
+Prediction = Literal["", "epsilon", "v_prediction", "flow", "edm"]
+"""What the denoiser gives: the noise, the velocity, the direction of a flow, the picture as in EDM; "" where nothing tells."""
+
+CLIP_L: Final = "CLIP-L"
+CLIP_H: Final = "OpenCLIP-H"
+CLIP_G: Final = "OpenCLIP-G"
+T5_XXL: Final = "T5-XXL"
+UMT5: Final = "UMT5-XXL"
+PILE_T5: Final = "Pile-T5-XL"
+MT5: Final = "mT5-XL"
+BERT: Final = "BERT"
+GEMMA2: Final = "Gemma 2 2B"
+QWEN25_VL: Final = "Qwen2.5-VL 7B"
+QWEN3_4B: Final = "Qwen3 4B"
+QWEN3_8B: Final = "Qwen3 8B"
+QWEN3_VL: Final = "Qwen3-VL 4B"
+CHATGLM: Final = "ChatGLM3 6B"
+GLM4: Final = "GLM-4 9B"
+LLAMA: Final = "Llama 3.1 8B"
+LLAVA: Final = "LLaVA Llama 3 8B"
+MISTRAL: Final = "Mistral Small 3 24B"
+
+VAE_4: Final = "VAE (4 channels)"
+VAE_16: Final = "VAE (16 channels)"
+VAE_FLUX2: Final = "FLUX.2 VAE"
+VAE_WAN: Final = "Wan 2.1 VAE"
+DC_AE: Final = "DC-AE"
+
+
+class Family(msgspec.Struct, frozen=True):
+    """size: pixels of the edge it was trained on. tokens: prompt length its pipeline uses. pipelines: how the names of diffusers'
+    classes that run it begin. vae, encoders: what a whole model has beside the denoiser. frames: it makes videos.
+    """
+
+    name: str
+    size: int
+    steps: int
+    guidance: float
+    pipelines: tuple[str, ...]
+    encoders: tuple[str, ...] = ()
+    tokens: int = 77
+    prediction: Prediction = "flow"
+    vae: str = VAE_16
+    frames: bool = False
+
 
 SD1: Final = Family(
-    name="Stable Diffusion 1.x",
-    size=512,
-    steps=28,
-    guidance=7.0,
-    pipelines=("StableDiffusion", "LatentConsistencyModel"),
+    "Stable Diffusion 1.x",
+    512,
+    28,
+    7.0,
+    ("StableDiffusion", "LatentConsistencyModel"),
+    (CLIP_L,),
     prediction="epsilon",
     vae=VAE_4,
-    encoders=(CLIP_L,),
 )
-SD2: Final = Family(name="Stable Diffusion 2.x", size=768, steps=28, guidance=7.0, prediction="", vae=VAE_4, encoders=(CLIP_H,))
-SDXL: Final = Family(
-    name="SDXL",
-    size=1024,
-    steps=28,
-    guidance=6.0,
-    pipelines=("StableDiffusionXL",),
-    prediction="epsilon",
-    vae=VAE_4,
-    encoders=(CLIP_L, CLIP_G),
-)
-REFINER: Final = Family(
-    name="SDXL refiner", size=1024, steps=28, guidance=6.0, prediction="epsilon", vae=VAE_4, encoders=(CLIP_G,)
-)
-SD3: Final = Family(
-    name="SD 3",
-    size=1024,
-    steps=28,
-    guidance=7.0,
-    tokens=256,
-    pipelines=("StableDiffusion3",),
-    encoders=(CLIP_L, CLIP_G, T5_XXL),
-)
-FLUX: Final = Family(
-    name="FLUX",
-    size=1024,
-    steps=28,
-    guidance=3.5,
-    tokens=512,
-    pipelines=("Flux",),
-    encoders=(CLIP_L, T5_XXL),
-)
-FLUX2: Final = Family(
-    name="FLUX.2", size=1024, steps=50, guidance=4.0, tokens=512, pipelines=("Flux2",), vae=VAE_FLUX2, encoders=(MISTRAL,)
-)
-CHROMA: Final = Family(name="Chroma", size=1024, steps=35, guidance=5.0, tokens=512, pipelines=("Chroma",), encoders=(T5_XXL,))
-SANA: Final = Family(
-    name="Sana", size=1024, steps=20, guidance=4.5, tokens=300, pipelines=("Sana",), vae=DC_AE, encoders=(GEMMA2,)
-)
-PIXART_ALPHA: Final = Family(
-    name="PixArt-α",
-    size=1024,
-    steps=20,
-    guidance=4.5,
-    tokens=120,
-    pipelines=("PixArtAlpha",),
-    prediction="epsilon",
-    vae=VAE_4,
-    encoders=(T5_XXL,),
-)
-PIXART_SIGMA: Final = Family(
-    name="PixArt-Σ",
-    size=1024,
-    steps=20,
-    guidance=4.5,
-    tokens=300,
-    pipelines=("PixArtSigma",),
-    prediction="epsilon",
-    vae=VAE_4,
-    encoders=(T5_XXL,),
-)
-KOLORS: Final = Family(
-    name="Kolors",
-    size=1024,
-    steps=50,
-    guidance=5.0,
-    tokens=256,
-    pipelines=("Kolors",),
-    prediction="epsilon",
-    vae=VAE_4,
-    encoders=(CHATGLM,),
-)
+SD2: Final = Family("Stable Diffusion 2.x", 768, 28, 7.0, (), (CLIP_H,), prediction="", vae=VAE_4)
+SDXL: Final = Family("SDXL", 1024, 28, 6.0, ("StableDiffusionXL",), (CLIP_L, CLIP_G), prediction="epsilon", vae=VAE_4)
+REFINER: Final = Family("SDXL refiner", 1024, 28, 6.0, (), (CLIP_G,), prediction="epsilon", vae=VAE_4)
+SD3: Final = Family("SD 3", 1024, 28, 7.0, ("StableDiffusion3",), (CLIP_L, CLIP_G, T5_XXL), tokens=256)
+FLUX: Final = Family("FLUX", 1024, 28, 3.5, ("Flux",), (CLIP_L, T5_XXL), tokens=512)
+FLUX2: Final = Family("FLUX.2", 1024, 50, 4.0, ("Flux2",), (MISTRAL,), tokens=512, vae=VAE_FLUX2)
+CHROMA: Final = Family("Chroma", 1024, 35, 5.0, ("Chroma",), (T5_XXL,), tokens=512)
+SANA: Final = Family("Sana", 1024, 20, 4.5, ("Sana",), (GEMMA2,), tokens=300, vae=DC_AE)
+PIXART_ALPHA: Final = Family("PixArt-α", 1024, 20, 4.5, ("PixArtAlpha",), (T5_XXL,), tokens=120, prediction="epsilon", vae=VAE_4)
+PIXART_SIGMA: Final = Family("PixArt-Σ", 1024, 20, 4.5, ("PixArtSigma",), (T5_XXL,), tokens=300, prediction="epsilon", vae=VAE_4)
+KOLORS: Final = Family("Kolors", 1024, 50, 5.0, ("Kolors",), (CHATGLM,), tokens=256, prediction="epsilon", vae=VAE_4)
 HUNYUAN_DIT: Final = Family(
-    name="HunyuanDiT",
-    size=1024,
-    steps=50,
-    guidance=5.0,
-    tokens=256,
-    pipelines=("HunyuanDiT",),
-    prediction="v_prediction",
-    vae=VAE_4,
-    encoders=(BERT, MT5),
+    "HunyuanDiT", 1024, 50, 5.0, ("HunyuanDiT",), (BERT, MT5), tokens=256, prediction="v_prediction", vae=VAE_4
 )
 HUNYUAN_IMAGE: Final = Family(
-    name="HunyuanImage",
-    size=2048,
-    steps=50,
-    guidance=3.25,
-    tokens=1000,
-    pipelines=("HunyuanImage",),
-    vae="VAE (64 channels)",
-    encoders=(QWEN25_VL, "ByT5"),
+    "HunyuanImage", 2048, 50, 3.25, ("HunyuanImage",), (QWEN25_VL, "ByT5"), tokens=1000, vae="VAE (64 channels)"
 )
-LUMINA2: Final = Family(
-    name="Lumina 2", size=1024, steps=30, guidance=4.0, tokens=256, pipelines=("Lumina2",), encoders=(GEMMA2,)
-)
-LUMINA: Final = Family(
-    name="Lumina-Next", size=1024, steps=30, guidance=4.0, tokens=256, pipelines=("Lumina",), vae=VAE_4, encoders=("Gemma 2B",)
-)
-AURA_FLOW: Final = Family(
-    name="AuraFlow", size=1024, steps=50, guidance=3.5, tokens=256, pipelines=("AuraFlow",), vae=VAE_4, encoders=(PILE_T5,)
-)
-QWEN_IMAGE: Final = Family(
-    name="Qwen-Image",
-    size=1328,
-    steps=50,
-    guidance=4.0,
-    tokens=512,
-    pipelines=("QwenImage",),
-    vae=VAE_WAN,
-    encoders=(QWEN25_VL,),
-)
-Z_IMAGE: Final = Family(
-    name="Z-Image", size=1024, steps=50, guidance=5.0, tokens=512, pipelines=("ZImage",), encoders=(QWEN3_4B,)
-)
-COGVIEW4: Final = Family(
-    name="CogView4", size=1024, steps=50, guidance=5.0, tokens=1024, pipelines=("CogView4",), encoders=(GLM4,)
-)
-COGVIEW3: Final = Family(
-    name="CogView3+",
-    size=1024,
-    steps=50,
-    guidance=5.0,
-    tokens=224,
-    pipelines=("CogView3Plus",),
-    prediction="v_prediction",
-    encoders=(T5_XXL,),
-)
-CASCADE: Final = Family(
-    name="Stable Cascade",
-    size=1024,
-    steps=20,
-    guidance=4.0,
-    pipelines=("StableCascade",),
-    prediction="epsilon",
-    vae="Stage A",
-    encoders=(CLIP_G,),
-)
+LUMINA2: Final = Family("Lumina 2", 1024, 30, 4.0, ("Lumina2",), (GEMMA2,), tokens=256)
+LUMINA: Final = Family("Lumina-Next", 1024, 30, 4.0, ("Lumina",), ("Gemma 2B",), tokens=256, vae=VAE_4)
+AURA_FLOW: Final = Family("AuraFlow", 1024, 50, 3.5, ("AuraFlow",), (PILE_T5,), tokens=256, vae=VAE_4)
+QWEN_IMAGE: Final = Family("Qwen-Image", 1328, 50, 4.0, ("QwenImage",), (QWEN25_VL,), tokens=512, vae=VAE_WAN)
+Z_IMAGE: Final = Family("Z-Image", 1024, 50, 5.0, ("ZImage",), (QWEN3_4B,), tokens=512)
+COGVIEW4: Final = Family("CogView4", 1024, 50, 5.0, ("CogView4",), (GLM4,), tokens=1024)
+COGVIEW3: Final = Family("CogView3+", 1024, 50, 5.0, ("CogView3Plus",), (T5_XXL,), tokens=224, prediction="v_prediction")
+CASCADE: Final = Family("Stable Cascade", 1024, 20, 4.0, ("StableCascade",), (CLIP_G,), prediction="epsilon", vae="Stage A")
 KANDINSKY2: Final = Family(
-    name="Kandinsky 2",
-    size=512,
-    steps=50,
-    guidance=4.0,
-    pipelines=("KandinskyV22", "Kandinsky"),
-    prediction="epsilon",
-    vae="MoVQ",
-    encoders=(CLIP_G,),
+    "Kandinsky 2", 512, 50, 4.0, ("KandinskyV22", "Kandinsky"), (CLIP_G,), prediction="epsilon", vae="MoVQ"
 )
 KANDINSKY3: Final = Family(
-    name="Kandinsky 3",
-    size=1024,
-    steps=25,
-    guidance=3.0,
-    tokens=128,
-    pipelines=("Kandinsky3",),
-    prediction="epsilon",
-    vae="MoVQ",
-    encoders=("FLAN-UL2",),
+    "Kandinsky 3", 1024, 25, 3.0, ("Kandinsky3",), ("FLAN-UL2",), tokens=128, prediction="epsilon", vae="MoVQ"
 )
-KANDINSKY5: Final = Family(
-    name="Kandinsky 5",
-    size=1024,
-    steps=50,
-    guidance=3.5,
-    tokens=512,
-    pipelines=("Kandinsky5",),
-    encoders=(QWEN25_VL, CLIP_L),
-)
-HIDREAM: Final = Family(
-    name="HiDream",
-    size=1024,
-    steps=50,
-    guidance=5.0,
-    tokens=128,
-    pipelines=("HiDream",),
-    encoders=(CLIP_L, CLIP_G, T5_XXL, LLAMA),
-)
-OMNIGEN: Final = Family(name="OmniGen", size=1024, steps=50, guidance=2.5, pipelines=("OmniGen",), vae=VAE_4)
-KREA2: Final = Family(
-    name="Krea 2",
-    size=1024,
-    steps=28,
-    guidance=4.5,
-    tokens=512,
-    pipelines=("Krea2",),
-    vae=VAE_WAN,
-    encoders=(QWEN3_VL,),
-)
+KANDINSKY5: Final = Family("Kandinsky 5", 1024, 50, 3.5, ("Kandinsky5",), (QWEN25_VL, CLIP_L), tokens=512)
+HIDREAM: Final = Family("HiDream", 1024, 50, 5.0, ("HiDream",), (CLIP_L, CLIP_G, T5_XXL, LLAMA), tokens=128)
+OMNIGEN: Final = Family("OmniGen", 1024, 50, 2.5, ("OmniGen",), vae=VAE_4)
+KREA2: Final = Family("Krea 2", 1024, 28, 4.5, ("Krea2",), (QWEN3_VL,), tokens=512, vae=VAE_WAN)
 ANIMATE_DIFF: Final = Family(
-    name="AnimateDiff",
-    size=512,
-    steps=28,
-    guidance=7.0,
-    pipelines=("AnimateDiff",),
-    prediction="epsilon",
-    vae=VAE_4,
-    encoders=(CLIP_L,),
-    frames=True,
+    "AnimateDiff", 512, 28, 7.0, ("AnimateDiff",), (CLIP_L,), prediction="epsilon", vae=VAE_4, frames=True
 )
 SVD: Final = Family(
-    name="Stable Video Diffusion",
-    size=1024,
-    steps=25,
-    guidance=3.0,
-    pipelines=("StableVideoDiffusion",),
+    "Stable Video Diffusion",
+    1024,
+    25,
+    3.0,
+    ("StableVideoDiffusion",),
+    ("OpenCLIP-H vision",),
     prediction="v_prediction",
     vae="SVD VAE",
-    encoders=("OpenCLIP-H vision",),
     frames=True,
 )
-WAN: Final = Family(
-    name="Wan",
-    size=832,
-    steps=50,
-    guidance=5.0,
-    tokens=512,
-    pipelines=("Wan",),
-    vae=VAE_WAN,
-    encoders=(UMT5,),
-    frames=True,
-)
-LTX: Final = Family(
-    name="LTX-Video",
-    size=704,
-    steps=50,
-    guidance=3.0,
-    tokens=128,
-    pipelines=("LTX",),
-    vae="LTX VAE",
-    encoders=(T5_XXL,),
-    frames=True,
-)
-LTX2: Final = Family(
-    name="LTX-2",
-    size=768,
-    steps=30,
-    guidance=3.0,
-    tokens=1024,
-    pipelines=("LTX2",),
-    vae="LTX VAE",
-    encoders=("Gemma 3 12B",),
-    frames=True,
-)
+WAN: Final = Family("Wan", 832, 50, 5.0, ("Wan",), (UMT5,), tokens=512, vae=VAE_WAN, frames=True)
+LTX: Final = Family("LTX-Video", 704, 50, 3.0, ("LTX",), (T5_XXL,), tokens=128, vae="LTX VAE", frames=True)
+LTX2: Final = Family("LTX-2", 768, 30, 3.0, ("LTX2",), ("Gemma 3 12B",), tokens=1024, vae="LTX VAE", frames=True)
 HUNYUAN_VIDEO: Final = Family(
-    name="HunyuanVideo",
-    size=720,
-    steps=50,
-    guidance=6.0,
-    tokens=256,
-    pipelines=("HunyuanVideo",),
-    vae="HunyuanVideo VAE",
-    encoders=(LLAVA, CLIP_L),
-    frames=True,
+    "HunyuanVideo", 720, 50, 6.0, ("HunyuanVideo",), (LLAVA, CLIP_L), tokens=256, vae="HunyuanVideo VAE", frames=True
 )
-MOCHI: Final = Family(
-    name="Mochi",
-    size=848,
-    steps=64,
-    guidance=4.5,
-    tokens=256,
-    pipelines=("Mochi",),
-    vae="Mochi VAE",
-    encoders=(T5_XXL,),
-    frames=True,
-)
+MOCHI: Final = Family("Mochi", 848, 64, 4.5, ("Mochi",), (T5_XXL,), tokens=256, vae="Mochi VAE", frames=True)
 COGVIDEO: Final = Family(
-    name="CogVideoX",
-    size=720,
-    steps=50,
-    guidance=6.0,
-    tokens=226,
-    pipelines=("CogVideoX",),
-    prediction="v_prediction",
-    vae="CogVideoX VAE",
-    encoders=(T5_XXL,),
-    frames=True,
+    "CogVideoX", 720, 50, 6.0, ("CogVideoX",), (T5_XXL,), tokens=226, prediction="v_prediction", vae="CogVideoX VAE", frames=True
 )
-COSMOS: Final = Family(
-    name="Cosmos",
-    size=1024,
-    steps=35,
-    guidance=7.0,
-    tokens=512,
-    pipelines=("Cosmos",),
-    vae=VAE_WAN,
-    encoders=("T5-11B",),
-    frames=True,
-)
+COSMOS: Final = Family("Cosmos", 1024, 35, 7.0, ("Cosmos",), ("T5-11B",), tokens=512, vae=VAE_WAN, frames=True)
 
 FAMILIES: Final[tuple[Family, ...]] = (
     SD1, SD2, SDXL, REFINER, SD3, FLUX, FLUX2, CHROMA, SANA, PIXART_ALPHA, PIXART_SIGMA, KOLORS, HUNYUAN_DIT, HUNYUAN_IMAGE,
@@ -357,8 +152,6 @@ BY_NAME: Final = {family.name: family for family in FAMILIES}
 
 _NOT_MEANT: Final = ("QwenImage21", "SanaVideo", "SanaWM", "Kandinsky6", "Flux3", "Cosmos3")
 """Pipelines whose names begin like a family's, though they run another."""
-
-
 _CHUNKED: Final = (SD1.name, SD2.name, SDXL.name, REFINER.name, SD3.name)
 
 
@@ -389,7 +182,7 @@ def of_pipeline(pipeline: str, cross_attention: object = None) -> Family:
     """
     found = [(len(start), family) for family in FAMILIES for start in family.pipelines if pipeline.startswith(start)]
     if not found or pipeline.startswith(_NOT_MEANT):
-        return Family(name=pipeline, size=512, steps=28, guidance=6.0, prediction="")
+        return Family(pipeline, 512, 28, 6.0, (), prediction="")
     family = max(found, key=lambda pair: pair[0])[1]
     other = {(SD1.name, 1024): SD2, (SDXL.name, 1280): REFINER}
     return other.get((family.name, cross_attention), family) if isinstance(cross_attention, int) else family

@@ -212,9 +212,10 @@ def network(name: str, config: Mapping[str, Any], tensors: Iterable[TensorInfo],
     architectures = config.get("architectures")
     kind = config.get("_class_name") or (cast("list[Any]", architectures)[0] if isinstance(architectures, list) else "")
     units, layers = _units(sizes, str(kind)), _layers({name: size for name, size in sizes.items() if not _STEERING.search(name)})
+    usual: Work = "encode" if name.startswith(_ENCODERS) else "decode" if name.startswith(_DECODERS) else "denoise"
     return Network(
         name=name,
-        work=work or _work(name),
+        work=work or usual,
         kind=str(kind),
         parameters=sum(sizes.values()),
         largest=max(sizes.values(), default=0),
@@ -321,12 +322,6 @@ def _block(tensor: str) -> str:
     parts = tensor.split(".")
     at = next((index for index, part in enumerate(parts) if part.isdecimal()), None)
     return "" if at is None else ".".join(parts[: at + 1])
-
-
-def _work(name: str) -> Work:
-    if name.startswith(_ENCODERS):
-        return "encode"
-    return "decode" if name.startswith(_DECODERS) else "denoise"
 
 
 def known_networks(model: ModelFacts, extras: Extras = ALONE) -> tuple[Network, ...]:

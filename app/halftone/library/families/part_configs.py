@@ -1,4 +1,4 @@
-"""Whether the configuration of a part says what its weights have, told from its files without building anything."""
+"""Whether the configuration of a part says what its weights have, and whether denoiser and VAE fit; nothing is built."""
 
 import math
 import re
@@ -174,3 +174,34 @@ def shown(value: object) -> str:
     if not isinstance(value, int) or isinstance(value, bool):
         return echo(str(value), 60)
     return f"{value:,}" if abs(value) < 10**15 else f"{'-' if value < 0 else ''}10^{math.log10(abs(value)):.0f}"
+
+
+_BOTH: Final = ("out_channels", "in_channels")
+_GIVES: Final[dict[str, tuple[tuple[str, ...], int]]] = {
+    "UNet2DConditionModel": (("out_channels",), 1),
+    "SD3Transformer2DModel": (_BOTH, 1),
+    "FluxTransformer2DModel": (_BOTH, 4),
+    "ChromaTransformer2DModel": (_BOTH, 4),
+    "QwenImageTransformer2DModel": (("out_channels",), 1),
+    "PixArtTransformer2DModel": (("in_channels",), 1),
+    "SanaTransformer2DModel": (("in_channels",), 1),
+    "AuraFlowTransformer2DModel": (_BOTH, 1),
+    "Lumina2Transformer2DModel": (_BOTH, 1),
+    "CogView4Transformer2DModel": (_BOTH, 1),
+    "ZImageTransformer2DModel": (("in_channels",), 1),
+    "HunyuanDiT2DModel": (("in_channels",), 1),
+}
+"""By class: entries that tell how many numbers it gives a place, the first that is set; how many of them are one channel."""
+
+
+def misfit(parts: Mapping[str, Part]) -> Words | None:
+    """Why the VAE cannot take what the denoiser gives, as the end of a sentence; None where it can or nothing tells."""
+    denoiser, vae = parts.get("unet") or parts.get("transformer"), parts.get("vae")
+    if denoiser is None or vae is None:
+        return None
+    fields, places = _GIVES.get(str(denoiser.config.get("_class_name")), ((), 1))
+    gives = next((value for name in fields if isinstance(value := denoiser.config.get(name), int)), None)
+    takes = vae.config.get("latent_channels", vae.config.get("z_dim"))
+    if gives is None or not isinstance(takes, int) or gives == takes * places:
+        return None
+    return Words("its VAE takes {0} channels, and its denoiser gives {1}", (str(takes), str(gives // places)))

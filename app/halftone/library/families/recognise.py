@@ -1,23 +1,22 @@
-"""What a model file is, from its header alone: family, base, kind, stored type, what it holds and what it lacks.
+"""What a model file or a diffusers folder is, from headers alone: family, base, kind, stored type, what it holds and lacks.
 
 A table a kind stands in `kinds`; here a file is taken apart into its parts, and each is looked up. No weight is read.
 """
 
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
 
-from halftone.library.families.family import Family, Prediction
-from halftone.library.families.known_families import BY_NAME
-from halftone.library.files.folder import stored_dtype
+from halftone.library.families.known_families import BY_NAME, Family, Prediction, of_pipeline
+from halftone.library.files.folder import Part, stored_dtype
 from halftone.library.files.header import Header
 from halftone.library.kinds.additions import ADDITIONS
-from halftone.library.kinds.layouts import Base, Layout
+from halftone.library.kinds.layouts import DIFFUSERS, Base, Layout, told_base
 from halftone.library.kinds.loras import LoraFacts, lora_facts
-from halftone.library.kinds.marks import Shapes, View
-from halftone.library.kinds.named_variants import told_base
+from halftone.library.kinds.marks import Shapes, View, view_of
 from halftone.library.kinds.parts import IMAGE_ENCODERS, TEXT_ENCODERS, VAES, PartKind
 from halftone.library.kinds.transformers import TRANSFORMERS
 from halftone.library.kinds.unets import UNETS
@@ -188,7 +187,7 @@ def _denoiser(
 def base_of(view: View, layout: Layout, metadata: Mapping[str, str], name: str) -> tuple[Base, bool]:
     """Which model of its family, and whether the file itself tells."""
     fits = (base for base in layout.bases if view.all(base.marks) and not view.any(base.without))
-    base = next(fits, Base(name=layout.family, alike=True))
+    base = next(fits, Base(layout.family, alike=True))
     told = told_base(base.name, metadata, name)
     return told or (base, True)
 
@@ -254,3 +253,53 @@ def _quantised(header: Header, dtype: str) -> str:
         if any(search(tensor.name) for tensor in header.tensors):
             return scheme
     return dtype.upper() if re.match(r"i?q\d|tq\d|mxfp4|nvfp4", dtype) else ""
+
+
+_DENOISERS: Final = ("unet", "transformer", "prior")
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_SAID: Final[dict[str, Prediction]] = {"epsilon": "epsilon", "v_prediction": "v_prediction", "flow_prediction": "flow"}
+
+
+def of_folder(root: Path, pipeline: str, parts: Mapping[str, Part], scheduler: Mapping[str, object]) -> tuple[Family, Recognised]:
+    """What runs as `pipeline` with these parts. scheduler: the configuration of its own."""
+    denoiser = next((part for name in _DENOISERS if (part := parts.get(name))), None)
+    family = of_pipeline(pipeline, denoiser.config.get("cross_attention_dim") if denoiser else None)
+    base, sure = _base(f"{pipeline} {scheduler.get('_class_name', '')}", family, denoiser, _folder_name(root))
+    return family, Recognised(
+        kind="checkpoint",
+        family=family.name,
+        base=base.name,
+        sure=sure,
+        naming=DIFFUSERS,
+        dtype=stored_dtype([tensor for part in parts.values() for _, header in part.files for tensor in header.tensors]),
+        prediction=_scheduled(scheduler) or (family.prediction if base.prediction is None else base.prediction),
+        takes=base.takes,
+        holds=tuple(parts),
+        size=base.size,
+        steps=base.steps,
+        guidance=base.guidance,
+    )
+
+
+def _base(classes: str, family: Family, denoiser: Part | None, name: str) -> tuple[Base, bool]:
+    """classes: of the pipeline and the scheduler, whose words count as the model's own."""
+    view = view_of(tensor for _, header in (denoiser.files if denoiser else ()) for tensor in header.tensors)
+    for layout in LAYOUTS:
+        same = layout.family == family.name and layout.naming == DIFFUSERS
+        if same and view.all(layout.marks) and not view.any(layout.without):
+            return base_of(view, layout, {"modelspec.title": _CAMEL.sub(" ", classes)}, name)
+    return Base(family.name), True
+
+
+def _scheduled(scheduler: Mapping[str, object]) -> Prediction:
+    name = str(scheduler.get("_class_name", ""))
+    if name.startswith("FlowMatch") or scheduler.get("use_flow_sigmas"):
+        return "flow"
+    return "edm" if name.startswith("EDM") else _SAID.get(str(scheduler.get("prediction_type", "")), "")
+
+
+def _folder_name(root: Path) -> str:
+    """The folder's name; in a hub cache the repository's, as the folder's own is only a number."""
+    if root.parent.name == "snapshots" and root.parent.parent.name.startswith("models--"):
+        return root.parent.parent.name.removeprefix("models--").replace("--", " ")
+    return root.name

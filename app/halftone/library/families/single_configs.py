@@ -1,17 +1,17 @@
-"""How the parts of Stable Diffusion 1.x, 2.x and SDXL are built, read from the shapes of a single file's tensors; no weight is
-read. All raise KeyError and IndexError where a part lacks the tensors that tell its shape.
+"""How the parts of a whole model in one file are built, read from the shapes of its tensors; no weight is read. All raise
+KeyError and IndexError where a part lacks the tensors that tell its shape.
 """
 
-from collections.abc import Mapping
+import math
+import re
 from typing import Any, Final
 
-from halftone.library.families.transformer_configs import count_blocks
+from halftone.library.families.original_names import Shapes, text_names
 
-Shapes = Mapping[str, tuple[int, ...]]
 Config = dict[str, Any]
 
 _HEAD: Final = 64
-"""Channels of one attention head, in every text encoder and in the UNets after the first family."""
+"""Channels of one attention head: in CLIP, in the UNets after the first family, in SD 3 where no norm of it tells."""
 _UNUSED: Final = 23
 """The text encoder of Stable Diffusion 2 has one layer more, which is never used: diffusers reads the result before it."""
 
@@ -56,43 +56,108 @@ def _first(shapes: Shapes, end: str) -> tuple[int, ...]:
 
 
 def vae(shapes: Shapes) -> Config:
-    """Of AutoencoderKL."""
-    levels = count_blocks(shapes, r"encoder\.down\.(\d+)\.")
+    """Of AutoencoderKL, by the names in diffusers."""
+    levels = count_blocks(shapes, r"encoder\.down_blocks\.(\d+)\.")
     return {
-        "block_out_channels": [shapes[f"encoder.down.{level}.block.0.conv1.weight"][0] for level in range(levels)],
+        "block_out_channels": [shapes[f"encoder.down_blocks.{level}.resnets.0.conv1.weight"][0] for level in range(levels)],
         "down_block_types": ["DownEncoderBlock2D"] * levels,
         "up_block_types": ["UpDecoderBlock2D"] * levels,
-        "layers_per_block": count_blocks(shapes, r"encoder\.down\.0\.block\.(\d+)\."),
+        "layers_per_block": count_blocks(shapes, r"encoder\.down_blocks\.0\.resnets\.(\d+)\."),
         "latent_channels": shapes["decoder.conv_in.weight"][1],
+        "use_quant_conv": "quant_conv.weight" in shapes,
+        "use_post_quant_conv": "post_quant_conv.weight" in shapes,
     }
 
 
 def clip(shapes: Shapes) -> Config:
-    """Of a text encoder of CLIP, as transformers names its tensors."""
-    table = shapes["text_model.embeddings.token_embedding.weight"]
+    """Of a text encoder of CLIP, as transformers or OpenCLIP names its tensors."""
+    own = {ours: shapes[name] for name, ours in text_names(shapes).items()}
+    table = own["embeddings.token_embedding.weight"]
+    layers = count_blocks(own, r"encoder\.layers\.(\d+)\.")
+    open_clip = "text_projection" in shapes or "token_embedding.weight" in shapes
+    projection = own.get("text_projection.weight")
     return {
         "vocab_size": table[0],
         "hidden_size": table[1],
         "num_attention_heads": max(1, table[1] // _HEAD),
-        "num_hidden_layers": count_blocks(shapes, r"text_model\.encoder\.layers\.(\d+)\."),
-        "intermediate_size": shapes["text_model.encoder.layers.0.mlp.fc1.weight"][0],
-        "max_position_embeddings": shapes["text_model.embeddings.position_embedding.weight"][0],
-        **({"projection_dim": projection[0]} if (projection := shapes.get("text_projection.weight")) else {}),
+        "num_hidden_layers": _UNUSED if open_clip and layers == _UNUSED + 1 else layers,
+        "intermediate_size": own["encoder.layers.0.mlp.fc1.weight"][0],
+        "max_position_embeddings": own["embeddings.position_embedding.weight"][0],
+        **({"projection_dim": projection[1 if open_clip else 0]} if projection else {}),
     }
 
 
-def open_clip(shapes: Shapes) -> Config:
-    """The same as OpenCLIP names them."""
-    table = shapes["token_embedding.weight"]
-    layers = count_blocks(shapes, r"transformer\.resblocks\.(\d+)\.")
-    config: Config = {
+def count_blocks(shapes: Shapes, pattern: str) -> int:
+    """One more than the largest index that stands in such names; 0 where there is none."""
+    found = [int(match[1]) for name in shapes if (match := re.match(pattern, name))]
+    return max(found, default=-1) + 1
+
+
+def flux(shapes: Shapes) -> Config:
+    """Of FluxTransformer2DModel. Raises KeyError."""
+    width, channels = shapes["img_in.weight"][:2]
+    head = shapes["double_blocks.0.img_attn.norm.query_norm.scale"][0]
+    first = head // 8
+    return {
+        "in_channels": channels,
+        "out_channels": shapes["final_layer.linear.weight"][0],
+        "num_layers": count_blocks(shapes, r"double_blocks\.(\d+)\."),
+        "num_single_layers": count_blocks(shapes, r"single_blocks\.(\d+)\."),
+        "attention_head_dim": head,
+        "num_attention_heads": width // head,
+        "joint_attention_dim": shapes["txt_in.weight"][1],
+        "pooled_projection_dim": shapes["vector_in.in_layer.weight"][1],
+        "guidance_embeds": "guidance_in.in_layer.weight" in shapes,
+        "axes_dims_rope": [first, (head - first) // 2, (head - first) // 2],
+    }
+
+
+def flux_scheduler(shapes: Shapes) -> Config:
+    """FLUX.1 schnell, which has no layer for the guidance, shifts its steps by no size."""
+    return {} if "guidance_in.in_layer.weight" in shapes else {"shift": 1.0, "use_dynamic_shifting": False}
+
+
+def flux_pipeline(shapes: Shapes) -> str:
+    """By what its first layer takes beside the 16 channels of the latents, in patches of 2 × 2."""
+    latents = shapes["final_layer.linear.weight"][0]
+    extra = shapes["img_in.weight"][1] - latents
+    if extra == 0:
+        return "FluxPipeline"
+    return "FluxControlPipeline" if extra == latents else "FluxFillPipeline"
+
+
+def sd3(shapes: Shapes) -> Config:
+    """Of SD3Transformer2DModel. Raises KeyError."""
+    width, channels, patch = shapes["x_embedder.proj.weight"][:3]
+    norm = shapes.get("joint_blocks.0.x_block.attn.ln_q.weight")
+    head = norm[0] if norm else min(_HEAD, width)
+    layers = count_blocks(shapes, r"joint_blocks\.(\d+)\.")
+    return {
+        "patch_size": patch,
+        "in_channels": channels,
+        "out_channels": shapes["final_layer.linear.weight"][0] // patch**2,
+        "num_layers": layers,
+        "attention_head_dim": head,
+        "num_attention_heads": width // head,
+        "joint_attention_dim": shapes["context_embedder.weight"][1],
+        "caption_projection_dim": width,
+        "pooled_projection_dim": shapes["y_embedder.mlp.0.weight"][1],
+        "pos_embed_max_size": math.isqrt(shapes["pos_embed"][1]),
+        "dual_attention_layers": [index for index in range(layers) if f"joint_blocks.{index}.x_block.attn2.qkv.weight" in shapes],
+        "qk_norm": "rms_norm" if norm else None,
+    }
+
+
+def t5(shapes: Shapes) -> Config:
+    """Of T5EncoderModel. Raises KeyError."""
+    table = shapes.get("shared.weight") or shapes["encoder.embed_tokens.weight"]
+    buckets, heads = shapes["encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"]
+    return {
         "vocab_size": table[0],
-        "hidden_size": table[1],
-        "num_attention_heads": max(1, table[1] // _HEAD),
-        "num_hidden_layers": _UNUSED if layers == _UNUSED + 1 else layers,
-        "intermediate_size": shapes["transformer.resblocks.0.mlp.c_fc.weight"][0],
-        "max_position_embeddings": shapes["positional_embedding"][0],
+        "d_model": table[1],
+        "d_kv": shapes["encoder.block.0.layer.0.SelfAttention.q.weight"][0] // heads,
+        "d_ff": shapes["encoder.block.0.layer.1.DenseReluDense.wi_0.weight"][0],
+        "num_heads": heads,
+        "num_layers": count_blocks(shapes, r"encoder\.block\.(\d+)\."),
+        "relative_attention_num_buckets": buckets,
     }
-    if "text_projection" in shapes:
-        config["projection_dim"] = shapes["text_projection"][1]
-    return config

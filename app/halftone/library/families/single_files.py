@@ -5,16 +5,24 @@ or pruned variant is read as what it is. No weight is read.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import Words
-from halftone.library.families import single_configs, transformer_configs
+from halftone.library.families import single_configs
 from halftone.library.families.known_families import BY_NAME, FLUX, REFINER, SD1, SD2, SD3, SDXL
-from halftone.library.families.original_names import text_names, unet_names, vae_names
-from halftone.library.families.transformer_names import FLUX_NAMES, SD3_NAMES, Naming, pieces
+from halftone.library.families.original_names import (
+    FLUX_NAMES,
+    SD3_NAMES,
+    Naming,
+    Place,
+    text_names,
+    transformer_places,
+    unet_names,
+    vae_names,
+)
 from halftone.library.files.folder import read_json
 from halftone.library.files.header import Header, TensorInfo
 from halftone.settings.places import resources
@@ -82,18 +90,9 @@ _DENOISERS: Final = ("unet", "transformer")
 _TABLES: Final = ("encoder.embed_tokens.weight", "shared.weight")
 """Two names of the words of T5, of which files have one or both."""
 _TRANSFORMERS: Final[dict[str, Callable[[single_configs.Shapes], Config]]] = {
-    "sd3": transformer_configs.sd3,
-    "flux": transformer_configs.flux,
+    "sd3": single_configs.sd3,
+    "flux": single_configs.flux,
 }
-
-
-class Place(NamedTuple):
-    """A tensor of a file, or only these rows of it. swapped: the two halves of these rows stand in the other order."""
-
-    tensor: str
-    rows: tuple[int, int] | None = None
-    swapped: bool = False
-
 
 _PARTS: Final = {
     "unet": Words("the denoiser (UNet)"),
@@ -139,9 +138,7 @@ def kinds_by_component(family: str, header: Header) -> dict[str, set[str]]:
 
 
 def module_names(family: str, header: Header) -> dict[str, tuple[str, str]]:
-    """Tensor of the file -> (component, name of the parameter there), of all that a component reads. Of several parameters that
-    lie in one tensor, the first.
-    """
+    """Tensor of the file -> (component, name of the first parameter in it there), of all that a component reads."""
     found: dict[str, tuple[str, str]] = {}
     for key, place in places(family, header).items():
         found.setdefault(place.tensor, key)
@@ -157,7 +154,7 @@ def places(family: str, header: Header) -> dict[tuple[str, str], Place]:
         for start in starts:
             own = {name.removeprefix(start): shape for name, shape in shapes.items() if name.startswith(start)}
             if component in _DENOISERS and single.naming is not None:
-                inside = _in_pieces(single.naming, own)
+                inside = dict(transformer_places(single.naming, own))
             else:
                 inside = _by_name(_NAMES.get(component, text_names)(own), own)
             found |= {(component, name): place._replace(tensor=start + place.tensor) for name, place in inside.items()}
@@ -174,14 +171,6 @@ def _by_name(names: Mapping[str, str], shapes: single_configs.Shapes) -> dict[st
         third = shapes[tensor][0] // 3
         for index, part in enumerate(("q_proj", "k_proj", "v_proj")):
             found[name.replace("q_proj", part)] = Place(tensor, (index * third, (index + 1) * third))
-    return found
-
-
-def _in_pieces(naming: Naming, shapes: single_configs.Shapes) -> dict[str, Place]:
-    found: dict[str, Place] = {}
-    for piece in pieces(naming, shapes):
-        whole = piece.rows == (0, *shapes[piece.tensor][:1]) or not shapes[piece.tensor]
-        found[piece.parameter] = Place(piece.tensor, None if whole and not piece.swapped else piece.rows, piece.swapped)
     return found
 
 
@@ -212,7 +201,7 @@ def configs(family: str, header: Header) -> dict[str, Config]:
             tokenizer = name.replace("text_encoder", "tokenizer")
             found["model_index"] |= {name: [None, None], tokenizer: [None, None]}
     try:
-        found["vae"] |= single_configs.vae(own["vae"])
+        found["vae"] |= single_configs.vae({ours: own["vae"][name] for name, ours in vae_names(own["vae"]).items()})
         for name in own.keys() - {*_DENOISERS, "vae"}:
             found[name] |= _text_encoder(own[name])
         if single.naming is None:
@@ -225,9 +214,7 @@ def configs(family: str, header: Header) -> dict[str, Config]:
 
 
 def _text_encoder(shapes: single_configs.Shapes) -> Config:
-    if any("resblocks" in name for name in shapes):
-        return single_configs.open_clip(shapes)
-    return transformer_configs.t5(shapes) if any("SelfAttention" in name for name in shapes) else single_configs.clip(shapes)
+    return single_configs.t5(shapes) if any("SelfAttention" in name for name in shapes) else single_configs.clip(shapes)
 
 
 def _tell_unet(found: dict[str, Config], shapes: single_configs.Shapes, header: Header) -> None:
@@ -245,11 +232,9 @@ def _tell_unet(found: dict[str, Config], shapes: single_configs.Shapes, header: 
 def _tell_transformer(key: str, found: dict[str, Config], own: Mapping[str, single_configs.Shapes]) -> None:
     shapes = own["transformer"]
     found["transformer"] |= _TRANSFORMERS[key](shapes)
-    for conv in ("quant_conv", "post_quant_conv"):
-        found["vae"][f"use_{conv}"] = f"{conv}.weight" in own["vae"]
     if key == "flux":
-        found["scheduler"] |= transformer_configs.flux_scheduler(shapes)
-        found["model_index"]["_class_name"] = transformer_configs.flux_pipeline(shapes)
+        found["scheduler"] |= single_configs.flux_scheduler(shapes)
+        found["model_index"]["_class_name"] = single_configs.flux_pipeline(shapes)
 
 
 def _without(starts: tuple[str, ...], header: Header) -> dict[str, tuple[int, ...]]:

@@ -36,16 +36,12 @@ _CAME: Final[dict[Unfit, str]] = {
 Told = Callable[[int, int], None]
 
 
-def _nothing(_done: int, _whole: int) -> None:
-    """Nobody is told."""
-
-
 def hub() -> str:
     """Where files are fetched from."""
     return os.environ.get("HF_ENDPOINT", "").rstrip("/") or _HUB
 
 
-def fetch(file: SmallFile, told: Told = _nothing) -> Path:
+def fetch(file: SmallFile, told: Told = lambda _done, _whole: None) -> Path:
     """Its place, once it is there. told: called with (bytes that came, bytes of the whole) as they come.
 
     Raises HalftoneError fetch-refused, fetch-token, fetch-missing, fetch-failed, disk-full.
@@ -71,8 +67,9 @@ def _downloaded(file: SmallFile, told: Told) -> bytes:
     if not _is_address(hub()):
         raise _failed(file, Words("HF_ENDPOINT is not a web address"))
     url, token = f"{hub()}/{file.repository}/resolve/main/{file.path}", _token(file)
+    headers = {"User-Agent": f"halftone/{__version__}"} | ({"Authorization": f"Bearer {token}"} if token else {})
     try:
-        with get_session().stream("GET", url, headers=_headers(token), timeout=_PATIENCE_S) as answer:
+        with get_session().stream("GET", url, headers=headers, timeout=_PATIENCE_S) as answer:
             _check(file, answer.status_code, answer.headers, token)
             length = _length(answer.headers)
             return b"" if length > LARGEST else _whole(answer.iter_bytes(), length or file.size, told)
@@ -86,10 +83,6 @@ def _token(file: SmallFile) -> str:
     if not (token.isascii() and token.isprintable()) or " " in token:
         raise _no_token(file, Words("HF_TOKEN holds signs that no token has"))
     return token
-
-
-def _headers(token: str) -> dict[str, str]:
-    return {"User-Agent": f"halftone/{__version__}"} | ({"Authorization": f"Bearer {token}"} if token else {})
 
 
 def _length(headers: Mapping[str, str]) -> int:

@@ -20,7 +20,7 @@ INDEX: Final = "model_index.json"
 _MAX_JSON: Final = 16 * 2**20
 _SMALL_JSON: Final = 2**18
 _PYTHONS_NUMBERS: Final = (b"Infinity", b"NaN")
-"""Numbers that Python's json writes and reads, and that JSON does not have."""
+"""Numbers that Python's json writes and reads, and that JSON does not have: in the configuration of a DPM++ scheduler."""
 _PLAIN_PARTS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "tokenizer": (
         ("tokenizer.json",),
@@ -57,16 +57,15 @@ class Part(msgspec.Struct, frozen=True):
 
 
 def read_json(path: Path) -> dict[str, object]:
-    """A JSON object from an untrusted file; a small one is read once for each version of it. Raises HalftoneError
-    model-bad-header.
-    """
+    """A JSON object from an untrusted file; a small one is read once a version. Raises HalftoneError model-bad-header."""
     try:
         version = file_version(path)
         if version[0] > _MAX_JSON:
             raise HalftoneError("model-bad-header", path=str(path), detail=Words("it is larger than any such file"))
         data = _known(path, version) if version[0] <= _SMALL_JSON else read_json_bytes(path)
-        plain = not any(word in data for word in _PYTHONS_NUMBERS)
-        return msgspec.json.decode(data, type=dict[str, object]) if plain else _python_json(data)
+        if any(word in data for word in _PYTHONS_NUMBERS):
+            return msgspec.convert(json.loads(data), dict[str, object])
+        return msgspec.json.decode(data, type=dict[str, object])
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise HalftoneError("model-bad-header", str(error), path=str(path), detail=Words("it is not valid JSON")) from error
 
@@ -74,14 +73,6 @@ def read_json(path: Path) -> dict[str, object]:
 @lru_cache(maxsize=128)
 def _known(path: Path, _version: tuple[int, int, int]) -> bytes:
     return read_json_bytes(path)
-
-
-def _python_json(data: bytes) -> dict[str, object]:
-    """Read JSON with the infinities that Python writes into it, as diffusers does in the configuration of a DPM++ scheduler.
-
-    Raises ValueError, msgspec.ValidationError.
-    """
-    return msgspec.convert(json.loads(data), dict[str, object])
 
 
 def files_in(folder: Path) -> list[Path]:

@@ -9,10 +9,9 @@ import struct
 from pathlib import Path
 from typing import BinaryIO, Final, Literal
 
-from halftone.contract.echoes import echo
 from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import Words
-from halftone.library.files.header import Header, TensorInfo, count_numbers, read_header
+from halftone.library.files.header import Header, TensorInfo, count_numbers, quoted, read_header
 from halftone.settings.regular_files import open_regular
 
 MAGIC: Final = b"GGUF"
@@ -228,53 +227,40 @@ def _alignment(reader: _Reader, metadata: dict[str, str]) -> int:
     return alignment
 
 
-_Entry = tuple[str, str, tuple[int, ...], int, int]
-"""Name, type, shape, bytes, offset."""
-
-
-def _entries(reader: _Reader, count: int, shapes: dict[str, tuple[int, ...]]) -> dict[str, _Entry]:
-    found: dict[str, _Entry] = {}
+def _entries(reader: _Reader, count: int, shapes: dict[str, tuple[int, ...]]) -> dict[str, TensorInfo]:
+    """start, end: behind the header."""
+    found: dict[str, TensorInfo] = {}
     for _ in range(count):
         name, dims = reader.text(_MAX_NAME), reader.number("I")
         if name in found:
-            raise reader.bad(Words("the name {0} stands in it twice", (_shown(name),)))
+            raise reader.bad(Words("the name {0} stands in it twice", (quoted(name),)))
         if dims > _MAX_DIMS:
-            raise reader.bad(Words("tensor {0} has {1} dimensions", (_shown(name), str(dims))))
+            raise reader.bad(Words("tensor {0} has {1} dimensions", (quoted(name), str(dims))))
         sizes = tuple(reader.number("Q") for _ in range(dims))
         kind, offset = reader.number("I"), reader.number("Q")
         block = BLOCKS.get(kind)
         if block is None:
-            raise reader.bad(Words("tensor {0} has the unknown type {1}", (_shown(name), str(kind))))
+            raise reader.bad(Words("tensor {0} has the unknown type {1}", (quoted(name), str(kind))))
         total = count_numbers(sizes)
         length = total // block[1] * block[2]
         if total % block[1] or (sizes and sizes[0] % block[1]):
-            raise reader.bad(Words("tensor {0} does not divide into blocks of {1}", (_shown(name), str(block[1]))))
+            raise reader.bad(Words("tensor {0} does not divide into blocks of {1}", (quoted(name), str(block[1]))))
         own = shapes.get(name, ())
         shape = own if count_numbers(own) == total and own else tuple(reversed(sizes))
-        found[name] = (name, block[0], shape, length, offset)
+        found[name] = TensorInfo(name, block[0], shape, offset, offset + length)
     return found
 
 
-def _placed(reader: _Reader, entries: dict[str, _Entry], alignment: int) -> tuple[TensorInfo, ...]:
+def _placed(reader: _Reader, entries: dict[str, TensorInfo], alignment: int) -> tuple[TensorInfo, ...]:
     """In the order of their bytes, of which no two tensors share one."""
     base = -(-reader.at // alignment) * alignment
-    placed = sorted(
-        (
-            TensorInfo(name, kind, shape, base + offset, base + offset + length)
-            for name, kind, shape, length, offset in entries.values()
-        ),
-        key=lambda tensor: (tensor.start, tensor.end),
-    )
+    moved = (TensorInfo(one.name, one.dtype, one.shape, base + one.start, base + one.end) for one in entries.values())
+    placed = sorted(moved, key=lambda tensor: (tensor.start, tensor.end))
     end = 0
     for tensor in placed:
         if tensor.start < end:
-            raise reader.bad(Words("tensor {0} overlaps another", (_shown(tensor.name),)))
+            raise reader.bad(Words("tensor {0} overlaps another", (quoted(tensor.name),)))
         end = tensor.end
     if end > reader.size:
         raise reader.short(end)
     return tuple(placed)
-
-
-def _shown(name: str) -> str:
-    """A name from an untrusted file, harmless and short."""
-    return echo(name, 80)

@@ -10,11 +10,10 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final, NoReturn, cast
+from typing import Annotated, Any, BinaryIO, Final, NamedTuple, NoReturn, cast
 
 import msgspec
 
@@ -30,33 +29,17 @@ MAX_TENSORS: Final = 100_000
 """Tensors in one file; the largest models have some thousands."""
 
 ITEM_BITS: Final[dict[str, int]] = {
-    "BOOL": 8,
-    "U8": 8,
-    "I8": 8,
-    "U16": 16,
-    "I16": 16,
-    "U32": 32,
-    "I32": 32,
-    "U64": 64,
-    "I64": 64,
-    "F4": 4,
-    "F6_E2M3": 6,
-    "F6_E3M2": 6,
-    "F8_E4M3": 8,
-    "F8_E5M2": 8,
-    "F8_E8M0": 8,
-    "F8_E4M3FNUZ": 8,
-    "F8_E5M2FNUZ": 8,
-    "F16": 16,
-    "BF16": 16,
-    "F32": 32,
-    "F64": 64,
-    "C64": 64,
+    name: bits
+    for bits, names in {
+        4: "F4",
+        6: "F6_E2M3 F6_E3M2",
+        8: "BOOL U8 I8 F8_E4M3 F8_E5M2 F8_E8M0 F8_E4M3FNUZ F8_E5M2FNUZ",
+        16: "U16 I16 F16 BF16",
+        32: "U32 I32 F32",
+        64: "U64 I64 F64 C64",
+    }.items()
+    for name in names.split()
 }
-
-_SHOWN: Final = 80
-"""Characters of a name that an error shows."""
-
 _Size = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
@@ -98,10 +81,31 @@ def file_version(path: Path) -> tuple[int, int, int]:
     return facts.st_size, facts.st_mtime_ns, facts.st_ino
 
 
+class UsedFile(NamedTuple):
+    """A file or a folder as it was at one time. version: see `path_version`."""
+
+    path: str
+    version: str
+
+
+def used_files(paths: Iterable[str]) -> tuple[UsedFile, ...]:
+    """As they are now."""
+    return tuple(UsedFile(path, path_version(path)) for path in paths)
+
+
+def path_version(path: str) -> str:
+    """Changes when the file, or one in the folder, is rewritten; "" if it cannot be read."""
+    place = Path(path)
+    try:
+        files = sorted(file for file in place.iterdir() if os.path.isfile(file)) if os.path.isdir(place) else [place]
+        facts = [(file.name, file.stat()) for file in files]
+    except (OSError, ValueError):
+        return ""
+    return ",".join(f"{name} {found.st_size}-{found.st_mtime_ns}" for name, found in facts)
+
+
 def read_header(path: Path) -> Header:
-    """The header of a safetensors file; errors as `parse_header`, and OSError if the file cannot be read at all. It is read once
-    for each version of the file.
-    """
+    """The header of a safetensors file, read once a version; errors as `parse_header`, OSError if it cannot be read."""
     return _read(path, file_version(path))
 
 
@@ -145,7 +149,7 @@ def _parsed(path: Path, text: str, base: int) -> tuple[list[TensorInfo], dict[st
     seen: set[str] = set()
     for name, value in _pairs(path, text):
         if name in seen:
-            raise _bad(path, Words("the name {0} stands in it twice", (_quoted(name),)))
+            raise _bad(path, Words("the name {0} stands in it twice", (quoted(name),)))
         seen.add(name)
         if name == "__metadata__":
             metadata = _metadata(path, name, value)
@@ -181,7 +185,7 @@ def _pairs(path: Path, text: str) -> Iterator[tuple[str, object]]:
         if text[end:].strip(" \t\r\n"):
             raise _bad(path, Words("it is not valid JSON (extra text after its end)"))
     except _TwinError as error:
-        raise _bad(path, Words("the name {0} stands in it twice", (_quoted(str(error)),))) from error
+        raise _bad(path, Words("the name {0} stands in it twice", (quoted(str(error)),))) from error
     except _ConstantError as error:
         raise _bad(path, Words("it is not valid JSON ({0} is not a JSON number)", (str(error),))) from error
     except RecursionError as error:
@@ -232,7 +236,7 @@ def _entry(path: Path, name: str, value: object) -> _Entry:
         name.encode()
         return msgspec.convert(value, _Entry)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        raise _bad(path, Words("the entry {0} is wrong ({1})", (_quoted(name), _wrong_field(value)))) from error
+        raise _bad(path, Words("the entry {0} is wrong ({1})", (quoted(name), _wrong_field(value)))) from error
 
 
 _FIELDS: Final[dict[str, Any]] = {"dtype": str, "shape": list[_Size], "data_offsets": tuple[_Size, _Size]}
@@ -254,12 +258,12 @@ def _wrong_field(value: object) -> Words:
 def _tensor(path: Path, name: str, entry: _Entry, base: int) -> TensorInfo:
     bits = ITEM_BITS.get(entry.dtype)
     if bits is None:
-        raise _bad(path, Words("tensor {0} has the unknown type {1}", (_quoted(name), _quoted(entry.dtype))))
+        raise _bad(path, Words("tensor {0} has the unknown type {1}", (quoted(name), quoted(entry.dtype))))
     start, end = entry.data_offsets
     if end < start:
-        raise _bad(path, Words("tensor {0} ends before it begins", (_quoted(name),)))
+        raise _bad(path, Words("tensor {0} ends before it begins", (quoted(name),)))
     if count_numbers(entry.shape) * bits != (end - start) * 8:
-        raise _bad(path, Words("tensor {0} has {1} bytes, which is not what its shape needs", (_quoted(name), str(end - start))))
+        raise _bad(path, Words("tensor {0} has {1} bytes, which is not what its shape needs", (quoted(name), str(end - start))))
     return TensorInfo(name, entry.dtype, tuple(entry.shape), base + start, base + end)
 
 
@@ -276,19 +280,12 @@ def count_numbers(shape: Sequence[int]) -> int:
 
 
 def _refuse_gaps(path: Path, tensors: list[TensorInfo], base: int) -> None:
-    if tensors and tensors[0].start != base:
-        raise _bad(
-            path,
-            Words("{0} bytes before tensor {1} belong to no tensor", (str(tensors[0].start - base), _quoted(tensors[0].name))),
-        )
-    for before, after in pairwise(tensors):
-        if after.start < before.end:
-            raise _bad(path, Words("tensors {0} and {1} overlap", (_quoted(before.name), _quoted(after.name))))
-        if after.start > before.end:
-            raise _bad(
-                path,
-                Words("{0} bytes before tensor {1} belong to no tensor", (str(after.start - before.end), _quoted(after.name))),
-            )
+    for at, (end, tensor) in enumerate(zip((base, *(before.end for before in tensors)), tensors, strict=False)):
+        if tensor.start < end:
+            raise _bad(path, Words("tensors {0} and {1} overlap", (quoted(tensors[at - 1].name), quoted(tensor.name))))
+        if tensor.start > end:
+            gap = str(tensor.start - end)
+            raise _bad(path, Words("{0} bytes before tensor {1} belong to no tensor", (gap, quoted(tensor.name))))
 
 
 _NO_SAFETENSORS: Final[tuple[tuple[bytes, Words], ...]] = (
@@ -340,6 +337,6 @@ def _bad(path: Path, detail: Words) -> HalftoneError:
     return HalftoneError("model-bad-header", path=str(path), detail=detail)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     """A name from an untrusted file, harmless and short."""
-    return echo(name, _SHOWN)
+    return echo(name, 80)

@@ -1,6 +1,4 @@
-"""The models in the user's folders, each with what it can do as it is: run, run once small files are here, or take the place of
-another one's transformer.
-"""
+"""The models in the user's folders, and whether each runs, runs with small files, or only replaces another's transformer."""
 
 from collections.abc import Iterable
 from typing import Literal, NamedTuple

@@ -14,7 +14,6 @@ _AT, _LENGTH = 0x100000, 0x10000
 _PIECE: Final = 1 << 24
 _HASH: Final = re.compile(r"[0-9a-f]{8}|[0-9a-f]{10}|[0-9a-f]{64}")
 
-
 _known: dict[tuple[str, str, bool], str] = {}
 """(path, stamp, old) -> hash."""
 
@@ -25,9 +24,7 @@ def is_hash(text: str) -> bool:
 
 
 def model_hash(path: str, signs: int, stop: Callable[[], bool]) -> str:
-    """So many signs of it; "" for what is no file, cannot be read, or where `stop` says so meanwhile. Reads the whole file, once
-    as long as it stays as it is.
-    """
+    """So many signs of it, from the whole file, read once a version; "" for what cannot be read, or where `stop` says so."""
     key = path, file_stamp(path), signs == _OLD
     if key not in _known:
         try:

@@ -4,6 +4,9 @@ The numbers are read as the integers of their bits, which sort like the numbers 
 integers is the largest positive number and the largest as unsigned ones the largest negative one: two maxima, nothing written,
 give the peak and tell whether everything is finite, at the speed of memory. The file is mapped window by window, so the memory
 that is used does not grow with it.
+
+GGUF packs numbers in blocks of small whole numbers and one or two factors in float16. They are finite where the factors are, and
+none is larger than the factors allow; so only the few blocks that could hold the largest number are unpacked.
 """
 
 import math
@@ -14,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 import numpy as np
@@ -25,12 +28,64 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.request import ALONE, Extras
 from halftone.library.add_ons.extras import extra_files
 from halftone.library.families.single_files import SINGLES, module_names
-from halftone.library.files.gguf_header import read_any
+from halftone.library.files.gguf_header import BLOCKS, read_any
 from halftone.library.files.header import TensorInfo, read_header
-from halftone.library.files.scan_blocks import BOUNDS, tally_blocks, whole_blocks
 from halftone.library.models import weight_files
 from halftone.settings.disk import no_right, unread_words
 from halftone.settings.regular_files import open_regular
+
+_SIZES: Final = {name: (numbers, size) for name, numbers, size in BLOCKS.values()}
+_UNPACKED: Final = 256
+"""Blocks that are unpacked at a time."""
+
+BOUNDS: Final[dict[str, tuple[tuple[int, int], ...]]] = {
+    "Q4_0": ((0, 8),),
+    "Q4_1": ((0, 15), (2, 1)),
+    "Q5_0": ((0, 16),),
+    "Q5_1": ((0, 31), (2, 1)),
+    "Q8_0": ((0, 128),),
+    "Q2_K": ((80, 15 * 3), (82, 15)),
+    "Q3_K": ((108, 32 * 4),),
+    "Q4_K": ((0, 63 * 15), (2, 63)),
+    "Q5_K": ((0, 63 * 31), (2, 63)),
+    "Q6_K": ((208, 128 * 32),),
+    "IQ4_NL": ((0, 127),),
+    "IQ4_XS": ((0, 32 * 127),),
+}
+"""By type: where its float16 factors lie in a block, and the largest whole number that each is multiplied with."""
+
+
+def whole_blocks(kind: str, most: int) -> int:
+    """Bytes of as many whole blocks as go into `most`."""
+    size = _SIZES[kind][1] if kind in BOUNDS else 1
+    return most // size * size
+
+
+def tally_blocks(data: NDArray[np.uint8], kind: str) -> tuple[int, float]:
+    """(numbers that are not finite, the largest finite magnitude). data: bytes of whole blocks."""
+    numbers, size = _SIZES[kind]
+    blocks = data.reshape(-1, size)
+    bounds = np.zeros(len(blocks), np.float32)
+    for place, largest in BOUNDS[kind]:
+        factors = np.ascontiguousarray(blocks[:, place : place + 2]).view(np.float16)[:, 0]
+        bounds += np.abs(factors.astype(np.float32)) * largest
+    bad = ~np.isfinite(bounds)
+    bounds[bad] = -1
+    return int(bad.sum()) * numbers, _block_peak(blocks, bounds, kind)
+
+
+def _block_peak(blocks: NDArray[np.uint8], bounds: NDArray[np.float32], kind: str) -> float:
+    """bounds: what no number of a block passes; below zero for one that is left out."""
+    from gguf import GGMLQuantizationType, quants
+
+    found = 0.0
+    while (left := np.flatnonzero(bounds > found)).size:
+        chosen = left[np.argsort(bounds[left])[-_UNPACKED:]]
+        unpacked = cast("Any", quants).dequantize(blocks[chosen], GGMLQuantizationType[kind])
+        found = max(found, float(np.abs(unpacked).max()))
+        bounds[chosen] = -1
+    return found
+
 
 CHUNK: Final = 2**20
 """Bytes looked at in one go: they stay in the processor's cache between the passes."""
@@ -151,7 +206,8 @@ def scan_files(
     with ThreadPoolExecutor(threads, "scan") as pool:
         for source in sources:
             tallies: dict[int, list[_Tally]] = {}
-            for lot in _lots(_windows(source.tensors)):
+            windows = _windows(source.tensors)
+            while lot := list(islice(windows, _LOT)):
                 if cancelled():
                     raise JobCancelled
                 for window, found in zip(lot, pool.map(partial(_look, source), lot), strict=True):
@@ -190,11 +246,6 @@ def _windows(tensors: Sequence[TensorInfo]) -> Iterator[list[_Part]]:
 
 def _is_looked_at(info: TensorInfo) -> bool:
     return info.dtype in _FORMATS or info.dtype in BOUNDS
-
-
-def _lots(windows: Iterator[list[_Part]]) -> Iterator[list[list[_Part]]]:
-    while lot := list(islice(windows, _LOT)):
-        yield lot
 
 
 def _look(source: _Source, window: list[_Part]) -> list[_Tally]:
@@ -252,14 +303,9 @@ def _told(source: _Source, info: TensorInfo, tallies: Sequence[_Tally]) -> Tenso
         dtype=info.dtype,
         shape=info.shape,
         nonfinite=sum(tally.nonfinite for tally in tallies),
-        peak=_peak(peak, info.dtype),
+        peak=peak if kind is None else _value(int(peak), kind),
         clipped=sum(tally.clipped for tally in tallies) if kind is not None and kind.half and peak == kind.half else 0,
     )
-
-
-def _peak(found: float, dtype: str) -> float:
-    kind = _FORMATS.get(dtype)
-    return found if kind is None else _value(int(found), kind)
 
 
 def _value(pattern: int, kind: _Format) -> float:

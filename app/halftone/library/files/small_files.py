@@ -47,7 +47,6 @@ _T5_MARKS: Final = ("<pad>", "</s>", "<unk>")
 _T5_SIZES: Final = range(32_000, 32_129)
 """T5's words; its extra ids may be among them, and its table ends at 32 128."""
 
-
 Unfit = Literal["damaged", "other"]
 _UNFIT: Final[dict[Unfit, str]] = {
     "damaged": "it is cut off, or no tokenizer",
@@ -115,9 +114,7 @@ def unfit(data: bytes) -> Unfit | None:
 
 
 def _read(data: bytes) -> tuple[int, tuple[str | None, ...]]:
-    """(words, the first of them) of a tokenizer that reads also such as it does not know, as a prompt that is typed may hold;
-    no words where it does not.
-    """
+    """(words, the first of them) of a tokenizer that reads what it does not know, too; no words where it does not."""
     from tokenizers import Tokenizer
 
     try:

@@ -1,17 +1,20 @@
-"""How a denoiser is told from its tensors: a layout a family and way of naming, and the bases that differ within a family."""
+"""How a denoiser is told from its tensors: a layout a family and way of naming, and its bases, by tensors or else by words."""
 
+import re
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
-from halftone.library.families.family import Prediction
+from halftone.library.families import known_families as of
+from halftone.library.families.known_families import Family, Prediction
 
 ORIGINAL: Final = "original"
 """Named as in the code of those who trained it, and in single files."""
 DIFFUSERS: Final = "diffusers"
 
 
-class Base(msgspec.Struct, frozen=True, kw_only=True):
+class Base(msgspec.Struct, frozen=True):
     """One model of a family, told by further marks. size, steps, guidance, prediction: where they differ from the family's.
 
     takes: what it needs beside a prompt: "picture", "mask", "low-resolution picture", "depth map" … alike: built as its family is
@@ -37,3 +40,56 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     marks: tuple[str, ...]
     without: tuple[str, ...] = ()
     bases: tuple[Base, ...] = ()
+
+
+def original(family: Family, *marks: str, without: tuple[str, ...] = (), bases: tuple[Base, ...] = ()) -> Layout:
+    return Layout(family=family.name, naming=ORIGINAL, marks=marks, without=without, bases=bases)
+
+
+def diffusers(family: Family, *marks: str, without: tuple[str, ...] = (), bases: tuple[Base, ...] = ()) -> Layout:
+    return Layout(family=family.name, naming=DIFFUSERS, marks=marks, without=without, bases=bases)
+
+
+_TITLES: Final = ("modelspec.title", "modelspec.architecture", "general.name", "general.basename", "general.finetune")
+_SIGNS: Final = re.compile(r"[^a-z0-9.]+")
+
+_SDXL: Final = (of.SDXL.name,)
+_SD15: Final = (of.SD1.name,)
+_TOLD: Final[tuple[tuple[tuple[str, ...], str, Base], ...]] = (
+    (("FLUX.1 dev",), r"\bkontext\b", Base("FLUX.1 Kontext", guidance=2.5, takes=("picture",))),
+    (("FLUX.1 dev",), r"\bkrea\b", Base("FLUX.1 Krea", guidance=4.5)),
+    (("FLUX.1 dev",), r"\b(?:hyper|turbo|8 ?step)", Base("FLUX.1 dev in 8 steps", steps=8)),
+    (("FLUX.2 klein 4B",), r"\bbase\b", Base("FLUX.2 klein base 4B", steps=50, guidance=4.0)),
+    (("FLUX.2 klein 9B",), r"\bbase\b", Base("FLUX.2 klein base 9B", steps=50, guidance=4.0)),
+    (("SD 3.5 large",), r"\bturbo\b", Base("SD 3.5 large turbo", steps=4, guidance=0.0)),
+    (_SDXL, r"\blightning\b", Base("SDXL Lightning", steps=4, guidance=1.0)),
+    (_SDXL, r"\bturbo\b", Base("SDXL Turbo", size=512, steps=4, guidance=1.0)),
+    (_SDXL, r"\bhyper\b", Base("SDXL Hyper", steps=8, guidance=1.0)),
+    (_SDXL, r"\bdmd2?\b", Base("SDXL DMD2", steps=4, guidance=1.0)),
+    (_SDXL, r"\blcm\b", Base("SDXL LCM", steps=6, guidance=1.5)),
+    (_SD15, r"\b(?:sd )?turbo\b", Base("SD Turbo", size=512, steps=4, guidance=1.0)),
+    (_SD15, r"\blcm\b", Base("Stable Diffusion 1.x LCM", steps=6, guidance=1.5)),
+    (_SD15, r"\bhyper\b", Base("Stable Diffusion 1.x Hyper", steps=8, guidance=1.0)),
+    ((of.SD2.name,), r"\bturbo\b", Base("SD Turbo", size=512, steps=4, guidance=1.0, prediction="epsilon")),
+    ((of.Z_IMAGE.name,), r"\bturbo\b", Base("Z-Image Turbo", steps=9, guidance=0.0)),
+    ((of.QWEN_IMAGE.name,), r"\bedit\b", Base("Qwen-Image Edit", takes=("picture",))),
+    ((of.QWEN_IMAGE.name,), r"\blightning\b", Base("Qwen-Image Lightning", steps=8, guidance=1.0)),
+    (("Lumina 2",), r"\bneta\b", Base("Neta Lumina")),
+)
+"""(bases of which it may be one, words, what it is)."""
+
+
+def told_base(base: str, metadata: Mapping[str, str], name: str) -> tuple[Base, bool] | None:
+    """The base that a title tells, and whether the file itself says so; False: only its name does, which anyone may change."""
+    title = _plain(" ".join(metadata.get(key, "") for key in _TITLES))
+    for bases, words, told in _TOLD:
+        if base not in bases:
+            continue
+        for text, sure in ((title, True), (_plain(name), False)):
+            if re.search(words, text):
+                return msgspec.structs.replace(told, alike=True), sure
+    return None
+
+
+def _plain(text: str) -> str:
+    return _SIGNS.sub(" ", text.lower())

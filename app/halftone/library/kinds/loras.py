@@ -65,22 +65,15 @@ class LoraFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     layers: int = 0
 
 
-class Fit(msgspec.Struct, frozen=True, kw_only=True):
+class Fit(msgspec.Struct, frozen=True):
     """A layer that only LoRAs of these families have: its path (parts joined by _), its widths where they matter."""
 
-    families: tuple[str, ...]
+    families: str | tuple[str, ...]
     path: str
     inward: int | None = None
     outward: int | None = None
-    text: int | None = 0
     base: str = ""
-
-
-def _fit(
-    families: str | tuple[str, ...], path: str, inward: int | None = None, outward: int | None = None, base: str = ""
-) -> Fit:
-    names = (families,) if isinstance(families, str) else families
-    return Fit(families=names, path=path, inward=inward, outward=outward, base=base)
+    text: int = 0
 
 
 _TRANSFORMER: Final = r"^transformer_blocks_\d+_"
@@ -89,56 +82,56 @@ _WAN: Final = r"^blocks_\d+_(?:self_attn|cross_attn)_[qkvo]$|^blocks_\d+_attn[12
 _PIXART: Final = (of.PIXART_SIGMA.name, of.PIXART_ALPHA.name)
 
 FITS: Final[tuple[Fit, ...]] = (
-    _fit(of.CHROMA.name, r"^distilled_guidance_layer"),
-    _fit(of.FLUX2.name, r"^single_transformer_blocks_\d+_attn_to_qkv_mlp_proj$|^double_stream_modulation"),
-    _fit(of.FLUX2.name, r"^transformer_blocks_\d+_ff(?:_context)?_linear_in$"),
-    _fit(of.FLUX2.name, r"^(?:single|double)_blocks_", 6144, base="FLUX.2 dev"),
-    _fit(of.FLUX2.name, r"^(?:single|double)_blocks_", 4096, base="FLUX.2 klein 9B"),
-    _fit(of.FLUX2.name, r"^single_blocks_\d+_linear1$", 3072, 27648, base="FLUX.2 klein 4B"),
-    _fit(of.FLUX2.name, r"^double_blocks_\d+_(?:img|txt)_mlp_0$", 3072, 18432, base="FLUX.2 klein 4B"),
-    _fit(of.HUNYUAN_VIDEO.name, r"^double_blocks_(?:19_|\d+_(?:img|txt)_(?:mlp_fc|mod_linear))"),
-    _fit(of.HUNYUAN_VIDEO.name, r"^single_blocks_(?:3[89]_|\d+_modulation_linear)"),
-    _fit(of.AURA_FLOW.name, r"^(?:joint_transformer_blocks|double_layers)_"),
-    _fit(of.FLUX.name, r"^(?:double_blocks|single_blocks)_"),
-    _fit(of.FLUX.name, r"^single_transformer_blocks_"),
-    _fit(of.QWEN_IMAGE.name, _TRANSFORMER + r"(?:img|txt)_(?:mlp|mod)"),
-    _fit(of.QWEN_IMAGE.name, r"^transformer_blocks_(?:19|[2-5]\d)_attn_(?:to|add)_[qkv]", 3072),
-    _fit(of.SD3.name, r"^joint_blocks_", 1536),
-    _fit(of.SD3.name, r"^joint_blocks_", 2432, base="SD 3.5 large"),
-    _fit(of.SD3.name, r"^joint_blocks_"),
-    _fit(of.SD3.name, _TRANSFORMER + r"attn_", 1536),
-    _fit(of.SD3.name, _TRANSFORMER + r"attn_", 2432, base="SD 3.5 large"),
-    _fit(of.FLUX.name, _TRANSFORMER + r"attn_", 3072),
-    _fit(of.MOCHI.name, _TRANSFORMER + r"attn1_add_[kqv]_proj"),
-    _fit(of.SANA.name, _TRANSFORMER + r"(?:attn[12]_|ff_conv)", 2240),
-    _fit(of.SANA.name, _TRANSFORMER + r"ff_conv"),
-    _fit(of.LTX.name, _TRANSFORMER + r"attn2_to_[qkv]", 2048),
-    _fit(of.LTX.name, _TRANSFORMER + r"attn2_to_[qkv]", 4096),
-    _fit(_PIXART, _TRANSFORMER + r"attn[12]_", 1152),
-    _fit(of.COGVIEW4.name, _TRANSFORMER + r"attn1_", 4096),
-    _fit(of.COGVIEW3.name, _TRANSFORMER + r"attn1_", 2560),
-    _fit(of.COGVIDEO.name, _TRANSFORMER + r"attn1_", 1920),
-    _fit(of.COGVIDEO.name, _TRANSFORMER + r"attn1_", 3072),
-    _fit(of.HUNYUAN_DIT.name, r"^blocks_\d+_attn[12]_", 1408),
-    _fit(of.WAN.name, _WAN, 1536, base="Wan 1.3B"),
-    _fit(of.WAN.name, _WAN, 5120, base="Wan 14B"),
-    _fit(of.WAN.name, _WAN, 3072, base="Wan 2.2 5B"),
-    _fit(of.Z_IMAGE.name, r"^layers_\d+_(?:attention_|feed_forward_)", 3840),
-    _fit(of.LUMINA2.name, r"^layers_\d+_(?:attention_|attn_|feed_forward_)", 2304),
-    _fit(of.HIDREAM.name, r"^double_stream_blocks_"),
-    _fit(of.KANDINSKY5.name, r"^visual_transformer_blocks_"),
-    _fit(of.COSMOS.name, r"^blocks_\d+_(?:self|cross)_attn_[qkv]_proj$"),
-    _fit(of.KREA2.name, r"^txtfusion_|^blocks_\d+_attn_w[qkvo]$|^text_fusion_"),
-    _fit(of.CASCADE.name, r"^(?:down|up)_blocks_\d+_\d+_attention_"),
-    _fit((of.SDXL.name, of.KOLORS.name), _ATTENTION, 2048),
-    _fit(of.REFINER.name, _ATTENTION, 1280),
-    _fit(of.SD1.name, _ATTENTION, 768),
-    _fit(of.SD2.name, _ATTENTION, 1024),
-    Fit(families=(of.SDXL.name,), path="", inward=1280, text=2),
-    _fit(of.SDXL.name, r"^(?:down|up|input|output|mid|middle)_block\w*_transformer_blocks_[1-9]_"),
-    _fit((of.SD1.name, of.SD2.name), r"^(?:down_blocks_0_attentions|input_blocks_[12]_1_|up_blocks_3_attentions)"),
-    Fit(families=(of.SD2.name,), path="", inward=1024, text=1),
-    Fit(families=(of.SD1.name, of.SDXL.name), path="", inward=768, text=1),
+    Fit(of.CHROMA.name, r"^distilled_guidance_layer"),
+    Fit(of.FLUX2.name, r"^single_transformer_blocks_\d+_attn_to_qkv_mlp_proj$|^double_stream_modulation"),
+    Fit(of.FLUX2.name, r"^transformer_blocks_\d+_ff(?:_context)?_linear_in$"),
+    Fit(of.FLUX2.name, r"^(?:single|double)_blocks_", 6144, base="FLUX.2 dev"),
+    Fit(of.FLUX2.name, r"^(?:single|double)_blocks_", 4096, base="FLUX.2 klein 9B"),
+    Fit(of.FLUX2.name, r"^single_blocks_\d+_linear1$", 3072, 27648, base="FLUX.2 klein 4B"),
+    Fit(of.FLUX2.name, r"^double_blocks_\d+_(?:img|txt)_mlp_0$", 3072, 18432, base="FLUX.2 klein 4B"),
+    Fit(of.HUNYUAN_VIDEO.name, r"^double_blocks_(?:19_|\d+_(?:img|txt)_(?:mlp_fc|mod_linear))"),
+    Fit(of.HUNYUAN_VIDEO.name, r"^single_blocks_(?:3[89]_|\d+_modulation_linear)"),
+    Fit(of.AURA_FLOW.name, r"^(?:joint_transformer_blocks|double_layers)_"),
+    Fit(of.FLUX.name, r"^(?:double_blocks|single_blocks)_"),
+    Fit(of.FLUX.name, r"^single_transformer_blocks_"),
+    Fit(of.QWEN_IMAGE.name, _TRANSFORMER + r"(?:img|txt)_(?:mlp|mod)"),
+    Fit(of.QWEN_IMAGE.name, r"^transformer_blocks_(?:19|[2-5]\d)_attn_(?:to|add)_[qkv]", 3072),
+    Fit(of.SD3.name, r"^joint_blocks_", 1536),
+    Fit(of.SD3.name, r"^joint_blocks_", 2432, base="SD 3.5 large"),
+    Fit(of.SD3.name, r"^joint_blocks_"),
+    Fit(of.SD3.name, _TRANSFORMER + r"attn_", 1536),
+    Fit(of.SD3.name, _TRANSFORMER + r"attn_", 2432, base="SD 3.5 large"),
+    Fit(of.FLUX.name, _TRANSFORMER + r"attn_", 3072),
+    Fit(of.MOCHI.name, _TRANSFORMER + r"attn1_add_[kqv]_proj"),
+    Fit(of.SANA.name, _TRANSFORMER + r"(?:attn[12]_|ff_conv)", 2240),
+    Fit(of.SANA.name, _TRANSFORMER + r"ff_conv"),
+    Fit(of.LTX.name, _TRANSFORMER + r"attn2_to_[qkv]", 2048),
+    Fit(of.LTX.name, _TRANSFORMER + r"attn2_to_[qkv]", 4096),
+    Fit(_PIXART, _TRANSFORMER + r"attn[12]_", 1152),
+    Fit(of.COGVIEW4.name, _TRANSFORMER + r"attn1_", 4096),
+    Fit(of.COGVIEW3.name, _TRANSFORMER + r"attn1_", 2560),
+    Fit(of.COGVIDEO.name, _TRANSFORMER + r"attn1_", 1920),
+    Fit(of.COGVIDEO.name, _TRANSFORMER + r"attn1_", 3072),
+    Fit(of.HUNYUAN_DIT.name, r"^blocks_\d+_attn[12]_", 1408),
+    Fit(of.WAN.name, _WAN, 1536, base="Wan 1.3B"),
+    Fit(of.WAN.name, _WAN, 5120, base="Wan 14B"),
+    Fit(of.WAN.name, _WAN, 3072, base="Wan 2.2 5B"),
+    Fit(of.Z_IMAGE.name, r"^layers_\d+_(?:attention_|feed_forward_)", 3840),
+    Fit(of.LUMINA2.name, r"^layers_\d+_(?:attention_|attn_|feed_forward_)", 2304),
+    Fit(of.HIDREAM.name, r"^double_stream_blocks_"),
+    Fit(of.KANDINSKY5.name, r"^visual_transformer_blocks_"),
+    Fit(of.COSMOS.name, r"^blocks_\d+_(?:self|cross)_attn_[qkv]_proj$"),
+    Fit(of.KREA2.name, r"^txtfusion_|^blocks_\d+_attn_w[qkvo]$|^text_fusion_"),
+    Fit(of.CASCADE.name, r"^(?:down|up)_blocks_\d+_\d+_attention_"),
+    Fit((of.SDXL.name, of.KOLORS.name), _ATTENTION, 2048),
+    Fit(of.REFINER.name, _ATTENTION, 1280),
+    Fit(of.SD1.name, _ATTENTION, 768),
+    Fit(of.SD2.name, _ATTENTION, 1024),
+    Fit(of.SDXL.name, "", 1280, text=2),
+    Fit(of.SDXL.name, r"^(?:down|up|input|output|mid|middle)_block\w*_transformer_blocks_[1-9]_"),
+    Fit((of.SD1.name, of.SD2.name), r"^(?:down_blocks_0_attentions|input_blocks_[12]_1_|up_blocks_3_attentions)"),
+    Fit(of.SD2.name, "", 1024, text=1),
+    Fit((of.SD1.name, of.SDXL.name), "", 768, text=1),
 )
 """The first that fits holds."""
 
@@ -178,7 +171,7 @@ def lora_facts(shapes: Shapes, metadata: Mapping[str, str]) -> LoraFacts | None:
         kind="LoCon" if kind == "LoRA" and any(layer.kernel > 1 for layer in found) else kind,
         dora="DoRA" in kinds,
         rank=(min(ranks), max(ranks)) if ranks else (0, 0),
-        families=_families(fit.families if fit else (), metadata),
+        families=_families(fit, metadata),
         base=fit.base if fit else "",
         parts=tuple(sorted(parts)),
         layers=len(found),
@@ -204,8 +197,9 @@ def sized_layers(shapes: Shapes) -> list[Layer]:
     return [_layer(path, ends) for path, ends in layers.items() if not any(_CORE.search(end) for end in ends)]
 
 
-def _families(fitting: tuple[str, ...], metadata: Mapping[str, str]) -> tuple[str, ...]:
+def _families(fit: Fit | None, metadata: Mapping[str, str]) -> tuple[str, ...]:
     """What the file says of itself counts where the shapes leave a choice, and nowhere else."""
+    fitting = () if fit is None else (fit.families,) if isinstance(fit.families, str) else fit.families
     if len(fitting) == 1:
         return fitting
     words = " ".join(metadata.get(key, "") for key in _SAYS).lower()
@@ -218,7 +212,7 @@ def _families(fitting: tuple[str, ...], metadata: Mapping[str, str]) -> tuple[st
 def _fitting(layers: Iterable[Layer]) -> Fit | None:
     """One search a fit over all paths that have its width, a line each: files have thousands of layers."""
     found = list(layers)
-    lines: dict[tuple[int | None, int | None, int | None], str] = {}
+    lines: dict[tuple[int, int | None, int | None], str] = {}
     for fit in FITS:
         widths = fit.text, fit.inward, fit.outward
         if widths not in lines:
@@ -233,11 +227,9 @@ def _has(layer: Layer, fit: Fit) -> bool:
 
 
 def place_of(path: str) -> tuple[int, str]:
-    """Which network the layer of this path belongs to (0: the denoiser, 1, 2 …: a text encoder), and its path there, parts joined
-    by _.
-    """
+    """(0 for the denoiser, 1, 2 … for a text encoder; the path of the layer there, parts joined by _)."""
     text = _TEXT.match(path)
-    rest = path[text.end() :] if text else path[_end(_PREFIX.match(path)) :]
+    rest = path[text.end() :] if text else _PREFIX.sub("", path, count=1)
     return int(text[1] or text[2] or "1") if text else 0, rest.replace(".", "_")
 
 
@@ -251,10 +243,6 @@ def _layer(path: str, ends: Mapping[str, tuple[int, ...]]) -> Layer:
         if len(shape := small.get(name, ())) >= 2:
             layer.outward, layer.inward = shape[0], shape[1]
     return layer
-
-
-def _end(match: "re.Match[str] | None") -> int:
-    return match.end() if match else 0
 
 
 def _low_rank(layer: Layer, ends: Mapping[str, tuple[int, ...]]) -> None:

@@ -34,7 +34,8 @@ def split_prompt(
     for section in sections:
         tokens = [(token, part.weight) for part in section for token in encode(part.text)]
         while len(tokens) > room:
-            cut = _before(tokens, _cut(tokens, comma, room), inner)
+            wanted = _cut(tokens, comma, room)
+            cut = next((place for place in range(wanted, 0, -1) if tokens[place][0] not in inner), wanted)
             chunks.append(_chunk(tokens[:cut]))
             tokens = tokens[cut:]
         chunks.append(_chunk(tokens))
@@ -49,11 +50,6 @@ def _cut(tokens: list[tuple[int, float]], comma: int | None, room: int) -> int:
         return room
     near = range(room - 1, max(room - _BACK, 0) - 1, -1)
     return next((place + 1 for place in near if tokens[place][0] == comma), room)
-
-
-def _before(tokens: list[tuple[int, float]], cut: int, inner: Container[int]) -> int:
-    """The cut, or the last place before it where one may be."""
-    return next((place for place in range(cut, 0, -1) if tokens[place][0] not in inner), cut)
 
 
 def _chunk(tokens: list[tuple[int, float]]) -> Chunk:

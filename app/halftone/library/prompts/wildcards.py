@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -174,17 +174,15 @@ class Book:
 
     def __init__(self, folders: Sequence[str]) -> None:
         self._folders = folders
-        self._found: dict[str, Path] | None = None
 
-    @property
+    @cached_property
     def names(self) -> dict[str, Path]:
         """Name, with / between folders -> its file."""
-        if self._found is None:
-            self._found = {}
-            for folder in map(Path, self._folders):
-                for path in sorted(_texts_below(folder)):
-                    self._found.setdefault(path.relative_to(folder).with_suffix("").as_posix(), path)
-        return self._found
+        found: dict[str, Path] = {}
+        for folder in map(Path, self._folders):
+            for path in sorted(_texts_below(folder)):
+                found.setdefault(path.relative_to(folder).with_suffix("").as_posix(), path)
+        return found
 
     def lines(self, name: str) -> tuple[tuple[float, Row], ...]:
         """Raises wildcard-missing, with near names, and words-unreadable."""
@@ -208,12 +206,8 @@ class Book:
 
 def _texts_below(folder: Path) -> Iterator[Path]:
     """A folder that cannot be read is left out, and the log names it."""
-    for inside, folders, names in os.walk(folder, onerror=_left_out):
+    for inside, folders, names in os.walk(folder, onerror=partial(log.info, "left out of the wildcards: %s")):
         yield from (Path(inside, name) for name in (*folders, *names) if name.endswith(".txt"))
-
-
-def _left_out(error: OSError) -> None:
-    log.info("left out of the wildcards: %s", error)
 
 
 @lru_cache(maxsize=256)
@@ -265,7 +259,8 @@ class _Draw:
         if isinstance(piece, Wild):
             if self._left < 0 or len(within) >= _DEEPEST:
                 raise HalftoneError("wildcard-endless", name=piece.name)
-            return self.row(self._one(self._lines(piece.name)), (*within, piece.name))
+            lines = self._lines(piece.name)
+            return self.row(lines[self._index(lines)][1], (*within, piece.name))
         options = piece.options
         if len(options) == 1 and len(options[0][1]) == 1 and isinstance(wild := options[0][1][0], Wild):
             options, within = self._lines(wild.name), (*within, wild.name)
@@ -284,9 +279,6 @@ class _Draw:
             if self._weighed > _MOST_WEIGHED:
                 raise HalftoneError("wildcard-endless", name="{…}")
             yield left.pop(self._index(left))[1]
-
-    def _one(self, options: Sequence[tuple[float, Row]]) -> Row:
-        return options[self._index(options)][1]
 
     def _index(self, options: Sequence[tuple[float, Row]]) -> int:
         place = self._dice.random() * sum(weight for weight, _ in options)

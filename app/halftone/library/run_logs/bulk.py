@@ -13,12 +13,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from halftone.library.run_logs.happenings import KEYS
 from halftone.library.run_logs.lines import PIECE, Block, Piece, blocks
-from halftone.library.run_logs.series import Collector, Quantity, exact_scale, number_of, numbers_of
+from halftone.library.run_logs.series import Collector, Numbers, Quantity, exact_scale, number_of, numbers_of
 from halftone.library.run_logs.settings import STEMS
 from halftone.library.run_logs.shapes import Seen, Shape, shape_of, together
-from halftone.library.run_logs.text import HITS, Reader
+from halftone.library.run_logs.text import HITS, KEYS, Reader
 from halftone.library.run_logs.trainer import marks_in
 
 _TELLING: Final = (*HITS, "precision", *(key for key in KEYS if not any(hit in key for hit in HITS)))
@@ -38,7 +37,6 @@ _ENDS: Final = {"\n": 1, "\r\n": 1, "\r": 0}
 
 Row = tuple[str, ...]
 Ints = NDArray[np.int64]
-Numbers = NDArray[np.float64]
 
 
 def read_text(path: Path, into: Collector) -> None:
@@ -176,7 +174,7 @@ class _Segment:
         self._reader = reader
         self._seat = seat
         self._lines = lines
-        self._kept: dict[tuple[str, Quantity], list[tuple[Ints, Numbers, Ints, Ints, Numbers]]] = {}
+        self._kept: dict[tuple[str, Quantity], list[Numbers]] = {}
 
     def put(self, found: list[tuple[Shape, list[Sequence[str]], Ints]]) -> None:
         """(shape, its columns, the places of its lines)."""
@@ -248,18 +246,18 @@ class _Segment:
             numbers = numbers_of(roles[place])
             if value.doubled:
                 numbers = exact_scale(numbers)
-            self._kept.setdefault((value.tag, value.quantity), []).append((steps, numbers, lines, seats, walls))
+            self._kept.setdefault((value.tag, value.quantity), []).append(Numbers(steps, numbers, lines, seats, walls))
 
     def _put_kept(self) -> None:
         """Lines of several shapes may tell the same number: in the order in which they stand."""
         for (tag, quantity), parts in self._kept.items():
-            steps, numbers, lines, seats, walls = parts[0]
+            found = parts[0]
             if len(parts) > 1:
-                steps, numbers, lines, seats, walls = (np.concatenate(one) for one in zip(*parts, strict=True))
-                order = np.argsort(seats, kind="stable")
-                steps, numbers, lines, seats, walls = (one[order] for one in (steps, numbers, lines, seats, walls))
-            self._reader.into.put_many(tag, quantity, steps, numbers, lines, seats, walls)
-            self._reader.counted[tag] = int(steps[-1])
+                whole = [np.concatenate(one) for one in zip(*parts, strict=True)]
+                order = np.argsort(whole[3], kind="stable")
+                found = Numbers._make(one[order] for one in whole)
+            self._reader.into.put_many(tag, quantity, found)
+            self._reader.counted[tag] = int(found.steps[-1])
 
 
 def _whole(texts: Sequence[str]) -> Ints:
@@ -273,7 +271,7 @@ def _tells(lower: str) -> bool:
 
 def _telling(text: str, place: int, keys: Sequence[str]) -> set[int]:
     """Where lines begin that can tell something."""
-    lower = text.lower() if text.isascii() else _lower(text)
+    lower = text.lower() if text.isascii() else text.translate(_SMALL)
     found: set[int] = set()
 
     def line_of(hit: int) -> int:
@@ -299,11 +297,6 @@ def _place_after(text: str, place: int, count: int) -> int:
         if not count:
             return found.end()
     return len(text)
-
-
-def _lower(text: str) -> str:
-    """In small letters of the same places; only Latin ones matter."""
-    return text.translate(_SMALL)
 
 
 _SMALL: Final = {letter: letter + 32 for letter in range(ord("A"), ord("Z") + 1)}

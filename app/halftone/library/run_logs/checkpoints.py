@@ -79,7 +79,8 @@ def read_checkpoints(
             continue
         settings += known_settings(metadata.items(), name)
         found.append(Checkpoint(name, _step(name, metadata), _kinds(scans), tuple(scan for scan in scans if scan.nonfinite)))
-    return sorted(found, key=_order(found)), settings
+    stepped = all(one.step is not None for one in found)
+    return (sorted(found, key=lambda one: one.step or 0) if stepped else found), settings
 
 
 def _age(entry: tuple[str, Path]) -> tuple[float, str]:
@@ -87,13 +88,6 @@ def _age(entry: tuple[str, Path]) -> tuple[float, str]:
         return entry[1].stat().st_mtime, entry[0]
     except OSError:
         return 0.0, entry[0]
-
-
-def _order(found: Sequence[Checkpoint]) -> Callable[[Checkpoint], int]:
-    """By step where every step is known; otherwise as they are."""
-    if any(one.step is None for one in found):
-        return lambda _: 0
-    return lambda one: one.step or 0
 
 
 def _step(name: str, metadata: Mapping[str, str]) -> int | None:

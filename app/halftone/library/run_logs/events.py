@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from halftone.contract.wording import Words
 from halftone.library.run_logs.messages import BYTES, DOUBLE, FLOAT, INT32, INT64, MANY, STRING, Form, message_type
 from halftone.library.run_logs.records import Bytes, checksums, layout_of, masked_crc
-from halftone.library.run_logs.series import Collector, quantity_of
+from halftone.library.run_logs.series import Collector, Numbers, quantity_of
 from halftone.settings.regular_files import open_regular
 
 _HEAD: Final = struct.Struct("<QI")
@@ -30,17 +30,18 @@ _CHUNK: Final = 2**22
 _LAYOUTS: Final = 32
 """Kinds of records of one length that are taken together; of further kinds each is read alone."""
 _WRONG: Final = Words("a checksum is wrong")
-_FORM: Final[Form] = {
-    "TensorProto": (
-        ("dtype", 1, INT32),
-        ("tensor_content", 4, BYTES),
-        ("float_val", 5, FLOAT, MANY),
-        ("double_val", 6, DOUBLE, MANY),
-    ),
-    "Value": (("tag", 1, STRING), ("simple_value", 2, FLOAT), ("tensor", 8, "TensorProto")),
-    "Summary": (("value", 1, "Value", MANY),),
-    "Event": (("wall_time", 1, DOUBLE), ("step", 2, INT64), ("summary", 5, "Summary")),
-}
+_TENSOR: Final = (
+    ("dtype", 1, INT32),
+    ("tensor_content", 4, BYTES),
+    ("float_val", 5, FLOAT, MANY),
+    ("double_val", 6, DOUBLE, MANY),
+)
+_FORM: Final[Form] = (
+    ("TensorProto", _TENSOR),
+    ("Value", (("tag", 1, STRING), ("simple_value", 2, FLOAT), ("tensor", 8, "TensorProto"))),
+    ("Summary", (("value", 1, "Value", MANY),)),
+    ("Event", (("wall_time", 1, DOUBLE), ("step", 2, INT64), ("summary", 5, "Summary"))),
+)
 
 
 def is_events(path: Path) -> bool:
@@ -206,7 +207,8 @@ class _Lot:
             if quantity is not None and len(order):
                 lines = np.zeros(len(order), np.int64)
                 seats = at[order] + self._seat
-                self._into.put_many(tag, quantity, steps[order], values[order].astype(np.float64), lines, seats, walls[order])
+                numbers = Numbers(steps[order], values[order].astype(np.float64), lines, seats, walls[order])
+                self._into.put_many(tag, quantity, numbers)
 
 
 def _scalar(value: Any) -> float | None:

@@ -23,6 +23,10 @@ from halftone.settings.disk import system_words
 _MOST: Final = 5_000
 """Files that are read of one run."""
 _TEXTS: Final = frozenset((".log", ".txt", ".out", ".err", ".jsonl", ".ndjson", ".json", ""))
+_READERS: Final[tuple[tuple[Callable[[Path], bool], Callable[[Path, Collector], object]], ...]] = (
+    (is_events, read_events), (is_table, read_table), (is_wandb, read_wandb), (is_database, read_database),
+    (is_parameter, read_parameter), (is_metric, read_metric),
+)  # fmt: skip
 _NO_FOLDER: Final = frozenset(("node_modules", "__pycache__", "site-packages"))
 
 
@@ -66,11 +70,12 @@ def read_run(
             read.append(_read(name, path, on_way, alone=os.path.isfile(place)))
     points = [(name, path) for name, path in files if is_checkpoint(path)]
     checkpoints, spoken = read_checkpoints(points, cancelled, lambda done, total: progress("", done, total))
+    kept = [setting for one in read for setting in one.settings]
     notes = [note for one in read for note in one.notes]
     return Run(
         tracks=tuple(track for one in read for track in one.tracks.values()),
         happenings=tuple(happening for one in read for happening in one.happenings),
-        settings=(*_by_rank(read), *spoken),
+        settings=(*sorted(kept, key=_rank), *spoken),
         checkpoints=tuple(checkpoints),
         notes=(*notes, *([Note("too-many", place.name, Words("{0}", (str(_MOST),)))] if more else [])),
         logs=tuple(one.file for one in read if one.tracks or one.happenings),
@@ -94,10 +99,9 @@ def _on_way(
     progress(name, done + min(share, 0.999), total)
 
 
-def _by_rank(read: list[Collector]) -> list[Setting]:
+def _rank(setting: Setting) -> tuple[bool, bool]:
     """Those of the run's own files before what its text says; accelerate's own defaults last."""
-    kept = [setting for one in read for setting in one.settings]
-    return sorted(kept, key=lambda one: (one.file.endswith((".yaml", ".yml")), not one.file.endswith((".toml", ".json"))))
+    return setting.file.endswith((".yaml", ".yml")), not setting.file.endswith((".toml", ".json"))
 
 
 def _files(place: Path) -> tuple[list[tuple[str, Path]], bool]:
@@ -123,18 +127,8 @@ def _read(name: str, path: Path, on_way: Callable[[float], None], *, alone: bool
     """alone: the file is what was asked for, so that its ending does not count."""
     into = Collector(name, on_way)
     try:
-        if is_events(path):
-            read_events(path, into)
-        elif is_table(path):
-            read_table(path, into)
-        elif is_wandb(path):
-            read_wandb(path, into)
-        elif is_database(path):
-            read_database(path, into)
-        elif is_parameter(path):
-            read_parameter(path, into)
-        elif is_metric(path):
-            read_metric(path, into)
+        if (read := next((read for fits, read in _READERS if fits(path)), None)) is not None:
+            read(path, into)
         elif path.suffix == ".json" and read_trainer_state(path, into):
             pass
         elif is_settings(path) and not alone:

@@ -33,9 +33,7 @@ class Piece(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Many pieces, each with its end: a carriage return, a line feed, or both. number: of the first line; share: of the file that
-    was read with it.
-    """
+    """Many pieces, each with its end (CR, LF or both). number: of the first line; share: of the file that was read."""
 
     text: str
     number: int

@@ -1,6 +1,5 @@
 """Messages of protocol buffers, described by the few fields that are read, without the files that their makers generate."""
 
-from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final, cast
 
@@ -16,24 +15,17 @@ MANY: Final = 3
 
 Field = tuple[str, int, int | str] | tuple[str, int, int | str, int]
 """(name, number, type or the message it is, MANY where it is repeated)."""
-Form = Mapping[str, tuple[Field, ...]]
-"""Message -> its fields."""
-
-_KNOWN: Final[dict[str, Form]] = {}
-
-
-def message_type(name: str, form: Form) -> tuple[Any, type[Exception]]:
-    """(the class of that message of the form, what its FromString raises for other bytes)."""
-    _KNOWN[name] = form
-    return _built(name)
+Form = tuple[tuple[str, tuple[Field, ...]], ...]
+"""(message, its fields)."""
 
 
 @cache
-def _built(name: str) -> tuple[Any, type[Exception]]:
+def message_type(name: str, form: Form) -> tuple[Any, type[Exception]]:
+    """(the class of that message of the form, what its FromString raises for other bytes)."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
 
     file = descriptor_pb2.FileDescriptorProto(name=f"halftone/{name}.proto", syntax="proto2")
-    for one, fields in _KNOWN[name].items():
+    for one, fields in form:
         described = file.message_type.add(name=one)
         for field in fields:
             made = described.field.add(name=field[0], number=field[1], label=cast("Any", field[3] if len(field) > 3 else _ONE))

@@ -48,6 +48,16 @@ class Point(NamedTuple):
     wall: float
 
 
+class Numbers(NamedTuple):
+    """Many of one name, as in `Point`. Shapes [N]."""
+
+    steps: "NDArray[np.int64]"
+    values: "NDArray[np.float64]"
+    lines: "NDArray[np.int64]"
+    seats: "NDArray[np.int64]"
+    walls: "NDArray[np.float64]"
+
+
 class Happening(NamedTuple):
     """Something a program said. step: the last one that was seen before it in that file, None before the first."""
 
@@ -118,27 +128,15 @@ class Track:
         self.seats.append(seat)
         self.walls.append(wall)
 
-    def put_many(
-        self,
-        steps: "NDArray[np.int64]",
-        values: "NDArray[np.float64]",
-        lines: "NDArray[np.int64]",
-        seats: "NDArray[np.int64]",
-        walls: "NDArray[np.float64]",
-    ) -> None:
-        """Append many, as `put` would one after the other. Shapes [N], N > 0."""
+    def put_many(self, found: "Numbers") -> None:
+        """Append many, as `put` would one after the other; N > 0."""
+        steps, _, lines, *_ = found
         if lines[0] and self.steps and self.steps[-1] == steps[0] and self.lines[-1] == lines[0]:
             for kept in (self.steps, self.values, self.lines, self.seats, self.walls):
                 kept.pop()
         last = np.ones(len(steps), np.bool_)
         last[:-1] = (steps[1:] != steps[:-1]) | (lines[1:] != lines[:-1]) | (lines[1:] == 0)
-        for kept, more in (
-            (self.steps, steps),
-            (self.lines, lines),
-            (self.seats, seats),
-            (self.values, values),
-            (self.walls, walls),
-        ):
+        for kept, more in zip((self.steps, self.values, self.lines, self.seats, self.walls), found, strict=True):
             kept.frombytes(more[last].tobytes())
 
 
@@ -172,31 +170,16 @@ class Collector:
         """counted: the step is only the number's place among those of its name."""
         if abs(step) > _MOST:
             return
-        track = self.tracks.get(tag)
-        if track is None:
-            track = self.tracks[tag] = Track(self.file, tag, quantity, counted=counted)
-        track.put(step, value, line, seat, wall)
+        if tag not in self.tracks:
+            self.tracks[tag] = Track(self.file, tag, quantity, counted=counted)
+        self.tracks[tag].put(step, value, line, seat, wall)
 
-    def put_many(
-        self,
-        tag: str,
-        quantity: Quantity,
-        steps: "NDArray[np.int64]",
-        values: "NDArray[np.float64]",
-        lines: "NDArray[np.int64]",
-        seats: "NDArray[np.int64]",
-        walls: "NDArray[np.float64]",
-    ) -> None:
+    def put_many(self, tag: str, quantity: Quantity, found: "Numbers") -> None:
         """Numbers of one name, in order."""
-        near = np.abs(steps) <= _MOST
-        if not near.all():
-            return self.put_many(tag, quantity, steps[near], values[near], lines[near], seats[near], walls[near])
-        if not len(steps):
-            return None
-        track = self.tracks.get(tag)
-        if track is None:
-            track = self.tracks[tag] = Track(self.file, tag, quantity)
-        return track.put_many(steps, values, lines, seats, walls)
+        near = np.abs(found.steps) <= _MOST
+        if near.any():
+            track = self.tracks.setdefault(tag, Track(self.file, tag, quantity))
+            track.put_many(found if near.all() else Numbers._make(part[near] for part in found))
 
     def happened(self, kind: HappeningKind, step: int | None, line: int, seat: int, words: str) -> None:
         count = self._told[kind] = self._told.get(kind, 0) + 1

@@ -8,54 +8,32 @@ from pathlib import Path
 from typing import Any, Final
 
 from halftone.contract.wording import Words
-from halftone.library.run_logs.precisions import names_type
 from halftone.library.run_logs.series import Collector, Setting
 from halftone.library.run_logs.trainer import marks_in
 from halftone.settings.regular_files import read_regular
 
-NAMES: Final[dict[str, tuple[str, ...]]] = {
-    "precision": (
-        "mixed_precision",
-        "ss_mixed_precision",
-        "precision",
-        "mixed precision type",
-        "train_dtype",
-        "train/dtype",
-        "model/dtype",
-    ),
-    "half-weights": ("full_fp16", "ss_full_fp16", "use_fp16"),
-    "masters": ("fp16_mode",),
-    "fp16": ("fp16", "fp16/enabled", "fp16_enabled"),
-    "bf16": ("bf16", "full_bf16", "bf16/enabled", "bfloat16_enabled"),
-    "weights": ("weight_dtype",),
-    "rate": ("learning_rate", "ss_learning_rate", "lr", "base_lr", "unet_lr", "ss_unet_lr"),
-    "optimizer": ("optimizer_type", "ss_optimizer", "optimizer", "optim", "optimizer_name"),
-    "optimizer-arguments": ("optimizer_args",),
-    "epsilon": ("adam_epsilon", "epsilon", "eps", "adam_eps"),
-    "clip": (
-        "max_grad_norm",
-        "ss_max_grad_norm",
-        "gradient_clip_val",
-        "gradient_clip",
-        "gradient_clipping",
-        "clip_grad_norm",
-        "grad_clip",
-    ),
-    "batch": ("train_batch_size", "per_device_train_batch_size", "ss_batch_size_per_device", "batch_size", "batch_size_per_gpu"),
-    "schedule": ("lr_scheduler", "lr_scheduler_type", "ss_lr_scheduler", "lr_schedule"),
-    "warm-up": ("lr_warmup_steps", "ss_lr_warmup_steps", "warmup_steps", "num_warmup_steps", "learning_rate_warmup_steps"),
-    "model": (
-        "pretrained_model_name_or_path",
-        "ss_sd_model_name",
-        "ss_base_model_version",
-        "model_name_or_path",
-        "base_model_name",
-        "model/name_or_path",
-    ),
-    "vae-float32": ("no_half_vae",),
-    "vae": ("vae", "ss_vae_name", "pretrained_vae_model_name_or_path"),
-    "resumed": ("resume_from_checkpoint", "resume"),
+_CALLED: Final = {
+    "precision": "mixed_precision, ss_mixed_precision, precision, mixed precision type, train_dtype, train/dtype, model/dtype",
+    "half-weights": "full_fp16, ss_full_fp16, use_fp16",
+    "masters": "fp16_mode",
+    "fp16": "fp16, fp16/enabled, fp16_enabled",
+    "bf16": "bf16, full_bf16, bf16/enabled, bfloat16_enabled",
+    "weights": "weight_dtype",
+    "rate": "learning_rate, ss_learning_rate, lr, base_lr, unet_lr, ss_unet_lr",
+    "optimizer": "optimizer_type, ss_optimizer, optimizer, optim, optimizer_name",
+    "optimizer-arguments": "optimizer_args",
+    "epsilon": "adam_epsilon, epsilon, eps, adam_eps",
+    "clip": "max_grad_norm, ss_max_grad_norm, gradient_clip_val, gradient_clip, gradient_clipping, clip_grad_norm, grad_clip",
+    "batch": "train_batch_size, per_device_train_batch_size, ss_batch_size_per_device, batch_size, batch_size_per_gpu",
+    "schedule": "lr_scheduler, lr_scheduler_type, ss_lr_scheduler, lr_schedule",
+    "warm-up": "lr_warmup_steps, ss_lr_warmup_steps, warmup_steps, num_warmup_steps, learning_rate_warmup_steps",
+    "model": "pretrained_model_name_or_path, ss_sd_model_name, ss_base_model_version, model_name_or_path, base_model_name, "
+    "model/name_or_path",
+    "vae-float32": "no_half_vae",
+    "vae": "vae, ss_vae_name, pretrained_vae_model_name_or_path",
+    "resumed": "resume_from_checkpoint, resume",
 }
+NAMES: Final[dict[str, tuple[str, ...]]] = {name: tuple(called.split(", ")) for name, called in _CALLED.items()}
 """What is known here -> what programs call it."""
 
 _BY_NAME: Final = {other: name for name, others in NAMES.items() for other in others}
@@ -76,26 +54,10 @@ _TRAINED: Final = re.compile(r'"(?:--)?(?:learning_rate|optimizer\w*|trainer)"')
 _NO_RUN: Final = frozenset(("model_index.json", "scheduler_config.json", "generation_config.json", "preprocessor_config.json"))
 _MOST: Final = 2**23
 """Bytes of a file of settings."""
-
-
 STEMS: Final = (
-    "precision",
-    "fp16",
-    "bf16",
-    "bfloat",
-    "lr",
-    "learning",
-    "optim",
-    "eps",
-    "norm",
-    "clip",
-    "batch",
-    "warmup",
-    "model",
-    "vae",
-    "resume",
-    "dtype",
-)
+    "precision", "fp16", "bf16", "bfloat", "lr", "learning", "optim", "eps", "norm", "clip", "batch", "warmup", "model",
+    "vae", "resume", "dtype",
+)  # fmt: skip
 """Each name has one of these in it."""
 
 
@@ -142,18 +104,13 @@ def is_settings(path: Path) -> bool:
     return path.suffix in {".toml", ".yaml", ".yml", ".json"} and path.name not in _NO_RUN and "tokenizer" not in path.name
 
 
-def _is_model(path: Path, text: str) -> bool:
-    """A config.json is mostly a model's own, whose names mean other things; that of a training speaks of its optimizer."""
-    return path.name == "config.json" and not _TRAINED.search(text)
-
-
 def read_settings(path: Path, into: Collector) -> None:
     """Settings of a TOML, JSON or YAML file; a file that is none of a run gives none. OSError if it cannot be read."""
     if path.stat().st_size > _MOST:
         return
     text = read_regular(path).decode("utf-8-sig", errors="replace")
-    if _is_model(path, text):
-        return
+    if path.name == "config.json" and not _TRAINED.search(text):
+        return  # mostly a model's own, whose names mean other things; that of a training speaks of its optimizer
     into.marks |= marks_in(text)
     if path.suffix in {".yaml", ".yml"}:
         for number, name, value in _yaml(text):
@@ -201,3 +158,15 @@ def _line_of(setting: Setting, text: str) -> int:
         if found:
             return text.count("\n", 0, found.end()) + 1
     return 0
+
+
+HALF: Final = re.compile(r"^(?:fp16|16|16-mixed|16-true|16bit|float_?16|half|torch\.float16|pure_fp16)$")
+BRAIN: Final = re.compile(r"^(?:bf16|bf16-mixed|bf16-true|bfloat_?16|torch\.bfloat16)$")
+WIDE: Final = re.compile(r"^(?:no|fp32|32|32-true|t?float_?32|torch\.float32)$")
+_AMBIGUOUS: Final = frozenset(("16", "32", "no"))
+
+
+def names_type(value: str) -> bool:
+    """Whether a value can mean nothing but a type, even where precision is also a measure, as in 0.93 or 16."""
+    name = value.lower()
+    return name not in _AMBIGUOUS and any(pattern.match(name) for pattern in (HALF, BRAIN, WIDE))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halftone.library.run_logs.lines import PIECE, Piece, blocks
-from halftone.library.run_logs.series import Collector, Quantity, exact_scale, numbers_of, quantity_of
+from halftone.library.run_logs.series import Collector, Numbers, Quantity, exact_scale, numbers_of, quantity_of
 from halftone.library.run_logs.text import WALLS, Reader, column_quantity
 from halftone.settings.regular_files import read_regular
 
@@ -112,7 +112,8 @@ class _Table:
             if len(at):
                 exact = exact_scale(values) if column.name.endswith("log_scale") else values
                 seats = self._reader.seat + 1 + at
-                self._into.put_many(column.name, column.quantity, steps[at], exact, number + at, seats, walls[at])
+                numbers = Numbers(steps[at], exact, number + at, seats, walls[at])
+                self._into.put_many(column.name, column.quantity, numbers)
         self._reader.seat += len(lines)
         self._reader.told = True
         return True

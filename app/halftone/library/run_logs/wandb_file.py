@@ -26,14 +26,14 @@ _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 _LONGEST: Final = 2**24
 """Bytes of a record; a longer one holds no numbers of training."""
 _ITEM: Final = (("key", 1, STRING), ("nested_key", 2, STRING, MANY), ("value_json", 16, STRING))
-_FORM: Final[Form] = {
-    "Item": _ITEM,
-    "Step": (("num", 1, INT64),),
-    "History": (("item", 1, "Item", MANY), ("step", 2, "Step")),
-    "Config": (("update", 1, "Item", MANY),),
-    "Run": (("config", 4, "Config"),),
-    "Record": (("history", 2, "History"), ("config", 5, "Config"), ("run", 17, "Run")),
-}
+_FORM: Final[Form] = (
+    ("Item", _ITEM),
+    ("Step", (("num", 1, INT64),)),
+    ("History", (("item", 1, "Item", MANY), ("step", 2, "Step"))),
+    ("Config", (("update", 1, "Item", MANY),)),
+    ("Run", (("config", 4, "Config"),)),
+    ("Record", (("history", 2, "History"), ("config", 5, "Config"), ("run", 17, "Run"))),
+)
 _STEPS: Final = ("global_step", "train/global_step", "trainer/global_step", "step", "_step")
 
 

@@ -1,11 +1,13 @@
-"""What no training can be made with, told before anything is loaded."""
+"""What no training can be made with, told before anything is loaded; and what a model is known to learn well with."""
 
 import math
 import os
 from pathlib import Path
 from typing import Final
 
-from halftone.contract.errors import HalftoneError
+import msgspec
+
+from halftone.contract.errors import HalftoneError, check_range
 from halftone.contract.facts import ModelFacts
 from halftone.contract.training import Optimizer, TrainConfig
 from halftone.contract.wording import Words
@@ -51,9 +53,8 @@ _RATES: Final[dict[Optimizer, str]] = {"adamw": "0.0001", "adamw8bit": "0.0001",
 
 def check_config(config: TrainConfig) -> None:
     """Raise HalftoneError value-out-of-range or setting-bad-value for what no training can be made with."""
-    for name, (low, high) in _COUNTS.items():
-        if not low <= (value := getattr(config, name)) <= high:
-            raise HalftoneError("value-out-of-range", name=Words(_NAMES[name]), value=value, low=low, high=high)
+    for name, allowed in _COUNTS.items():
+        check_range(Words(_NAMES[name]), getattr(config, name), allowed)
     for name in (*_POSITIVE, *_NOT_NEGATIVE):
         value = getattr(config, name)
         if not 0 <= value < math.inf or (name in _POSITIVE and not value):
@@ -61,8 +62,7 @@ def check_config(config: TrainConfig) -> None:
             if name == "learning_rate":
                 allowed = Words("a number above 0, such as {0}", (_RATES[config.optimizer],))
             raise HalftoneError("setting-bad-value", name=Words(_NAMES[name]), value=value, allowed=allowed)
-    if not 0 <= config.caption_dropout <= 1:
-        raise HalftoneError("value-out-of-range", name=Words("Caption dropout"), value=config.caption_dropout, low=0, high=1)
+    check_range(Words("Caption dropout"), config.caption_dropout, (0, 1))
     if not config.name.strip() or config.name != Path(config.name).name or config.name.startswith("."):
         name = Words("The name of the LoRA")
         raise HalftoneError("setting-bad-value", name=name, value=config.name or '""', allowed=Words("a file's name"))
@@ -90,3 +90,26 @@ def check_before(config: TrainConfig, *, new: bool) -> None:
     if new and strange is not None:
         allowed = Words("names of pictures in that folder")
         raise HalftoneError("setting-bad-value", name="left_out", value=strange, allowed=allowed)
+
+
+Settings = dict[str, int | float]
+
+
+def settings_of(model: ModelFacts) -> Settings:
+    """Those that a training has; empty where the note tells none, or is wrong about one of them."""
+    told = {name: value for name, value in model.training.items() if name in TrainConfig.__struct_fields__}
+    try:
+        msgspec.convert({"model": "", "pictures": "", "output": "", **told}, TrainConfig)
+    except msgspec.ValidationError:
+        return {}
+    return told
+
+
+def settings_for(model: object) -> Settings:
+    """Of a model as a file of settings names it; empty where that is no model: the training itself says why."""
+    if not isinstance(model, str):
+        return {}
+    try:
+        return settings_of(describe(model))
+    except HalftoneError:
+        return {}

@@ -202,15 +202,10 @@ def _on_white(path: str) -> "Image.Image":
 
 
 def _uniform(picture: "Image.Image") -> str:
-    low, high = _extremes(picture)
-    if low >= 255 - _UNIFORM:
-        return "white"
-    return "black" if high <= _UNIFORM else ""
-
-
-def _extremes(picture: "Image.Image") -> tuple[int, int]:
     bands: Sequence[tuple[int, int]] = [band.getextrema() for band in picture.split()]  # pyright: ignore[reportAssignmentType]
-    return min(low for low, _ in bands), max(high for _, high in bands)
+    if min(low for low, _ in bands) >= 255 - _UNIFORM:
+        return "white"
+    return "black" if max(high for _, high in bands) <= _UNIFORM else ""
 
 
 def left_out(picture: TrainPicture, problem: str) -> TrainPicture:

@@ -41,9 +41,7 @@ class _Note(msgspec.Struct, frozen=True):
 
 
 def unfinished(output: str) -> tuple[BrokenRun, ...]:
-    """Runs in a folder of LoRAs that did not come to their last step, the newest first. What cannot be read, or runs now, is
-    none.
-    """
+    """Unfinished runs in a folder of LoRAs, the newest first. What cannot be read, or runs now, is none."""
     try:
         folders = [path.parent for path in Path(output).expanduser().glob(f"*/{_STATE}")]
     except OSError:

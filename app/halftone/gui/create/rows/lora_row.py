@@ -20,9 +20,9 @@ from halftone.gui.create.rows.folded_row import below
 from halftone.gui.i18n import tr
 from halftone.gui.kit.stock_widgets import ElidedLabel, button, clear, column, icon_button, row
 from halftone.gui.text import lora_words
-from halftone.library.add_ons.drawn_loras import draws_words
 from halftone.library.add_ons.lora_fit import check_lora_fit
 from halftone.library.add_ons.loras import check_loras, has_tags, lora_folders, take_tags
+from halftone.library.prompts.drawn_prompts import draws_words
 
 _STEP: Final = 0.05
 
