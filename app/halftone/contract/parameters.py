@@ -4,6 +4,7 @@ The options of the terminal, the text in a picture, its receipt, the checks of a
 are made from this table. What is more than one number or text, as LoRAs and ControlNets are, has a place of its own.
 """
 
+import math
 from typing import Any, Final, NamedTuple
 
 from halftone.contract.limits import (
@@ -24,6 +25,7 @@ from halftone.contract.limits import (
 from halftone.contract.wording import Words
 
 _OPTIONS: Final = "options."
+_ANY: Final = (-math.inf, math.inf)
 
 
 class Parameter(NamedTuple):
@@ -44,7 +46,7 @@ class Parameter(NamedTuple):
     flags: tuple[str, ...]
     help: str = ""
     keys: tuple[str, ...] = ()
-    limits: tuple[float, float] | None = None
+    limits: tuple[float, float] = _ANY
     step: float = 1
     arguments: tuple[str, ...] = ()
     tip: Words | None = None
@@ -104,7 +106,7 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
         "Radius in pixels of the blur that softens the mask's edge; 4 when left out.", ("Mask blur",), MASK_BLUR_RANGE),
     Parameter("start.masked_content", str, Words("Masked content"), ("--masked-content",),
         "What the masked part begins with: original, fill or noise.", ("Masked content",)),
-    Parameter("start.only_masked", int, Words("Padding"), ("--only-masked",),
+    Parameter("start.only_masked", int, Words("Masked area padding"), ("--only-masked",),
         "Compute only the masked part, with so many pixels around it.", ("Masked area padding",), ONLY_MASKED_RANGE,
         arguments=("padding_mask_crop",)),
     Parameter("start.outpaint", str, Words("Extended by"), ("--outpaint",),

@@ -83,8 +83,6 @@ SCHEDULE: Final = ("timesteps", "sigmas")
 _BOTH: Final = "CogView4"
 """Its pipelines take one together with the other."""
 CLIP_SKIP: Final = "clip_skip"
-CLIP_SKIPS: Final = (1, 12)
-"""As A1111 counts: one more than the layers that are left out."""
 _OF_A_PICTURE: Final = ("StableVideoDiffusionPipeline",)
 """That take a picture themselves, and make several of it."""
 _TASKS: Final = ("Img2ImgPipeline", "InpaintPipeline")

@@ -4,12 +4,13 @@ import msgspec
 from PySide6.QtCore import Qt
 
 from halftone.contract.facts import ModelFacts
+from halftone.contract.limits import CLIP_SKIP_RANGE
 from halftone.contract.request import OptionValue, PictureRequest
 from halftone.gui.create.form.form_fields import NumberBox
 from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.i18n import tr
 from halftone.gui.kit.stock_widgets import column, icon_button, label, row
-from halftone.library.options import CLIP_SKIP, CLIP_SKIPS, takes_option
+from halftone.library.options import CLIP_SKIP, takes_option
 
 
 class OptionsPart(FoldedPart):
@@ -21,7 +22,7 @@ class OptionsPart(FoldedPart):
         super().__init__(tr("Clip skip"), tr("Leaves out the last layers of the text encoder, as A1111 counts them."))
         self._model: ModelFacts | None = None
         self._others: dict[str, OptionValue] = {}
-        self.skip = NumberBox(CLIP_SKIPS)
+        self.skip = NumberBox(CLIP_SKIP_RANGE)
         self.skip.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.skip.setFixedWidth(68)
         self.skip.setAccessibleName(tr("Clip skip"))
