@@ -132,7 +132,7 @@ def _made(
     the user said which model.
     """
     from halftone.cli import work
-    from halftone.cli.objects import generate_object, put, start_object
+    from halftone.cli.objects import asked_object, generate_object, put, start_object
     from halftone.cli.sizes import size_note
 
     notes = (*notes, *prompt_notes(ready, facts))
@@ -147,7 +147,7 @@ def _made(
     work.tell_notes(size_note(ready, facts, work.conditions(tools, ready, precision.dtype)))
     report = work.make_pictures(tools, ready, as_json=as_json)
     if as_json:
-        put(generate_object(report, precision, notes) | start_object(ready))
+        put(generate_object(report, precision, notes) | {"asked": asked_object(ready)} | start_object(ready))
     else:
         from halftone.cli.show import show_pictures
 

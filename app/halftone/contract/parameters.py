@@ -144,3 +144,9 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
 BY_FIELD: Final = {one.field: one for one in PARAMETERS}
 OPTION_PARAMETERS: Final = {one.name: one for one in PARAMETERS if one.is_option}
 """Those that are entries of the request's options, by their names there."""
+
+
+def option_numbers(holder: object) -> dict[str, int | float]:
+    """Return the options that have a row here and are not the same as none: name -> number, as the user counts."""
+    numbers = ((one, one.number(holder)) for one in OPTION_PARAMETERS.values())
+    return {one.name: number for one, number in numbers if number is not None and number != one.neutral}

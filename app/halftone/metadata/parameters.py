@@ -13,7 +13,7 @@ import msgspec
 
 from halftone import __version__
 from halftone.contract.facts import PictureFacts
-from halftone.contract.parameters import BY_FIELD, OPTION_PARAMETERS, Parameter
+from halftone.contract.parameters import BY_FIELD, OPTION_PARAMETERS, option_numbers
 from halftone.contract.plan import Plan
 from halftone.contract.request import Control, IpAdapter, Lora, ResolvedRequest, split_sampler
 from halftone.contract.vocabulary import Resize
@@ -51,7 +51,7 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
         "VAE": None if request.vae is None else _last(request.vae),
         "Transformer": None if request.transformer is None else _last(request.transformer),
         **_variation(request),
-        **{key: text for one in OPTION_PARAMETERS.values() for key, text in _named_option(request, one).items()},
+        **_said(request, *(OPTION_PARAMETERS[name].field for name in option_numbers(request))),
         **_start(request),
         **_hires(request, picture),
         **_refiner(request, picture),
@@ -149,15 +149,9 @@ def _said(request: ResolvedRequest, *fields: str) -> dict[str, str | None]:
     return {key: number_text(number) for key, number in numbers if number is not None}
 
 
-def _named_option(request: ResolvedRequest, one: Parameter) -> dict[str, str | None]:
-    """Write an option that has a name of its own; nothing where it is the same as none."""
-    return {} if one.number(request) == one.neutral else _said(request, one.field)
-
-
 def _options(request: ResolvedRequest) -> str | None:
     """Write the options that have no name of their own."""
-    named = {name for name, one in OPTION_PARAMETERS.items() if _named_option(request, one)}
-    others = {name: value for name, value in request.options.items() if name not in named}
+    others = {name: value for name, value in request.options.items() if name not in option_numbers(request)}
     return json.dumps(others, ensure_ascii=False) if others else None
 
 

@@ -17,6 +17,7 @@ from tests.helpers.model_files import ramp, safetensors
 
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.gui.create.form.settings_from_pictures import taken_words
+from halftone.gui.create.picture.picture_receipt import option_rows
 from halftone.gui.create.picture_history import unsaved
 from halftone.health.pictures.imported_settings import Taken
 from halftone.library.files.small_files import T5
@@ -223,3 +224,8 @@ def test_an_empty_prompt_is_told_and_a_note_goes_with_the_next_change(qtbot: QtB
     form.steps.set_value(form.steps.value() + 1)
     assert form.taken.isHidden()
     stage.close()
+
+
+def test_a_receipt_names_the_options() -> None:
+    rows = dict(option_rows(PictureRequest(prompt="a", options={"clip_skip": 1, "eta": 0.5})))
+    assert rows == {"Clip skip": "2", "Other options": "eta 0.5"}

@@ -6,7 +6,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from halftone.contract.parameters import BY_FIELD, OPTION_PARAMETERS, PARAMETERS, Parameter
+from halftone.contract.parameters import BY_FIELD, OPTION_PARAMETERS, PARAMETERS, Parameter, option_numbers
 from halftone.contract.request import CheckInputs, Hires, PictureRequest, ResolvedRequest, Start
 from halftone.library.options import KINDS
 
@@ -69,3 +69,8 @@ def test_a_row_finds_its_number_as_the_user_counts(field: str, value: float | No
 @pytest.mark.parametrize("value", [True, "2", [1]])
 def test_what_is_no_number_is_none(value: Any) -> None:
     assert BY_FIELD["options.clip_skip"].number(PictureRequest(prompt="a", options={"clip_skip": value})) is None
+
+
+def test_options_that_are_the_same_as_none_are_not_told() -> None:
+    found = [option_numbers(PictureRequest(prompt="a", options={"clip_skip": skip, "eta": 0.5})) for skip in (0, 2, True)]
+    assert found == [{}, {"clip_skip": 3}, {}]
