@@ -16,7 +16,7 @@ import typer
 from halftone.cli.prompt_options import option, word_parameters
 from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import RANDOM_SEED
-from halftone.contract.parameters import OPTION_PARAMETERS, PARAMETERS, Parameter
+from halftone.contract.parameters import OPTION_PARAMETERS, PARAMETERS, Parameter, option_flag
 from halftone.contract.request import CheckInputs, Control, IpAdapter, Lora, Numerics, OptionValue, Start
 from halftone.contract.vocabulary import MaskedContent, Resize, VideoFormat
 from halftone.contract.wording import Words, either
@@ -150,12 +150,10 @@ def _with_options_named(given: Inputs) -> Inputs:
     """
     named = {name: given[name] for name in OPTION_PARAMETERS if name in given}
     options: dict[str, OptionValue] = dict(given.get("options", {}))
-    for name, value in named.items():
-        one = OPTION_PARAMETERS[name]
+    for name, number in named.items():
         if name in options:
-            _contradict(one.flags[0], f"--option {name}")
-        if value != one.neutral:
-            options[name] = value - one.offset
+            _contradict(option_flag(name), f"--option {name}")
+        options |= OPTION_PARAMETERS[name].entry(number)
     return {name: value for name, value in given.items() if name not in named} | ({"options": options} if named else {})
 
 

@@ -76,6 +76,10 @@ class Parameter(NamedTuple):
         found = self.stored(holder)
         return found + self.offset if isinstance(found, int | float) and not isinstance(found, bool) else None
 
+    def entry(self, number: float | None) -> dict[str, Any]:
+        """Return the entry of the options for a number as the user counts; nothing where it is the same as none."""
+        return {} if number is None or number == self.neutral else {self.name: self.kind(number - self.offset)}
+
 
 # fmt: off
 PARAMETERS: Final[tuple[Parameter, ...]] = (
@@ -94,7 +98,8 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
         ("guidance_scale",)),
     Parameter("options.clip_skip", int, Words("Clip skip"), ("--clip-skip",),
         "As A1111 counts: 1 reads CLIP whole, 2 without its last layer.", ("Clip skip",), CLIP_SKIP_RANGE,
-        tip=Words("1: none is left out; 2: the last one."), neutral=1, offset=1),
+        tip=Words("Leaves out the last layers of the text encoder, as A1111 counts: 1 none, 2 the last one."),
+        neutral=1, offset=1),
     Parameter("image", str, Words("Start picture"), ("--image",), "A picture to start from.", arguments=("image",)),
     Parameter("start.strength", float, Words("Strength"), ("--strength",), "How much of it is made anew, 0.01 to 1.",
         ("Denoising strength",), STRENGTH_RANGE, 0.05, ("strength",)),
@@ -150,3 +155,8 @@ def option_numbers(holder: object) -> dict[str, int | float]:
     """Return the options that have a row here and are not the same as none: name -> number, as the user counts."""
     numbers = ((one, one.number(holder)) for one in OPTION_PARAMETERS.values())
     return {one.name: number for one, number in numbers if number is not None and number != one.neutral}
+
+
+def option_flag(name: str) -> str:
+    """Return what a refusal calls an option: its own flag where it has one, else its name."""
+    return OPTION_PARAMETERS[name].flags[0] if name in OPTION_PARAMETERS else name

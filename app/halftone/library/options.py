@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.parameters import option_flag
 from halftone.contract.request import OptionValue
 from halftone.contract.wording import Words, either
 
@@ -125,7 +126,7 @@ def check_options(
         raise HalftoneError("option-unknown", name="--num-frames", known=tuple(sorted(known)))
     for name, value in options.items():
         if name not in known:
-            raise HalftoneError("option-unknown", name=name, known=tuple(sorted(known)))
+            raise HalftoneError("option-unknown", name=option_flag(name), known=tuple(sorted(known)))
         check_kind(name, value, (KINDS[name],))
 
 

@@ -17,6 +17,7 @@ from PIL import Image
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.parameters import option_flag
 from halftone.contract.request import Control, OptionValue, PictureRequest, ResolvedRequest
 from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
@@ -188,7 +189,7 @@ def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
     given = {name: value for name, value in wanted.items() if value is not None}
     for name in given:
         if name in _OURS or name not in accepted:
-            raise HalftoneError("option-unknown", name=name, known=_known(pipe))
+            raise HalftoneError("option-unknown", name=option_flag(name), known=_known(pipe))
     _check_size(pipe, inputs)
     if "image" in given:
         _check_strength(pipe, inputs)

@@ -204,9 +204,8 @@ class _Reader:
 
     def _options(self, model: ModelFacts | None) -> dict[str, OptionValue]:
         said: dict[str, OptionValue] = self._take(OPTIONS, _options_in) or {}
-        for name, one in OPTION_PARAMETERS.items():
-            if (number := self._number(one.field, one.neutral)) != one.neutral:
-                said[name] = number - one.offset
+        for one in OPTION_PARAMETERS.values():
+            said |= one.entry(self._number(one.field))
         sdxl = model is not None and model.pipeline.startswith("StableDiffusionXL")
         if sdxl and not is_ours(self._said) and isinstance(skip := said.pop(CLIP_SKIP, 0), int) and skip >= _USUAL_SKIP:
             self._left.append(_told("Clip skip", str(skip + 1)))
