@@ -185,6 +185,27 @@ def test_options_come_with_a_picture_and_go_when_they_are_removed(qtbot: QtBot) 
     stage.close()
 
 
+def test_cfg_rescale_comes_back_to_the_digit_and_goes_where_a_start_picture_runs_another_pipeline(
+    qtbot: QtBot, tmp_path: Path
+) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    part, box = form.options_part, form.options_part.boxes["guidance_rescale"]
+    form.set_request(PictureRequest(prompt="a", options={"guidance_rescale": 0.71234}))
+    assert (form.request().options, part.row.value.text()) == ({"guidance_rescale": 0.71234}, "CFG rescale 0.71")
+    box.setValue(0.5)
+    assert form.request().options == {"guidance_rescale": 0.5}
+    Image.new("RGB", (32, 32)).save(path := tmp_path / "sun.png")
+    form.start_part.take(PictureRequest(prompt="a", image=str(path)))
+    stage.wait(lambda: form.request().image is not None)
+    assert (form.request().options, part.note.text()) == ({}, "Not with a start picture: CFG rescale.")
+    form.start_part.take(PictureRequest(prompt="a"))
+    assert (form.request().options, part.note.text()) == ({"guidance_rescale": 0.5}, "")
+    box.setValue(0)
+    assert form.request().options == {}
+    stage.close()
+
+
 def test_minus_one_is_a_random_seed(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     seed = stage.page.form.seed

@@ -73,6 +73,7 @@ MASKED = (*IMAGE, "--mask", "mask.png")
         ((), ()),
         (("--negative", "", "--guidance", "3.14159265", "--sampler", "DPM++ 2M Karras"), ()),
         (("--sampler", "Euler a", "--option", "eta=0.5", "--option", "guidance_rescale=0.3"), ()),
+        (("--guidance-rescale", "0.71234567", "--clip-skip", "2"), ()),
         (("--lora", "loras/ink.safetensors:0.123456789"), ()),
         (("--variation-seed", "3", "--variation-strength", "0.1234567", "--seed-resize-from", "64x32"), ()),
         (("--no-draw", "--negative", "{grey|brown} sky"), ()),

@@ -639,6 +639,8 @@ REFUSALS: list[Refusal] = [
     (lambda _: ["check", "pocket", "--option", "nothing=1"], "option-unknown"),
     (lambda _: ["generate", "a", "--option", "prompt_embeds=1"], "option-unknown"),
     (lambda _: ["generate", "a", "--clip-skip", "0"], "value-out-of-range"),
+    (lambda _: ["generate", "a", "--guidance-rescale", "1.1"], "value-out-of-range"),
+    (lambda _: ["check", "pocket", "--cfg-rescale", "nan"], "value-out-of-range"),
     (lambda _: ["generate", "a", "--clip-skip", "2", "--option", "clip_skip=1"], "setting-bad-value"),
     (lambda _: ["generate", "a", "--option", "strength=1"], "setting-bad-value"),
     (lambda _: ["generate", "a", "--num-frames", "3"], "option-unknown"),

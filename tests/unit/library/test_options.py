@@ -47,6 +47,11 @@ def test_what_it_does_not_take_is_refused_with_what_it_does(tmp_path: Path) -> N
     assert refusal(sana, {}, image=True).startswith("SanaPipeline makes no picture from another one.")
 
 
+def test_what_has_a_flag_is_refused_by_it() -> None:
+    said = "This model's pipeline has no option --guidance-rescale. Known options: clip_skip, eta, sigmas, timesteps."
+    assert refusal(describe(POCKET), {"guidance_rescale": 0.5}, image=True) == said
+
+
 def test_of_an_unknown_pipeline_nothing_is_said(tmp_path: Path) -> None:
     check_options(of(tmp_path, "KolorsPipeline"), {"anything": 1}, image=True, mask=False)
     check_options(replace(describe(POCKET), pipeline=""), {"anything": 1}, image=False, mask=False)
