@@ -37,7 +37,9 @@ class Parameter(NamedTuple):
     the window's field. arguments: what the pipelines of diffusers call it.
 
     Of an option alone: tip, in the window. neutral: the value that is the same as none; None: there is no such value. offset:
-    by how much the user's number is larger than diffusers' own.
+    by how much the user's number is larger than diffusers' own. settings: of a parameter of the sampler, what the schedulers of
+    diffusers call it in their configuration; the pipelines take no such argument. together: what else of the configuration goes
+    with it. pipelines: how the names of those begin whose samplers have it.
     """
 
     field: str
@@ -52,6 +54,9 @@ class Parameter(NamedTuple):
     tip: Words | None = None
     neutral: float | None = None
     offset: int = 0
+    settings: tuple[str, ...] = ()
+    together: tuple[tuple[str, bool], ...] = ()
+    pipelines: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -152,6 +157,8 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
 BY_FIELD: Final = {one.field: one for one in PARAMETERS}
 OPTION_PARAMETERS: Final = {one.name: one for one in PARAMETERS if one.is_option}
 """Those that are entries of the request's options, by their names there."""
+SAMPLER_OPTIONS: Final = {name: one for name, one in OPTION_PARAMETERS.items() if one.settings}
+"""Those of them that the sampler takes, and not the pipeline."""
 
 
 def option_numbers(holder: object) -> dict[str, int | float]:

@@ -20,7 +20,7 @@ from halftone.library.add_ons.upscalers import upscalers_among
 from halftone.library.families.known_families import REFINER
 from halftone.library.files.model_hash import is_hash, model_hash
 from halftone.library.models import list_models
-from halftone.library.options import CLIP_SKIP, KINDS, known_options, over
+from halftone.library.options import CLIP_SKIP, NAMES, known_options, over
 from halftone.library.prompts.wildcards import is_drawn
 from halftone.library.samplers import sampler_called
 from halftone.metadata.parameters import EMBEDDINGS, EMPTY_NEGATIVE, ONLY_MASKED, OPTIONS, RESIZE_NAMES
@@ -215,7 +215,7 @@ class _Reader:
     def _known_options(self, said: Mapping[str, OptionValue], model: ModelFacts | None) -> dict[str, OptionValue]:
         """Return those that the model's pipeline takes; the others are left over."""
         image, mask = self._now.image is not None, self._now.mask is not None
-        known = KINDS if model is None else known_options(model, image=image, mask=mask)
+        known = NAMES if model is None else known_options(model, image=image, mask=mask)
         for name, value in said.items():
             if name in known:
                 continue
@@ -318,7 +318,7 @@ def _options_in(text: str) -> dict[str, OptionValue] | None:
         found = msgspec.json.decode(text, type=dict[str, OptionValue])
     except (msgspec.DecodeError, ValueError):
         return None
-    return found if found.keys() <= KINDS.keys() else None
+    return found if found.keys() <= NAMES else None
 
 
 def _sides(text: str) -> tuple[int, int, int, int] | None:
