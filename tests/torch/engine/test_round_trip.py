@@ -106,6 +106,22 @@ def test_a_picture_comes_back_to_the_bit(
     assert fields(first) == fields(second)
 
 
+def test_a_shift_comes_back_to_the_bit(
+    engine: TrainingEngine, models: dict[str, Path], place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--option", "max_sequence_length=64", "--shift", "4.123456789")
+    first = made(engine, "a red sun", "--model", str(models["sd3"]), *size(()), *words, name="first.png")
+    assert (fields(first)["Shift"], fields(first)["Options"]) == ("4.123456789", '{"max_sequence_length": 64}')
+    capfd.readouterr()
+    same, own = (
+        made(engine, "--from", str(first), "--precision", "float32", "--device", "cpu", *more, name=name)
+        for more, name in (((), "second.png"), (("--shift", "9"), "third.png"))
+    )
+    assert "first.png" not in capfd.readouterr().err
+    assert np.array_equal(pixels(first), pixels(same))
+    assert not np.array_equal(pixels(first), pixels(own))
+
+
 def test_the_bundled_model_makes_its_picture_again(
     engine: TrainingEngine, place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,6 +21,8 @@ from halftone.library.options import SCHEDULE
 from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS, sampler_called, scheduler_of, unfit
 
 _COUNTING_CALLS: Final = ("KandinskyImg2ImgPipeline", "KandinskyV22Img2ImgPipeline", "Kandinsky3Img2ImgPipeline")
+_ONLY_DYNAMIC: Final = ("DPMSolverMultistepScheduler", "DEISMultistepScheduler")
+"""Unless their own shift is dynamic, they refuse the one that a pipeline works out for each size, which others then ignore."""
 NO_OPTIONS: Final[Mapping[str, OptionValue]] = MappingProxyType({})
 _WITH_THE_END: Final = ("DDPMWuerstchenScheduler",)
 
@@ -56,15 +58,17 @@ def make_scheduler(native: Any, wanted: str | None, options: Mapping[str, Option
 
 def _with_settings(scheduler: Any, options: Mapping[str, OptionValue]) -> Any:
     config = cast("dict[str, Any]", dict(scheduler.config))
+    own = inspect.signature(type(scheduler)).parameters  # a configuration may hold more, of another sampler
     changes: dict[str, Any] = {}
     for name in SAMPLER_OPTIONS.keys() & options.keys():
         one = SAMPLER_OPTIONS[name]
-        setting = next((setting for setting in one.settings if setting in config and is_flow(scheduler)), None)
+        fits = is_flow(scheduler) and not (config.get("use_dynamic_shifting") and type(scheduler).__name__ in _ONLY_DYNAMIC)
+        setting = next((setting for setting in one.settings if setting in own and fits), None)
         if setting is None:
             value = Words("{0} with the sampler {1}, which takes none", (option_flag(name), sampler_name(scheduler)))
             allowed = Words("another sampler, or no {0}", (option_flag(name),))
             raise HalftoneError("setting-bad-value", name="--option", value=value, allowed=allowed)
-        changes |= {setting: options[name], **{key: value for key, value in one.together if key in config}}
+        changes |= {setting: options[name], **{key: value for key, value in one.together if key in own}}
     return type(scheduler).from_config(scheduler.config, **changes) if changes else scheduler
 
 
