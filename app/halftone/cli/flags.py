@@ -6,21 +6,21 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn, cast, get_args
 
 import msgspec
 import typer
 
-from halftone.cli.prompt_options import word_parameters
+from halftone.cli.prompt_options import option, word_parameters
 from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import RANDOM_SEED
-from halftone.contract.request import Control, IpAdapter, Lora, Numerics, OptionValue, Start
+from halftone.contract.parameters import OPTION_PARAMETERS, PARAMETERS, Parameter, option_flag
+from halftone.contract.request import CheckInputs, Control, IpAdapter, Lora, Numerics, OptionValue, Start
 from halftone.contract.vocabulary import MaskedContent, Resize, VideoFormat
 from halftone.contract.wording import Words, either
 from halftone.library.add_ons.loras import weight_of
-from halftone.library.options import CLIP_SKIP, CLIP_SKIPS
 from halftone.library.videos import FORMATS
 from halftone.settings.declared import ALIASES, DECLARED, Alias, Setting
 
@@ -78,8 +78,8 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             gathered["inputs"]["seed"] = None
         if "option" in gathered.get("inputs", {}):
             gathered["inputs"]["options"] = options_of(gathered["inputs"].pop("option"))
-        if "clip_skip" in gathered.get("inputs", {}):
-            gathered["inputs"]["options"] = with_skip(gathered["inputs"].get("options", {}), gathered["inputs"].pop("clip_skip"))
+        if "inputs" in gathered:
+            gathered["inputs"] = _with_options_named(gathered["inputs"])
         if "lora" in gathered.get("inputs", {}):
             gathered["inputs"]["loras"] = loras_of(gathered["inputs"].pop("lora"))
         if "embedding" in gathered.get("inputs", {}):
@@ -144,16 +144,17 @@ def options_of(pairs: list[str] | None) -> dict[str, OptionValue]:
     return options
 
 
-def with_skip(options: Mapping[str, OptionValue], skip: int) -> dict[str, OptionValue]:
-    """skip: as A1111 counts, where 1 leaves nothing out; diffusers counts what is left out. Raises HalftoneError
-    value-out-of-range, and setting-bad-value where both were given.
+def _with_options_named(given: Inputs) -> Inputs:
+    """Put the options that have a flag of their own into the others, as diffusers counts. Raises HalftoneError setting-bad-value
+    where both were given.
     """
-    if CLIP_SKIP in options:
-        _contradict("--clip-skip", f"--option {CLIP_SKIP}")
-    low, high = CLIP_SKIPS
-    if not low <= skip <= high:
-        raise HalftoneError("value-out-of-range", name="--clip-skip", value=skip, low=low, high=high)
-    return {**options, CLIP_SKIP: skip - 1} if skip > 1 else dict(options)
+    named = {name: given[name] for name in OPTION_PARAMETERS if name in given}
+    options: dict[str, OptionValue] = dict(given.get("options", {}))
+    for name, number in named.items():
+        if name in options:
+            _contradict(option_flag(name), f"--option {name}")
+        options |= OPTION_PARAMETERS[name].entry(number)
+    return {name: value for name, value in given.items() if name not in named} | ({"options": options} if named else {})
 
 
 def video_of(given: str | None) -> VideoFormat | None:
@@ -287,38 +288,9 @@ def _typed(text: str) -> OptionValue:
     return value if all(isinstance(item, bool | int | float | str) for item in items) else text
 
 
-_INPUT_OPTIONS: Final[tuple[tuple[str, type, tuple[str, ...], str], ...]] = (
-    ("negative", str, ("--negative", "--negative-prompt"), 'What to leave out. "" encodes an empty one.'),
-    ("steps", int, ("--steps",), "Denoising steps."),
-    ("width", int, ("--width",), "Pixels, a multiple of 8."),
-    ("height", int, ("--height",), "Pixels, a multiple of 8."),
-    ("seed", int, ("--seed",), "Same seed and settings, same picture. -1: a random one."),
-    ("guidance", float, ("--guidance", "--cfg-scale"), "How strictly the picture follows the prompt."),
-    ("clip_skip", int, ("--clip-skip",), "As A1111 counts: 1 reads CLIP whole, 2 without its last layer."),
-    ("image", str, ("--image",), "A picture to start from."),
-    ("strength", float, ("--strength",), "How much of it is made anew, 0.01 to 1."),
-    ("resize", str, ("--resize",), "Of a start picture of another shape: stretch, crop or fill."),
-    ("mask", str, ("--mask",), "White where the picture is to change; of its size or shape."),
-    ("mask_blur", int, ("--mask-blur",), "Radius in pixels of the blur that softens the mask's edge; 4 when left out."),
-    ("masked_content", str, ("--masked-content",), "What the masked part begins with: original, fill or noise."),
-    ("only_masked", int, ("--only-masked",), "Compute only the masked part, with so many pixels around it."),
-    (
-        "outpaint",
-        str,
-        ("--outpaint",),
-        "Extend the start picture: LEFT,TOP,RIGHT,BOTTOM in pixels. Of it up to five times the mask blur changes there.",
-    ),
-    ("vae", str, ("--vae",), "A VAE's .safetensors file or folder in the place of the model's own."),
-    ("transformer", str, ("--transformer",), "A .gguf or .safetensors file in the place of the model's transformer or UNet."),
-    ("num_frames", int, ("--num-frames",), "Frames, for video models."),
-)
-"""Field, type, flags, help. What is not given is the model's own default."""
-
-
 def _input_parameters() -> list[inspect.Parameter]:
     single = [
-        _parameter(field, Annotated[kind | None, typer.Option(*names, rich_help_panel=_INPUTS, help=said, show_default=False)])
-        for field, kind, names, said in _INPUT_OPTIONS
+        _parameter(one.name, Annotated[one.kind | None, option(one.field, _INPUTS)]) for one in PARAMETERS if _is_input(one)
     ]
     said = "Any further argument of the pipeline; may be repeated."
     repeated = typer.Option("--option", metavar="KEY=VALUE", rich_help_panel=_INPUTS, help=said, show_default=False)
@@ -334,6 +306,11 @@ def _input_parameters() -> list[inspect.Parameter]:
         _parameter("ip_adapter", Annotated[list[str] | None, shown]),
         _parameter("option", Annotated[list[str] | None, repeated]),
     ]
+
+
+def _is_input(one: Parameter) -> bool:
+    """Whether a check takes it, too."""
+    return one.field.partition(".")[0] in CheckInputs.__struct_fields__
 
 
 def _settings() -> list[Setting]:

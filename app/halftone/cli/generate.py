@@ -9,10 +9,11 @@ from halftone.cli import flags as given
 from halftone.cli import passes
 from halftone.cli.inputs import host_note, kept_request, known_model, new_request, prompt_notes, ready_request
 from halftone.cli.picture_settings import from_picture, precision_note
-from halftone.cli.prompt_options import asked_words
+from halftone.cli.prompt_options import asked_words, option
 from halftone.cli.tools import Tools
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.parameters import OPTION_PARAMETERS
 from halftone.contract.request import PictureRequest, Start
 from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
@@ -27,13 +28,11 @@ Prompt = Annotated[
 ]
 Output = Annotated[str | None, typer.Option("--output", "-o", help=_PLACE, show_default=False)]
 Video = Annotated[str | None, typer.Option("--video", metavar="KIND", help="Of video models: mp4 or webp.", show_default=False)]
-Fps = Annotated[
-    int | None, typer.Option("--fps", help="Frames per second. Left out: what the model was made for.", show_default=False)
-]
+Fps = Annotated[int | None, option("fps")]
 Latents = Annotated[str | None, typer.Option("--latents", metavar="FILE", help=_LATENTS, show_default=False)]
 From = Annotated[str | None, typer.Option("--from", metavar="PICTURE", help=_FROM, show_default=False)]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output file if there is one.")]
-Batch = Annotated[int, typer.Option("--batch", help="How many pictures, one after another.")]
+Batch = Annotated[int, option("batch")]
 Sampler = Annotated[
     str | None, typer.Option("--sampler", help='As A1111 or ComfyUI name them: "DPM++ 2M Karras", euler_ancestral.')
 ]
@@ -80,7 +79,7 @@ def generate(
     second = passes.hires_of(hires, hires_upscaler, hires_steps, hires_strength, saved)
     other = passes.refiner_of(refiner, refiner_at)
     asked = dict(prompt=prompt, sampler=sampler, batch=batch, hires=second, refiner=other, **inputs)
-    base, notes, named, made = _base(asked, words, (latents, picture), (model, device), _given_start(context), saved)
+    base, notes, named, made = _base(asked, words, (latents, picture), (model, device), _given_inside(context), saved)
     facts = known_model(base.model, saved)
     request = replace(
         base,
@@ -95,9 +94,9 @@ def generate(
     raise typer.Exit(0 if _made(tools, ready, facts, notes, then, named=named, as_json=json) else 1)
 
 
-def _given_start(context: typer.Context) -> frozenset[str]:
-    """Name the fields of `Start` whose options stand in the command line."""
-    return frozenset(name for name in Start.__struct_fields__ if context.params.get(name) is not None)
+def _given_inside(context: typer.Context) -> frozenset[str]:
+    """Name the fields of `Start`, and the options with a flag of their own, that stand in the command line."""
+    return frozenset(name for name in (*Start.__struct_fields__, *OPTION_PARAMETERS) if context.params.get(name) is not None)
 
 
 def _base(
@@ -110,7 +109,7 @@ def _base(
 ) -> tuple[PictureRequest, tuple[str, ...], bool, DType | None]:
     """(the request, what is to be told of it, whether it says which model, what the picture was made in whose settings are
     taken over). files: kept latents, a picture whose settings are
-    taken over. where: model and device. meant: fields of the start picture that were given.
+    taken over. where: model and device. meant: fields of the start picture and named options that were given.
     """
     (latents, picture), (model, device) = files, where
     if latents is not None and picture is not None:
@@ -133,7 +132,7 @@ def _made(
     the user said which model.
     """
     from halftone.cli import work
-    from halftone.cli.objects import generate_object, put, start_object
+    from halftone.cli.objects import asked_object, generate_object, put, start_object
     from halftone.cli.sizes import size_note
 
     notes = (*notes, *prompt_notes(ready, facts))
@@ -148,7 +147,7 @@ def _made(
     work.tell_notes(size_note(ready, facts, work.conditions(tools, ready, precision.dtype)))
     report = work.make_pictures(tools, ready, as_json=as_json)
     if as_json:
-        put(generate_object(report, precision, notes) | start_object(ready))
+        put(generate_object(report, precision, notes) | {"asked": asked_object(ready)} | start_object(ready))
     else:
         from halftone.cli.show import show_pictures
 

@@ -13,6 +13,7 @@ from halftone.cli.command_lines import command_line
 from halftone.cli.hardware import names_here, possible_kinds
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.parameters import PARAMETERS
 from halftone.contract.request import CheckInputs, Lora, PictureRequest, Start, Style
 from halftone.contract.wording import Words, number
 from halftone.health.pictures.requests import check_inputs, check_request
@@ -41,7 +42,7 @@ from halftone.settings.store import Settings
 PAGES: Final = (".html", ".htm")
 _LAST_WORDS: Final = 5
 _USUAL_BATCH: Final = 1
-_FLAGS: Final = {
+_FLAGS: Final = {one.field: one.flags[0] for one in PARAMETERS} | {
     "prompt": "A prompt",
     "options": "--option",
     "loras": "--lora",
@@ -51,7 +52,7 @@ _FLAGS: Final = {
     "draws": "--draw",
     "seed_size": "--seed-resize-from",
 }
-"""Of fields that are not called as their flag is."""
+"""Flags of fields, where the two have not the same name."""
 _DEVICE: Final = re.compile(r"auto|cpu|mps|(cuda|xpu)(:\d{1,2})?")
 
 log = logging.getLogger(__name__)

@@ -21,6 +21,7 @@ from halftone.contract.facts import (
     RepairReport,
     SelfTestReport,
 )
+from halftone.contract.parameters import PARAMETERS
 from halftone.contract.plan import Cure, Plan, rescaled_modules
 from halftone.contract.request import PictureRequest
 from halftone.contract.wording import spelled_out
@@ -112,6 +113,12 @@ def generate_object(report: GenerateReport, precision: ChosenPrecision, notes: t
         "seconds": report.seconds,
         "seconds_per_step": report.seconds_per_step,
     }
+
+
+def asked_object(request: PictureRequest) -> dict[str, int | float]:
+    """The numbers that were asked for, each under the name of its option in the terminal."""
+    numbers = ((one.flags[0].lstrip("-").replace("-", "_"), one.number(request)) for one in PARAMETERS)
+    return {name: number for name, number in numbers if number is not None}
 
 
 def start_object(request: PictureRequest) -> dict[str, Any]:

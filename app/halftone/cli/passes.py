@@ -7,6 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from halftone.cli.flags import absolute
+from halftone.cli.prompt_options import option
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import PictureFacts
 from halftone.contract.request import LANCZOS, LATENT, Hires, Refiner, model_stem
@@ -20,16 +21,7 @@ _REFINED: Final = "With a second model for the last steps (SDXL)"
 
 _NO_FOLDERS: Final = Settings()
 
-Scale = Annotated[
-    float | None,
-    typer.Option(
-        "--hires",
-        metavar="SCALE",
-        rich_help_panel=_PANEL,
-        help="By how much the second pass is larger: 1.5, 2 …",
-        show_default=False,
-    ),
-]
+Scale = Annotated[float | None, option("hires.scale", _PANEL, "SCALE")]
 Upscaler = Annotated[
     str | None,
     typer.Option(
@@ -50,30 +42,9 @@ RefinerModel = Annotated[
         show_default=False,
     ),
 ]
-RefinerAt = Annotated[
-    float | None,
-    typer.Option(
-        "--refiner-at",
-        metavar="SHARE",
-        rich_help_panel=_REFINED,
-        help="The share of the steps after which it takes over, from 0.01 to 0.99. Left out: 0.8.",
-        show_default=False,
-    ),
-]
-Steps = Annotated[
-    int | None,
-    typer.Option("--hires-steps", rich_help_panel=_PANEL, help="Left out: as many as the first pass.", show_default=False),
-]
-Strength = Annotated[
-    float | None,
-    typer.Option(
-        "--hires-strength",
-        "--denoising-strength",
-        rich_help_panel=_PANEL,
-        help="How much is drawn anew, from 0 to 1. Left out: 0.7 with latent, else 0.4.",
-        show_default=False,
-    ),
-]
+RefinerAt = Annotated[float | None, option("refiner.at", _REFINED, "SHARE")]
+Steps = Annotated[int | None, option("hires.steps", _PANEL)]
+Strength = Annotated[float | None, option("hires.strength", _PANEL)]
 
 
 def hires_of(

@@ -11,36 +11,27 @@ from halftone.cli.flags import absolute
 from halftone.cli.inputs import known_model
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.parameters import OPTION_PARAMETERS, PARAMETERS
 from halftone.contract.request import PictureRequest, Start
 from halftone.contract.vocabulary import DTYPE_NAMES, DType
 from halftone.health.pictures.imported_settings import Known, is_ours, known_here, made_in, take_over
 from halftone.library.add_ons.inversions import encoder_widths, inversion_folders, list_inversions, matched
 from halftone.library.files.listing import listed
 from halftone.library.models import describe, runnable
-from halftone.library.options import CLIP_SKIP, over
+from halftone.library.options import over
 from halftone.metadata.parameters import STOPPED, model_name
 from halftone.metadata.picture_settings import said_by
 from halftone.metadata.reading import Parameters
 from halftone.settings.store import Settings
 
 _SAID: Final[dict[str, tuple[str, ...]]] = {
+    **{one.name if one.is_option else one.field: one.keys for one in PARAMETERS},
     "model": ("Model",),
-    "steps": ("Steps",),
     "sampler": ("Sampler", "Schedule type"),
-    "guidance": ("CFG scale", "Distilled CFG Scale"),
-    "seed": ("Seed",),
-    "vae": ("VAE",),
-    "transformer": ("Transformer",),
     "hires": ("Hires upscale", "Hires resize", "Hires steps", "Hires upscaler", "Hires denoising strength"),
     "refiner": ("Refiner", "Refiner switch at"),
-    "variation_seed": ("Variation seed",),
-    "variation_strength": ("Variation seed strength",),
     "seed_size": ("Seed resize from",),
-    "num_frames": ("Frames",),
-    "fps": ("FPS",),
-    "mask": ("Mask",),
     "inversions": ("Embeddings", "TI hashes"),
-    CLIP_SKIP: ("Clip skip",),
 }
 """Fields -> what a picture calls them: of what is given nothing is taken over, and so nothing told."""
 _SEVERAL: Final = {"controls": "ControlNet ", "ip_adapters": "IP-Adapter "}
@@ -84,7 +75,8 @@ def from_picture(picture: str, asked: Mapping[str, Any], meant: Set[str], model:
     whole = said_by(path)
     if _START in whole.fields and "image" not in given:
         raise HalftoneError("picture-start-missing", path=path.name, start=whole.fields[_START])
-    said = _unasked(whole, {*given, *_skip(given), *(() if model is None else ("model",))})
+    asked_options = meant & OPTION_PARAMETERS.keys()
+    said = _unasked(whole, {*given, *asked_options, *(() if model is None else ("model",))})
     own = known_model(None, saved) if model is None else describe(model)
     known = (*(one.facts for one in listed(saved.model_folders)), *_used_before(said))
     models = (own, *(one for one in known if one.id != own.id))
@@ -94,7 +86,8 @@ def from_picture(picture: str, asked: Mapping[str, Any], meant: Set[str], model:
     found = {name: value for name, value in asdict(taken.request).items() if value != getattr(now, name)} | given
     if "options" in given:
         runs = next(one.pipeline for one in models if one.id == taken.request.model)
-        found["options"] = over(given["options"], taken.request.options, runs)
+        its_options = {name: value for name, value in taken.request.options.items() if name not in asked_options}
+        found["options"] = over(given["options"], its_options, runs)
     found |= _started(taken.request, given, meant)
     found.pop("model", None)
     found.setdefault("prompt", "")
@@ -171,12 +164,6 @@ def _unasked(said: Parameters, given: Set[str]) -> Parameters:
     several = tuple(start for field, start in _SEVERAL.items() if field in given)
     gone |= {name for name in said.fields if name.startswith(several)} if several else set()
     return replace(said, fields={name: value for name, value in said.fields.items() if name not in gone})
-
-
-def _skip(given: Mapping[str, Any]) -> tuple[str, ...]:
-    """Whether it is told how many layers of CLIP are left out: no option at all says that none is."""
-    options = given.get("options")
-    return (CLIP_SKIP,) if options is not None and (not options or CLIP_SKIP in options) else ()
 
 
 def _words(model: ModelFacts, saved: Settings) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import typer
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import RANDOM_SEED
+from halftone.contract.parameters import BY_FIELD
 from halftone.contract.wording import Words
 from halftone.library.prompts.styles import known_styles, styles_named
 from halftone.settings.disk import no_folder
@@ -23,25 +24,29 @@ _OPTIONS: Final[tuple[tuple[str, Any, tuple[str, ...], str | None, str], ...]] =
     ("styles", str, ("--styles",), "FILE", "The styles.csv. Left out: that of your settings, and styles that you saved."),
     ("wildcards", list[str], ("--wildcards",), "FOLDER", "Where __name__ is looked for, as name.txt; may be repeated."),
     ("draws", bool, ("--draw/--no-draw",), None, "Whether {a|b} and __name__ in prompts are drawn from the seed."),
-    ("variation_seed", int, ("--variation-seed",), None, "Whose noise that of the seed is turned to. Left out: a random one."),
-    ("variation_strength", float, ("--variation-strength",), None, "How far it is turned, from 0 to 1."),
     ("seed_size", str, ("--seed-resize-from",), "WxH", "Take the noise of a picture of that size."),
 )
 """Name, type, flags, metavar, help."""
 
 
 def word_parameters() -> list[inspect.Parameter]:
-    return [
-        inspect.Parameter(
+    own = [
+        (
             name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=Annotated[
-                kind | None, typer.Option(*flags, metavar=metavar, help=said, rich_help_panel=_PANEL, show_default=False)
-            ],
+            Annotated[kind | None, typer.Option(*flags, metavar=metavar, help=said, rich_help_panel=_PANEL, show_default=False)],
         )
         for name, kind, flags, metavar, said in _OPTIONS
     ]
+    own += [
+        (name, Annotated[BY_FIELD[name].kind | None, option(name, _PANEL)]) for name in ("variation_seed", "variation_strength")
+    ]
+    return [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind) for name, kind in own]
+
+
+def option(field: str, panel: str | None = None, metavar: str | None = None) -> Any:
+    """Return the option of a parameter, with its flags and its help."""
+    one = BY_FIELD[field]
+    return typer.Option(*one.flags, metavar=metavar, help=one.help, rich_help_panel=panel, show_default=field == "batch")
 
 
 def asked_words(given: Mapping[str, Any], saved: Settings) -> dict[str, Any]:

@@ -10,8 +10,11 @@ BATCH_RANGE: Final = (1, 1000)
 SEED_RANGE: Final = (0, 2**63 - 1)
 RANDOM_SEED: Final = -1
 """How users of other programs write that any seed will do."""
+FRAMES_RANGE: Final = (1, 10_000)
 FPS_RANGE: Final = (1, 120)
 GUIDANCE_RANGE: Final = (0, 1000)
+CLIP_SKIP_RANGE: Final = (1, 12)
+"""As A1111 counts: one more than the layers that are left out."""
 LORA_RANGE: Final = (-2.0, 2.0)
 """Weights of a LoRA; some (sliders) are made to be used with either sign."""
 STRENGTH_RANGE: Final = (0.01, 1.0)
@@ -26,3 +29,5 @@ IP_ADAPTER_RANGE: Final = (0.0, 2.0)
 """How strongly a ControlNet counts."""
 SCALE_RANGE: Final = (1.0, 8.0)
 """By what a picture may be made larger."""
+REFINER_AT_RANGE: Final = (0.01, 0.99)
+"""The share of the steps after which a refiner takes over."""

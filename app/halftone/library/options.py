@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.parameters import SAMPLER_OPTIONS, option_flag
 from halftone.contract.request import OptionValue
 from halftone.contract.wording import Words, either
 
@@ -57,8 +58,6 @@ SCHEDULE: Final = ("timesteps", "sigmas")
 _BOTH: Final = "CogView4"
 """Its pipelines take one together with the other."""
 CLIP_SKIP: Final = "clip_skip"
-CLIP_SKIPS: Final = (1, 12)
-"""As A1111 counts: one more than the layers that are left out."""
 _OF_A_PICTURE: Final = ("StableVideoDiffusionPipeline",)
 """That take a picture themselves, and make several of it."""
 _TASKS: Final = ("Img2ImgPipeline", "InpaintPipeline")
@@ -78,9 +77,19 @@ _ALLOWED: Final[dict[Kind, Words]] = {
 }
 
 
+NAMES: Final = frozenset((*KINDS, *SAMPLER_OPTIONS))
+"""All options."""
+
+
 def takes_option(facts: ModelFacts, name: str) -> bool:
-    """Whether the model's pipeline takes it; one that is not known may take anything."""
-    return name in OPTIONS.get(facts.pipeline, KINDS)
+    """Whether the model's pipeline or its samplers take it; what is not known may take anything."""
+    return name in _taken(facts.pipeline)
+
+
+def _taken(pipeline: str) -> Collection[str]:
+    """Names of the options of a pipeline and its samplers, all of them where the pipeline is not known."""
+    of_samplers = {name for name, one in SAMPLER_OPTIONS.items() if pipeline.startswith(one.pipelines)}
+    return OPTIONS[pipeline] | of_samplers if pipeline in OPTIONS else NAMES
 
 
 def check_options(
@@ -94,15 +103,16 @@ def check_options(
     check_one_schedule(own, options)
     if own not in OPTIONS:
         return
-    known = OPTIONS.get(_running(own, image=image, mask=mask))
-    if known is None:
+    running = _running(own, image=image, mask=mask)
+    if running not in OPTIONS:
         raise HalftoneError("start-no-mask" if mask else "start-no-picture", model=facts.name)
+    known = _taken(running)
     if num_frames and own not in _OF_A_PICTURE:
         raise HalftoneError("option-unknown", name="--num-frames", known=tuple(sorted(known)))
     for name, value in options.items():
         if name not in known:
-            raise HalftoneError("option-unknown", name=name, known=tuple(sorted(known)))
-        check_kind(name, value, (KINDS[name],))
+            raise HalftoneError("option-unknown", name=option_flag(name), known=tuple(sorted(known)))
+        check_kind(name, value, (KINDS.get(name, "number"),))
 
 
 def _running(own: str, *, image: bool, mask: bool) -> str:
@@ -113,7 +123,7 @@ def _running(own: str, *, image: bool, mask: bool) -> str:
 
 def known_options(facts: ModelFacts, *, image: bool, mask: bool) -> Collection[str]:
     """Return the names that the pipeline takes which runs with these; all of them where it is not known."""
-    return OPTIONS.get(_running(facts.pipeline, image=image, mask=mask), KINDS)
+    return _taken(_running(facts.pipeline, image=image, mask=mask))
 
 
 def over(options: Mapping[str, OptionValue], others: Mapping[str, OptionValue], pipeline: str) -> dict[str, OptionValue]:

@@ -13,6 +13,7 @@ import msgspec
 
 from halftone import __version__
 from halftone.contract.facts import PictureFacts
+from halftone.contract.parameters import BY_FIELD, OPTION_PARAMETERS, option_numbers
 from halftone.contract.plan import Plan
 from halftone.contract.request import Control, IpAdapter, Lora, ResolvedRequest, split_sampler
 from halftone.contract.vocabulary import Resize
@@ -37,11 +38,11 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
     """The parameters of one finished picture."""
     sampler, schedule = split_sampler(request.sampler)
     fields: dict[str, str | None] = {
-        "Steps": str(request.steps),
+        **_said(request, "steps"),
         STOPPED: None if picture.stopped_of is None else f"{picture.steps} of {picture.stopped_of}",
         "Sampler": sampler,
         "Schedule type": schedule or None,
-        "CFG scale": number_text(request.guidance),
+        **_said(request, "guidance"),
         "Seed": str(picture.seed),
         "Size": f"{request.width}x{request.height}",
         "Frames": str(picture.frames) if picture.frames > 1 else None,
@@ -50,7 +51,7 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
         "VAE": None if request.vae is None else _last(request.vae),
         "Transformer": None if request.transformer is None else _last(request.transformer),
         **_variation(request),
-        "Clip skip": _clip_skip(request),
+        **_said(request, *(OPTION_PARAMETERS[name].field for name in option_numbers(request))),
         **_start(request),
         **_hires(request, picture),
         **_refiner(request, picture),
@@ -80,10 +81,10 @@ def _hires(request: ResolvedRequest, picture: PictureFacts) -> dict[str, str | N
     hires = request.hires
     if hires is None or len(picture.passes) < _PASSES:
         return {}
-    strength = "Denoising strength" if request.image is None else "Hires denoising strength"  # the other is the start picture's
+    strength = "start.strength" if request.image is None else "hires.strength"  # A1111 has one name for the two
     return {
-        strength: None if hires.strength is None else number_text(hires.strength),
-        "Hires upscale": number_text(hires.scale),
+        BY_FIELD[strength].keys[0]: None if hires.strength is None else number_text(hires.strength),
+        **_said(request, "hires.scale"),
         "Hires steps": str(hires.steps or request.steps),
         "Hires upscaler": hires.upscaler_name,
     }
@@ -94,7 +95,7 @@ def _refiner(request: ResolvedRequest, picture: PictureFacts) -> dict[str, str |
     refiner = request.refiner
     if refiner is None or len(picture.passes) < _PASSES:
         return {}
-    return {"Refiner": refiner.name, "Refiner switch at": number_text(refiner.at)}
+    return {"Refiner": refiner.name, **_said(request, "refiner.at")}
 
 
 def _start(request: ResolvedRequest) -> dict[str, str | None]:
@@ -103,14 +104,14 @@ def _start(request: ResolvedRequest) -> dict[str, str | None]:
     if request.image is None:
         return {}
     return {
-        "Denoising strength": None if start.strength is None else number_text(start.strength),
+        **_said(request, "start.strength"),
         "Start picture": _last(request.image),
         "Resize mode": None if start.keeps_size else RESIZE_NAMES[start.resize],
         "Mask": None if request.mask is None else _last(request.mask),
-        "Mask blur": str(start.mask_blur) if request.masked else None,
+        **(_said(request, "start.mask_blur") if request.masked else {}),
         "Masked content": start.masked_content if request.mask is not None else None,
         "Inpaint area": None if only is None else ONLY_MASKED,
-        "Masked area padding": None if only is None else str(only),
+        **_said(request, "start.only_masked"),
         "Outpaint": ", ".join(map(str, start.outpaint)) if start.extends else None,
     }
 
@@ -120,8 +121,7 @@ def _variation(request: ResolvedRequest) -> dict[str, str | None]:
     varied = request.variation_strength > 0
     size = request.seed_size
     return {
-        "Variation seed": str(request.variation_seed) if varied else None,
-        "Variation seed strength": number_text(request.variation_strength) if varied else None,
+        **(_said(request, "variation_seed", "variation_strength") if varied else {}),
         "Seed resize from": None if size is None else f"{size[0]}x{size[1]}",
     }
 
@@ -143,20 +143,22 @@ def _cures(picture: PictureFacts) -> str | None:
     return ", ".join(dict.fromkeys((*picture.cures.values(), *came))) or None
 
 
-def _clip_skip(request: ResolvedRequest) -> str | None:
-    """As A1111 counts it: 1 for no layer left out, which it does not write."""
-    left_out = request.options.get("clip_skip")
-    return str(left_out + 1) if type(left_out) is int and left_out > 0 else None
+def _said(request: ResolvedRequest, *fields: str) -> dict[str, str | None]:
+    """Write numbers under the names that pictures have for them; those that are not there are left out."""
+    numbers = ((one.keys[0], one.number(request)) for one in map(BY_FIELD.__getitem__, fields))
+    return {key: number_text(number) for key, number in numbers if number is not None}
 
 
 def _options(request: ResolvedRequest) -> str | None:
-    """Write the options that have no name of their own in A1111's text."""
-    others = {name: value for name, value in request.options.items() if name != "clip_skip" or _clip_skip(request) is None}
+    """Write the options that have no name of their own."""
+    others = {name: value for name, value in request.options.items() if name not in option_numbers(request)}
     return json.dumps(others, ensure_ascii=False) if others else None
 
 
 def number_text(value: float) -> str:
-    """Write a number so that reading it gives the same one: shortly where six digits are enough."""
+    """Write a number so that reading it gives the same one: a float shortly where six digits are enough."""
+    if isinstance(value, int):
+        return str(value)
     short = f"{value:g}"
     return short if float(short) == value else repr(value)
 

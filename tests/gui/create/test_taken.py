@@ -17,6 +17,7 @@ from tests.helpers.model_files import ramp, safetensors
 
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.gui.create.form.settings_from_pictures import taken_words
+from halftone.gui.create.picture.picture_receipt import option_rows
 from halftone.gui.create.picture_history import unsaved
 from halftone.health.pictures.imported_settings import Taken
 from halftone.library.files.small_files import T5
@@ -176,10 +177,31 @@ def test_options_come_with_a_picture_and_go_when_they_are_removed(qtbot: QtBot) 
     form = stage.page.form
     form.set_request(PictureRequest(prompt="a", options={"clip_skip": 1, "eta": 0.5}))
     part = form.options_part
-    assert (part.row.value.text(), part.others.text()) == ("2", "Other options: eta 0.5")
+    assert (part.row.value.text(), part.others.text()) == ("Clip skip 2", "Other options: eta 0.5")
     assert form.request().options == {"clip_skip": 1, "eta": 0.5}
     part.remove.click()
-    part.skip.setValue(1)
+    part.boxes["clip_skip"].setValue(1)
+    assert form.request().options == {}
+    stage.close()
+
+
+def test_cfg_rescale_comes_back_to_the_digit_and_goes_where_a_start_picture_runs_another_pipeline(
+    qtbot: QtBot, tmp_path: Path
+) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    part, box = form.options_part, form.options_part.boxes["guidance_rescale"]
+    form.set_request(PictureRequest(prompt="a", options={"guidance_rescale": 0.71234}))
+    assert (form.request().options, part.row.value.text()) == ({"guidance_rescale": 0.71234}, "CFG rescale 0.71")
+    box.setValue(0.5)
+    assert form.request().options == {"guidance_rescale": 0.5}
+    Image.new("RGB", (32, 32)).save(path := tmp_path / "sun.png")
+    form.start_part.take(PictureRequest(prompt="a", image=str(path)))
+    stage.wait(lambda: form.request().image is not None)
+    assert (form.request().options, part.note.text()) == ({}, "Not with a start picture: CFG rescale.")
+    form.start_part.take(PictureRequest(prompt="a"))
+    assert (form.request().options, part.note.text()) == ({"guidance_rescale": 0.5}, "")
+    box.setValue(0)
     assert form.request().options == {}
     stage.close()
 
@@ -223,3 +245,8 @@ def test_an_empty_prompt_is_told_and_a_note_goes_with_the_next_change(qtbot: QtB
     form.steps.set_value(form.steps.value() + 1)
     assert form.taken.isHidden()
     stage.close()
+
+
+def test_a_receipt_names_the_options() -> None:
+    rows = dict(option_rows(PictureRequest(prompt="a", options={"clip_skip": 1, "eta": 0.5})))
+    assert rows == {"Clip skip": "2", "Other options": "eta 0.5"}

@@ -117,8 +117,8 @@ def test_a_mask_that_is_black_everywhere(engine: DiffusersEngine, models: dict[s
 START: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("strength above 1", {"start": Start(strength=1.5)}, "Strength cannot be 1.5."),
     ("strength that is no number", {"start": Start(strength=math.nan)}, "Strength cannot be nan."),
-    ("blur below none", {"start": Start(mask_blur=-1)}, "--mask-blur cannot be -1."),
-    ("padding below none", {"mask": "mask", "start": Start(only_masked=-1)}, "--only-masked cannot be -1."),
+    ("blur below none", {"start": Start(mask_blur=-1)}, "Mask blur cannot be -1."),
+    ("padding below none", {"mask": "mask", "start": Start(only_masked=-1)}, "Masked area padding cannot be -1."),
     ("padding without a mask", {"start": Start(only_masked=8)}, "--only-masked cannot be used without a mask."),
     ("a side below none", {"width": None, "height": None, "start": Start(outpaint=(-8, 0, 0, 0))}, "--outpaint cannot be -8."),
     ("a side and a size", {"start": Start(outpaint=(8, 0, 0, 0))}, "--outpaint cannot be given together with a size."),

@@ -73,6 +73,7 @@ MASKED = (*IMAGE, "--mask", "mask.png")
         ((), ()),
         (("--negative", "", "--guidance", "3.14159265", "--sampler", "DPM++ 2M Karras"), ()),
         (("--sampler", "Euler a", "--option", "eta=0.5", "--option", "guidance_rescale=0.3"), ()),
+        (("--guidance-rescale", "0.71234567", "--clip-skip", "2"), ()),
         (("--lora", "loras/ink.safetensors:0.123456789"), ()),
         (("--variation-seed", "3", "--variation-strength", "0.1234567", "--seed-resize-from", "64x32"), ()),
         (("--no-draw", "--negative", "{grey|brown} sky"), ()),
@@ -103,6 +104,22 @@ def test_a_picture_comes_back_to_the_bit(
     assert "first.png" not in said, said
     assert np.array_equal(pixels(first), pixels(second))
     assert fields(first) == fields(second)
+
+
+def test_a_shift_comes_back_to_the_bit(
+    engine: TrainingEngine, models: dict[str, Path], place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--option", "max_sequence_length=64", "--shift", "4.123456789")
+    first = made(engine, "a red sun", "--model", str(models["sd3"]), *size(()), *words, name="first.png")
+    assert (fields(first)["Shift"], fields(first)["Options"]) == ("4.123456789", '{"max_sequence_length": 64}')
+    capfd.readouterr()
+    same, own = (
+        made(engine, "--from", str(first), "--precision", "float32", "--device", "cpu", *more, name=name)
+        for more, name in (((), "second.png"), (("--shift", "9"), "third.png"))
+    )
+    assert "first.png" not in capfd.readouterr().err
+    assert np.array_equal(pixels(first), pixels(same))
+    assert not np.array_equal(pixels(first), pixels(own))
 
 
 def test_the_bundled_model_makes_its_picture_again(

@@ -264,7 +264,17 @@ def test_pictures(run: Run, model: str, tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     found = run("generate", "a sun", "--model", model, "--output", str(path), "--json").object
     assert run.code == 0
-    assert list(found) == ["images", "precision", "precision_reason", "plan", "notes", "events", "seconds", "seconds_per_step"]
+    assert list(found) == [
+        "images",
+        "precision",
+        "precision_reason",
+        "plan",
+        "notes",
+        "events",
+        "seconds",
+        "seconds_per_step",
+        "asked",
+    ]
     assert found["images"][0]["path"] == str(path)
     assert load().last_model == model, "the next command without --model uses it"
     with History() as history:
@@ -308,6 +318,13 @@ def test_a_picture_that_could_not_be_saved_is_saved_elsewhere_as_it_was_asked_fo
     assert (request.prompt, request.negative, request.seed, request.steps) == (ASKED.prompt, ASKED.negative, 7, 4)
     assert (request.model, request.sampler, request.width, request.height) == (model, "Euler", 64, 48)
     assert request.resume_latents == str(kept), "only the rest of it was timed"
+
+
+def test_the_numbers_that_were_asked_for_are_told(run: Run, model: str) -> None:
+    words = ("--steps", "2", "--guidance", "3", "--clip-skip", "2", "--hires", "1.5")
+    found = run("generate", "a sun", "-m", model, *words, "--json").object["asked"]
+    wanted = {"steps": 2, "guidance": 3.0, "clip_skip": 2, "hires": 1.5}
+    assert {name: found.get(name) for name in wanted} == wanted
 
 
 @pytest.mark.parametrize(("given", "options"), [("1", {}), ("2", {"clip_skip": 1})])
@@ -622,6 +639,8 @@ REFUSALS: list[Refusal] = [
     (lambda _: ["check", "pocket", "--option", "nothing=1"], "option-unknown"),
     (lambda _: ["generate", "a", "--option", "prompt_embeds=1"], "option-unknown"),
     (lambda _: ["generate", "a", "--clip-skip", "0"], "value-out-of-range"),
+    (lambda _: ["generate", "a", "--guidance-rescale", "1.1"], "value-out-of-range"),
+    (lambda _: ["check", "pocket", "--cfg-rescale", "nan"], "value-out-of-range"),
     (lambda _: ["generate", "a", "--clip-skip", "2", "--option", "clip_skip=1"], "setting-bad-value"),
     (lambda _: ["generate", "a", "--option", "strength=1"], "setting-bad-value"),
     (lambda _: ["generate", "a", "--num-frames", "3"], "option-unknown"),

@@ -8,7 +8,8 @@ from tests.helpers.reports import MODEL
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import GuardEvent
 from halftone.contract.request import Hires, PictureRequest
-from halftone.health.pictures.passes import check_passes, larger, step_words, steps_to_ask, strength_of
+from halftone.health.pictures.passes import larger, step_words, steps_to_ask, strength_of
+from halftone.health.pictures.requests import check_request
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def test_interpolated_latents_need_more_noise() -> None:
     ("hires", "changes", "said"),
     [
         (Hires(scale=9), {}, "Scale of the second pass cannot be 9. Choose a value from 1.0 to 8.0."),
-        (Hires(strength=0), {}, "Denoising strength of the second pass cannot be 0. Choose a value from 0.01 to 1."),
+        (Hires(strength=0), {}, "Denoising strength of the second pass cannot be 0. Choose a value from 0.01 to 1.0."),
         (Hires(steps=0), {}, "Steps of the second pass cannot be 0. Choose a value from 1 to 1000."),
         (Hires(scale=8), {"width": 4096}, "The size of the second pass cannot be 32768. Choose a value from 8 to 16384."),
         (Hires(), {"mask": "m.png"}, "--hires cannot be used with a mask. Use one of the two."),
@@ -62,7 +63,7 @@ def test_interpolated_latents_need_more_noise() -> None:
 )
 def test_what_cannot_work_is_said_in_one_sentence(hires: Hires, changes: dict[str, Any], said: str) -> None:
     with pytest.raises(HalftoneError) as refused:
-        check_passes(PictureRequest(prompt="a", hires=hires, **changes), MODEL)
+        check_request(PictureRequest(prompt="a", hires=hires, **changes), MODEL)
     assert str(refused.value) == said
 
 

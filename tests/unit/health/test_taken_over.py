@@ -81,6 +81,9 @@ HEAD = "a\nSteps: 20, Seed: 1, CFG scale: 7, Sampler: "
         ("Euler, Size: 513x512", {"width": None}, ("Size: 513x512",)),
         ("Euler, Size: 0x999999", {"width": None}, ("Size: 0x999999",)),
         ("Euler, Clip skip: 99", {"options": {}}, ("Clip skip: 99",)),
+        ("Euler, CFG rescale: 0.7", {"options": {"guidance_rescale": 0.7}}, ()),
+        ("Euler, CFG rescale: 0", {"options": {}}, ()),
+        ("Euler, CFG rescale: 7", {"options": {}}, ("CFG rescale: 7",)),
         ("Euler, Hires upscale: 2, Hires upscaler: Latent", {"hires": Hires()}, ()),
         (
             "Euler, Hires upscale: 2, Hires upscaler: Latent (nearest)",
@@ -147,9 +150,9 @@ LENGTH = 'Euler, Options: "{\\"max_sequence_length\\": 128, \\"guidance_rescale\
 @pytest.mark.parametrize(
     ("pipeline", "image", "options", "left"),
     [
-        ("FluxPipeline", None, {"max_sequence_length": 128}, ("guidance_rescale: 0.7",)),
+        ("FluxPipeline", None, {"max_sequence_length": 128}, ("CFG rescale: 0.7",)),
         ("StableDiffusionPipeline", None, {"guidance_rescale": 0.7}, ("max_sequence_length: 128",)),
-        ("StableDiffusionPipeline", "/p/hills.png", {}, ("max_sequence_length: 128", "guidance_rescale: 0.7")),
+        ("StableDiffusionPipeline", "/p/hills.png", {}, ("max_sequence_length: 128", "CFG rescale: 0.7")),
         ("OtherPipeline", None, {"max_sequence_length": 128, "guidance_rescale": 0.7}, ()),
     ],
 )

@@ -47,6 +47,18 @@ def test_what_it_does_not_take_is_refused_with_what_it_does(tmp_path: Path) -> N
     assert refusal(sana, {}, image=True).startswith("SanaPipeline makes no picture from another one.")
 
 
+def test_what_has_a_flag_is_refused_by_it() -> None:
+    said = "This model's pipeline has no option --guidance-rescale. Known options: clip_skip, eta, sigmas, timesteps."
+    assert refusal(describe(POCKET), {"guidance_rescale": 0.5}, image=True) == said
+
+
+def test_a_parameter_of_the_sampler_belongs_to_the_pipelines_that_have_such_samplers(tmp_path: Path) -> None:
+    check_options(of(tmp_path, "StableDiffusion3Pipeline"), {"shift": 3}, image=True, mask=False)
+    check_options(of(tmp_path, "FluxPipeline"), {"shift": 3.5}, image=False, mask=False)
+    assert refusal(describe(POCKET), {"shift": 3.0}).startswith("This model's pipeline has no option --shift. Known options: ")
+    assert refusal(of(tmp_path, "SanaPipeline"), {"shift": "much"}) == "--option shift cannot be much. Use a number."
+
+
 def test_of_an_unknown_pipeline_nothing_is_said(tmp_path: Path) -> None:
     check_options(of(tmp_path, "KolorsPipeline"), {"anything": 1}, image=True, mask=False)
     check_options(replace(describe(POCKET), pipeline=""), {"anything": 1}, image=False, mask=False)

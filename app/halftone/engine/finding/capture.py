@@ -172,7 +172,7 @@ def is_refusal(error: Exception) -> bool:
 def _fly(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> Any:
     pipe = task_pipeline(loaded, inputs)
     if loaded.native_scheduler is not None:
-        put_scheduler(pipe, make_scheduler(loaded.native_scheduler, None))
+        put_scheduler(pipe, make_scheduler(loaded.native_scheduler, None, inputs.options))
     flight = Flight(replace(loaded, pipe=pipe), nan_check="off", upcast_sampling=True, hooks=hooks)
     generator = torch.Generator("cpu").manual_seed(seed)
     return flight.run({**pipeline_arguments(pipe, inputs, start_canvas(pipe, inputs)), "output_type": OUTPUT}, generator)

@@ -17,6 +17,7 @@ from PIL import Image
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.parameters import SAMPLER_OPTIONS, option_flag
 from halftone.contract.request import Control, OptionValue, PictureRequest, ResolvedRequest
 from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
@@ -137,10 +138,12 @@ def _is_list(hint: Any) -> bool:
 
 
 def _options(pipe: Any, options: Mapping[str, OptionValue]) -> dict[str, Any]:
-    """As the pipeline takes them. Raises setting-bad-value for a value of another kind."""
+    """As the pipeline takes them, without those of the sampler. Raises setting-bad-value for a value of another kind."""
     check_one_schedule(type(pipe).__name__, options)
-    found: dict[str, Any] = dict(options)
-    for name, value in options.items():
+    for name in SAMPLER_OPTIONS.keys() & options.keys():
+        check_kind(name, options[name], ("number",))
+    found: dict[str, Any] = {name: value for name, value in options.items() if name not in SAMPLER_OPTIONS}
+    for name, value in found.items():
         hint = parameter.annotation if (parameter := _parameters(pipe).get(name)) is not None else None
         if kinds := _kinds(hint):
             check_kind(name, value, kinds)
@@ -188,7 +191,7 @@ def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
     given = {name: value for name, value in wanted.items() if value is not None}
     for name in given:
         if name in _OURS or name not in accepted:
-            raise HalftoneError("option-unknown", name=name, known=_known(pipe))
+            raise HalftoneError("option-unknown", name=option_flag(name), known=_known(pipe))
     _check_size(pipe, inputs)
     if "image" in given:
         _check_strength(pipe, inputs)

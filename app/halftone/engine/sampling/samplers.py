@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 import diffusers
@@ -13,12 +14,16 @@ from diffusers.guiders import BaseGuidance
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.parameters import SAMPLER_OPTIONS, option_flag
 from halftone.contract.request import OptionValue, split_sampler
 from halftone.contract.wording import Words
 from halftone.library.options import SCHEDULE
 from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS, sampler_called, scheduler_of, unfit
 
 _COUNTING_CALLS: Final = ("KandinskyImg2ImgPipeline", "KandinskyV22Img2ImgPipeline", "Kandinsky3Img2ImgPipeline")
+_ONLY_DYNAMIC: Final = ("DPMSolverMultistepScheduler", "DEISMultistepScheduler")
+"""Unless their own shift is dynamic, they refuse the one that a pipeline works out for each size, which others then ignore."""
+NO_OPTIONS: Final[Mapping[str, OptionValue]] = MappingProxyType({})
 _WITH_THE_END: Final = ("DDPMWuerstchenScheduler",)
 
 
@@ -38,17 +43,33 @@ def sampler_name(scheduler: Any) -> str:
     return kind.removesuffix("Scheduler")
 
 
-def make_scheduler(native: Any, wanted: str | None) -> Any:
-    """A fresh scheduler: the model's own for None, else the wanted one with the model's noise schedule. Raises setting-bad-
-    value.
+def make_scheduler(native: Any, wanted: str | None, options: Mapping[str, OptionValue] = NO_OPTIONS) -> Any:
+    """A fresh scheduler: the model's own for None, else the wanted one with the model's noise schedule. options: of a request;
+    those of them that are the sampler's are put into its configuration. Raises setting-bad-value.
     """
-    scheduler = _made(native, wanted)
+    scheduler = _with_settings(_made(native, wanted), options)
     if is_flow(scheduler) and not hasattr(scheduler, "scale_noise") and hasattr(scheduler, "add_noise"):
         # what flow pipelines call to begin at a picture; these schedulers have the same under the name of the others
         scheduler.scale_noise = _Method(scheduler, _scaled_noise)
     if hasattr(scheduler, "index_for_timestep"):
         scheduler.index_for_timestep = _Method(scheduler, _index_of)
     return scheduler
+
+
+def _with_settings(scheduler: Any, options: Mapping[str, OptionValue]) -> Any:
+    config = cast("dict[str, Any]", dict(scheduler.config))
+    own = inspect.signature(type(scheduler)).parameters  # a configuration may hold more, of another sampler
+    changes: dict[str, Any] = {}
+    for name in SAMPLER_OPTIONS.keys() & options.keys():
+        one = SAMPLER_OPTIONS[name]
+        fits = is_flow(scheduler) and not (config.get("use_dynamic_shifting") and type(scheduler).__name__ in _ONLY_DYNAMIC)
+        setting = next((setting for setting in one.settings if setting in own and fits), None)
+        if setting is None:
+            value = Words("{0} with the sampler {1}, which takes none", (option_flag(name), sampler_name(scheduler)))
+            allowed = Words("another sampler, or no {0}", (option_flag(name),))
+            raise HalftoneError("setting-bad-value", name="--option", value=value, allowed=allowed)
+        changes |= {setting: options[name], **{key: value for key, value in one.together if key in own}}
+    return type(scheduler).from_config(scheduler.config, **changes) if changes else scheduler
 
 
 class _Method:

@@ -10,30 +10,17 @@ import msgspec
 from msgspec.structs import replace
 
 from halftone.contract.facts import ModelFacts
-from halftone.contract.limits import (
-    FPS_RANGE,
-    GUIDANCE_RANGE,
-    LORA_RANGE,
-    MASK_BLUR_RANGE,
-    ONLY_MASKED_RANGE,
-    OUTPAINT_RANGE,
-    SCALE_RANGE,
-    SEED_RANGE,
-    SIZE_MULTIPLE,
-    SIZE_RANGE,
-    STRENGTH_RANGE,
-)
-from halftone.contract.limits import STEPS_RANGE as STEPS
+from halftone.contract.limits import LORA_RANGE, OUTPAINT_RANGE, SCALE_RANGE, SIZE_MULTIPLE, SIZE_RANGE, STEPS_RANGE
+from halftone.contract.parameters import BY_FIELD, OPTION_PARAMETERS
 from halftone.contract.request import LANCZOS, LATENT, Hires, OptionValue, PictureRequest, Refiner
 from halftone.contract.vocabulary import DType, MaskedContent
-from halftone.health.pictures.refiners import AT_RANGE
 from halftone.library.add_ons.extras import parts_among
 from halftone.library.add_ons.loras import lora_folders, loras_among, sort_tags
 from halftone.library.add_ons.upscalers import upscalers_among
 from halftone.library.families.known_families import REFINER
 from halftone.library.files.model_hash import is_hash, model_hash
 from halftone.library.models import list_models
-from halftone.library.options import CLIP_SKIP, CLIP_SKIPS, KINDS, known_options, over
+from halftone.library.options import CLIP_SKIP, NAMES, known_options, over
 from halftone.library.prompts.wildcards import is_drawn
 from halftone.library.samplers import sampler_called
 from halftone.metadata.parameters import EMBEDDINGS, EMPTY_NEGATIVE, ONLY_MASKED, OPTIONS, RESIZE_NAMES
@@ -44,7 +31,6 @@ _LONGEST: Final = 48
 """Letters of a value that are told."""
 _USUAL_SKIP: Final = 2
 """In A1111 this changes nothing with SDXL, which always leaves one layer out."""
-_FRAMES: Final = (1, 10_000)
 _SAYS_NOTHING: Final = frozenset(
     {
         "Version", "Model hash", "VAE hash", "Lora hashes", "Hashes", "User", "Created Date", "Precision", "Numerics", "Cure",
@@ -149,21 +135,21 @@ class _Reader:
             model=now.model if model is None else model.id,
             width=width,
             height=height,
-            steps=self._whole("Steps", STEPS) or now.steps,
-            guidance=self._guidance(),
+            steps=self._number("steps", now.steps),
+            guidance=self._number("guidance", now.guidance),
             sampler=self._sampler(),
-            seed=self._whole("Seed", SEED_RANGE),
+            seed=self._number("seed"),
             loras=tuple(lora for lora in loras if low <= lora.weight <= high),
             lora_folders=None,
             vae=self._vae(),
             options=self._options(model),
             hires=self._hires(width),
             refiner=self._refiner(),
-            variation_seed=self._whole("Variation seed", SEED_RANGE),
-            variation_strength=self._number("Variation seed strength", (0, 1)) or 0.0,
+            variation_seed=self._number("variation_seed"),
+            variation_strength=self._number("variation_strength", 0.0),
             seed_size=self._size("Seed resize from"),
-            num_frames=self._whole("Frames", _FRAMES),
-            fps=self._whole("FPS", FPS_RANGE),
+            num_frames=self._number("num_frames"),
+            fps=self._number("fps"),
             styles=(),
             draws=now.draws and not any(map(is_drawn, (prompt, self._said.negative))),
         )
@@ -193,19 +179,15 @@ class _Reader:
             del self._fields[name]
         return found
 
-    def _whole(self, name: str, limits: tuple[int, int]) -> int | None:
-        return self._take(name, lambda text: _whole(text, limits))
-
-    def _number(self, name: str, limits: tuple[float, float]) -> float | None:
-        return self._take(name, lambda text: _number(text, limits))
+    def _number(self, field: str, otherwise: Any = None, key: str = "") -> Any:
+        """The number of a parameter; `otherwise` where there is none. key: where it stands under the name of another one."""
+        one = BY_FIELD[field]
+        read, limits = _whole if one.kind is int else _number, one.limits
+        found = [self._take(name, lambda text: read(text, limits)) for name in ((key,) if key else one.keys)]
+        return next((number for number in reversed(found) if number is not None), otherwise)
 
     def _size(self, name: str) -> tuple[int, int] | None:
         return self._take(name, _size)
-
-    def _guidance(self) -> float | None:
-        """Forge has two for FLUX, whose pipelines here take the distilled one."""
-        distilled, plain = self._number("Distilled CFG Scale", GUIDANCE_RANGE), self._number("CFG scale", GUIDANCE_RANGE)
-        return next((value for value in (distilled, plain) if value is not None), self._now.guidance)
 
     def _sampler(self) -> str | None:
         """Old texts have both names in one. Left out: the model's own."""
@@ -221,25 +203,25 @@ class _Reader:
         return found
 
     def _options(self, model: ModelFacts | None) -> dict[str, OptionValue]:
-        skip = self._whole("Clip skip", CLIP_SKIPS) or 1
-        said = self._take(OPTIONS, _options_in) or {}
+        said: dict[str, OptionValue] = self._take(OPTIONS, _options_in) or {}
+        for one in OPTION_PARAMETERS.values():
+            said |= one.entry(self._number(one.field))
         sdxl = model is not None and model.pipeline.startswith("StableDiffusionXL")
-        if sdxl and not is_ours(self._said):
-            self._left += [_told("Clip skip", str(skip))] if skip > _USUAL_SKIP else []
-        elif skip > 1:
-            said |= {CLIP_SKIP: skip - 1}
-        own = {name: value for name, value in self._now.options.items() if name != CLIP_SKIP}
+        if sdxl and not is_ours(self._said) and isinstance(skip := said.pop(CLIP_SKIP, 0), int) and skip >= _USUAL_SKIP:
+            self._left.append(_told("Clip skip", str(skip + 1)))
+        own = {name: value for name, value in self._now.options.items() if name not in OPTION_PARAMETERS}
         return over(self._known_options(said, model), own, "" if model is None else model.pipeline)
 
     def _known_options(self, said: Mapping[str, OptionValue], model: ModelFacts | None) -> dict[str, OptionValue]:
         """Return those that the model's pipeline takes; the others are left over."""
         image, mask = self._now.image is not None, self._now.mask is not None
-        known = KINDS if model is None else known_options(model, image=image, mask=mask)
+        known = NAMES if model is None else known_options(model, image=image, mask=mask)
         for name, value in said.items():
             if name in known:
                 continue
-            called = ("Clip skip", value + 1) if name == CLIP_SKIP and isinstance(value, int) else (name, value)
-            self._left.append(_told(called[0], str(called[1])))
+            one = OPTION_PARAMETERS.get(name)
+            number = None if one is None else one.number(PictureRequest(prompt="", options={name: value}))
+            self._left.append(_told(name if one is None else one.keys[0], str(value if number is None else number)))
         return {name: value for name, value in said.items() if name in known}
 
     # --- files --------------------------------------------------------------------------------------------------------
@@ -262,12 +244,12 @@ class _Reader:
         return self._take("VAE", lambda name: _among(self._known.vaes, name)) or self._now.vae
 
     def _hires(self, width: int | None) -> Hires | None:
-        scale = self._number("Hires upscale", SCALE_RANGE) or self._hires_size(width)
+        scale = self._number("hires.scale") or self._hires_size(width)
         if scale is None:
             return None
         own = "Hires denoising strength" in self._fields
-        strength = self._number("Hires denoising strength" if own else "Denoising strength", (0.01, 1))
-        steps = self._take("Hires steps", lambda text: _whole(text, (0, STEPS[1])))
+        strength = self._number("hires.strength", key="" if own else "Denoising strength")
+        steps = self._take("Hires steps", lambda text: _whole(text, (0, STEPS_RANGE[1])))
         return Hires(scale=scale, upscaler=self._upscaler(), steps=steps or None, strength=strength)
 
     def _refiner(self) -> Refiner | None:
@@ -278,7 +260,7 @@ class _Reader:
         if not wanted or found is None:
             return None
         del self._fields["Refiner"]
-        at = self._number("Refiner switch at", AT_RANGE)
+        at = self._number("refiner.at")
         return Refiner(path=found.path) if at is None else Refiner(path=found.path, at=at)
 
     def _hires_size(self, width: int | None) -> float | None:
@@ -314,7 +296,7 @@ class _Reader:
     def _start_fields(self, *, masked: bool) -> dict[str, Any]:
         """Read the fields of `Start` that the text has. masked: whether the form has a mask."""
         found: dict[str, Any] = {
-            "strength": self._number("Denoising strength", STRENGTH_RANGE),
+            "strength": self._number("start.strength"),
             "resize": self._take("Resize mode", _RESIZES.get),
             "outpaint": self._take("Outpaint", _sides),
         }
@@ -322,9 +304,9 @@ class _Reader:
             self._fields.pop("Mask", None)
             found["masked_content"] = self._take("Masked content", _CONTENTS.get)
         if masked or found["outpaint"] is not None:
-            found["mask_blur"] = self._whole("Mask blur", MASK_BLUR_RANGE)
+            found["mask_blur"] = self._number("start.mask_blur")
             only = self._fields.get("Inpaint area") == ONLY_MASKED
-            found["only_masked"] = self._whole("Masked area padding", ONLY_MASKED_RANGE) if only else None
+            found["only_masked"] = self._number("start.only_masked") if only else None
             if found["only_masked"] is not None:
                 del self._fields["Inpaint area"]
         return {name: value for name, value in found.items() if value is not None}
@@ -336,7 +318,7 @@ def _options_in(text: str) -> dict[str, OptionValue] | None:
         found = msgspec.json.decode(text, type=dict[str, OptionValue])
     except (msgspec.DecodeError, ValueError):
         return None
-    return found if found.keys() <= KINDS.keys() else None
+    return found if found.keys() <= NAMES else None
 
 
 def _sides(text: str) -> tuple[int, int, int, int] | None:
@@ -360,7 +342,7 @@ def _number(text: str, limits: tuple[float, float]) -> float | None:
     return found if math.isfinite(found) and limits[0] <= found <= limits[1] else None
 
 
-def _whole(text: str, limits: tuple[int, int]) -> int | None:
+def _whole(text: str, limits: tuple[float, float]) -> int | None:
     found = int(text) if re.fullmatch(r"[0-9]{1,20}", text) else None
     return found if found is not None and limits[0] <= found <= limits[1] else None
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import GuardEvent, ModelFacts, PictureFacts
-from halftone.contract.limits import SCALE_RANGE, SIZE_RANGE, STEPS_RANGE
+from halftone.contract.limits import SIZE_RANGE
 from halftone.contract.request import LATENT, Hires, PictureRequest
 from halftone.contract.wording import Words
 from halftone.library.add_ons.upscalers import check_upscaler
@@ -71,12 +71,7 @@ def check_passes(request: PictureRequest, facts: ModelFacts | None) -> None:
     hires = request.hires
     if hires is None:
         return
-    _range(Words("Scale of the second pass"), hires.scale, *SCALE_RANGE)
     check_upscaler(hires.upscaler)
-    if hires.strength is not None:
-        _range(Words("Denoising strength of the second pass"), hires.strength, 0.01, 1)
-    if hires.steps is not None:
-        _range(Words("Steps of the second pass"), hires.steps, *STEPS_RANGE)
     if request.masked:
         raise HalftoneError("setting-bad-value", name="--hires", value=Words("used with a mask"), allowed=Words("one of the two"))
     if request.num_frames is not None or (facts is not None and makes_videos(facts)):

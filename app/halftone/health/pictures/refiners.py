@@ -12,7 +12,6 @@ from halftone.health.pictures.unfinished_pictures import Kept
 from halftone.library.families.known_families import REFINER, SDXL
 from halftone.library.models import describe, runnable
 
-AT_RANGE: Final = (0.01, 0.99)
 END: Final = "denoising_end"
 START: Final = "denoising_start"
 """Under these names diffusers' pipelines take the share of the steps."""
@@ -27,9 +26,6 @@ def check_refiner(request: PictureRequest, model: ModelFacts | None) -> None:
         return
     if model is not None:
         check_takes_refiner(model)
-    low, high = AT_RANGE
-    if not low <= refiner.at <= high:
-        raise HalftoneError("value-out-of-range", name=Words("The refiner's switch point"), value=refiner.at, low=low, high=high)
     if request.masked:
         raise HalftoneError(
             "setting-bad-value", name=Words("The refiner"), value=Words("used with a mask"), allowed=Words("one of the two")

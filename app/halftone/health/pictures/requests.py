@@ -1,23 +1,13 @@
 """Refusals before anything heavy is loaded: what can be told from the request and the model's headers alone."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.limits import (
-    BATCH_RANGE,
-    FPS_RANGE,
-    GUIDANCE_RANGE,
-    MASK_BLUR_RANGE,
-    ONLY_MASKED_RANGE,
-    OUTPAINT_RANGE,
-    SEED_RANGE,
-    SIZE_MULTIPLE,
-    SIZE_RANGE,
-    STEPS_RANGE,
-    STRENGTH_RANGE,
-)
+from halftone.contract.limits import OUTPAINT_RANGE, SIZE_MULTIPLE, SIZE_RANGE
+from halftone.contract.parameters import BY_FIELD, PARAMETERS
 from halftone.contract.request import CheckInputs, PictureRequest, UpscaleRequest
 from halftone.contract.wording import Words
 from halftone.health.pictures.passes import check_passes
@@ -40,24 +30,12 @@ from halftone.metadata.start_images import check_mask, picture_size
 from halftone.settings.picture_files import check_there
 
 _IMAGE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
-
-SEEDS: Final = (Words("Seed"), Words("Variation seed"))
-"""Names of what `SEED_RANGE` holds for."""
-FIELDS: Final[dict[str, str]] = {
+_SEEDS: Final = ("seed", "variation_seed")
+SEEDS: Final = tuple(BY_FIELD[name].label for name in _SEEDS)
+"""What a refusal calls the two seeds."""
+_SIZES: Final = ("width", "height")
+FIELDS: Final[dict[str, str]] = {argument: one.flags[0] for one in PARAMETERS for argument in one.arguments} | {
     "prompt": "--prompt",
-    "negative_prompt": "--negative",
-    "width": "--width",
-    "height": "--height",
-    "num_inference_steps": "--steps",
-    "guidance_scale": "--guidance",
-    "generator": "--seed",
-    "num_images_per_prompt": "--batch",
-    "num_videos_per_prompt": "--batch",
-    "image": "--image",
-    "mask_image": "--mask",
-    "strength": "--strength",
-    "padding_mask_crop": "--only-masked",
-    "num_frames": "--num-frames",
     "control_image": "--control",
     "controlnet_conditioning_scale": "--control",
     "control_guidance_start": "--control",
@@ -83,8 +61,9 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
     if not prompt.strip() and request.resume_latents is None and (facts is None or reads_prompt(facts)):
         raise HalftoneError("prompt-empty")
     _check_numbers(request)
-    _range(Words("Number of pictures"), request.batch, *BATCH_RANGE)
-    _check_noise(request)
+    for size in request.seed_size or ():
+        _range(Words("Size that the noise is drawn at"), size, *SIZE_RANGE)
+        check_multiple(Words("Size that the noise is drawn at"), size)
     if request.draws and not only_decode:
         check_wildcards((prompt, negative), request.wildcards)
     if not only_decode:  # neither reaches the decoder
@@ -98,8 +77,6 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
     check_vae(request.vae)
     check_transformer(None if only_decode else request.transformer)
     _check_given(request)
-    if request.fps is not None:
-        _range("Frames per second", request.fps, *FPS_RANGE)
     if facts is not None:
         check_video(request, facts)
     check_now(request, facts)
@@ -111,9 +88,7 @@ def check_now(request: PictureRequest, facts: ModelFacts | None = None) -> None:
     """Raise HalftoneError for what may be wrong with a request that worked before: its seeds, and the place where its pictures
     go. facts: of the model, if they are known.
     """
-    for name, seed in zip(SEEDS, (request.seed, request.variation_seed), strict=True):
-        if seed is not None:
-            _range(name, seed, *SEED_RANGE)
+    _check_numbers(request, _SEEDS)
     if request.output is not None:
         pixels = (request.width or 0) * (request.height or 0)
         endings = PICTURES if facts is not None and makes_videos(facts) is False else ALLOWED
@@ -136,13 +111,6 @@ def check_upscale(request: UpscaleRequest) -> None:
     if len(request.pictures) > 1 and not Path(request.output).expanduser().is_dir():
         raise HalftoneError("output-folder-missing", folder=request.output)
     check_output(request.output, endings=PICTURES)
-
-
-def _check_noise(request: PictureRequest) -> None:
-    _range(Words("Variation strength"), request.variation_strength, 0, 1)
-    for size in request.seed_size or ():
-        _range(Words("Size that the noise is drawn at"), size, *SIZE_RANGE)
-        check_multiple(Words("Size that the noise is drawn at"), size)
 
 
 def check_inputs(inputs: CheckInputs, facts: ModelFacts | None = None) -> None:
@@ -193,13 +161,9 @@ def _check_start(values: PictureRequest | CheckInputs, *, pictured: bool) -> Non
             raise HalftoneError(
                 "setting-bad-value", name="--only-masked", value=Words("used without a mask"), allowed=Words("--mask as well")
             )
-        _range("--only-masked", start.only_masked, *ONLY_MASKED_RANGE)
     elif start.extends and (values.width or values.height):
         allowed = Words("only --outpaint: the size comes from the start picture")
         raise HalftoneError("setting-bad-value", name="--outpaint", value=Words("given together with a size"), allowed=allowed)
-    if start.strength is not None:
-        _range(Words("Strength"), start.strength, *STRENGTH_RANGE)
-    _range("--mask-blur", start.mask_blur, *MASK_BLUR_RANGE)
     for pixels in start.outpaint:
         _range("--outpaint", pixels, *OUTPAINT_RANGE)
     if values.mask is not None and values.image is not None:
@@ -214,19 +178,15 @@ def _check_text(text: str) -> None:
         raise HalftoneError("prompt-no-text") from error
 
 
-def _check_numbers(values: PictureRequest | CheckInputs) -> None:
-    for name, size in ((Words("Width"), values.width), (Words("Height"), values.height)):
-        if size is not None:
-            _range(name, size, *SIZE_RANGE)
-            check_multiple(name, size)
-    if values.steps is not None:
-        _range(Words("Steps"), values.steps, *STEPS_RANGE)
-    if values.guidance is not None:
-        _range(Words("Guidance"), values.guidance, *GUIDANCE_RANGE)
-    if values.seed is not None:
-        _range(Words("Seed"), values.seed, *SEED_RANGE)
-    if values.num_frames is not None:
-        _range(Words("Number of frames"), values.num_frames, 1, 10000)
+def _check_numbers(values: PictureRequest | CheckInputs, fields: Iterable[str] = BY_FIELD) -> None:
+    """Raise value-out-of-range and size-not-multiple. fields: those that are looked at."""
+    for one in map(BY_FIELD.__getitem__, fields):
+        value = one.number(values)
+        if value is None:
+            continue
+        _range(one.label, value, *one.limits)
+        if one.field in _SIZES:
+            check_multiple(one.label, int(value))
 
 
 def check_multiple(name: Words, value: int, multiple: int = SIZE_MULTIPLE) -> None:

@@ -4,6 +4,7 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QGridLayout, QWidget
 
 from halftone.contract.facts import PictureFacts
+from halftone.contract.parameters import OPTION_PARAMETERS, option_numbers
 from halftone.contract.request import PictureRequest
 from halftone.gui import text
 from halftone.gui.create.picture import picture_details, picture_text
@@ -41,6 +42,7 @@ def _asked_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[st
         (tr("VAE"), "" if request.vae is None else vae_name(request.vae)),
         (tr("Guidance"), "" if request.guidance is None else figures.decimal(request.guidance)),
         (tr("Sampler"), request.sampler or ""),
+        *option_rows(request),
         (tr("ControlNet"), text.net_list(request.controls)),
         (tr("IP-Adapter"), text.adapter_list(request.ip_adapters)),
         (tr("Hires fix"), hires_line(request.hires)),
@@ -48,6 +50,14 @@ def _asked_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[st
         (tr("LoRA"), text.lora_list(as_made(request, picture).loras)),
         *start_rows(request),
     ]
+
+
+def option_rows(request: PictureRequest) -> list[tuple[str, str]]:
+    """Options of the pipeline: those with a name of their own, then the others."""
+    own = option_numbers(request)
+    others = ", ".join(f"{name} {value}" for name, value in request.options.items() if name not in own)
+    named = [(OPTION_PARAMETERS[name].label.text(catalogue()), f"{number:g}") for name, number in own.items()]
+    return [*named, (tr("Other options"), others)]
 
 
 def _found_rows(picture: PictureFacts) -> list[tuple[str, str]]:

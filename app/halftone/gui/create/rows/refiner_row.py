@@ -6,6 +6,7 @@ import msgspec
 from PySide6.QtWidgets import QVBoxLayout
 
 from halftone.contract.facts import ModelFacts
+from halftone.contract.limits import REFINER_AT_RANGE
 from halftone.contract.request import PictureRequest, Refiner, model_stem
 from halftone.gui.controller import Controller
 from halftone.gui.create.form.form_fields import SliderField
@@ -13,7 +14,7 @@ from halftone.gui.create.rows.replaced_part_row import Replaced, ReplacedPart
 from halftone.gui.i18n import listed, tr
 from halftone.gui.kit import figures
 from halftone.gui.text import short
-from halftone.health.pictures.refiners import AT_RANGE, check_is_refiner, check_takes_refiner
+from halftone.health.pictures.refiners import check_is_refiner, check_takes_refiner
 from halftone.library.families.known_families import REFINER
 
 _USUAL: Final = (0.5, 0.95)
@@ -50,7 +51,7 @@ class RefinerPart(ReplacedPart):
             none=tr("Off"),
         )
         at_tip = tr("The share of the steps that the base model makes. Usual: 0.8.")
-        self.at = SliderField(tr("Takes over at"), at_tip, _USUAL, AT_RANGE, 0.01)
+        self.at = SliderField(tr("Takes over at"), at_tip, _USUAL, REFINER_AT_RANGE, 0.01)
         self.at.set_value(Refiner(path="").at)
         super().__init__(controller, kind)
         layout = self.layout()

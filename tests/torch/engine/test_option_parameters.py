@@ -1,0 +1,121 @@
+"""Parameters that are options, each against a plain call of diffusers, to the bit."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from diffusers import FlowMatchEulerDiscreteScheduler
+from tests.bench.families import run
+from tests.bench.families.plain import arguments, halftone_frames, plain_frames, plain_pipeline, request_of
+from tests.bench.families.table import CASES, Case
+from tests.helpers.engine_runs import OPTIONS, generate, pixels
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.request import Hires
+from halftone.engine.sampling.samplers import make_scheduler
+from halftone.engine.service import DiffusersEngine
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say while tiny models are made and run
+
+
+def case_of(name: str, **options: Any) -> Case:
+    case = next(case for case in CASES if case.name == name)
+    return replace(case, options={**case.options, **options})
+
+
+def ours(engine: DiffusersEngine, case: Case, model: Path) -> Any:
+    return halftone_frames(engine, request_of(run.PROMPT, case, model, "text", None, (Path(), Path())))
+
+
+@pytest.mark.parametrize("name", ["SD 1.x", "SD 2.x", "SDXL"])
+def test_cfg_rescale_is_that_of_diffusers(engine: DiffusersEngine, tmp_path: Path, name: str) -> None:
+    without, case = case_of(name), case_of(name, guidance_rescale=0.7)
+    model = run.save(case, tmp_path / "m")
+    pipe = plain_pipeline(run.original(model), "text", {})
+    wanted = plain_frames(pipe, arguments(pipe, run.PROMPT, case, "text", None, (Path(), Path())))
+    made = ours(engine, case, model)
+    assert np.array_equal(made, wanted)
+    assert not np.array_equal(made, ours(engine, without, model))
+
+
+def test_cfg_rescale_is_the_formula(tmp_path: Path) -> None:
+    """Lin et al. 2023, section 3.4: guided noise is brought to the deviation of the prompt's own, and the two are mixed."""
+    case, share, scale = case_of("SD 1.x"), 0.7, 7.5
+    pipe = plain_pipeline(run.original(run.save(case, tmp_path / "m")), "text", {})
+    seen: list[torch.Tensor] = []
+    taken: list[torch.Tensor] = []
+    pipe.unet.register_forward_hook(lambda _module, _given, result: seen.append(result[0]))
+    step = pipe.scheduler.step
+    pipe.scheduler.step = lambda noise, *more, **named: (taken.append(noise), step(noise, *more, **named))[1]
+    given = {**arguments(pipe, run.PROMPT, case, "text", None, (Path(), Path())), "output_type": "np"}
+    pipe(**given, guidance_scale=scale, guidance_rescale=share, generator=torch.Generator().manual_seed(5))
+    negative, own = seen[0].chunk(2)
+    guided = negative + scale * (own - negative)
+    rescaled = guided * own.std() / guided.std()
+    torch.testing.assert_close(taken[0], share * rescaled + (1 - share) * guided)
+
+
+def test_a_pipeline_without_cfg_rescale_says_so(engine: DiffusersEngine, tmp_path: Path) -> None:
+    case = case_of("Z-Image", guidance_rescale=0.7)
+    with pytest.raises(HalftoneError, match="has no option --guidance-rescale"):
+        ours(engine, case, run.save(case, tmp_path / "m"))
+
+
+def shifted(scheduler: Any, shift: float) -> Any:
+    """The sampler of a model with another shift, as diffusers' documentation makes it."""
+    names = {"shift": shift, "flow_shift": shift, "use_dynamic_shifting": False}
+    return type(scheduler).from_config(scheduler.config, **{name: names[name] for name in names.keys() & scheduler.config.keys()})
+
+
+@pytest.mark.parametrize("name", ["SD 3", "FLUX.1 dev", "FLUX.1 schnell", "Sana", "Z-Image"])
+def test_shift_is_that_of_diffusers(engine: DiffusersEngine, tmp_path: Path, name: str) -> None:
+    without = case_of(name)
+    model = run.save(without, tmp_path / "m")
+    pipe = plain_pipeline(run.original(model), "text", {})
+    given = arguments(pipe, run.PROMPT, without, "text", None, (Path(), Path()))
+    pipe.scheduler = shifted(pipe.scheduler, 7.0)
+    wanted = plain_frames(pipe, given)
+    made = ours(engine, case_of(name, shift=7.0), model)
+    assert np.array_equal(made, wanted)
+    assert not np.array_equal(made, ours(engine, without, model))
+
+
+@pytest.mark.parametrize("wanted", [None, "UniPC", "DPM++ 2M"])
+def test_shift_is_the_formula(wanted: str | None) -> None:
+    """Esser et al. 2024, section 5.3.2: a noise level t becomes s t / (1 + (s - 1) t)."""
+    native = FlowMatchEulerDiscreteScheduler(shift=1.0)
+    plain, made = (make_scheduler(native, wanted, options) for options in ({"shift": 1.0}, {"shift": 4.0}))
+    for scheduler in (plain, made):
+        scheduler.set_timesteps(5) if wanted else scheduler.set_timesteps(sigmas=[1.0, 0.8, 0.6, 0.4, 0.2])
+    torch.testing.assert_close(made.sigmas, 4 * plain.sigmas / (1 + 3 * plain.sigmas))
+
+
+@pytest.mark.parametrize(
+    ("name", "sampler"), [("SD 1.x", None), ("FLUX.1 dev", "DPM++ 2M"), ("FLUX.1 dev", "DEIS"), ("Kandinsky 3", None)]
+)
+def test_a_sampler_without_shift_says_so(engine: DiffusersEngine, tmp_path: Path, name: str, sampler: str | None) -> None:
+    case = case_of(name, shift=3.0)
+    asked = request_of(run.PROMPT, case, run.save(case, tmp_path / "m"), "text", None, (Path(), Path()))
+    with pytest.raises(HalftoneError, match=r"--shift with the sampler .*, which takes none"):
+        halftone_frames(engine, msgspec.structs.replace(asked, sampler=sampler))
+
+
+@pytest.mark.parametrize("sampler", ["Euler", "UniPC"])
+def test_flux_takes_a_shift_with_other_samplers(engine: DiffusersEngine, tmp_path: Path, sampler: str) -> None:
+    case = case_of("FLUX.1 dev", shift=3.0)
+    asked = request_of(run.PROMPT, case, run.save(case, tmp_path / "m"), "text", None, (Path(), Path()))
+    assert halftone_frames(engine, msgspec.structs.replace(asked, sampler=sampler)).shape == (1, 64, 64, 3)
+
+
+def test_a_second_pass_keeps_the_shift(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    """With all of the noise the second pass begins anew: only its own shift can tell."""
+    hires = Hires(scale=2.0, upscaler="lanczos", steps=2, strength=1.0)
+    own, other = (
+        pixels(generate(engine, models["sd3"], options={**OPTIONS["sd3"], **more}, hires=hires)[0])
+        for more in ({}, {"shift": 9.0})
+    )
+    assert not np.array_equal(own, other)
