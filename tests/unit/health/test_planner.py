@@ -228,7 +228,7 @@ def test_verbs_agree_with_what_they_are_said_of() -> None:
     both = tuple(finding("activation-overflow", "mid", name) for name in ("text_encoder", "vae"))
     assert "Text encoder and VAE decoder run in FP32." in reasons(Setup(HEALTHY, findings=both))
     alone = reasons(Setup({**HEALTHY, "conv_out": 1e5}))
-    assert "conv_out runs in FP32, until" in alone
+    assert "conv_out runs in FP32 until" in alone
 
 
 def test_layers_and_results_take_the_place_of_the_reason_for_blocks() -> None:
