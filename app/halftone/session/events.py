@@ -5,6 +5,7 @@ from typing import Literal
 
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import DeviceFacts, SelfTestReport
+from halftone.session.draft import Draft
 from halftone.session.state import Job, NoticeKind
 
 
@@ -84,4 +85,13 @@ class Dismissed:
     notice: int
 
 
-OwnEvent = Queued | Removed | Moved | Sent | Stopping | Paused | Warming | Making | Starting | DeviceChosen | Noted | Dismissed
+@dataclass(frozen=True, kw_only=True)
+class Drafted:
+    """The user, a picture or another model changed what the next pictures are to be."""
+
+    draft: Draft
+
+
+OwnEvent = (
+    Queued | Removed | Moved | Sent | Stopping | Paused | Warming | Making | Starting | DeviceChosen | Noted | Dismissed | Drafted
+)

@@ -28,6 +28,7 @@ from halftone.contract.wording import Words
 from halftone.session.events import (
     DeviceChosen,
     Dismissed,
+    Drafted,
     Making,
     Moved,
     Noted,
@@ -48,8 +49,8 @@ def apply(state: AppState, event: AnyEvent | OwnEvent, now: float = 0.0) -> AppS
     match event:
         case Queued() | Removed() | Moved() | Sent() | Stopping() | Paused():
             return _apply_queue(state, event, now)
-        case DeviceChosen():
-            return replace(state, device=event.device, self_test=event.self_test)
+        case DeviceChosen() | Drafted():
+            return _apply_choice(state, event)
         case Noted():
             return note(state, event.kind, facts=event.facts, error=event.error, job=event.job)
         case Dismissed():
@@ -71,6 +72,14 @@ def apply(state: AppState, event: AnyEvent | OwnEvent, now: float = 0.0) -> AppS
             return _end(state, event)
         case _:
             return _apply_progress(state, event, now)
+
+
+def _apply_choice(state: AppState, event: DeviceChosen | Drafted) -> AppState:
+    match event:
+        case DeviceChosen():
+            return replace(state, device=event.device, self_test=event.self_test)
+        case Drafted():
+            return state if event.draft == state.draft else replace(state, draft=event.draft)
 
 
 def _apply_memory(state: AppState, event: Warming | ModelChanged | MemoryChanged) -> AppState:

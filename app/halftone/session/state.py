@@ -24,6 +24,7 @@ from halftone.contract.messages import (
 from halftone.contract.plan import Plan
 from halftone.contract.vocabulary import Outcome, Phase
 from halftone.contract.wording import Words
+from halftone.session.draft import EMPTY, Draft
 
 WorkerState = Literal["starting", "ready", "lost", "refused"]
 NoticeKind = Literal[
@@ -126,7 +127,7 @@ class AppState:
     """jobs: the running one first, then those that wait. paused: nothing new starts. pictures: of this session, newest first.
 
     loaded: the model in memory; warming: name of the one that is being loaded without a job, "" for none. making: the fragile
-    demo model is being written.
+    demo model is being written. draft: what the Create page asks for.
     """
 
     worker: WorkerState = "starting"
@@ -146,6 +147,7 @@ class AppState:
     notices: tuple[Notice, ...] = ()
     log: str = ""
     next_notice: int = 1
+    draft: Draft = EMPTY
 
     @property
     def running(self) -> Job | None:
