@@ -55,7 +55,7 @@ def random_draft(chance: random.Random, **fixed: Any) -> Draft:
         refiner=chance.choice((None, path("safetensors"))),
         ip_adapters=some(lambda: IpAdapter(path=path("i"), images=some(lambda: path("png")), scale=share())),
         variation_seed=seed(),
-        seed_size=chance.choice(((0, 0), (64, 72), (0, 8))),
+        seed_size=chance.choice((None, (64, 72), (0, 8))),
         styles=some(lambda: Style(name=path("s"), prompt="ink, {prompt}")),
         draws=chance.random() < 0.5,
         model=chance.choice(("", "/m")),
@@ -63,6 +63,6 @@ def random_draft(chance: random.Random, **fixed: Any) -> Draft:
     )
     for name, scalar in SCALARS.items():
         draft = with_value(draft, name, scalar.held(chance.uniform(*scalar.allowed)))
-    strength = draft.hires.strength
-    hires = with_strength(draft.hires, strength) if strength is not None else draft.hires
-    return replace(draft, hires=replace(hires, steps=hires.steps or None), **fixed)
+    strength, steps = draft.hires.strength, draft.hires.steps
+    hires = replace(with_strength(draft.hires, strength or 0.5), steps=steps or None)
+    return replace(draft, hires=hires, num_frames=draft.num_frames or None, fps=draft.fps or None, **fixed)

@@ -6,6 +6,7 @@ Commands go page -> controller -> part -> link; events come link -> state -> par
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -21,17 +22,19 @@ from halftone.contract.wording import Words
 from halftone.gui.background import Background
 from halftone.gui.control.checks import Checks
 from halftone.gui.control.devices import DeviceChoice
+from halftone.gui.control.drafting import Drafting
 from halftone.gui.control.embedding_list import KnownWords
-from halftone.gui.control.extras_choice import ExtrasChoice
 from halftone.gui.control.fragile import FragileMaker
 from halftone.gui.control.idle_measuring import IdleMeasuring
 from halftone.gui.control.job_queue import JobQueue
+from halftone.gui.control.known_files import KnownFiles
 from halftone.gui.control.memory import ModelMemory
 from halftone.gui.control.model_list import ModelList
 from halftone.gui.control.small_files import SmallFiles
 from halftone.gui.control.training import Training
 from halftone.gui.control.writing import RecordWriter, SettingsKeeper
 from halftone.gui.process import Link
+from halftone.session.draft import EMPTY, extras
 from halftone.session.events import Noted, Starting
 from halftone.session.state import AppState
 from halftone.session.store import Store
@@ -48,7 +51,9 @@ _log = logging.getLogger(__name__)
 
 
 class Controller(QObject):
-    """`changed` follows every step of the state; `worker_event` passes on what the worker says, with its blob, afterwards."""
+    """`changed` follows every step of the state but for those of the draft (see `drafting`); `worker_event` passes on what the
+    worker says, with its blob, afterwards.
+    """
 
     changed = Signal()
     worker_event = Signal(object, object)
@@ -78,8 +83,9 @@ class Controller(QObject):
         self._idle = IdleMeasuring(self._holder, self._queue, self._devices, self)
         self.model_list = ModelList(self._holder, self._keeper, self.background, self)
         self.small_files = SmallFiles(self.model_list, self.background, self)
-        self._extras = ExtrasChoice(self._keeper, self.background, self)
-        self.words = KnownWords(self._keeper, self.model_list, self.background, self)
+        self.drafting = Drafting(self._holder, self._keeper, self.model_list, self)
+        self.files = KnownFiles(self._keeper, self.background)
+        self.words = KnownWords(self._holder, self._keeper, self.model_list, self.background, self)
         self._checks = Checks(self._holder, self._queue, self._keeper, writer, self._devices, self.extras_of, self)
         self._fragile = FragileMaker(self._holder, self.model_list, self)
         self._memory = ModelMemory(self._holder, self._keeper, self.model_list, link, early=early, parent=self)
@@ -120,25 +126,16 @@ class Controller(QObject):
         self.repair = self._checks.repair
         self.update_settings = self._keeper.update
         self.choose_precision = self._keeper.choose_precision
-        self.choose_loras = self._extras.choose_loras
-        self.choose_vae = self._extras.choose_vae
-        self.choose_transformer = self._extras.choose_transformer
-        self.choose_controls = self._extras.choose_controls
-        self.choose_ip_adapters = self._extras.choose_ip_adapters
-        self.look_for_loras = self._extras.look_for_loras
-        self.look_for_parts = self._extras.look_for
-        self.look_for_upscalers = self._extras.look_for_upscalers
-        self.look_for_transformers = self._extras.look_for_transformers
 
     def _connect(self) -> None:
         self._holder.on_notice(self.noticed.emit)
-        self._holder.subscribe(lambda state: state, lambda _state: self.changed.emit())
+        self._holder.subscribe(lambda state: replace(state, draft=EMPTY), lambda _state: self.changed.emit())
         self._keeper.changed.connect(self.settings_changed)
         self.model_list.changed.connect(self.models_changed)
         self.model_list.selected.connect(self.model_selected)
         for source in (self._keeper.numerics_changed, self._devices.changed, self._checks.changed, self.model_list.changed):
             source.connect(self.badges_changed)
-        self._extras.changed.connect(self.badges_changed)
+        self.drafting.extras_changed.connect(self.badges_changed)
         self._checks.unclear.connect(lambda: self.go("health"))
         self._link.arrived.connect(self._arrived)
 
@@ -257,11 +254,11 @@ class Controller(QObject):
     @property
     def extras(self) -> Extras:
         """What the next pictures use beside the model's own parts."""
-        return self._extras.chosen
+        return extras(self.state.draft)
 
     def extras_of(self, model: ModelFacts) -> Extras:
         """What a model is checked and judged with: what is chosen belongs to the selected one."""
-        return self._extras.chosen if model.id == self.settings.last_model else ALONE
+        return self.extras if model.id == self.settings.last_model else ALONE
 
     @property
     def once(self) -> Precision | None:

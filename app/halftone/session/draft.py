@@ -67,6 +67,15 @@ SCALARS: Final[dict[str, Scalar]] = {
     "refiner_at": Scalar(AT_RANGE, 2),
 }
 """By their fields; each is a number of the form. "hires.steps" and the like is a field of a field."""
+LISTED: Final[dict[str, Scalar]] = {
+    "loras.weight": Scalar(limits.LORA_RANGE, 2),
+    "controls.scale": Scalar(limits.CONTROL_RANGE, 2),
+    "controls.start": Scalar((0.0, 0.99), 2),
+    "controls.end": Scalar((0.01, 1.0), 2),
+    "ip_adapters.scale": Scalar(limits.IP_ADAPTER_RANGE, 2),
+    "start.outpaint": Scalar(limits.OUTPAINT_RANGE),
+}
+"""The same of the entries of lists."""
 
 
 class Seed(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -111,11 +120,9 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     only_masked: bool = False
     padding: int = 32
     """Pixels around the masked part, as A1111 proposes."""
-    num_frames: int = 0
-    """0: the model's own."""
+    num_frames: int | None = None
     video: VideoFormat = "mp4"
-    fps: int = 0
-    """0: the model's own."""
+    fps: int | None = None
     clip_skip: int = 1
     options: dict[str, OptionValue] = msgspec.field(default_factory=dict)
     """All but clip skip. They come with the settings of a picture."""
@@ -134,8 +141,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ip_adapters: tuple[IpAdapter, ...] = ()
     variation_seed: Seed = Seed()
     variation_strength: float = 0.0
-    seed_size: tuple[int, int] = (0, 0)
-    """0 and 0: the size of the picture."""
+    seed_size: tuple[int, int] | None = None
     styles: tuple[Style, ...] = ()
     draws: bool = True
     model: str = ""
@@ -151,10 +157,10 @@ FOLLOWING: Final = Defaults.__struct_fields__
 """Fields that a model has values of its own for."""
 _SAME: Final = (
     *("prompt", "negative", "empty_negative", "sampler", "batch", "image", "loras", "vae", "transformer", "inversions"),
-    *("controls", "ip_adapters", "variation_strength", "styles", "draws"),
+    *("controls", "ip_adapters", "variation_strength", "seed_size", "styles", "draws", "num_frames", "fps"),
 )
 """Fields that a request has as they are."""
-_SENT: Final = tuple(name for name in _SAME if name not in ("prompt", "negative", "sampler", "inversions"))
+_SENT: Final = tuple(set(_SAME) - {"prompt", "negative", "sampler", "inversions", "num_frames", "fps"})
 
 
 def value_of(draft: Draft, field: str) -> Any:
@@ -192,9 +198,7 @@ def from_request(draft: Draft, request: PictureRequest, selected: str = "") -> D
         start=replace(start, strength=EMPTY.start.strength if start.strength is None else start.strength, only_masked=None),
         only_masked=start.only_masked is not None,
         padding=EMPTY.padding if start.only_masked is None else start.only_masked,
-        num_frames=request.num_frames or 0,
         video=request.video or "mp4",
-        fps=request.fps or 0,
         clip_skip=skip + 1 if type(skip) is int else 1,
         options=options,
         hires_on=request.hires is not None,
@@ -202,7 +206,6 @@ def from_request(draft: Draft, request: PictureRequest, selected: str = "") -> D
         refiner=None if request.refiner is None else request.refiner.path,
         refiner_at=draft.refiner_at if request.refiner is None else request.refiner.at,
         variation_seed=Seed(request.variation_seed, locked=request.variation_seed is not None),
-        seed_size=request.seed_size or (0, 0),
         model=selected if request.model == selected else draft.model,
         own=(),
     )
@@ -235,15 +238,14 @@ def to_request(
         output=settings.pictures_folder,
         mask=draft.mask if masks(model) and draft.image is not None else None,
         start=_start(draft, model) if draft.image is not None else Start(),
-        num_frames=draft.num_frames or None if there else None,
+        num_frames=draft.num_frames if there else None,
         video=draft.video if there else None,
-        fps=draft.fps or None if there else None,
+        fps=draft.fps if there else None,
         options={name: value for name, value in options.items() if model is None or takes_option(model, name)},
         inversions=tuple(one.path for one in named_of(known, written(draft))),
         hires=replace(draft.hires, strength=strength_of(draft.hires)) if draft.hires_on else None,
         refiner=None if draft.refiner is None else Refiner(path=draft.refiner, at=draft.refiner_at),
         variation_seed=draft.variation_seed.number,
-        seed_size=draft.seed_size if any(draft.seed_size) else None,
         wildcards=settings.wildcard_folders,
         numerics=numerics,
     )

@@ -39,9 +39,9 @@ def size_problem(edge: int) -> Words | None:
     return None
 
 
-def _noise_problem(size: tuple[int, int]) -> Words | None:
+def _noise_problem(size: tuple[int, int] | None) -> Words | None:
     low = limits.SIZE_RANGE[0]
-    if any(size) and any(edge % limits.SIZE_MULTIPLE or edge < low for edge in size):
+    if size is not None and any(edge % limits.SIZE_MULTIPLE or edge < low for edge in size):
         return Words("The size of the noise has to be a multiple of 8, in width and height.")
     return None
 

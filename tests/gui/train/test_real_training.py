@@ -153,7 +153,7 @@ def test_a_training_is_refused_paused_stopped_gone_on_with_and_tried(person: Per
     page.acts.export(str(tmp_path / "run.html"))
     person.wait((tmp_path / "run.html").is_file)
     person.press("Try it in Create")
-    person.wait(lambda: [lora.path for lora in person.workspace.create_page.request().loras] == [done.path])
+    person.wait(lambda: [lora.path for lora in person.workspace.create_page.form.request().loras] == [done.path])
 
 
 def test_an_overflow_is_cured_a_picture_left_out_and_what_cannot_be_saved_goes_elsewhere(

@@ -14,7 +14,7 @@ from halftone.library.add_ons.inversions import Inversion
 from halftone.library.families.known_families import WAN
 from halftone.session import draft as drafts
 from halftone.session.draft import Draft, Seed, from_request, to_request, with_defaults_of, with_value
-from halftone.session.draft_problems import problems
+from halftone.session.draft_problems import problems, size_problem
 from halftone.session.events import Drafted
 from halftone.session.reducer import apply
 from halftone.session.state import AppState
@@ -205,6 +205,22 @@ def test_what_keeps_a_picture_from_being_made(
     assert list(found) == [field] * bool(field)
     for problem in found.values():
         assert said in (problem.code if isinstance(problem, ErrorFacts) else str(problem))
+
+
+@pytest.mark.parametrize(
+    ("edge", "said"),
+    [
+        (512, ""),
+        (1001, "Use a multiple of 8, for example 1000."),
+        (1004, "Use a multiple of 8, for example 1008."),
+        (8, ""),
+        (16384, ""),
+        (4, "Use a size from 8 to 16\u202f384."),
+        (20000, "Use a size from 8 to 16\u202f384."),
+    ],
+)
+def test_a_size_that_cannot_be_used_comes_with_one_that_can(edge: int, said: str) -> None:
+    assert str(size_problem(edge) or "") == said
 
 
 # --- kept ------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """The embeddings that the folders of the settings hold, and those of them that the selected model can read."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
@@ -9,6 +8,7 @@ from halftone.gui.background import Background
 from halftone.gui.control.model_list import ModelList
 from halftone.gui.control.writing import SettingsKeeper
 from halftone.library.add_ons.inversions import Inversion, encoder_widths, inversion_folders, list_inversions, matched
+from halftone.session.store import Store
 
 
 class KnownWords(QObject):
@@ -16,39 +16,34 @@ class KnownWords(QObject):
 
     changed = Signal()
 
-    def __init__(self, keeper: SettingsKeeper, models: ModelList, background: Background, parent: QObject) -> None:
+    def __init__(self, holder: Store, keeper: SettingsKeeper, models: ModelList, background: Background, parent: QObject) -> None:
         super().__init__(parent)
+        self._holder = holder
         self._keeper = keeper
         self._models = models
         self._background = background
         self._folders: tuple[str, ...] | None = None
-        self._given: tuple[str, ...] = ()
         self._looks = 0
         self._known: tuple[Inversion, ...] = ()
         self._widths: tuple[int, ...] = ()
+        holder.subscribe(lambda state: state.draft.inversions, lambda _files: self.look())
         models.changed.connect(self.look)
         models.selected.connect(self._measure)
         keeper.changed.connect(self._look_elsewhere)
 
     @property
     def fitting(self) -> tuple[Inversion, ...]:
-        """Those that the selected model can read; files that were given before those of the folders."""
+        """Those that the selected model can read; the draft's own files before those of the folders."""
         return tuple(one for one in self._known if self._widths and matched(one, self._widths))
 
-    def take(self, given: Iterable[str]) -> None:
-        """Files that a request from elsewhere names; they count before those of the folders, as long as they are there."""
-        given = tuple(path for path in given if Path(path).is_absolute())  # a picture's own text has only names
-        if given != self._given:
-            self._given = given
-            self.look()
-
     def look(self) -> None:
-        """Read the folders in the background."""
-        folders, given = inversion_folders(self._keeper.settings), self._given
+        """Read the folders in the background. Files that the draft names count before those, as long as they are there."""
+        folders, given = inversion_folders(self._keeper.settings), self._holder.state.draft.inversions
+        files = tuple(path for path in given if Path(path).is_absolute())  # a picture's own text has only names
         self._folders = folders
         self._looks += 1
         number = self._looks
-        self._background.run(lambda: list_inversions(folders, given), lambda known: self._found(number, known), receiver=self)
+        self._background.run(lambda: list_inversions(folders, files), lambda known: self._found(number, known), receiver=self)
         self._measure()
 
     def _measure(self) -> None:

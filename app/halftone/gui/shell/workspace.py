@@ -26,6 +26,7 @@ from halftone.gui.shell.lacking_card import LackingCard
 from halftone.gui.shell.statusbar import StatusBar
 from halftone.gui.shell.topbar import TopBar
 from halftone.gui.shell.window import MainWindow
+from halftone.session.draft import kept as kept_draft
 from halftone.session.state import Notice
 
 if TYPE_CHECKING:
@@ -300,10 +301,8 @@ class Workspace(QObject):
 
     def _rebuild(self) -> None:
         """Make every widget anew, in the language that is now in force; state and queue live in the controller."""
-        request = self.create_page.request()
         for _ in self._build(self._page):
             pass  # in one go: a window half in one language is no sight
-        self.create_page.set_request(request)
         if self._help is not None:
             self._help.speak()
 
@@ -416,6 +415,6 @@ class Workspace(QObject):
         controller = self.controller
         geometry = {**controller.settings.geometry, "main": bytes(self.window.saveGeometry().toBase64().data()).decode()}
         splitters = {**controller.settings.splitters, **self.create_page.splitter_state()}
-        form, train = self.create_page.form.kept(), controller.training.draft or controller.settings.train
+        form, train = kept_draft(controller.state.draft), controller.training.draft or controller.settings.train
         kept = msgspec.structs.replace(controller.settings, geometry=geometry, splitters=splitters, form=form, train=train)
         controller.update_settings(kept)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import QComboBox, QWidget
 
@@ -18,6 +19,8 @@ _NARROW: Final = 92
 
 class SamplerField(QWidget):
     """Two lists. What does not go with the model, or with the method, stands in them and cannot be chosen."""
+
+    changed = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +40,9 @@ class SamplerField(QWidget):
         fields.setStretch(1, 1)
         self.setLayout(column(fields, self.note, spacing=2))
         self.method.currentIndexChanged.connect(self._method_changed)
+        self.schedule.currentIndexChanged.connect(self.changed)
         self.method.activated.connect(self.note.hide)
+        self.method.activated.connect(self.changed)  # also where what is shown is not what was wanted
         self.follow(())
 
     def follow(self, names: Sequence[str]) -> None:

@@ -1,15 +1,11 @@
 """Clip skip, and what else a request gave its pipeline: a folded row of the Create form."""
 
-import msgspec
-from PySide6.QtCore import Qt
-
 from halftone.contract.facts import ModelFacts
-from halftone.contract.request import OptionValue, PictureRequest
-from halftone.gui.create.form.form_fields import NumberBox
+from halftone.gui.create.form.binding import Binding, number_box
 from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.i18n import tr
 from halftone.gui.kit.stock_widgets import column, icon_button, label, row
-from halftone.library.options import CLIP_SKIP, CLIP_SKIPS, takes_option
+from halftone.library.options import CLIP_SKIP, takes_option
 
 
 class OptionsPart(FoldedPart):
@@ -17,55 +13,28 @@ class OptionsPart(FoldedPart):
     here and is not sent.
     """
 
-    def __init__(self) -> None:
-        super().__init__(tr("Clip skip"), tr("Leaves out the last layers of the text encoder, as A1111 counts them."))
-        self._model: ModelFacts | None = None
-        self._others: dict[str, OptionValue] = {}
-        self.skip = NumberBox(CLIP_SKIPS)
-        self.skip.setAlignment(Qt.AlignmentFlag.AlignRight)
-        self.skip.setFixedWidth(68)
-        self.skip.setAccessibleName(tr("Clip skip"))
-        self.skip.setToolTip(tr("1: none is left out; 2: the last one."))
+    def __init__(self, binding: Binding) -> None:
+        super().__init__(binding, tr("Clip skip"), tr("Leaves out the last layers of the text encoder, as A1111 counts them."))
+        self.skip = number_box("clip_skip", tr("Clip skip"), tr("1: none is left out; 2: the last one."), width=68)
         self.others = label("", "caption", "muted", wrap=True)
-        self.remove = icon_button("x", tr("Remove the other options"), size=14, clicked=lambda: self._take_others({}))
+        removed = tr("Remove the other options")
+        self.remove = icon_button("x", removed, size=14, clicked=lambda: binding.set("options", {}))
         told = row(self.others, self.remove, spacing=6)
         told.setStretch(0, 1)
-        self.setLayout(
-            column(
-                row(label(tr("Clip skip"), "small", "secondary"), -1, self.skip, spacing=8),
-                told,
-                spacing=8,
-                margins=(14, 10, 14, 12),
-            )
-        )
-        self.skip.valueChanged.connect(self._show)
-        self._show()
-
-    def put(self, request: PictureRequest) -> PictureRequest:
-        skip = round(self.skip.value())
-        options = {**self._others, **({CLIP_SKIP: skip - 1} if skip > 1 else {})}
-        sent = {name: value for name, value in options.items() if self._model is None or takes_option(self._model, name)}
-        return msgspec.structs.replace(request, options=sent)
-
-    def take(self, request: PictureRequest) -> None:
-        others = dict(request.options)
-        skip = others.pop(CLIP_SKIP, 0)
-        self.skip.setValue(skip + 1 if type(skip) is int else 1)
-        self._take_others(others)
+        skip = row(label(tr("Clip skip"), "small", "secondary"), -1, self.skip, spacing=8)
+        self.setLayout(column(skip, told, spacing=8, margins=(14, 10, 14, 12)))
+        binding.bind("clip_skip", self.skip)
+        binding.watch(self._show, "clip_skip", "options")
 
     def follow(self, model: ModelFacts | None) -> None:
-        self._model = model
+        super().follow(model)
         self._show()
 
-    def _take_others(self, others: dict[str, OptionValue]) -> None:
-        self._others = others
-        self._show()
-
-    def _show(self) -> None:
-        there = self._model is None or takes_option(self._model, CLIP_SKIP)
+    def _show(self, *_: object) -> None:
+        draft, there = self._binding.draft, self._model is None or takes_option(self._model, CLIP_SKIP)
         self.skip.setEnabled(there)
-        self.row.value.setText(str(round(self.skip.value())) if there else tr("Not with this model"))
-        self.others.setText(tr("Other options: {0}", ", ".join(f"{name} {value}" for name, value in self._others.items())))
+        self.row.value.setText(str(draft.clip_skip) if there else tr("Not with this model"))
+        self.others.setText(tr("Other options: {0}", ", ".join(f"{name} {value}" for name, value in draft.options.items())))
         for widget in (self.others, self.remove):
-            widget.setVisible(bool(self._others))
+            widget.setVisible(bool(draft.options))
         self.changed.emit()
