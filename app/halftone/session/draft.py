@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -36,12 +36,15 @@ from halftone.library.tasks import takes_mask, takes_picture, takes_strength
 from halftone.library.videos import makes_videos
 from halftone.settings.store import Settings
 
+Part = TypeVar("Part", bound=msgspec.Struct)
+
 
 class Scalar(NamedTuple):
-    """What a number of the draft may be, and how many decimal places it has."""
+    """What a number of the draft may be, and how many decimal places it has. optional: 0 stands for None, the model's own."""
 
     allowed: tuple[float, float]
     places: int = 0
+    optional: bool = False
 
     def held(self, value: float) -> float:
         """The nearest number that is allowed."""
@@ -58,11 +61,11 @@ SCALARS: Final[dict[str, Scalar]] = {
     "start.strength": Scalar(limits.STRENGTH_RANGE, 2),
     "start.mask_blur": Scalar(limits.MASK_BLUR_RANGE),
     "padding": Scalar(limits.ONLY_MASKED_RANGE),
-    "num_frames": Scalar((0, 10_000)),
-    "fps": Scalar((0, limits.FPS_RANGE[1])),
+    "num_frames": Scalar((0, 10_000), optional=True),
+    "fps": Scalar((0, limits.FPS_RANGE[1]), optional=True),
     "variation_strength": Scalar((0.0, 1.0), 2),
     "hires.scale": Scalar(limits.SCALE_RANGE, 1),
-    "hires.steps": Scalar((0, limits.STEPS_RANGE[1])),
+    "hires.steps": Scalar((0, limits.STEPS_RANGE[1]), optional=True),
     "hires.strength": Scalar((0.01, 1.0), 2),
     "refiner_at": Scalar(AT_RANGE, 2),
 }
@@ -163,19 +166,10 @@ _SAME: Final = (
 _SENT: Final = tuple(set(_SAME) - {"prompt", "negative", "sampler", "inversions", "num_frames", "fps"})
 
 
-def value_of(draft: Draft, field: str) -> Any:
-    """field: its name, with dots for a field of a field."""
-    return attrgetter(field)(draft)
-
-
-def with_value(draft: Draft, field: str, value: object) -> Draft:
-    """The draft with another value in a field, named as for `value_of`."""
-    return cast("Draft", _with(draft, field, value))
-
-
-def _with(struct: msgspec.Struct, field: str, value: object) -> msgspec.Struct:
+def with_value(struct: Part, field: str, value: object) -> Part:
+    """The draft with another value in a field. field: its name, with dots for a field of a field."""
     head, _, rest = field.partition(".")
-    return replace(struct, **{head: _with(getattr(struct, head), rest, value) if rest else value})
+    return replace(struct, **{head: with_value(getattr(struct, head), rest, value) if rest else value})
 
 
 # --- from and to requests --------------------------------------------------------------------------------------------
@@ -210,7 +204,7 @@ def from_request(draft: Draft, request: PictureRequest, selected: str = "") -> D
         own=(),
     )
     for name, scalar in SCALARS.items():
-        value = value_of(filled, name)
+        value = attrgetter(name)(filled)
         if value is not None and value != scalar.held(value):
             filled = with_value(filled, name, scalar.held(value))
     return filled
@@ -227,7 +221,7 @@ def to_request(
         **{name: getattr(draft, name) for name in _SENT},
         prompt=draft.prompt.strip(),
         negative=draft.negative.strip(),
-        sampler=fitting_sampler(draft.sampler, model),
+        sampler=draft.sampler if model is None else fitting_sampler(draft.sampler, model.samplers),
         model=settings.last_model,
         device=settings.device,
         width=draft.size[0] if sized else None,
@@ -313,12 +307,9 @@ def without_own(draft: Draft) -> Draft:
     return replace(draft, **{name: getattr(draft.defaults, name) for name in draft.own if draft.defaults is not None}, own=())
 
 
-def fitting_sampler(wanted: str | None, model: ModelFacts | None) -> str | None:
-    """The sampler that is used: the wanted one if the model has it, else None for its own."""
-    if wanted is None or model is None or wanted in model.samplers:
-        return wanted
-    name = sampler_called(wanted)
-    return name if name in model.samplers else None
+def fitting_sampler(wanted: str | None, names: Sequence[str]) -> str | None:
+    """The wanted sampler, as a model names it; None for the model's own where it has no such one. names: of its samplers."""
+    return next((name for name in (wanted, sampler_called(wanted or "")) if name in names), None)
 
 
 def with_strength(hires: Hires, strength: float) -> Hires:
@@ -381,13 +372,9 @@ def _start(draft: Draft, model: ModelFacts | None) -> Start:
 # --- the next start --------------------------------------------------------------------------------------------------
 
 
-class _Kept(msgspec.Struct):
-    draft: Draft
-
-
 def kept(draft: Draft) -> str:
     """The draft as text, for the next start."""
-    return msgspec.json.encode(_Kept(draft)).decode()
+    return msgspec.json.encode({"draft": draft}).decode()
 
 
 def restored(text: str, selected: str = "") -> Draft:
@@ -395,8 +382,8 @@ def restored(text: str, selected: str = "") -> Draft:
     use.
     """
     try:
-        return msgspec.json.decode(text, type=_Kept).draft
-    except msgspec.DecodeError:
+        return msgspec.json.decode(text, type=dict[str, Draft])["draft"]
+    except (msgspec.DecodeError, KeyError):
         pass
     try:
         return from_request(EMPTY, msgspec.json.decode(text, type=PictureRequest), selected)

@@ -4,6 +4,7 @@ the theme and the next start.
 
 import random
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -21,7 +22,7 @@ from halftone.gui.create.form.binding import access
 from halftone.gui.create.form.request_form import CreateForm
 from halftone.gui.create.picture_history import unsaved
 from halftone.gui.i18n import tr
-from halftone.session.draft import Draft, Seed, from_request, kept, value_of
+from halftone.session.draft import Draft, Seed, from_request, kept
 from halftone.settings.store import Settings
 
 BOUND: dict[str, Callable[[CreateForm], QWidget]] = {
@@ -58,8 +59,8 @@ def shown(stage: Stage, draft: Draft) -> None:
 
 
 def changed_look(stage: Stage, **changes: str) -> None:
-    stage.controller.update_settings(msgspec.structs.replace(stage.controller.settings, **changes))
     form = stage.workspace.create_page
+    stage.controller.update_settings(msgspec.structs.replace(stage.controller.settings, **changes))
     if "language" in changes:
         stage.wait(lambda: stage.workspace.create_page is not form)
 
@@ -77,7 +78,7 @@ def test_showing_a_draft_changes_nothing_of_it(qtbot: QtBot) -> None:
         shown(stage, draft)
         assert stage.controller.state.draft == draft
         read = {field: access(widget(stage.page.form))[1]() for field, widget in BOUND.items()}
-        assert read == {field: value_of(draft, field) for field in BOUND}
+        assert read == {field: attrgetter(field)(draft) for field in BOUND}
     stage.idle()
     stage.close()
 
@@ -149,5 +150,19 @@ def test_what_is_typed_is_in_the_draft_as_it_is_typed(qtbot: QtBot, tmp_path: Pa
     QTest.keyClicks(form.seed.edit, "42")
     draft = stage.controller.state.draft
     assert (draft.steps, draft.seed) == (33, Seed(42, locked=True))
+    stage.idle()
+    stage.close()
+
+
+def test_typing_wakes_the_form_alone(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    stage.idle()
+    woken: list[str] = []
+    stage.controller.changed.connect(lambda: woken.append("pages"))
+    stage.controller.badges_changed.connect(lambda: woken.append("badges"))
+    QTest.keyClicks(stage.page.form.prompt, "sea")
+    assert woken == []
+    stage.page.form.edit(vae="/none.safetensors")
+    assert woken == ["badges"], "checks are made with it"
     stage.idle()
     stage.close()

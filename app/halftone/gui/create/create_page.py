@@ -151,7 +151,6 @@ class CreatePage(QWidget):
             return
         asked = job.command.request
         self.form.learn(event.facts, asked)
-        self.form.seed.show_seed(event.facts.seed)
         end = event.thumbnail_size + event.failed_size
         thumbnail, failed = blob[: event.thumbnail_size], blob[event.thumbnail_size : end]
         if event.facts.path:

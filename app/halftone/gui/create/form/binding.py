@@ -13,7 +13,6 @@ from halftone.gui.controller import Controller
 from halftone.gui.create.form.form_fields import NumberBox, SliderField
 from halftone.session.draft import LISTED, SCALARS, Draft, with_value
 
-Turn = Callable[[Any], Any]
 Access = tuple[SignalInstance, Callable[[], Any], Callable[[Any], object]]
 _NARROWEST: Final = 60
 
@@ -51,15 +50,6 @@ def number_box(field: str, name: str, tip: str, *, width: int = 0) -> NumberBox:
     return made
 
 
-def slider(field: str, name: str, tip: str, usual: tuple[float, float], step: float = 1.0) -> SliderField:
-    """A number of the draft with a slider over what is usual."""
-    return SliderField(name, tip, usual, SCALARS[field].allowed, step)
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
 @dataclass
 class _Watcher:
     get: Callable[[Draft], tuple[Any, ...]]
@@ -89,15 +79,29 @@ class Binding(QObject):
         """Give one field another value. field: with dots for a field of a field."""
         self.put(with_value(self.draft, field, value))
 
-    def bind(self, field: str, widget: QWidget, *, shown: Turn = _as_it_is, meant: Turn = _as_it_is) -> None:
-        """Let a widget edit and show a field. shown: the widget's value of the field's; meant: the other way."""
+    def bind(self, field: str, widget: QWidget) -> None:
+        """Let a widget edit and show a field."""
         edited, read, show = access(widget)
-        edited.connect(lambda *_: self.set(field, meant(read())))
-        self.watch(lambda value: show(shown(value)) if read() != shown(value) else None, field)
+        none = 0 if field in SCALARS and SCALARS[field].optional else None
+        edited.connect(lambda *_: self.set(field, None if read() == none else read()))
 
-    def bind_optional(self, field: str, widget: QWidget) -> None:
-        """`bind` for a number whose 0 stands for None, the default of the model."""
-        self.bind(field, widget, shown=lambda value: value or 0, meant=lambda value: value or None)
+        def render(value: object) -> None:
+            if (wanted := none if value is None else value) != read():
+                show(wanted)
+
+        self.watch(render, field)
+
+    def number(self, field: str, name: str, tip: str, *, width: int = 0) -> NumberBox:
+        """A box bound to a number of the draft."""
+        made = number_box(field, name, tip, width=width)
+        self.bind(field, made)
+        return made
+
+    def slider(self, field: str, name: str, tip: str, usual: tuple[float, float], step: float = 1.0) -> SliderField:
+        """A slider over what is usual, bound to a number of the draft."""
+        made = SliderField(name, tip, usual, SCALARS[field].allowed, step)
+        self.bind(field, made)
+        return made
 
     def watch(self, hear: Callable[..., object], *fields: str) -> None:
         """Call `hear` with the values of these fields, now and whenever one has changed."""

@@ -1,6 +1,7 @@
 """Fields of the Create form: slider with its number, size with presets, seed with dice and lock."""
 
 import random
+from collections.abc import Callable
 from typing import Any, Final, cast
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
@@ -302,8 +303,10 @@ class SeedField(QWidget):
 
     changed = Signal()
 
-    def __init__(self) -> None:
+    def __init__(self, newest: Callable[[], int | None] = lambda: None) -> None:
+        """newest: the seed of the newest picture, so that locking keeps it."""
         super().__init__()
+        self._newest = newest
         self.edit = _SeedEdit()
         self.dice = icon_button("dices", tr("New random seed"), kind="framed", clicked=self.roll)
         self.lock = icon_button("lock", tr("Keep this seed for the next picture"), kind="framed", checkable=True)
@@ -330,18 +333,10 @@ class SeedField(QWidget):
         self.lock.setChecked(seed.locked)
         self.lock.blockSignals(False)
 
-    def show_seed(self, seed: int) -> None:
-        """The seed of the newest picture, so that locking keeps it."""
-        self._last = seed
-
-    _last: int | None = None
-
     def _locked(self, on: bool) -> None:
         if on and self.edit.seed() is None:
-            if self._last is not None:
-                self.edit.set_seed(self._last)
-            else:
-                self.roll()
+            newest = self._newest()
+            self.edit.set_seed(random.randint(0, SEED_MAX) if newest is None else newest)
         self.changed.emit()
 
     def _typed(self) -> None:

@@ -13,7 +13,7 @@ from halftone.contract.request import PictureRequest
 from halftone.contract.vocabulary import DType, Precision
 from halftone.gui.controller import Controller
 from halftone.gui.create.form import memory_estimate as room
-from halftone.gui.create.form.binding import Binding, number_box, slider
+from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.form.form_fields import SeedField, SizeField, limit_note
 from halftone.gui.create.form.form_footer import Footer
 from halftone.gui.create.form.model_part import ModelPart, OwnValues
@@ -133,16 +133,16 @@ class CreateForm(QWidget):
         """How a picture is made: steps, guidance, sampler, seed and how many."""
         most = figures.group(STEPS_RANGE[1])
         steps_tip = tr("More steps refine the picture and take longer. 1 to {0}; the slider has the usual ones.", most)
-        self.steps = slider("steps", tr("Steps"), steps_tip, (1, 150))
+        self.steps = self._binding.slider("steps", tr("Steps"), steps_tip, (1, 150))
         most = figures.group(GUIDANCE_RANGE[1])
         guidance_tip = tr("How strictly the picture follows the prompt. 0 to {0}; the slider has the usual ones.", most)
-        self.guidance = slider("guidance", tr("Guidance"), guidance_tip, (1, 30), 0.1)
-        self.sampler, self.seed = SamplerField(), SeedField()
+        self.guidance = self._binding.slider("guidance", tr("Guidance"), guidance_tip, (1, 30), 0.1)
+        self.sampler, self.seed = SamplerField(), SeedField(self._newest_seed)
         batch_tip = tr("How many pictures, one after another. 1 to {0}.", figures.group(BATCH_RANGE[1]))
-        self.batch = number_box("batch", tr("Batch"), batch_tip, width=68)
+        self.batch = self._binding.number("batch", tr("Batch"), batch_tip, width=68)
         self.batch_note = limit_note(self.batch, tr("Batch"))
-        for field in ("steps", "guidance", "sampler", "seed", "batch"):
-            self._binding.bind(field, getattr(self, field))
+        self._binding.bind("sampler", self.sampler)
+        self._binding.bind("seed", self.seed)
         seed_column = column(label(tr("Seed"), "small", "secondary"), self.seed, spacing=5)
         batch_column = column(label(tr("Batch"), "small", "secondary"), self.batch, spacing=5)
         bottom = row(seed_column, batch_column, spacing=8)
@@ -153,6 +153,9 @@ class CreateForm(QWidget):
             column(sliders, self.sampler, column(bottom, self.batch_note, spacing=2), spacing=10, margins=(14, 10, 14, 12))
         )
         return made
+
+    def _newest_seed(self) -> int | None:
+        return next((made.seed for made in self._controller.state.pictures if made.upscaled is None), None)
 
     def _connect(self) -> None:
         controller = self._controller
@@ -328,8 +331,7 @@ class CreateForm(QWidget):
         self.size_field.setEnabled(not sets_size(self._draft, self._model))
         found = problems(self._draft, self._model)
         for part in self.parts:
-            if part.field:
-                part.show_problem(problem_text(found.get(part.field)))
+            part.show_problem(problem_text(found.get(part.field)))
         self._refresh_footer()
 
     # --- footer -----------------------------------------------------------------------------------------------------

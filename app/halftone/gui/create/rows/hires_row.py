@@ -5,7 +5,7 @@ from PySide6.QtWidgets import QCheckBox, QWidget
 from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import SCALE_RANGE
 from halftone.contract.request import LANCZOS, LATENT, Hires, model_stem
-from halftone.gui.create.form.binding import Binding, number_box, slider
+from halftone.gui.create.form.binding import Binding, number_box
 from halftone.gui.create.form.file_choosers import ask_weights
 from halftone.gui.create.form.form_fields import combo
 from halftone.gui.create.rows.folded_row import FoldedPart
@@ -44,13 +44,13 @@ class HiresPart(FoldedPart):
         self.on.setToolTip(tip)
         low, high = (figures.decimal(value) for value in SCALE_RANGE)
         scale_tip = tr("Times the width and the height. {0} to {1}.", low, high)
-        self.scale = slider("hires.scale", tr("Larger"), scale_tip, (1, 4), 0.1)
+        self.scale = binding.slider("hires.scale", tr("Larger"), scale_tip, (1, 4), 0.1)
         upscaler_tip = tr("Latent: what the model works on is enlarged. Lanczos: the finished pixels are.")
         self.upscaler = combo(tr("Upscaler"), upscaler_tip)
         for way in (LATENT, LANCZOS):
             self.upscaler.addItem(upscaler_words(way), way)
         steps_tip = tr("Steps of the second pass. 0: as many as the first one has.")
-        self.steps = slider("hires.steps", tr("Steps"), steps_tip, (0, 150))
+        self.steps = binding.slider("hires.steps", tr("Steps"), steps_tip, (0, 150))
         strength_tip = tr("How much is drawn anew: 0.3 adds detail, 0.7 changes the picture.")
         self.strength = number_box("hires.strength", tr("Denoising strength"), strength_tip, width=68)
         words = label(tr("Denoising strength"), "small", "secondary")
@@ -73,10 +73,8 @@ class HiresPart(FoldedPart):
         self.setLayout(column(self.on, self._inside, self.note, spacing=8, margins=(14, 10, 14, 12)))
         self.row.toggled.connect(lambda on: self._controller.files.upscalers(self._found) if on else None)
         binding.bind("hires_on", self.on)
-        binding.bind("hires.scale", self.scale)
         binding.watch(self._add, "hires.upscaler")
         binding.bind("hires.upscaler", self.upscaler)
-        binding.bind_optional("hires.steps", self.steps)
         self.strength.valueChanged.connect(
             lambda _value: binding.set("hires", with_strength(binding.draft.hires, self.strength.number()))
         )

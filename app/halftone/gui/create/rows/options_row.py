@@ -1,7 +1,7 @@
 """Clip skip, and what else a request gave its pipeline: a folded row of the Create form."""
 
 from halftone.contract.facts import ModelFacts
-from halftone.gui.create.form.binding import Binding, number_box
+from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.i18n import tr
 from halftone.gui.kit.stock_widgets import column, icon_button, label, row
@@ -15,7 +15,7 @@ class OptionsPart(FoldedPart):
 
     def __init__(self, binding: Binding) -> None:
         super().__init__(binding, tr("Clip skip"), tr("Leaves out the last layers of the text encoder, as A1111 counts them."))
-        self.skip = number_box("clip_skip", tr("Clip skip"), tr("1: none is left out; 2: the last one."), width=68)
+        self.skip = binding.number("clip_skip", tr("Clip skip"), tr("1: none is left out; 2: the last one."), width=68)
         self.others = label("", "caption", "muted", wrap=True)
         removed = tr("Remove the other options")
         self.remove = icon_button("x", removed, size=14, clicked=lambda: binding.set("options", {}))
@@ -23,7 +23,6 @@ class OptionsPart(FoldedPart):
         told.setStretch(0, 1)
         skip = row(label(tr("Clip skip"), "small", "secondary"), -1, self.skip, spacing=8)
         self.setLayout(column(skip, told, spacing=8, margins=(14, 10, 14, 12)))
-        binding.bind("clip_skip", self.skip)
         binding.watch(self._show, "clip_skip", "options")
 
     def follow(self, model: ModelFacts | None) -> None:

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import Refiner, model_stem
-from halftone.gui.create.form.binding import Binding, slider
+from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.form.file_choosers import add_choosing, add_known
 from halftone.gui.create.rows.folded_row import FoldedPart, below, no_model_words
 from halftone.gui.i18n import listed, tr
@@ -233,9 +233,8 @@ class RefinerPart(ReplacedRow):
             none=tr("Off"),
         )
         tip = tr("The share of the steps that the base model makes. Usual: 0.8.")
-        self.at = slider("refiner_at", tr("Takes over at"), tip, (0.5, 0.95), 0.01)
+        self.at = binding.slider("refiner_at", tr("Takes over at"), tip, (0.5, 0.95), 0.01)
         super().__init__(binding, kind, self.at)
-        binding.bind("refiner_at", self.at)
         binding.watch(lambda _at: self.row.value.setText(self.words()), "refiner_at")
 
     def known(self) -> dict[str, str]:

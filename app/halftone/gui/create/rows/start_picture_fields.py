@@ -116,7 +116,7 @@ class MaskFields(QWidget):
     def __init__(self, binding: Binding) -> None:
         super().__init__()
         blur_tip = tr("Radius in pixels of the blur that softens the edge of the mask.")
-        self.blur = number_box("start.mask_blur", tr("Mask blur"), blur_tip)
+        self.blur = binding.number("start.mask_blur", tr("Mask blur"), blur_tip)
         self.content = combo(tr("Masked content"), tr("What the masked part begins with. Acts at a strength below 1."))
         words: dict[MaskedContent, str] = {
             "original": tr("The picture itself"),
@@ -128,7 +128,7 @@ class MaskFields(QWidget):
         self.only = QCheckBox(tr("Only masked area"))
         tip = tr("Computes only the masked part and what is around it, in the size set above, and lays it back into the picture.")
         self.only.setToolTip(tip)
-        self.padding = number_box("padding", tr("Padding"), tr("Pixels around the masked part that are computed with it."))
+        self.padding = binding.number("padding", tr("Padding"), tr("Pixels around the masked part that are computed with it."))
         self._more = QWidget()
         words_of = label(tr("Padding"), "small", "secondary")
         self._more.setLayout(row(words_of, self.padding, -1, spacing=6, margins=(24, 0, 0, 0)))
@@ -139,10 +139,8 @@ class MaskFields(QWidget):
         """What acts on a mask that was given, not on what is added at the sides."""
         self.drawn.setLayout(line)
         self.setLayout(column(row(blur, self.blur, -1, spacing=8), self.drawn, self.only, self._more, spacing=8))
-        binding.bind("start.mask_blur", self.blur)
         binding.bind("start.masked_content", self.content)
         binding.bind("only_masked", self.only)
-        binding.bind("padding", self.padding)
         binding.watch(self._more.setVisible, "only_masked")
 
 

@@ -14,7 +14,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import STRENGTH_RANGE
 from halftone.contract.vocabulary import Resize
-from halftone.gui.create.form.binding import Binding, slider
+from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.form.file_choosers import ask_picture
 from halftone.gui.create.form.form_fields import combo
 from halftone.gui.create.rows.folded_row import FoldedPart, below
@@ -74,7 +74,7 @@ class StartPart(FoldedPart):
         tip = tr(
             "How much of it is made anew: near 0 it stays as it is, at 1 only its place is kept. {0} to {1}.", *STRENGTH_RANGE
         )
-        self.strength = slider("start.strength", tr("Strength"), tip, (0.05, 1), 0.05)
+        self.strength = self._binding.slider("start.strength", tr("Strength"), tip, (0.05, 1), 0.05)
         self.resize_words = label(tr("Other shape"), "small", "secondary")
         self.resize_mode = combo(tr("Other shape"), tr("What is done where the picture has another shape than the result."))
         modes: dict[Resize, str] = {
@@ -110,7 +110,6 @@ class StartPart(FoldedPart):
         self.drop = PictureDrop(self, self.row)
         self.drop.dropped.connect(self.use)
         binding = self._binding
-        binding.bind("start.strength", self.strength)
         binding.bind("start.resize", self.resize_mode)
         binding.bind("start.outpaint", self.side_fields)
         binding.watch(self._look, "image")

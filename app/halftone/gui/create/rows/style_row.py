@@ -42,10 +42,8 @@ class StylePart(FoldedPart):
         binding.watch(self._show, "styles")
         binding.watch(self._show_result, "prompt", "negative", "styles")
 
-    # --- the list -----------------------------------------------------------------------------------------------------
-
     def take_tags(self, take: Callable[[str], str | None]) -> bool:
-        """Hand the LoRAs that styles name on; False where one is not known. take: the text without them, or None."""
+        """Move the LoRAs that styles name into their list; False where one is not known. take: the text without them, or None."""
         styles = self._binding.draft.styles
         if not any(has_tags(style.prompt) for style in styles):
             return True
@@ -53,11 +51,8 @@ class StylePart(FoldedPart):
         if None in texts:
             return False
         kept = zip(styles, texts, strict=True)
-        self._take(tuple(msgspec.structs.replace(style, prompt=text or "") for style, text in kept))
+        self._binding.set("styles", tuple(msgspec.structs.replace(style, prompt=text or "") for style, text in kept))
         return True
-
-    def _take(self, styles: tuple[Style, ...]) -> None:
-        self._binding.set("styles", styles)
 
     def _show(self, styles: tuple[Style, ...]) -> None:
         clear(self._list)
@@ -90,7 +85,7 @@ class StylePart(FoldedPart):
 
     def _remove(self, index: int) -> None:
         styles = self._binding.draft.styles
-        self._take((*styles[:index], *styles[index + 1 :]))
+        self._binding.set("styles", (*styles[:index], *styles[index + 1 :]))
         self.add_button.setFocus(Qt.FocusReason.OtherFocusReason)
 
     # --- choosing -----------------------------------------------------------------------------------------------------
@@ -113,7 +108,7 @@ class StylePart(FoldedPart):
         below(menu, self.add_button)
 
     def add(self, style: Style) -> None:
-        self._take((*self._binding.draft.styles, style))
+        self._binding.set("styles", (*self._binding.draft.styles, style))
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 

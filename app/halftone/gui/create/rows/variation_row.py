@@ -1,7 +1,7 @@
 """The variation of the next pictures: a folded row of the Create form."""
 
 from halftone.contract.limits import SIZE_RANGE
-from halftone.gui.create.form.binding import Binding, number_box
+from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.form.form_fields import SeedField, SizeBox
 from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.i18n import listed, tr
@@ -17,7 +17,7 @@ class VariationPart(FoldedPart):
         tip = tr("Pictures that are alike: the noise of the seed is turned a little towards that of another one.")
         super().__init__(binding, tr("Variation"), tip)
         tip = tr("0: the picture of the seed; 1: nearly that of the variation seed.")
-        self.strength = number_box("variation_strength", tr("Variation strength"), tip, width=72)
+        self.strength = binding.number("variation_strength", tr("Variation strength"), tip, width=72)
         self.seed = SeedField()
         self.seed.edit.setAccessibleName(tr("Variation seed"))
         self.seed.edit.setToolTip(tr("In a batch this seed counts up, and the other one stays."))
@@ -43,7 +43,6 @@ class VariationPart(FoldedPart):
                 margins=(14, 10, 14, 12),
             )
         )
-        binding.bind("variation_strength", self.strength)
         binding.bind("variation_seed", self.seed)
         binding.watch(self._show, "variation_strength", "seed_size")
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from halftone.contract.facts import ModelFacts
 from halftone.contract.vocabulary import VideoFormat
-from halftone.gui.create.form.binding import Binding, number_box
+from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.form.form_fields import combo
 from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.i18n import tr
@@ -22,8 +22,8 @@ class VideoPart(FoldedPart):
         self.kind = combo(tr("File type"), tr("MP4 plays everywhere; WebP moves in browsers and chats like a picture."))
         for value, name in _NAMES.items():
             self.kind.addItem(name, value)
-        self.frames = number_box("num_frames", tr("Frames"), tr("How many pictures the video has. More take longer."))
-        self.fps = number_box("fps", tr("Frames per second"), tr("How fast they follow each other."))
+        self.frames = binding.number("num_frames", tr("Frames"), tr("How many pictures the video has. More take longer."))
+        self.fps = binding.number("fps", tr("Frames per second"), tr("How fast they follow each other."))
         for box in (self.frames, self.fps):
             box.setSpecialValueText(tr("Auto"))
             box.setMinimumWidth(60)
@@ -35,8 +35,6 @@ class VideoPart(FoldedPart):
         kind = column(label(tr("File type"), "small", "secondary"), self.kind, spacing=5)
         self.setLayout(column(kind, numbers, spacing=10, margins=(14, 10, 14, 12)))
         binding.bind("video", self.kind)
-        binding.bind_optional("num_frames", self.frames)
-        binding.bind_optional("fps", self.fps)
         binding.watch(lambda video: self.row.value.setText(_NAMES[video]), "video")
         self.follow(None)
 
