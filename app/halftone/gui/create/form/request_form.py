@@ -19,7 +19,7 @@ from halftone.gui.create.form.model_part import ModelPart
 from halftone.gui.create.form.model_picker import problem_words
 from halftone.gui.create.form.prompt_fields import PromptsPart, examples
 from halftone.gui.create.form.sampling_part import SamplingPart
-from halftone.gui.create.form.time_estimate import Pictures, Shape, conditions, estimate, size_warning
+from halftone.gui.create.form.time_estimate import conditions, estimate, size_warning
 from halftone.gui.create.rows.controlnet_row import ControlPart
 from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.create.rows.hires_row import HiresPart
@@ -39,6 +39,7 @@ from halftone.gui.kit.stock_widgets import column, hline, label, scrolling, set_
 from halftone.health.forecasts.picture_memory import Forecast
 from halftone.health.pictures.passes import larger
 from halftone.library.resolution_bins import computed_size
+from halftone.session.picture_time import Pictures, Shape
 
 
 class CreateForm(QWidget):
@@ -136,7 +137,7 @@ class CreateForm(QWidget):
         controller.settings_changed.connect(self.lora_part.look_again)
         controller.changed.connect(self._state_changed)
         controller.badges_changed.connect(self._state_changed)  # another precision, or a cure that was applied
-        controller.words.changed.connect(self._read)
+        controller.embeddings_changed.connect(self._read)
         for text in (self.prompt, self.negative):
             text.textChanged.connect(self._read)
         self.prompt.textChanged.connect(self.lora_part.hush)
@@ -204,7 +205,7 @@ class CreateForm(QWidget):
         self.batch.setValue(request.batch)
         for part in self.parts:
             part.take(request)
-        self._controller.words.take(request.inversions)
+        self._controller.embeddings.take(request.inversions)
         self.own_values.forget()
         self._defaults_of = request.model if request.model == self._controller.settings.last_model else self._defaults_of
 
@@ -316,7 +317,7 @@ class CreateForm(QWidget):
 
     def _read(self) -> None:
         """What the prompts say now."""
-        prompt, words = self.prompt.toPlainText(), self._controller.words.fitting
+        prompt, words = self.prompt.toPlainText(), self._controller.state.embeddings.fitting
         self.style_part.follow(prompt.strip(), self.negative.toPlainText().strip())
         said = self.style_part.said()
         self.counter.count(said[0], words)

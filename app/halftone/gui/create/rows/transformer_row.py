@@ -29,7 +29,7 @@ class TransformerPart(ReplacedPart):
         super().__init__(controller, kind)
         self._known: dict[str, str] = {}
         self.row.toggled.connect(self._look)
-        controller.model_list.hosted.connect(self._hosted)
+        controller.transformer_hosted.connect(self._hosted)
         controller.model_selected.connect(lambda: self._look(self.row.isChecked()))
 
     def known(self) -> dict[str, str]:
