@@ -202,10 +202,10 @@ def train(person: Person) -> None:
     page.refresh()
     person.wait(page.setup.start_button.isEnabled)
     page.setup.start_button.click()
-    person.wait(lambda: (record := person.controller.training.record) is not None and record.step >= 60)
+    person.wait(lambda: (record := person.controller.training.run.record) is not None and record.step >= 60)
     person.shoot("train")
     person.idle()
-    end = person.controller.training.end
+    end = person.controller.training.run.end
     assert end is not None
     person.controller.go("create")
     rows(person, str(getattr(end.report, "path", "")))

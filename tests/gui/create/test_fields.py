@@ -17,10 +17,11 @@ from halftone.contract.request import Numerics, PictureRequest
 from halftone.gui.create.form.form_fields import SeedField, SizeField, SliderField, preset_size
 from halftone.gui.create.form.model_picker import ModelList
 from halftone.gui.create.form.sampler_fields import SamplerField
-from halftone.gui.create.form.time_estimate import Shape, Times, size_warning
+from halftone.gui.create.form.time_estimate import size_warning
 from halftone.health.pictures.requests import check_request
 from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS
 from halftone.session.draft import with_defaults_of
+from halftone.session.picture_time import Shape, Times
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from halftone.contract.facts import PassFacts
 from halftone.contract.messages import Generate, StepDone
 from halftone.contract.request import Hires, PictureRequest
 from halftone.contract.wording import Words
-from halftone.gui.create.form.time_estimate import Shape, shape_of
 from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.gui.create.picture.progress_panel import seconds_left
 from halftone.gui.create.rows.hires_row import hires_line
 from halftone.gui.text import step_sentence
+from halftone.session.picture_time import Shape, shape_of
 from halftone.session.state import Job
 
 PASSES = (

@@ -20,11 +20,11 @@ from tests.helpers.model_files import ramp, safetensors
 from halftone.contract.messages import Examine
 from halftone.contract.request import Extras, PictureRequest
 from halftone.gui.background import Background
-from halftone.gui.control.model_list import Found
 from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.gui.health import health_view
 from halftone.gui.health.finding_and_cure_cards import copy_refusal
 from halftone.session.draft import kept
+from halftone.session.state import Found
 from halftone.settings.places import resources
 from halftone.settings.store import Settings
 

@@ -134,7 +134,7 @@ def test_a_table_of_positions_comes_from_a_file_or_is_computed(
             assert engine.loaded is not None
             computed.clear()
             made = read_denoiser(engine.loaded, "transformer", str(path))
-    assert torch.equal(made.pos_embed.pos_embed, wanted)
+    assert torch.equal(made.pos_embed.pos_embed.cpu(), wanted.cpu())  # made on the card where the tests run on one
     assert len(computed) == (0 if held else 1)
 
 

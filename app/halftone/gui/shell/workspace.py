@@ -74,7 +74,6 @@ class Workspace(QObject):
         controller.badges_changed.connect(self._refresh)
         controller.page_requested.connect(self._requested)
         controller.guide_requested.connect(self.show_guide)
-        controller.training.changed.connect(self._refresh)
         for notice in controller.state.notices:
             self._noticed(notice)
 
@@ -87,7 +86,7 @@ class Workspace(QObject):
         self._tour = None
         middle = QWidget()
         middle.setObjectName("page")
-        self.lacking_card = LackingCard(self.controller.small_files)
+        self.lacking_card = LackingCard(self.controller)
         middle.setLayout(column(self.top, self.closing_note, self.lacking_card, self.stack, self.status, spacing=0))
         yield
         self.create_page = CreatePage(self.controller)
@@ -275,7 +274,7 @@ class Workspace(QObject):
         self.status.activity.show_text(words, icon, token)
         attention = controller.badge(controller.model).state in ("overflows", "broken")
         self.top.tabs["health"].set_count(1 if attention else 0)
-        self.top.tabs["train"].set_count(len(controller.training.open))
+        self.top.tabs["train"].set_count(len(controller.state.training.open))
 
     def _device_words(self) -> str:
         """The verdict on the device while it decides, else what the next picture runs in: a type that was chosen by hand."""

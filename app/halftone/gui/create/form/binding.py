@@ -65,7 +65,7 @@ class Binding(QObject):
         self.controller = controller
         self._watchers: list[_Watcher] = []
         self.rendering = False
-        controller.drafting.changed.connect(self._render)
+        controller.draft_changed.connect(self._render)
 
     @property
     def draft(self) -> Draft:

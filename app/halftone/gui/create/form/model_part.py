@@ -63,7 +63,7 @@ class ModelPart(QWidget):
             problem = "" if error is None else problem_words(error)
             name = tr("Reading the model…") if error is None else controller.settings.last_model.rpartition("/")[2]
             self.row.show_model(name, problem, "unchecked")
-            lacking = controller.model_list.in_use_lacking is not None
+            lacking = controller.state.model_lacking is not None
             self._show_note(problem, tr("What is missing") if lacking else tr("Locate…"), "danger")
             return
         badge = controller.badge(model)
@@ -91,7 +91,7 @@ class ModelPart(QWidget):
 
     def _note_clicked(self) -> None:
         controller = self._controller
-        lacking = controller.model_list.in_use_lacking
+        lacking = controller.state.model_lacking
         if lacking is not None:
             controller.small_files.ask(lacking)
             return

@@ -20,7 +20,7 @@ from halftone.gui.create.form.model_part import ModelPart, OwnValues
 from halftone.gui.create.form.model_picker import problem_words
 from halftone.gui.create.form.prompt_fields import PromptsPart, examples
 from halftone.gui.create.form.sampler_fields import SamplerField
-from halftone.gui.create.form.time_estimate import Pictures, Shape, conditions, estimate, size_warning
+from halftone.gui.create.form.time_estimate import conditions, estimate, size_warning
 from halftone.gui.create.rows.controlnet_row import ControlPart
 from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.create.rows.hires_row import HiresPart
@@ -42,6 +42,7 @@ from halftone.health.pictures.passes import larger
 from halftone.library.resolution_bins import computed_size
 from halftone.session.draft import Draft, Seed, after_picture, from_request, sets_size, to_request, with_extras, written
 from halftone.session.draft_problems import problems
+from halftone.session.picture_time import Pictures, Shape
 
 
 class CreateForm(QWidget):
@@ -165,7 +166,7 @@ class CreateForm(QWidget):
         controller.settings_changed.connect(self.lora_part.look_again)
         controller.changed.connect(self._state_changed)
         controller.badges_changed.connect(self._state_changed)  # another precision, or a cure that was applied
-        controller.words.changed.connect(self._read)
+        controller.embeddings_changed.connect(self._read)
         binding = self._binding
         binding.watch(self._read, "prompt", "negative", "styles")
         binding.watch(lambda _prompt: self.lora_part.hush(), "prompt")
@@ -196,7 +197,7 @@ class CreateForm(QWidget):
     def request(self) -> PictureRequest:
         """What the form asks for, as it stands."""
         controller = self._controller
-        return to_request(self._draft, controller.settings, controller.numerics, self._model, controller.words.fitting)
+        return to_request(self._draft, controller.settings, controller.numerics, self._model, controller.state.embeddings.fitting)
 
     def set_request(self, request: PictureRequest) -> None:
         """Fill the form from an earlier request; the model stays the selected one."""
@@ -295,7 +296,7 @@ class CreateForm(QWidget):
 
     def _read(self, *_: object) -> None:
         """What the prompts say now."""
-        said, words = written(self._draft), self._controller.words.fitting
+        said, words = written(self._draft), self._controller.state.embeddings.fitting
         self.counter.count(said[0], words)
         self.words_note.show_named(words, *said)
         self._hush()

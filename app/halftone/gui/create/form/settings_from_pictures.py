@@ -87,7 +87,7 @@ class FormFiller(QObject):
         """At once what is known without looking into folders, the files that it names when they are found."""
         controller, now = self._controller, self._form.request()
         settings, models = controller.settings, controller.models
-        words = tuple(one.name for one in controller.words.fitting)
+        words = tuple(one.name for one in controller.state.embeddings.fitting)
         first = take_over(said, now, Known(models, words=words)).request
         self._select(first.model)
         self._form.set_request(first)

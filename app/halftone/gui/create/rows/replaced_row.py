@@ -195,7 +195,7 @@ class TransformerPart(ReplacedRow):
             check=check_transformer_fit,
         )
         super().__init__(binding, kind)
-        self._controller.model_list.hosted.connect(self._hosted)
+        self._controller.transformer_hosted.connect(lambda path: self._controller.later(partial(self._hosted, path)))
         self._controller.model_selected.connect(lambda: self.look() if self.row.isChecked() else None)
 
     def look(self) -> None:

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 from halftone.contract.facts import ModelFacts
-from halftone.gui.background import Background
-from halftone.gui.control.writing import SettingsKeeper
 from halftone.library.add_ons.extras import known_parts, known_transformers
 from halftone.library.add_ons.loras import known_loras, lora_folders
 from halftone.library.add_ons.upscalers import known_upscalers
+from halftone.session.ports import Executor
+from halftone.session.store import Store
 
 Then = Callable[[dict[str, str]], None]
 """Gets name -> path."""
@@ -16,26 +16,26 @@ Then = Callable[[dict[str, str]], None]
 class KnownFiles:
     """Reads the folders in the background."""
 
-    def __init__(self, keeper: SettingsKeeper, background: Background) -> None:
-        self._keeper = keeper
-        self._background = background
+    def __init__(self, store: Store, executor: Executor) -> None:
+        self._store = store
+        self._executor = executor
 
     def loras(self, then: Callable[[dict[str, str], tuple[str, ...]], None]) -> None:
         """`then` gets the folders, too."""
-        folders = lora_folders(self._keeper.settings)
-        self._background.run(lambda: known_loras(folders), lambda known: then(known, folders))
+        folders = lora_folders(self._store.state.settings)
+        self._executor.run(lambda: known_loras(folders), lambda known: then(known, folders))
 
     def parts(self, kind: str, then: Then) -> None:
         """kind: as `library.families.KIND_NAMES` has them."""
-        folders = self._keeper.settings.model_folders
-        self._background.run(lambda: known_parts(folders, kind), then)
+        folders = self._store.state.settings.model_folders
+        self._executor.run(lambda: known_parts(folders, kind), then)
 
     def transformers(self, model: ModelFacts, then: Then) -> None:
         """Look for transformers and UNets that fit this model."""
-        folders = self._keeper.settings.model_folders
-        self._background.run(lambda: known_transformers(folders, model), then)
+        folders = self._store.state.settings.model_folders
+        self._executor.run(lambda: known_transformers(folders, model), then)
 
     def upscalers(self, then: Then) -> None:
         """Look into the folders of upscale models, too."""
-        settings = self._keeper.settings
-        self._background.run(lambda: known_upscalers(settings), then)
+        settings = self._store.state.settings
+        self._executor.run(lambda: known_upscalers(settings), then)
