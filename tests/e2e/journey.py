@@ -30,6 +30,7 @@ from halftone.gui.shell.workspace import Workspace
 from halftone.health.pictures.unfinished_pictures import read_kept
 from halftone.library import models, records
 from halftone.measure.devices import find_device
+from halftone.session.draft import Seed
 from halftone.settings import store
 from halftone.settings.places import resources
 from halftone.settings.store import Settings
@@ -79,8 +80,7 @@ class Person:
         self.wait(lambda: not self.controller.state.jobs and not self.controller.background.busy)
 
     def generate(self, seed: int) -> None:
-        self.page.form.prompt.setPlainText(PROMPT)
-        self.page.form.seed.set_seed(seed, lock=True)
+        self.page.form.edit(prompt=PROMPT, seed=Seed(seed, locked=True))
         self.page.generate()
 
     def shot(self, name: str) -> None:

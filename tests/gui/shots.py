@@ -52,7 +52,7 @@ from halftone.contract.messages import (
     StepDone,
 )
 from halftone.contract.plan import Plan
-from halftone.contract.request import Control, Hires, IpAdapter, Lora, PictureRequest, Refiner, Upscaled
+from halftone.contract.request import Control, Hires, IpAdapter, Lora, Upscaled
 from halftone.contract.vocabulary import ReceiptState
 from halftone.gui.create.create_page import CreatePage
 from halftone.settings.places import resources
@@ -213,7 +213,7 @@ class Stage:
         ran: tuple[Words, ...] = (),
     ) -> None:
         """A whole job, from request to picture. latents: of one that is not finished, and has no file."""
-        request = msgspec.structs.replace(self.page.request(), seed=seed)
+        request = msgspec.structs.replace(self.page.form.request(), seed=seed)
         job = self.controller.generate(request)
         self.play(JobStarted(job=job, kind="generate", plan=PLAN))
         self.play(PhaseChanged(job=job, phase="denoise", total=28))
@@ -236,9 +236,9 @@ class Stage:
 
     def running(self, step: int = 17, total: int = 28) -> str:
         """A job in the middle of its steps, with two behind it."""
-        job = self.controller.generate(self.page.request())
+        job = self.controller.generate(self.page.form.request())
         for words in ("The same jug with dried poppies, evening", "A red and white lighthouse on a rocky islet"):
-            self.controller.generate(msgspec.structs.replace(self.page.request(), prompt=words, batch=3))
+            self.controller.generate(msgspec.structs.replace(self.page.form.request(), prompt=words, batch=3))
         self.play(JobStarted(job=job, kind="generate", plan=PLAN))
         self.play(PhaseChanged(job=job, phase="load", done=1, total=1))
         self.play(PhaseChanged(job=job, phase="encode"))
@@ -350,7 +350,7 @@ def loras(stage: Stage) -> None:
     done(stage)
     part = stage.page.form.lora_part
     names = (("Soft grain", 0.6), ("A LoRA with a very long name that does not fit into the panel v12 final", -0.35))
-    part.set_loras(tuple(Lora(path=f"/models/{name}.safetensors", weight=weight) for name, weight in names))
+    part.set_items(tuple(Lora(path=f"/models/{name}.safetensors", weight=weight) for name, weight in names))
     part.row.setChecked(True)
     part.add("/models/nothing.safetensors")
 
@@ -359,7 +359,7 @@ def vae(stage: Stage) -> None:
     """Another VAE, and a file that is none."""
     done(stage)
     part = stage.page.form.vae_part
-    part.set_vae(str(resources() / "pocket" / "vae"))
+    part.set_file(str(resources() / "pocket" / "vae"))
     part.row.setChecked(True)
     part.choose("/models/nothing.safetensors")
 
@@ -370,7 +370,7 @@ def controls(stage: Stage) -> None:
     part = stage.page.form.control_part
     edges, lighthouse = "/nets/control_v11p_sd15_canny.safetensors", "/pictures/a lighthouse at dusk.png"
     long = "/nets/A ControlNet with a very long name that does not fit into the panel"
-    part.set_controls((Control(path=edges, image=lighthouse, scale=0.8, canny=True), Control(path=long, image="", end=0.6)))
+    part.set_items((Control(path=edges, image=lighthouse, scale=0.8, canny=True), Control(path=long, image="", end=0.6)))
     part.row.setChecked(True)
 
 
@@ -378,7 +378,7 @@ def refiner(stage: Stage) -> None:
     """A second model for the last steps, and why another was not taken."""
     done(stage)
     part = stage.page.form.refiner_part
-    part.take(PictureRequest(prompt="", refiner=Refiner(path="/models/sd_xl_refiner_1.0.safetensors", at=0.75)))
+    stage.page.form.edit(refiner="/models/sd_xl_refiner_1.0.safetensors", refiner_at=0.75)
     part.row.setChecked(True)
     part.choose("/models/nothing.safetensors")
 
@@ -388,7 +388,7 @@ def hires(stage: Stage) -> None:
     stage.prompt(JUG)
     stage.history(5)
     part = stage.page.form.hires_part
-    part.take(PictureRequest(prompt="", hires=Hires(scale=2.0, steps=12, strength=0.55)))
+    stage.page.form.edit(hires_on=True, hires=Hires(scale=2.0, steps=12, strength=0.55))
     part.row.setChecked(True)
     job = stage.running()
     stage.play(StepDone(job=job, step=18, steps=28, peak=3000.0, finite=True, seconds=0.7, in_pass=1, passes=2, ahead=48.0))
@@ -397,10 +397,10 @@ def hires(stage: Stage) -> None:
 def clash(stage: Stage) -> None:
     """A mask, and a second pass that cannot be used with it."""
     done(stage)
-    stage.page.form.hires_part.take(PictureRequest(prompt="", hires=Hires()))
+    stage.page.form.edit(hires_on=True)
     stage.page.form.start_part.choose(str(Path(stage.folder) / "8.png"))
     stage.settle()
-    stage.page.form.start_part.side_fields.set_sides((64, 0, 64, 0))
+    stage.page.form.start_part.side_fields.set_value((64, 0, 64, 0))
     stage.settle()
 
 
@@ -410,7 +410,7 @@ def ip_adapters(stage: Stage) -> None:
     part = stage.page.form.ip_adapter_part
     shown = ("/pictures/a lighthouse at dusk.png", "/pictures/a very long name of a picture that does not fit.png")
     long = "/adapters/ip-adapter-plus-face_sdxl_vit-h of a long name.safetensors"
-    part.set_adapters((IpAdapter(path="/adapters/plus.safetensors", images=shown, scale=0.6), IpAdapter(path=long, images=())))
+    part.set_items((IpAdapter(path="/adapters/plus.safetensors", images=shown, scale=0.6), IpAdapter(path=long, images=())))
     part.row.setChecked(True)
 
 
@@ -443,7 +443,7 @@ def no_room(stage: Stage) -> None:
     facts = msgspec.structs.replace(
         samples.picture_facts("", "not-recovered"), path="", events=(), shortages=(short,), latents="/kept.safetensors"
     )
-    stage.page.form.size_field.set_size(4096, 4096)
+    stage.page.form.size_field.set_value((4096, 4096))
     stage.page.form.generate_button.click()
     stage.settle()
     job = stage.controller.state.jobs[0].id if stage.controller.state.jobs else "x"
@@ -503,7 +503,7 @@ def cut_short(stage: Stage) -> None:
     shown = stage.page.centre.shown
     assert shown is not None
     why = ErrorFacts(code="out-of-memory", facts={"detail": "the memory ended at 4096 × 4096"})
-    job = stage.controller.generate(stage.page.request())
+    job = stage.controller.generate(stage.page.form.request())
     facts = msgspec.structs.replace(shown.facts, cut_short=why, latents="/kept.safetensors")
     stage.play(JobStarted(kind="generate", plan=PLAN, job=job))
     small = png(landscape(192, 192, 8))

@@ -78,7 +78,7 @@ class Person:
         self.pause(500)
 
     def picture(self) -> None:
-        self.page.set_request(msgspec.structs.replace(self.page.request(), prompt=PROMPT, seed=7))
+        self.page.form.set_request(msgspec.structs.replace(self.page.form.request(), prompt=PROMPT, seed=7))
         self.page.form.area.verticalScrollBar().setValue(0)
         self.page.generate()
         self.idle()
@@ -159,7 +159,7 @@ def rows(person: Person, lora: str) -> None:
     person.idle()
     form.area.ensureWidgetVisible(form.lora_part)
     person.shoot_part("lora", form.lora_part.row, form.lora_part)
-    form.lora_part.set_loras(())
+    form.lora_part.set_items(())
     form.lora_part.row.setChecked(False)
     person.window.resize(*SIZE)
 
@@ -202,10 +202,10 @@ def train(person: Person) -> None:
     page.refresh()
     person.wait(page.setup.start_button.isEnabled)
     page.setup.start_button.click()
-    person.wait(lambda: (record := person.controller.training.record) is not None and record.step >= 60)
+    person.wait(lambda: (record := person.controller.training.run.record) is not None and record.step >= 60)
     person.shoot("train")
     person.idle()
-    end = person.controller.training.end
+    end = person.controller.training.run.end
     assert end is not None
     person.controller.go("create")
     rows(person, str(getattr(end.report, "path", "")))

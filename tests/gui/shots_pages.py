@@ -159,9 +159,9 @@ def failed() -> HealthPage:
     controller = page._controller
     running = controller.state.running
     assert running is not None
-    assert isinstance(controller._link, kit.NotingLink)
+    assert isinstance(controller.session._link, kit.NotingLink)
     error = ErrorFacts(code="device-lost", facts={"device": "cuda:0", "detail": "the driver was reset"})
-    kit.end(controller._link, running.id, "failed", error=error)
+    kit.end(controller.session._link, running.id, "failed", error=error)
     return page
 
 

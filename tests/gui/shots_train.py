@@ -257,7 +257,7 @@ def checked(stage: Stage) -> None:
 
 def foreseen(stage: Stage) -> None:
     job = begin(stage)
-    begins = stage.controller.training.record
+    begins = stage.controller.training.run.record
     assert begins is not None
     assert begins.begins is not None
     fast = msgspec.structs.replace(CONFIG, learning_rate=0.01)

@@ -2,14 +2,15 @@
 
 import sqlite3
 from collections.abc import Iterable
+from contextlib import suppress
 
 from msgspec.structs import replace
 
-from halftone.contract.facts import ModelFacts, PictureFacts
+from halftone.contract.facts import ModelFacts
 from halftone.contract.request import PictureRequest
 from halftone.contract.wording import number
 from halftone.gallery.history import History
-from halftone.gallery.timed import Conditions, tells_time
+from halftone.gallery.timed import Conditions
 from halftone.health.forecasts.picture_memory import Made, Next, forecast
 from halftone.health.part_names import duration, elapsed
 from halftone.health.pictures.passes import last_size
@@ -17,13 +18,8 @@ from halftone.library.families.networks import known_networks
 from halftone.library.resolution_bins import computed_size
 from halftone.library.tasks import takes_strength
 from halftone.metadata.start_images import picture_size
+from halftone.session.picture_time import Computed, Pictures, Shape, computed, far_above
 from halftone.settings.disk import size_text
-
-_FAR_ABOVE = 4.0
-"""Times the pixels that a model was made for; the window warns from there on too."""
-
-_FAR_ABOVE_IN_PASSES = 16.0
-"""The same of a second pass, which is meant to be above."""
 
 
 def size_note(request: PictureRequest, facts: ModelFacts, now: Conditions) -> tuple[str, ...]:
@@ -35,15 +31,17 @@ def size_note(request: PictureRequest, facts: ModelFacts, now: Conditions) -> tu
     request = known
     first = request.width or facts.native_width, request.height or facts.native_height
     width, height = computed_size(facts, last_size(request.hires, *first), request.options)
-    native = facts.native_width * facts.native_height
-    if not native or (ratio := width * height / native) < (_FAR_ABOVE if request.hires is None else _FAR_ABOVE_IN_PASSES):
-        return ()
-    made = _made_under(now)
     steps = max(1, int((request.steps or facts.default_steps) * (request.start.strength or 1.0)))
-    more = 0 if request.hires is None else first[0] * first[1] * steps
-    work = (width * height * ((request.hires and request.hires.steps) or steps) + more) * request.batch
+    if request.hires is None:
+        shape = Shape(width, height, steps)
+    else:
+        shape = Shape(width, height, request.hires.steps or steps, first[0] * first[1] * steps)
+    if not (ratio := far_above(facts, shape)):
+        return ()
+    made = _made()
     what = f"{width} × {height} is {_times(ratio)} times the pixels this model was made for."
-    return (f"{what} {_time(work, width * height, made)} {_memory(request, facts, now, made)}Ctrl+C stops it.",)
+    near = computed(now.model, shape, made.times(now))
+    return (f"{what} {_time(near, shape, request.batch)} {_memory(request, facts, now, made.measured(now))}Ctrl+C stops it.",)
 
 
 def sized(request: PictureRequest, facts: ModelFacts) -> PictureRequest | None:
@@ -82,28 +80,19 @@ def _times(ratio: float) -> str:
     return number(round(ratio)) if ratio >= 10 else f"{ratio:.1f}".removesuffix(".0")
 
 
-def _time(work: int, pixels: int, made: Iterable[Made]) -> str:
-    """In proportion to the pixels of all steps of the picture that is nearest, one without more pixels first."""
-    pictures = [picture for picture, _ in made]
-    near = min(pictures, key=lambda one: (_pixels(one) > pixels, abs(one.work - work)), default=None)
-    if near is None or not near.work:
+def _time(near: Computed | None, shape: Shape, count: int) -> str:
+    if near is None:
         return "How long it takes was not measured; it can be very long."
-    seconds = near.seconds * work / near.work
-    width, height = near.computed or (near.width, near.height)
-    measured = f"{elapsed(near.seconds)} measured at {width} × {height}, {near.steps} steps"
-    longer = ", or longer, as time may grow faster than pixels" if pixels > _pixels(near) else ""
-    return f"Computed from {measured}: about {duration(seconds)}{longer}."
+    base = near.base
+    measured = f"{elapsed(near.measured)} measured at {base.width} × {base.height}, {base.steps} steps"
+    longer = ", or longer, as time may grow faster than pixels" if near.longer(shape) else ""
+    return f"Computed from {measured}: about {duration(near.seconds * count)}{longer}."
 
 
-def _pixels(picture: PictureFacts) -> int:
-    width, height = picture.computed or (picture.width, picture.height)
-    return width * height
-
-
-def _made_under(now: Conditions) -> list[Made]:
-    """The latest pictures that tell the time; none where the list cannot be read."""
-    try:
-        with History() as history:
-            return [(entry.facts, entry.request) for entry in history.recent() if tells_time(entry.facts, entry.request, now)]
-    except (OSError, sqlite3.Error):
-        return []
+def _made() -> Pictures:
+    """The latest pictures; none where the list cannot be read."""
+    pictures = Pictures()
+    with suppress(OSError, sqlite3.Error), History() as history:
+        for entry in reversed(history.recent()):
+            pictures.learn(entry.facts, entry.request)
+    return pictures

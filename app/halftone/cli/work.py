@@ -34,7 +34,7 @@ from halftone.contract.wording import Words, either
 from halftone.gallery.timed import Conditions, names_of
 from halftone.health.forecasts.memory_forecast import NEAR
 from halftone.health.forecasts.picture_memory import Next, forecast
-from halftone.health.judge import still_applied
+from halftone.health.judge import kept
 from halftone.health.pictures.passes import last_size
 from halftone.health.precision import model_precision
 from halftone.library.families.networks import known_networks
@@ -143,12 +143,11 @@ def check_model(tools: Tools, command: Examine, *, apply: bool, as_json: bool) -
     try:
         if apply and report.verdict in {"tight", "fixable"} and not report.plan.is_plain:
             return set_applied(report, True)
-        before = load_report(report.model, report.device, report.precision, report.extras)
-        kept = replace(report, applied=still_applied(before, report))
-        save_report(kept)
-        if before is not None and before.applied and not kept.applied:
+        after, dropped = kept(load_report(report.model, report.device, report.precision, report.extras), report)
+        save_report(after)
+        if dropped:
             _note("The cure that was applied before is no longer in force: this check does not suggest it. Use --apply again.")
-        return kept
+        return after
     except OSError as error:
         _note(f"The report could not be kept ({system_words(error)}).")
     return report

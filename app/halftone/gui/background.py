@@ -1,14 +1,15 @@
-"""Work that would make the window wait runs in Qt's thread pool; results come back on the UI thread."""
+"""Work that would make the window wait runs in Qt's thread pool; results come back on the UI thread. And Qt's clock."""
 
 import itertools
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, TypeVar
 
 import shiboken6
-from PySide6.QtCore import QObject, Qt, QThreadPool, Signal, Slot
+from PySide6.QtCore import QObject, Qt, QThreadPool, QTimer, Signal, Slot
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -114,6 +115,30 @@ class Background(QObject):
         return any(task.owner is self for task in _tasks.values())
 
 
+class QtClock(QObject):
+    """Times on the UI thread; what waits is dropped with its parent."""
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def later(self, seconds: float, call: Callable[[], object]) -> Callable[[], object]:
+        timer = QTimer(self)
+        timer.setSingleShot(True)
+
+        def over() -> None:
+            timer.deleteLater()
+            call()
+
+        def cancel() -> None:
+            if shiboken6.isValid(timer):
+                timer.stop()
+                timer.deleteLater()
+
+        timer.timeout.connect(over)
+        timer.start(round(seconds * 1000))
+        return cancel
+
+
 def _run(number: int) -> None:
     """On a thread of the pool. Nothing of the task is held here any more when its end is told."""
     _carry_out(number)
@@ -124,5 +149,5 @@ def _carry_out(number: int) -> None:
     task = _tasks[number]
     try:
         task.result = task.work()
-    except Exception as error:  # noqa: BLE001 - handed to the caller's `failed`, which must be told of any kind
+    except Exception as error:  # noqa: BLE001 - handed to the caller's `failed`, whatever its kind
         task.error = error

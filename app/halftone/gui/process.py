@@ -2,15 +2,19 @@
 
 import logging
 import signal
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+import shiboken6
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
 
 from halftone.client.command import worker_command, worker_environment
 from halftone.client.logs import last_lines, worker_log
 from halftone.client.session import GRACE_SECONDS, Session
 from halftone.contract.messages import AnyCommand, Quit
+from halftone.session.ports import Finished
 from halftone.settings.streams import NO_LOG
 
 _LEAVE_MS: Final = 3000
@@ -21,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class Link(QObject):
-    """What the controller needs of a worker, wherever it runs."""
+    """A `session.ports.WorkerLink` with a signal."""
 
     arrived = Signal(object, object)
 
@@ -176,6 +180,48 @@ class WorkerLink(Link):
             self.arrived.emit(event, b"")
         if may_restart:
             self.start()
+
+
+class HalftoneProcesses(QObject):
+    """Runs `halftone …` in processes of their own: `session.ports.Commands`."""
+
+    def start(
+        self, *arguments: str, ended: Callable[[Finished], object], heard: Callable[[bytes], object] | None = None
+    ) -> Callable[[], object]:
+        process = QProcess(self)
+        process.setProcessEnvironment(to_qt(worker_environment()))
+        errors = bytearray()
+        over = False
+
+        def read() -> None:
+            errors.extend(process.readAllStandardError().data())
+            if heard is not None and not over:
+                heard(bytes(errors))
+
+        def end(code: int) -> None:
+            nonlocal over
+            process.deleteLater()
+            if over:
+                return
+            read()
+            over = True
+            ended(Finished(code, bytes(process.readAllStandardOutput().data()), bytes(errors)))
+
+        def kill() -> None:
+            nonlocal over
+            over = True
+            if shiboken6.isValid(process):
+                process.kill()
+
+        process.finished.connect(lambda code, _status: end(code))
+        process.errorOccurred.connect(lambda _error: end(-1))
+        process.readyReadStandardError.connect(read)
+        process.start(sys.executable, ["-P", "-m", "halftone", *arguments])
+        return kill
+
+    def finish(self) -> None:
+        for process in self.findChildren(QProcess):
+            process.waitForFinished(_KILL_MS)
 
 
 def to_qt(values: dict[str, str]) -> QProcessEnvironment:

@@ -14,6 +14,7 @@ from halftone.gui.kit import figures
 from halftone.gui.kit.message_bars import Act, Message
 from halftone.health.part_names import COMPONENT_NAMES, capital, plain_component
 from halftone.library.add_ons.vaes import vae_name
+from halftone.session.draft_problems import Problem
 from halftone.session.state import AppState, Ended, Job, Notice, NoticeKind
 from halftone.settings.disk import system_words
 
@@ -30,6 +31,11 @@ def error_sentence(error: ErrorFacts) -> str:
 def error_remedy(error: ErrorFacts) -> str:
     """Say what the user can do, in the user's language."""
     return remedy(error, catalogue())
+
+
+def problem_text(problem: Problem | None) -> str:
+    """Say why no picture can be made; "" for nothing."""
+    return sentences(error_sentence(problem), error_remedy(problem)) if isinstance(problem, ErrorFacts) else say(problem)
 
 
 def problem(error: Exception) -> str:

@@ -153,12 +153,14 @@ def clipped(report: CheckReport) -> Finding | None:
     return next((finding for finding in report.findings if finding.code == "weights-clipped"), None)
 
 
-def still_applied(old: CheckReport | None, new: CheckReport) -> bool:
-    """Whether a cure that was in force stays so after a new check: it suggests the same plan, and that plan passed.
+def kept(old: CheckReport | None, new: CheckReport) -> tuple[CheckReport, bool]:
+    """The report of a new check as it is to be kept, and whether it ends a cure that was in force. A cure stays in force where
+    the check suggests the same plan, and that plan passed.
 
     What was measured of the plan (its error) and why it was chosen may differ.
     """
-    return old is not None and old.applied and new.plan.verified and not _changes(new.plan, old.plan)
+    stays = old is not None and old.applied and new.plan.verified and not _changes(new.plan, old.plan)
+    return msgspec.structs.replace(new, applied=stays), old is not None and old.applied and not stays
 
 
 def tried(report: CheckReport, found: CheckReport) -> CheckReport:

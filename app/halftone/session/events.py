@@ -4,8 +4,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from halftone.contract.errors import ErrorFacts
-from halftone.contract.facts import DeviceFacts, SelfTestReport
-from halftone.session.state import Job, NoticeKind
+from halftone.contract.facts import CheckReport, DeviceFacts, SelfTestReport
+from halftone.contract.vocabulary import Precision
+from halftone.session.draft import Draft
+from halftone.session.state import NOTHING_FOUND, Embeddings, Found, Job, Lacking, NoticeKind, Preparation, TrainingRun
+from halftone.settings.store import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,4 +87,74 @@ class Dismissed:
     notice: int
 
 
-OwnEvent = Queued | Removed | Moved | Sent | Stopping | Paused | Warming | Making | Starting | DeviceChosen | Noted | Dismissed
+@dataclass(frozen=True, kw_only=True)
+class Drafted:
+    """The user, a picture or another model changed what the next pictures are to be."""
+
+    draft: Draft
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrecisionChosen:
+    """Chosen for the next pictures only. None: as the settings say."""
+
+    precision: Precision | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reported:
+    """A check to go by: it ended, or its cure was applied or taken back."""
+
+    report: CheckReport
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckUnclear:
+    """A check ended that only its page explains."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelUsed:
+    """Another model is in use, or the same one is known better. folders: those of the settings from now on; found: what was
+    opened with it; part: the file of a transformer alone that was chosen, for which the model has the other parts.
+    """
+
+    model: str
+    folders: tuple[str, ...]
+    found: Found = NOTHING_FOUND
+    part: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelsForgotten:
+    """These leave the list. folders, in_use: those of the settings from now on."""
+
+    names: tuple[str, ...]
+    folders: tuple[str, ...]
+    in_use: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replaced:
+    """This part of the state, in place of the one before."""
+
+    part: Settings | Found | Lacking | Embeddings | TrainingRun | Preparation
+
+
+QueueEvent = Queued | Removed | Moved | Sent | Stopping | Paused
+ModelEvent = ModelUsed | ModelsForgotten
+CheckEvent = Reported | CheckUnclear
+NextPictures = Drafted | PrecisionChosen
+OwnEvent = (
+    QueueEvent
+    | ModelEvent
+    | CheckEvent
+    | NextPictures
+    | Warming
+    | Making
+    | Starting
+    | DeviceChosen
+    | Noted
+    | Dismissed
+    | Replaced
+)

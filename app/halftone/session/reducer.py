@@ -1,9 +1,12 @@
 """`apply`, the pure step from what the program knows to what it knows after an event. Recorded events replay as a test."""
 
 from dataclasses import replace
+from typing import Final
+
+from msgspec.structs import replace as changed
 
 from halftone.contract.errors import ErrorFacts
-from halftone.contract.facts import SelfTestReport
+from halftone.contract.facts import ModelFacts, SelfTestReport
 from halftone.contract.messages import (
     AnyEvent,
     FindingMade,
@@ -25,43 +28,45 @@ from halftone.contract.messages import (
     WorkerLost,
 )
 from halftone.contract.wording import Words
-from halftone.session.events import (
-    DeviceChosen,
-    Dismissed,
-    Making,
-    Moved,
-    Noted,
-    OwnEvent,
-    Paused,
-    Queued,
-    Removed,
-    Sent,
-    Starting,
-    Stopping,
-    Warming,
+from halftone.session import events
+from halftone.session.state import (
+    AppState,
+    Embeddings,
+    Ended,
+    Found,
+    Job,
+    Lacking,
+    Notice,
+    NoticeKind,
+    Preparation,
+    TrainingRun,
+    WorkerState,
+    report_key,
 )
-from halftone.session.state import AppState, Ended, Job, Notice, NoticeKind, WorkerState
+from halftone.settings.store import Settings
+
+_PARTS: Final = {
+    Settings: "settings",
+    Found: "models",
+    Lacking: "lacking",
+    Embeddings: "embeddings",
+    TrainingRun: "training",
+    Preparation: "preparation",
+}
+"""Where a part of the state stands in it."""
 
 
-def apply(state: AppState, event: AnyEvent | OwnEvent, now: float = 0.0) -> AppState:
+def apply(state: AppState, event: AnyEvent | events.OwnEvent, now: float = 0.0) -> AppState:
     """The state after an event of the worker or of the user. now: seconds of a monotonic clock."""
+    if isinstance(event, events.OwnEvent):
+        return _apply_own(state, event, now)
     match event:
-        case Queued() | Removed() | Moved() | Sent() | Stopping() | Paused():
-            return _apply_queue(state, event, now)
-        case DeviceChosen():
-            return replace(state, device=event.device, self_test=event.self_test)
-        case Noted():
-            return note(state, event.kind, facts=event.facts, error=event.error, job=event.job)
-        case Dismissed():
-            return replace(state, notices=tuple(n for n in state.notices if n.number != event.notice))
         case Ready():
             return replace(state, worker="ready", version=event.version, devices=event.devices, loaded=None, warming="")
-        case Making():
-            return replace(state, making=event.on)
-        case Starting():
-            return replace(state, worker="starting")
-        case Warming() | ModelChanged() | MemoryChanged():
-            return _apply_memory(state, event)
+        case ModelChanged():
+            return replace(state, loaded=event.model, loaded_device=event.device, warming="")
+        case MemoryChanged():
+            return replace(state, memory=event.memory)
         case Refused():
             return _refused(state, event)
         case WorkerLost():
@@ -73,14 +78,67 @@ def apply(state: AppState, event: AnyEvent | OwnEvent, now: float = 0.0) -> AppS
             return _apply_progress(state, event, now)
 
 
-def _apply_memory(state: AppState, event: Warming | ModelChanged | MemoryChanged) -> AppState:
+def _apply_own(state: AppState, event: events.OwnEvent, now: float) -> AppState:
+    if isinstance(event, events.QueueEvent):
+        return _apply_queue(state, event, now)
+    if isinstance(event, events.ModelEvent):
+        return _apply_models(state, event)
+    if isinstance(event, events.CheckEvent):
+        return _apply_check(state, event)
+    if isinstance(event, events.NextPictures):
+        return _apply_next(state, event)
     match event:
-        case Warming():
+        case events.DeviceChosen():
+            return replace(state, device=event.device, self_test=event.self_test)
+        case events.Noted():
+            return note(state, event.kind, facts=event.facts, error=event.error, job=event.job)
+        case events.Dismissed():
+            return replace(state, notices=tuple(n for n in state.notices if n.number != event.notice))
+        case events.Making():
+            return replace(state, making=event.on)
+        case events.Starting():
+            return replace(state, worker="starting")
+        case events.Warming():
             return replace(state, warming=event.model)
-        case ModelChanged():
-            return replace(state, loaded=event.model, loaded_device=event.device, warming="")
-        case MemoryChanged():
-            return replace(state, memory=event.memory)
+        case events.Replaced():
+            return replace(state, **{_PARTS[type(event.part)]: event.part})
+
+
+def _apply_next(state: AppState, event: events.NextPictures) -> AppState:
+    match event:
+        case events.Drafted():
+            return state if event.draft == state.draft else replace(state, draft=event.draft)
+        case events.PrecisionChosen():
+            return replace(state, once=event.precision)
+
+
+def _apply_check(state: AppState, event: events.CheckEvent) -> AppState:
+    match event:
+        case events.Reported(report=report):
+            key = report_key(report.model, report.device, report.precision, report.extras)
+            return replace(state, reports={**state.reports, key: report})
+        case events.CheckUnclear():
+            return replace(state, unclear=state.unclear + 1)
+
+
+def _without(known: dict[str, ModelFacts], names: tuple[str, ...]) -> dict[str, ModelFacts]:
+    return {name: facts for name, facts in known.items() if name not in names}
+
+
+def _apply_models(state: AppState, event: events.ModelEvent) -> AppState:
+    known = state.models
+    match event:
+        case events.ModelUsed(found=found):
+            models = Found(known.models | found.models, known.errors, known.waiting | found.waiting, known.parts | found.parts)
+            settings = changed(state.settings, model_folders=event.folders, last_model=event.model)
+            count = state.selections + 1
+            hosted = (count, event.part) if event.part else state.hosted
+            return replace(state, models=models, settings=settings, selections=count, hosted=hosted)
+        case events.ModelsForgotten():
+            left = (_without(part, event.names) for part in (known.models, known.waiting, known.parts))
+            models = Found(next(left), known.errors, *left)
+            settings = changed(state.settings, model_folders=event.folders, last_model=event.in_use)
+            return replace(state, models=models, settings=settings, selections=state.selections + 1)
 
 
 def _refused(state: AppState, event: Refused) -> AppState:
@@ -104,25 +162,25 @@ def note(
     return replace(state, notices=(*state.notices[-49:], notice), next_notice=notice.number + 1)
 
 
-def _apply_queue(state: AppState, event: Queued | Removed | Moved | Sent | Stopping | Paused, now: float) -> AppState:
+def _apply_queue(state: AppState, event: events.QueueEvent, now: float) -> AppState:
     match event:
-        case Queued():
+        case events.Queued():
             job = replace(event.job, queued=now)
             place = (1 if state.running else 0) if event.first else len(state.jobs)
             return replace(state, jobs=(*state.jobs[:place], job, *state.jobs[place:]))
-        case Removed():
+        case events.Removed():
             return replace(state, jobs=tuple(job for job in state.jobs if job.id != event.job or job.running))
-        case Moved():
+        case events.Moved():
             return replace(state, jobs=_moved(state, event))
-        case Sent():
+        case events.Sent():
             return _change(state, event.job, started=now, phase_started=now)
-        case Stopping():
+        case events.Stopping():
             return _change(state, event.job, stopping=event.how)
-        case Paused():
+        case events.Paused():
             return replace(state, paused=event.on)
 
 
-def _moved(state: AppState, event: Moved) -> tuple[Job, ...]:
+def _moved(state: AppState, event: events.Moved) -> tuple[Job, ...]:
     head = state.jobs[:1] if state.running else ()
     waiting = list(state.jobs[len(head) :])
     place = next((index for index, job in enumerate(waiting) if job.id == event.job), None)

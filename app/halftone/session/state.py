@@ -1,10 +1,14 @@
 """What the program knows, frozen; `reducer.apply` makes the next state."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
+
+import msgspec
 
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import (
+    CheckReport,
     DeviceFacts,
     Finding,
     LayerPeak,
@@ -20,10 +24,22 @@ from halftone.contract.messages import (
     Report,
     SelfTest,
     StepDone,
+    TestPicture,
 )
 from halftone.contract.plan import Plan
-from halftone.contract.vocabulary import Outcome, Phase
+from halftone.contract.request import ALONE, Extras, Numerics
+from halftone.contract.training import Caught, TrainPicture
+from halftone.contract.vocabulary import DTYPE_NAMES, DType, Outcome, Phase, Precision
 from halftone.contract.wording import Words
+from halftone.health.precision import AS_SET, resolve_precision
+from halftone.health.training.training_memory import TrainingForecast
+from halftone.health.training.training_record import RunRecord
+from halftone.library.add_ons.extras import extras_key
+from halftone.library.add_ons.inversions import Inversion, matched
+from halftone.library.files.small_files import SmallFile
+from halftone.library.training_data.training_runs import BrokenRun
+from halftone.session.draft import EMPTY, Draft, extras
+from halftone.settings.store import Settings
 
 WorkerState = Literal["starting", "ready", "lost", "refused"]
 NoticeKind = Literal[
@@ -121,14 +137,133 @@ class Notice:
     why: Words | None = None
 
 
+class Found(NamedTuple):
+    """Models, what is wrong with those that cannot be used, and of these the ones that lack only small files and the files that
+    run in the place of a model's transformer; by their names. Nothing in the state is changed in place.
+    """
+
+    models: dict[str, ModelFacts]
+    errors: dict[str, ErrorFacts]
+    waiting: dict[str, ModelFacts]
+    parts: dict[str, ModelFacts]
+
+
+NOTHING_FOUND: Final = Found({}, {}, {}, {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lacking:
+    """A model that was wanted and lacks small files. error: why the last try to get them failed; came: (bytes, of how many) of
+    what is being fetched, None where nothing came yet.
+    """
+
+    model: ModelFacts | None = None
+    files: tuple[SmallFile, ...] = ()
+    error: ErrorFacts | None = None
+    fetching: bool = False
+    came: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embeddings:
+    """known: those of the folders; widths: of the words of the selected model."""
+
+    known: tuple[Inversion, ...] = ()
+    widths: tuple[int, ...] = ()
+
+    @property
+    def fitting(self) -> tuple[Inversion, ...]:
+        """Those that the selected model can read; files that a request names before those of the folders."""
+        return tuple(one for one in self.known if self.widths and matched(one, self.widths))
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A test picture with its thumbnail as PNG."""
+
+    picture: TestPicture
+    thumbnail: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingRun:
+    """The newest training. record: grows in place, `events` counts how often; end: how it ended; both None before the first.
+
+    open: what was stopped and not looked at yet, the newest last; heard: when each came, by step and name; resumed: the folder
+    of the run that it goes on with; pausing: it will pause after the step at hand; answered: the worker has yet to go on.
+    """
+
+    id: str = ""
+    record: RunRecord | None = None
+    events: int = 0
+    end: Ended | None = None
+    shown: tuple[Shown, ...] = ()
+    open: tuple[Caught, ...] = ()
+    heard: Mapping[tuple[int, str], float] = field(default_factory=dict[tuple[int, str], float])
+    resumed: str | None = None
+    pausing: bool = False
+    answered: bool = False
+
+    @property
+    def refused(self) -> bool:
+        """Whether it ended before its first step was begun."""
+        return self.end is not None and self.record is not None and self.record.begins is None
+
+    @property
+    def asking(self) -> bool:
+        """Whether it waits for an answer to what its guard found."""
+        return self.record is not None and self.record.asks is not None and not self.answered
+
+    @property
+    def folder(self) -> str:
+        """The folder of the run, "" before its first step."""
+        return self.record.folder if self.record is not None else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """What is known before a training begins. busy: the pictures of its folder are being read; broken: runs that nobody stopped,
+    as far as they are still to be offered; earlier: all that can be gone on with, the newest first; forecast: the memory of what
+    is in the form, None while it is computed and where nothing is known.
+    """
+
+    busy: bool = False
+    pictures: tuple[TrainPicture, ...] | None = None
+    error: ErrorFacts | None = None
+    broken: tuple[BrokenRun, ...] = ()
+    earlier: tuple[BrokenRun, ...] = ()
+    forecast: TrainingForecast | None = None
+
+
+ReportKey = tuple[str, str, DType, str]
+
+
+def report_key(model: ModelFacts, device: DeviceFacts, precision: DType, extras: Extras) -> ReportKey:
+    return model.fingerprint, device.id, precision, extras_key(extras)
+
+
 @dataclass(frozen=True, kw_only=True)
 class AppState:
     """jobs: the running one first, then those that wait. paused: nothing new starts. pictures: of this session, newest first.
 
     loaded: the model in memory; warming: name of the one that is being loaded without a job, "" for none. making: the fragile
-    demo model is being written.
+    demo model is being written. once: the precision chosen on Create, which holds until another is chosen there and is never
+    written. draft: what the Create page asks for. reports: checks that ended, and cures that were
+    applied, since the start. selections: how often a model was chosen; hosted: the file of a transformer alone that was chosen
+    last, and with which selection. unclear: how many checks ended that only their page explains.
     """
 
+    settings: Settings = field(default_factory=Settings)
+    once: Precision | None = None
+    models: Found = NOTHING_FOUND
+    selections: int = 0
+    hosted: tuple[int, str] = (0, "")
+    lacking: Lacking = Lacking()
+    embeddings: Embeddings = Embeddings()
+    reports: Mapping[ReportKey, CheckReport] = field(default_factory=dict[ReportKey, CheckReport])
+    unclear: int = 0
+    training: TrainingRun = TrainingRun()
+    preparation: Preparation = Preparation()
     worker: WorkerState = "starting"
     version: str = ""
     devices: tuple[DeviceFacts, ...] = ()
@@ -146,6 +281,46 @@ class AppState:
     notices: tuple[Notice, ...] = ()
     log: str = ""
     next_notice: int = 1
+    draft: Draft = EMPTY
+
+    @property
+    def numerics(self) -> Numerics:
+        """Those that hold for the next picture."""
+        numerics = self.settings.numerics
+        return numerics if self.once is None else msgspec.structs.replace(numerics, precision=self.once)
+
+    @property
+    def model(self) -> ModelFacts | None:
+        """Facts of the selected model, None while they are being read or when its file is missing."""
+        return self.models.models.get(self.settings.last_model)
+
+    @property
+    def model_lacking(self) -> ModelFacts | None:
+        """The selected model, if it lacks only small files."""
+        return self.models.waiting.get(self.settings.last_model)
+
+    @property
+    def device_id(self) -> str:
+        """The device in use, or the wanted one while the worker is not ready."""
+        return self.device.id if self.device is not None else self.settings.device
+
+    @property
+    def device_precision(self) -> tuple[DType, Words]:
+        """The dtype that runs where no model says otherwise, and why."""
+        wanted = self.numerics.precision
+        if self.device is None:
+            unmeasured = Words("FP32, because nothing else was measured.")
+            return ("float32", unmeasured) if wanted == "auto" else (wanted, Words(AS_SET, (DTYPE_NAMES[wanted],)))
+        return resolve_precision(wanted, self.self_test, self.device)
+
+    @property
+    def extras(self) -> Extras:
+        """What the next pictures use beside the model's own parts."""
+        return extras(self.draft)
+
+    def extras_of(self, model: ModelFacts) -> Extras:
+        """What a model is checked and judged with: what is chosen belongs to the selected one."""
+        return self.extras if model.id == self.settings.last_model else ALONE
 
     @property
     def running(self) -> Job | None:

@@ -28,14 +28,15 @@ class Store:
     have heard an older one hear again.
     """
 
-    def __init__(self) -> None:
-        self.state = AppState()
+    def __init__(self, state: AppState | None = None, now: Callable[[], float] = time.monotonic) -> None:
+        self.state = state or AppState()
+        self._now = now
         self._subscriptions: list[_Subscription] = []
         self._telling = False
 
     def take(self, event: AnyEvent | OwnEvent) -> None:
         """One step of the state."""
-        self.state = apply(self.state, event, time.monotonic())
+        self.state = apply(self.state, event, self._now())
         if self._telling:
             return
         self._telling = True

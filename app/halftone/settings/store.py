@@ -41,7 +41,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     splitters: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     geometry: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     form: str = ""
-    """What stood in the form of Create when the window was closed: a PictureRequest as JSON."""
+    """The draft of Create when the window was closed, as `session.draft.kept` writes it."""
     train: str = ""
     """The same of Train: a TrainConfig as JSON."""
 

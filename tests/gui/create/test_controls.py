@@ -18,6 +18,7 @@ from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.gui.health import health_view
 from halftone.gui.health.finding_and_cure_cards import copy_refusal
 from halftone.library.files.folder import read_json
+from halftone.session.draft import kept
 from halftone.settings.places import resources
 
 
@@ -40,7 +41,7 @@ def test_one_is_added_given_a_picture_and_sent(qtbot: QtBot, net: Path, tmp_path
     assert (part.row.value.text(), form.refusal()) == ("None", "")
     part.row.click()
     part.add(str(net))
-    stage.wait(lambda: len(part.controls()) == 1)
+    stage.wait(lambda: len(part.items()) == 1)
     assert form.refusal() == part.note.text() == "Choose a picture for the ControlNet edges."
     assert not form.generate_button.isEnabled()
     assert not form.submit()
@@ -62,7 +63,7 @@ def test_one_is_added_given_a_picture_and_sent(qtbot: QtBot, net: Path, tmp_path
     assert command.inputs.controls == (wanted,)
     assert health_view.model_tags(model, controller.extras_of(model))[0] == "ControlNet: edges 0.70"
     stage.idle()
-    part._remove(0)
+    part.remove(0)
     assert (part.row.value.text(), form.request().controls) == ("None", ())
     stage.close()
 
@@ -80,7 +81,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence(qtbot: QtBot, net: Path, tmp
         part.add(str(path))
         stage.wait(lambda said=said: said in part.note.text())
         assert part.note.isVisible()
-    assert part.controls() == ()
+    assert part.items() == ()
     stage.close()
 
 
@@ -90,7 +91,7 @@ def test_they_come_back_with_the_settings_of_a_picture(qtbot: QtBot, net: Path) 
     request = PictureRequest(prompt="sea", controls=(Control(path=str(net), image="/p/pose.png", scale=0.4),))
     form.set_request(request)
     assert form.request().controls == request.controls
-    assert '"controls":' in form.kept()
+    assert '"controls":' in kept(stage.controller.state.draft)
     assert ("ControlNet", "edges 0.40") in receipt_rows(samples.picture_facts("a.png"), request)
     form.set_request(PictureRequest(prompt="sea"))
     assert form.request().controls == ()

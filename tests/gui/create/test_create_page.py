@@ -494,7 +494,7 @@ def test_a_picture_that_comes_back_counts_once_in_the_estimate(
     stage.picture()
     stage.picture()
     facts = stage.controller.state.pictures[0]
-    page.form.size_field.set_size(facts.width, facts.height)
+    page.form.size_field.set_value((facts.width, facts.height))
     page.form.steps.set_value(facts.steps)
     page.acts.delete()
     notice = stage.controller.state.notices[-1]

@@ -10,15 +10,18 @@ from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
 from tests.helpers import model_files, samples
 
+from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import GUIDANCE_RANGE
 from halftone.contract.messages import MemoryChanged
 from halftone.contract.request import Numerics, PictureRequest
-from halftone.gui.create.form.form_fields import SeedField, SizeField, SliderField, preset_size, size_problem
+from halftone.gui.create.form.form_fields import SeedField, SizeField, SliderField, preset_size
 from halftone.gui.create.form.model_picker import ModelList
 from halftone.gui.create.form.sampler_fields import SamplerField
-from halftone.gui.create.form.time_estimate import Shape, Times, size_warning
+from halftone.gui.create.form.time_estimate import size_warning
 from halftone.health.pictures.requests import check_request
 from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS
+from halftone.session.draft import with_defaults_of
+from halftone.session.picture_time import Shape, Times
 
 
 @pytest.mark.parametrize(
@@ -38,30 +41,14 @@ def test_presets_keep_about_the_number_of_pixels(ratio: str, native: tuple[int, 
     assert abs(size[0] * size[1] - pixels) / pixels < 0.07
 
 
-@pytest.mark.parametrize(
-    ("value", "problem"),
-    [
-        (512, ""),
-        (1001, "Use a multiple of 8, for example 1000."),
-        (1004, "Use a multiple of 8, for example 1008."),
-        (8, ""),
-        (16384, ""),
-        (4, "Use a size from 8 to 16\u202f384."),
-        (20000, "Use a size from 8 to 16\u202f384."),
-    ],
-)
-def test_a_size_that_cannot_be_used_comes_with_one_that_can(value: int, problem: str) -> None:
-    assert size_problem(value) == problem
-
-
 def test_the_size_field_names_its_preset(qtbot: QtBot) -> None:
     field = SizeField()
     qtbot.addWidget(field)
     field.set_native(512, 512)
-    field.set_size(512, 512)
+    field.set_value((512, 512))
     assert field.presets.value() == "1:1"
     field.presets.button("3:2").click()
-    assert field.size_value() == (640, 448) or field.presets.value() == "3:2"
+    assert field.value() == (640, 448) or field.presets.value() == "3:2"
     field.swap()
     assert field.presets.value() == "2:3"
     field.width_box.setValue(1001)
@@ -81,7 +68,7 @@ def test_the_form_takes_all_that_the_terminal_takes(qtbot: QtBot) -> None:
     form.guidance.set_value(200.0)
     form.steps.set_value(400)
     form.batch.setValue(200)
-    form.size_field.set_size(16384, 8)
+    form.size_field.set_value((16384, 8))
     asked = form.request()
     assert (asked.guidance, asked.steps, asked.batch, asked.width, asked.height) == (200.0, 400, 200, 16384, 8)
     assert form.refusal() == ""
@@ -137,7 +124,7 @@ def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtb
     form, pocket = stage.page.form, stage.controller.model
     assert pocket is not None
     assert form.size_note.isHidden()
-    form.size_field.set_size(4096, 4096)
+    form.size_field.set_value((4096, 4096))
     assert not form.size_note.isHidden()
     assert form.size_note.text() == (
         "4\u202f096 × 4\u202f096 is 1\u202f024 times the pixels this model was made for. It can take very long."
@@ -152,7 +139,7 @@ def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtb
     assert form.estimate.text() == "About 1\u00a0h\u00a09\u00a0min, computed", "one time, not two"
     form.learn(msgspec.structs.replace(made, width=4096, height=4096, steps=24), asked)
     assert form.size_note.isHidden(), "what was measured stands above the button"
-    form.size_field.set_size(248, 248)
+    form.size_field.set_value((248, 248))
     assert form.size_note.isHidden()
     stage.close()
 
@@ -186,15 +173,21 @@ OTHER = msgspec.structs.replace(
 )
 
 
+def choose(stage: Stage, model: ModelFacts) -> None:
+    """As when this model is selected."""
+    stage.controller.drafting.put(with_defaults_of(stage.controller.state.draft, model))
+    stage.page.form.follow(model)
+
+
 def test_what_the_user_set_stays_when_the_model_changes_and_is_told(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     form, pocket = stage.page.form, stage.controller.model
     assert pocket is not None
     form.guidance.set_value(20.0)
     form.sampler.set_value("Euler a SGM Uniform")
-    form._take_defaults(OTHER)
+    choose(stage, OTHER)
     assert (form.guidance.value(), form.sampler.value()) == (20.0, "Euler a SGM Uniform")
-    assert (form.size_field.size_value(), form.steps.value()) == ((512, 512), 28.0), "what was not touched follows the model"
+    assert (form.size_field.value(), form.steps.value()) == ((512, 512), 28.0), "what was not touched follows the model"
     assert not form.own_values.isHidden()
     assert form.own_values.words.text() == "Your values stay. Other was made for: Guidance 6.0."
     form.own_values.take.click()
@@ -207,11 +200,11 @@ def test_a_value_for_an_earlier_model_is_told_of_until_it_is_taken_or_fits(qtbot
     stage = Stage(qtbot)
     form = stage.page.form
     form.guidance.set_value(20.0)
-    form._take_defaults(OTHER)
-    form._take_defaults(msgspec.structs.replace(OTHER, id="/twin", name="Twin"))
+    choose(stage, OTHER)
+    choose(stage, msgspec.structs.replace(OTHER, id="/twin", name="Twin"))
     assert form.own_values.words.text() == "Your values stay. Twin was made for: Guidance 6.0."
     assert not form.own_values.isHidden()
-    form._take_defaults(msgspec.structs.replace(OTHER, id="/fits", default_guidance=20.0))
+    choose(stage, msgspec.structs.replace(OTHER, id="/fits", default_guidance=20.0))
     assert form.own_values.isHidden()
     stage.close()
 
@@ -221,27 +214,26 @@ def test_a_twin_with_the_same_values_needs_no_word(qtbot: QtBot) -> None:
     form, pocket = stage.page.form, stage.controller.model
     assert pocket is not None
     form.guidance.set_value(20.0)
-    form._take_defaults(msgspec.structs.replace(pocket, id="/twin"))
+    choose(stage, msgspec.structs.replace(pocket, id="/twin"))
     assert form.guidance.value() == 20.0
     assert form.own_values.isHidden()
     stage.close()
 
 
 def test_seed_lock_and_dice(qtbot: QtBot) -> None:
-    field = SeedField()
+    field = SeedField(lambda: 99)
     qtbot.addWidget(field)
-    assert field.seed_for_next() is None
+    assert field.value().number is None
     field.edit.setText("2 718 281")
-    assert field.seed_for_next() == 2718281
-    field.after_picture()
-    assert field.seed_for_next() is None
-    field.show_seed(99)
+    assert field.value().number == 2718281
+    field.set_value(field.value().next)
+    assert field.value().number is None
     field.lock.setChecked(True)
-    assert field.seed_for_next() == 99
-    field.after_picture()
-    assert field.seed_for_next() == 99
+    assert field.value().number == 99
+    field.set_value(field.value().next)
+    assert field.value().number == 99
     field.roll()
-    assert field.seed_for_next() not in (None, 99)
+    assert field.value().number not in (None, 99)
 
 
 def test_a_size_that_cannot_fit_is_asked_about_once(qtbot: QtBot) -> None:
@@ -249,9 +241,9 @@ def test_a_size_that_cannot_fit_is_asked_about_once(qtbot: QtBot) -> None:
     form, controller = stage.page.form, stage.controller
     controller.take(MemoryChanged(memory=samples.MEMORY))
     stage.idle()
-    form.size_field.set_size(2048, 2048)
+    form.size_field.set_value((2048, 2048))
     assert form.size_note.property("tone") == "warn"
-    form.size_field.set_size(16384, 16384)
+    form.size_field.set_value((16384, 16384))
     told = form.size_note.text()
     assert told.startswith("16\u202f384 × 16\u202f384 needs about ")
     assert "of memory, and only 7.5\u00a0GB are free. Largest that fits: " in told
@@ -297,12 +289,12 @@ def test_a_typed_seed_stays(qtbot: QtBot) -> None:
     qtbot.addWidget(field)
     qtbot.keyClicks(field.edit, "421")
     assert field.lock.isChecked()
-    field.after_picture()
-    assert field.seed_for_next() == 421
+    field.set_value(field.value().next)
+    assert field.value().number == 421
     field.edit.selectAll()
     qtbot.keyClick(field.edit, Qt.Key.Key_Delete)
     assert not field.lock.isChecked()
-    assert field.seed_for_next() is None
+    assert field.value().number is None
 
 
 def test_a_sampler_takes_the_schedules_that_it_has(qtbot: QtBot) -> None:
@@ -346,7 +338,7 @@ def test_a_huge_seed_is_held_to_what_a_generator_takes(qtbot: QtBot) -> None:
     field = SeedField()
     qtbot.addWidget(field)
     field.edit.setText("9" * 25)
-    assert field.seed_for_next() == 2**63 - 1
+    assert field.value().number == 2**63 - 1
 
 
 def test_the_form_becomes_a_request_and_a_request_fills_the_form(qtbot: QtBot) -> None:
@@ -392,7 +384,7 @@ def test_the_estimate_is_what_pictures_of_this_size_took(qtbot: QtBot) -> None:
     assert form.estimate.text() == "Time not measured yet"
     stage.picture()
     facts = stage.controller.state.pictures[0]
-    form.size_field.set_size(facts.width, facts.height)
+    form.size_field.set_value((facts.width, facts.height))
     form.steps.set_value(facts.steps)
     assert form.estimate.text().startswith("About ")
     assert form.estimate.toolTip() == "Measured with your last picture of this size."
@@ -405,7 +397,7 @@ def test_the_estimate_is_of_the_precision_that_is_chosen(qtbot: QtBot) -> None:
     form = stage.page.form
     stage.picture()
     facts = stage.controller.state.pictures[0]
-    form.size_field.set_size(facts.width, facts.height)
+    form.size_field.set_value((facts.width, facts.height))
     form.steps.set_value(facts.steps)
     assert form.estimate.text().startswith("About ")
     stage.controller.choose_precision("float32")

@@ -7,15 +7,12 @@ import pytest
 from msgspec.structs import replace
 from pytestqt.qtbot import QtBot
 from tests.gui.create.test_ip_adapters import write_adapter
-from tests.gui.health import kit
 from tests.gui.stage import Stage
 from tests.helpers.model_files import ramp, safetensors, write_json
 
-from halftone.contract.request import Control, Hires, IpAdapter, Lora, PictureRequest, Refiner
-from halftone.gui.create.form.incompatible_parts import hires_clash, refiner_clash
+from halftone.contract.request import Control, IpAdapter, Lora, PictureRequest, Refiner
 from halftone.gui.create.form.request_form import CreateForm
 from halftone.gui.create.rows.folded_row import FoldedPart
-from halftone.library.families.known_families import SDXL, WAN
 from halftone.settings.places import resources
 
 
@@ -57,9 +54,9 @@ def one_of(kind: str, files: Path) -> PictureRequest:
 
 
 REMOVED: dict[str, Callable[[CreateForm], object]] = {
-    "lora": lambda form: form.lora_part._remove(0),
-    "control": lambda form: form.control_part._remove(0),
-    "ip_adapter": lambda form: form.ip_adapter_part._remove(0),
+    "lora": lambda form: form.lora_part.remove(0),
+    "control": lambda form: form.control_part.remove(0),
+    "ip_adapter": lambda form: form.ip_adapter_part.remove(0),
     "refiner": lambda form: form.refiner_part._own.click(),
     "vae": lambda form: form.vae_part._own.click(),
 }
@@ -117,20 +114,3 @@ def test_parts_that_cannot_be_used_together_say_so_before_a_picture_is_begun(sta
     assert form.refiner_part.row.isChecked()
     form.hires_part.on.setChecked(False)
     assert form.refiner_part.problem() != said
-
-
-@pytest.mark.parametrize(
-    ("request_", "videos", "said"),
-    [
-        (PictureRequest(prompt="sea", hires=Hires()), False, ""),
-        (PictureRequest(prompt="sea", hires=Hires()), True, "this model makes videos"),
-        (PictureRequest(prompt="sea", hires=Hires(), image="a.png", mask="m.png"), False, "Hires fix cannot be used with a mask"),
-        (PictureRequest(prompt="sea", refiner=Refiner(path="r")), False, ""),
-        (PictureRequest(prompt="sea", refiner=Refiner(path="r"), image="a.png", mask="m.png"), False, "The refiner cannot"),
-    ],
-)
-def test_what_clashes(request_: PictureRequest, videos: bool, said: str) -> None:
-    model = replace(kit.MODEL, family=(WAN if videos else SDXL).name)
-    words = hires_clash(request_, model) + refiner_clash(request_)
-    assert said in words
-    assert bool(said) == bool(words)

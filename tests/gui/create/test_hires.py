@@ -11,11 +11,11 @@ from halftone.contract.facts import PassFacts
 from halftone.contract.messages import Generate, StepDone
 from halftone.contract.request import Hires, PictureRequest
 from halftone.contract.wording import Words
-from halftone.gui.create.form.time_estimate import Shape, shape_of
 from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.gui.create.picture.progress_panel import seconds_left
 from halftone.gui.create.rows.hires_row import hires_line
 from halftone.gui.text import step_sentence
+from halftone.session.picture_time import Shape, shape_of
 from halftone.session.state import Job
 
 PASSES = (
@@ -29,7 +29,7 @@ def test_it_is_off_until_it_is_wanted_and_comes_back(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     form = stage.page.form
     part = form.hires_part
-    form.size_field.set_size(512, 768)
+    form.size_field.set_value((512, 768))
     assert (form.request().hires, part.row.value.text()) == (None, "Off")
     part.row.click()
     part.on.click()
@@ -52,9 +52,9 @@ def test_it_is_off_until_it_is_wanted_and_comes_back(qtbot: QtBot) -> None:
 def test_the_time_and_the_memory_are_those_of_both_passes(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     form = stage.page.form
-    form.size_field.set_size(512, 512)
+    form.size_field.set_value((512, 512))
     form.steps.set_value(20)
-    form.hires_part.take(PictureRequest(prompt="a", hires=Hires(scale=2.0, steps=10)))
+    form.set_request(PictureRequest(prompt="a", hires=Hires(scale=2.0, steps=10)))
     assert form._shape() == shape_of(MADE) == Shape(1024, 1024, 10, 512 * 512 * 20)
     stage.close()
 
@@ -92,13 +92,14 @@ def test_the_receipt_tells_both() -> None:
 
 def test_an_upscale_model_comes_back_and_what_is_none_is_refused(qtbot: QtBot, tmp_path: Path) -> None:
     stage = Stage(qtbot)
-    part = stage.page.form.hires_part
+    form = stage.page.form
+    part = form.hires_part
     wanted = Hires(scale=2.0, upscaler="/upscalers/4x-Sharp.safetensors", strength=0.4)
-    part.take(PictureRequest(prompt="a", hires=wanted))
-    assert (part.hires(), part.upscaler.currentText()) == (wanted, "4x-Sharp")
+    form.set_request(PictureRequest(prompt="a", hires=wanted))
+    assert (form.request().hires, part.upscaler.currentText()) == (wanted, "4x-Sharp")
     pickle = tmp_path / "x4.pth"
     pickle.write_bytes(b"")
     part.choose(str(pickle))
     assert "pickle" in part.note.text()
-    assert part.hires() == wanted
+    assert form.request().hires == wanted
     stage.close()

@@ -34,7 +34,7 @@ def test_one_is_added_given_pictures_and_sent(qtbot: QtBot, tmp_path: Path) -> N
     assert (part.row.value.text(), form.refusal()) == ("None", "")
     part.row.click()
     part.add(str(path))
-    stage.wait(lambda: len(part.adapters()) == 1)
+    stage.wait(lambda: len(part.items()) == 1)
     assert form.refusal() == part.note.text() == "Choose a picture for the IP-Adapter plus."
     assert not form.submit()
     for name in ("one.png", "two.png", "three.png"):
@@ -56,7 +56,7 @@ def test_one_is_added_given_pictures_and_sent(qtbot: QtBot, tmp_path: Path) -> N
     form.set_request(PictureRequest(prompt="a sun"))
     assert (part.row.value.text(), form.request().ip_adapters) == ("None", ())
     form.set_request(PictureRequest(prompt="a sun", ip_adapters=(wanted,)))
-    assert part.adapters() == (wanted,)
+    assert part.items() == (wanted,)
     stage.close()
 
 
@@ -81,7 +81,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence(qtbot: QtBot, tmp_path: Path
     part = stage.page.form.ip_adapter_part
     part.add(str(path))
     stage.wait(lambda: said in part.note.text())
-    assert part.adapters() == ()
+    assert part.items() == ()
     stage.close()
 
 

@@ -18,6 +18,7 @@ from halftone.gui.create.rows.lora_row import LoraPart
 from halftone.gui.health import health_view
 from halftone.library import records
 from halftone.library.models import describe
+from halftone.session.draft import kept
 from halftone.settings.store import Settings
 
 
@@ -39,7 +40,7 @@ def test_one_is_added_weighed_and_removed(qtbot: QtBot, folder: Path) -> None:
     assert part.row.value.text() == "None"
     part.row.click()
     part.add(str(folder / "Soft grain.safetensors"))
-    stage.wait(lambda: len(part.loras()) == 1)
+    stage.wait(lambda: len(part.items()) == 1)
     (box,) = weights(part)
     box.setValue(0.6)
     assert part.row.value.text() == "Soft grain 0.60"
@@ -48,8 +49,8 @@ def test_one_is_added_weighed_and_removed(qtbot: QtBot, folder: Path) -> None:
     part.add(str(folder / "sepia.safetensors"))
     stage.wait(lambda: part.row.value.text() == "2 in use")
     part.findChildren(type(part.add_button))
-    part._remove(0)
-    assert [kept.name for kept in part.loras()] == ["sepia"]
+    part.remove(0)
+    assert [kept.name for kept in part.items()] == ["sepia"]
     stage.close()
 
 
@@ -60,14 +61,14 @@ def test_another_file_is_refused_in_a_sentence(qtbot: QtBot, folder: Path, name:
     part.add(str(folder / f"{name}.safetensors"))
     stage.wait(lambda: said in part.note.text())
     assert part.note.isVisible()
-    assert part.loras() == ()
+    assert part.items() == ()
     stage.close()
 
 
 def test_a_prompt_that_names_one_as_a1111_does(qtbot: QtBot, folder: Path) -> None:
     stage = Stage(qtbot, settings=Settings(first_run_done=True, model_folders=(str(folder),)))
     form = stage.page.form
-    stage.wait(lambda: set(form.lora_part._known) == {"Soft grain", "sepia"})
+    stage.wait(lambda: set(form.lora_part.known) == {"Soft grain", "sepia"})
     form.prompt.setPlainText("a sun <lora:sepia:0.4>")
     jobs: list[PictureRequest] = []
     form.submitted.connect(lambda request, _endless: jobs.append(request))
@@ -102,15 +103,15 @@ def test_checks_are_made_with_them_and_belong_to_them(qtbot: QtBot, folder: Path
     model = controller.model
     assert model is not None
     assert controller.report(model) is not None
-    part.set_loras((Lora(path=str(folder / "sepia.safetensors"), weight=0.5),))
+    part.set_items((Lora(path=str(folder / "sepia.safetensors"), weight=0.5),))
     assert controller.report(model) is None, "with the LoRA it was not checked"
     controller.check(model)
     command = next(job.command for job in controller.state.jobs)
     assert isinstance(command, Examine)
-    assert command.inputs.loras == part.loras()
+    assert command.inputs.loras == part.items()
     assert health_view.model_tags(model, controller.extras_of(model))[0] == "LoRA: sepia 0.50"
     stage.idle()
-    part.set_loras(())
+    part.set_items(())
     assert controller.report(model) is not None
     stage.close()
 
@@ -123,24 +124,24 @@ def test_a_check_does_not_outlive_the_file_of_its_lora(qtbot: QtBot, folder: Pat
         records.save_report(msgspec.structs.replace(report, precision=precision))
     stage = Stage(qtbot)
     controller, part = stage.controller, stage.page.form.lora_part
-    part.set_loras(loras)
+    part.set_items(loras)
     assert controller.report(controller.model) is not None
     file.write_bytes(file.read_bytes() + b"other")
     assert controller.report(controller.model) is None
-    part.set_loras(())
+    part.set_items(())
     stage.close()
 
 
 def test_they_come_back_with_the_settings_of_a_picture(qtbot: QtBot, folder: Path) -> None:
     stage = Stage(qtbot)
     form = stage.page.form
-    form.lora_part.set_loras((Lora(path=str(folder / "sepia.safetensors"), weight=1.2),))
-    kept = form.kept()
-    form.lora_part.set_loras(())
+    form.lora_part.set_items((Lora(path=str(folder / "sepia.safetensors"), weight=1.2),))
+    left = kept(stage.controller.state.draft)
+    form.lora_part.set_items(())
     stage.picture("hills")
     form.set_request(PictureRequest(prompt="sea", loras=(Lora(path=str(folder / "sepia.safetensors"), weight=-0.5),)))
     assert form.lora_part.row.value.text() == "sepia -0.50"
-    assert '"weight":1.2' in kept
+    assert '"weight":1.2' in left
     made = Generate(job="a", request=form.request())
     assert made.request.loras[0].weight == -0.5
     stage.close()
@@ -150,8 +151,8 @@ def test_folders_of_loras_that_are_set_later_are_looked_through(qtbot: QtBot, fo
     stage = Stage(qtbot)
     part = stage.page.form.lora_part
     stage.controller.update_settings(msgspec.structs.replace(stage.controller.settings, lora_folders=(str(folder),)))
-    stage.wait(lambda: bool(part._known))
-    assert set(part._known) == {"Soft grain", "sepia"}
+    stage.wait(lambda: bool(part.known))
+    assert set(part.known) == {"Soft grain", "sepia"}
     stage.close()
 
 

@@ -20,7 +20,7 @@ def test_it_is_off_until_one_is_chosen_and_comes_back(qtbot: QtBot) -> None:
     form = stage.page.form
     part = form.refiner_part
     assert (form.request().refiner, part.row.value.text(), part.at.isHidden()) == (None, "Off", True)
-    part.take(PictureRequest(prompt="a", refiner=WANTED))
+    form.set_request(PictureRequest(prompt="a", refiner=WANTED))
     assert form.request().refiner == WANTED
     assert part.row.value.text().endswith("0.65")
     part.at.set_value(0.7)
@@ -39,7 +39,7 @@ def test_another_model_is_refused_in_a_sentence(qtbot: QtBot) -> None:
     stage.wait(lambda: bool(part.note.text()))
     assert "The refiner cannot be used with" in part.note.text()
     assert "Use it with an SDXL base model." in part.note.text()
-    assert part.refiner() is None
+    assert part.file() is None
     stage.close()
 
 

@@ -20,6 +20,7 @@ from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.gui.create.rows.mask_canvas import MaskCanvas
 from halftone.gui.create.rows.mask_editor import MaskEditor
 from halftone.gui.create.rows.start_picture_row import _kept
+from halftone.session.draft import kept
 from halftone.settings.places import masks_dir
 
 
@@ -48,7 +49,7 @@ def test_a_picture_is_chosen_and_sent(qtbot: QtBot, picture: str) -> None:
     request = form.request()
     assert (request.image, request.mask, request.start) == (picture, None, Start(strength=0.4, resize="crop"))
     part.size_button.click()
-    assert form.size_field.size_value() == (64, 48)
+    assert form.size_field.value() == (64, 48)
     part.remove_button.click()
     assert (form.request().image, form.request().start, part.row.value.text()) == (None, Start(), "None")
     stage.close()
@@ -95,12 +96,12 @@ def test_what_cannot_be_used_is_said_and_stops_generate(qtbot: QtBot, picture: s
         assert not form.generate_button.isEnabled()
     chosen(stage, picture)
     assert form.refusal() == ""
-    form.start_part.follow(replace(samples.POCKET, name="Sana", pipeline="SanaPipeline"))
+    form.follow(replace(samples.POCKET, name="Sana", pipeline="SanaPipeline"))
     assert form.refusal() == "Sana makes no picture from another one. Leave the start picture out, or choose another model."
     assert form.start_part.row.value.text() == "Not with this model"
     form.start_part.choose(None)
     assert (form.refusal(), form.start_part.caption.text()) == ("", "This model makes pictures from words alone.")
-    form.start_part.follow(replace(samples.POCKET, pipeline="FluxFillPipeline"))
+    form.follow(replace(samples.POCKET, pipeline="FluxFillPipeline"))
     assert form.refusal() == "This model starts from a picture. Choose one under Start picture."
     chosen(stage, picture)
     assert form.refusal() == "This model paints only inside a mask. Paint one under Start picture."
@@ -111,7 +112,7 @@ def test_a_strength_is_only_there_where_it_acts(qtbot: QtBot, picture: str) -> N
     stage = Stage(qtbot)
     part = stage.page.form.start_part
     chosen(stage, picture)
-    part.follow(replace(samples.POCKET, pipeline="QwenImageEditPlusPipeline"))
+    stage.page.form.follow(replace(samples.POCKET, pipeline="QwenImageEditPlusPipeline"))
     assert part.strength.isHidden()
     assert stage.page.form.request().start == Start()
     stage.close()
@@ -232,7 +233,7 @@ def test_a_picture_is_extended_in_its_own_size(qtbot: QtBot, picture: str) -> No
     stage = Stage(qtbot)
     form = stage.page.form
     chosen(stage, picture)
-    form.start_part.side_fields.set_sides((16, 0, 24, 0))
+    form.start_part.side_fields.set_value((16, 0, 24, 0))
     assert form.start_part.caption.text() == "The picture is 64 × 48; the result will be 104 × 48."
     assert not form.size_field.isEnabled()
     request = form.request()
@@ -242,7 +243,7 @@ def test_a_picture_is_extended_in_its_own_size(qtbot: QtBot, picture: str) -> No
     form.start_part.mask_fields.only.setChecked(True)
     assert form.size_field.isEnabled()
     assert form.request().width is not None
-    form.start_part.follow(replace(samples.POCKET, pipeline="KolorsPipeline"))
+    form.follow(replace(samples.POCKET, pipeline="KolorsPipeline"))
     assert form.start_part.side_fields.isHidden()
     assert form.request().start == Start(strength=0.75)
     stage.close()
@@ -260,7 +261,7 @@ def test_all_of_it_comes_back_with_the_settings_of_a_picture(qtbot: QtBot, pictu
     form.set_request(request)
     stage.wait(lambda: form.request().mask is not None)
     assert (form.request().image, form.request().mask, form.request().start) == (request.image, request.mask, start)
-    assert '"strength":0.3' in form.kept()
+    assert '"strength":0.3' in kept(stage.controller.state.draft)
     rows = dict(receipt_rows(samples.picture_facts("a.png"), request))
     assert (rows["Start picture"], rows["Mask"]) == (f"{picture}, strength 0.30", request.mask)
     form.set_request(PictureRequest(prompt="sea"))

@@ -10,7 +10,6 @@ from tests.helpers.pictures import picture_facts
 
 from halftone.contract.request import PictureRequest, Style
 from halftone.gui.create.picture.picture_receipt import receipt_rows
-from halftone.gui.create.rows.variation_row import VariationPart
 from halftone.library.prompts.styles import own_file, read_styles
 from halftone.settings.store import Settings
 
@@ -59,22 +58,24 @@ def test_the_present_prompt_is_kept_as_a_style(qtbot: QtBot) -> None:
 
 
 def test_a_variation_becomes_the_request_and_comes_back(qtbot: QtBot) -> None:
-    part = VariationPart()
-    qtbot.addWidget(part)
-    plain = PictureRequest(prompt="x")
-    assert part.put(plain) == plain
-    wanted = PictureRequest(prompt="x", variation_seed=9, variation_strength=0.3, seed_size=(64, 128))
-    part.take(wanted)
-    assert part.put(plain) == wanted
+    stage = Stage(qtbot)
+    form, part = stage.page.form, stage.page.form.variation_part
+    plain = form.request()
+    wanted = msgspec.structs.replace(plain, variation_seed=9, variation_strength=0.3, seed_size=(64, 128))
+    form.set_request(wanted)
+    assert form.request() == wanted
     assert part.row.value.text() == "0.3, 64 × 128"
     part.wide.setValue(60)
     assert part.problem() == "The size of the noise has to be a multiple of 8, in width and height."
     assert part.note.text() == part.problem()
-    part.take(plain)
-    assert (part.put(plain), part.row.value.text(), part.problem()) == (plain, "", "")
+    form.set_request(plain)
+    assert (form.request(), part.row.value.text(), part.problem()) == (plain, "", "")
     part.seed.roll()
-    part.after_picture()
-    assert part.put(plain).variation_seed is None
+    assert form.request().variation_seed is not None
+    assert form.submit()
+    assert form.request().variation_seed is None
+    stage.idle()
+    stage.close()
 
 
 def test_the_receipt_tells_what_was_drawn() -> None:

@@ -211,7 +211,7 @@ def test_minus_one_is_a_random_seed(qtbot: QtBot) -> None:
     seed = stage.page.form.seed
     seed.edit.setFocus()
     qtbot.keyClicks(seed.edit, "-1")
-    assert (seed.edit.text(), seed.seed_for_next(), seed.lock.isChecked()) == ("-1", None, False)
+    assert (seed.edit.text(), seed.value().number, seed.lock.isChecked()) == ("-1", None, False)
     qtbot.keyClicks(seed.edit, "5")
     assert seed.edit.text() == "-1", "no other number is below none"
     stage.page.form.prompt.setFocus()

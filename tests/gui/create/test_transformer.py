@@ -103,8 +103,8 @@ def test_the_list_of_models_shows_them_as_what_they_are_and_one_that_is_chosen_r
     (tmp_path / "flux.gguf").write_bytes(packed())
     stage = Stage(qtbot, settings=Settings(model_folders=(str(tmp_path),)))
     listed, form = stage.controller.model_list, stage.page.form
-    stage.wait(lambda: len(listed.parts) == 2)
-    assert [model.id for model in listed.all] == ["pocket"]
+    stage.wait(lambda: len(listed.found.parts) == 2)
+    assert [model.id for model in listed.found.models.values()] == ["pocket"]
     shown = rows(stage)
     assert shown["mine"]._line.startswith("UNet of Stable Diffusion 1.x · FP16 · ")
     assert shown["flux"]._line.startswith("Transformer of FLUX.1 schnell · ")
@@ -126,8 +126,8 @@ def test_one_that_was_opened_stays_in_the_list_until_it_is_taken_off(qtbot: QtBo
     stage = Stage(qtbot)
     listed = stage.controller.model_list
     stage.controller.select_model(path)
-    stage.wait(lambda: [part.id for part in listed.parts] == [path])
+    stage.wait(lambda: [part.id for part in listed.found.parts.values()] == [path])
     assert stage.controller.settings.model_folders == (path,)
     stage.controller.forget_model(path)
-    assert (listed.parts, stage.controller.settings.model_folders) == ((), ())
+    assert (listed.found.parts, stage.controller.settings.model_folders) == ({}, ())
     stage.close()

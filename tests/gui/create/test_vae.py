@@ -20,10 +20,11 @@ from tests.helpers.model_files import ramp, safetensors
 from halftone.contract.messages import Examine
 from halftone.contract.request import Extras, PictureRequest
 from halftone.gui.background import Background
-from halftone.gui.control.model_list import Found
 from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.gui.health import health_view
 from halftone.gui.health.finding_and_cure_cards import copy_refusal
+from halftone.session.draft import kept
+from halftone.session.state import Found
 from halftone.settings.places import resources
 from halftone.settings.store import Settings
 
@@ -38,7 +39,7 @@ def test_one_is_chosen_sent_and_given_up(qtbot: QtBot) -> None:
     assert (part.row.value.text(), form.request().vae) == ("Model's own", None)
     part.row.click()
     part.choose(str(OWN))
-    stage.wait(lambda: part.vae() == str(OWN))
+    stage.wait(lambda: part.file() == str(OWN))
     assert part.row.value.text() == part._name.text() == "vae"
     assert form.request().vae == controller.extras.vae == str(OWN)
     model = controller.model
@@ -64,7 +65,7 @@ def test_another_file_is_refused_in_a_sentence(qtbot: QtBot, tmp_path: Path, nam
     part.choose(str(tmp_path / f"{name}.safetensors"))
     stage.wait(lambda: said in part.note.text())
     assert part.note.isVisible()
-    assert part.vae() is None
+    assert part.file() is None
     stage.close()
 
 
@@ -107,20 +108,20 @@ def test_the_last_that_was_chosen_is_taken_whichever_answer_comes_first(held: tu
     part.choose(str(OWN))
     part.choose(fast)
     background.answer(stage, 1)
-    assert part.vae() == fast
+    assert part.file() == fast
     while background.waiting:
         background.answer(stage)
-    assert (part.vae(), part.note.text()) == (fast, "")
+    assert (part.file(), part.note.text()) == (fast, "")
 
 
 def test_a_refusal_is_not_told_of_one_that_was_given_up(held: tuple[Stage, Held], tmp_path: Path) -> None:
     stage, background = held
     part = stage.page.form.vae_part
-    part.set_vae(str(tmp_path / "none.safetensors"))
+    part.set_file(str(tmp_path / "none.safetensors"))
     part._own.click()
     while background.waiting:
         background.answer(stage)
-    assert (part.vae(), part.note.text()) == (None, "")
+    assert (part.file(), part.note.text()) == (None, "")
 
 
 def test_a_refusal_goes_with_the_model_it_was_told_of(held: tuple[Stage, Held], tmp_path: Path) -> None:
@@ -144,7 +145,7 @@ def test_those_of_the_model_folders_are_offered(qtbot: QtBot, tmp_path: Path) ->
     stage = Stage(qtbot, settings=Settings(first_run_done=True, model_folders=(str(tmp_path),)))
     part = stage.page.form.vae_part
     part.row.click()
-    stage.wait(lambda: part._known == {"crisp.safetensors": str(tmp_path / "crisp.safetensors")})
+    stage.wait(lambda: part.known() == {"crisp.safetensors": str(tmp_path / "crisp.safetensors")})
     part._open_menu()
     (menu,) = part.findChildren(QMenu)
     offered = {action.text(): action.toolTip() for action in menu.actions() if not action.isSeparator()}
@@ -157,8 +158,8 @@ def test_those_of_the_model_folders_are_offered(qtbot: QtBot, tmp_path: Path) ->
 def test_it_comes_back_with_the_settings_of_a_picture(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     form = stage.page.form
-    form.vae_part.set_vae(str(OWN))
-    assert '"vae":' in form.kept()
+    form.vae_part.set_file(str(OWN))
+    assert '"vae":' in kept(stage.controller.state.draft)
     form.set_request(PictureRequest(prompt="sea"))
     assert form.request().vae is None
     request = PictureRequest(prompt="sea", vae=str(OWN))

@@ -162,12 +162,12 @@ def test_the_form_asks_for_videos_where_the_model_makes_them(qtbot: QtBot) -> No
     form = stage.page.form
     assert form.video_part.row.isHidden(), "Pocket makes pictures"
     assert (form.request().video, form.request().num_frames, form.request().fps) == (None, None, None)
-    form.video_part.follow(msgspec.structs.replace(samples.POCKET, family="Wan", pipeline="WanPipeline"))
+    form.follow(msgspec.structs.replace(samples.POCKET, family="Wan", pipeline="WanPipeline"))
     assert not form.video_part.row.isHidden()
     assert (form.request().video, form.request().num_frames, form.request().fps) == ("mp4", None, None)
     form.set_request(msgspec.structs.replace(REQUEST, video="webp", num_frames=33, fps=24))
     assert (form.request().video, form.request().num_frames, form.request().fps) == ("webp", 33, 24)
-    form.video_part.follow(samples.POCKET)
+    form.follow(samples.POCKET)
     assert form.request().video is None
     stage.close()
 
@@ -176,15 +176,13 @@ def test_a_model_that_makes_videos_of_pictures_asks_for_one(qtbot: QtBot, tmp_pa
     stage = Stage(qtbot)
     form = stage.page.form
     Image.new("RGB", (32, 32)).save(tmp_path / "start.png")
-    form.start_part.follow(
-        msgspec.structs.replace(samples.POCKET, family="Stable Video Diffusion", pipeline="StableVideoDiffusionPipeline")
-    )
+    form.follow(msgspec.structs.replace(samples.POCKET, family="Stable Video Diffusion", pipeline="StableVideoDiffusionPipeline"))
     assert form.refusal() == "This model starts from a picture. Choose one under Start picture."
     form.start_part.choose(str(tmp_path / "start.png"))
     stage.wait(lambda: form.refusal() == "")
     request = form.request()
     assert (request.image, request.start) == (str(tmp_path / "start.png"), Start())
     form.start_part.choose(None)
-    form.start_part.follow(msgspec.structs.replace(samples.POCKET, family="Wan", pipeline="WanPipeline"))
+    form.follow(msgspec.structs.replace(samples.POCKET, family="Wan", pipeline="WanPipeline"))
     assert (form.refusal(), form.request().image) == ("", None)
     stage.close()

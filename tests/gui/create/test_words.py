@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
 def test_they_are_counted_shown_and_sent(qtbot: QtBot, folder: Path) -> None:
     stage = Stage(qtbot, settings=Settings(first_run_done=True, embedding_folders=(str(folder),)))
     form = stage.page.form
-    stage.wait(lambda: bool(stage.controller.words.fitting) and bool(form.counter.text()))
+    stage.wait(lambda: bool(stage.controller.state.embeddings.fitting) and bool(form.counter.text()))
     assert form.words_note.isHidden()
     form.prompt.setPlainText("a sun, (Bad-Hands:0.5), xl")
     form.negative.setPlainText("easynegative")

@@ -26,11 +26,11 @@ from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
 from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
-from halftone.gui.control.model_list import Found
 from halftone.gui.controller import Controller
 from halftone.gui.process import Link
 from halftone.library import records
 from halftone.library.samplers import SAMPLERS
+from halftone.session.state import Found
 from halftone.settings.store import Settings
 
 GPU = DeviceFacts(

@@ -19,7 +19,6 @@ from halftone.contract.messages import Cancel, Examine, FindingMade, LayersMeasu
 from halftone.contract.request import Numerics
 from halftone.contract.vocabulary import FLOAT_LIMITS
 from halftone.gui import theme
-from halftone.gui.control.model_list import Found
 from halftone.gui.create.form.model_part import ModelPart
 from halftone.gui.device.device_page import DevicePage
 from halftone.gui.health import file_dialogs, health_text, health_view
@@ -31,6 +30,7 @@ from halftone.gui.kit import figures
 from halftone.gui.settings.settings_page import SettingsPage
 from halftone.gui.text import notice_message
 from halftone.library import records
+from halftone.session.state import Found
 from halftone.settings.store import Settings
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support propagateSizeHints")

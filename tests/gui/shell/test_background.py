@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 
 from halftone.gui import background
-from halftone.gui.background import Background
+from halftone.gui.background import Background, QtClock
 
 PATIENCE = 30_000
 
@@ -103,3 +103,16 @@ def test_a_failure_that_nobody_takes_is_logged(qtbot: QtBot, caplog: pytest.LogC
     qtbot.waitUntil(lambda: not owner.busy, timeout=PATIENCE)
     assert "Work in the background failed" in caplog.text
     del parent
+
+
+def test_the_clock_calls_once_and_not_what_was_cancelled(qtbot: QtBot) -> None:
+    owner = QObject()
+    clock, called = QtClock(owner), list[str]()
+    cancel = clock.later(0, lambda: called.append("cancelled"))
+    over = clock.later(0, lambda: called.append("over"))
+    cancel()
+    cancel()
+    qtbot.waitUntil(lambda: called == ["over"])
+    qtbot.waitUntil(lambda: not clock.children())
+    over()
+    assert called == ["over"]

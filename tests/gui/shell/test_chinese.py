@@ -27,7 +27,6 @@ from halftone.contract.plan import Cure
 from halftone.contract.vocabulary import FindingCode
 from halftone.contract.wording import Words, either
 from halftone.gui import text
-from halftone.gui.control.model_list import Found
 from halftone.gui.create.form.prompt_fields import examples
 from halftone.gui.device.device_page import DevicePage
 from halftone.gui.health import file_dialogs, health_text, health_view, report_export
@@ -39,7 +38,7 @@ from halftone.gui.settings.settings_page import SettingsPage
 from halftone.health.part_names import module_words
 from halftone.health.troubles import Trouble, all_troubles, helps_words, origin_words
 from halftone.library.models import describe, runnable
-from halftone.session.state import Ended, Job, Notice, NoticeKind
+from halftone.session.state import Ended, Found, Job, Notice, NoticeKind
 
 CORE = Path(__file__).resolve().parents[3] / "app" / "halftone"
 EXAMINE = Examine(job="a", model="m", device="cpu")

@@ -32,6 +32,11 @@ def card(stage: Stage) -> MessageBar:
     return bar
 
 
+def processes(stage: Stage) -> list[QProcess]:
+    """Those that fetch or make something; the worker is one of the link's."""
+    return [process for process in stage.controller.findChildren(QProcess) if process.parent() is not stage.link]
+
+
 def click(stage: Stage, words: str) -> None:
     found = [button for button in card(stage).findChildren(QPushButton) if button.text().strip() == words]
     assert len(found) == 1, card(stage).message
@@ -46,7 +51,6 @@ def opened(stage: Stage, path: Path) -> None:
 
 def test_the_file_comes_on_a_click_and_the_model_is_used(qtbot: QtBot, tmp_path: Path, hub: Hub) -> None:
     stage = Stage(qtbot)
-    small = stage.controller.small_files
     assert stage.workspace.lacking_card.bar is None
     path = save_flux(tmp_path / "flux.safetensors")
     opened(stage, path)
@@ -56,12 +60,12 @@ def test_the_file_comes_on_a_click_and_the_model_is_used(qtbot: QtBot, tmp_path:
     hub.status = 404
     click(stage, "Fetch 1 small file (1.4\u00a0MB)")
     assert "Fetching tokenizer.json" in card(stage).message.text
-    stage.wait(lambda: not small.fetching)
+    stage.wait(lambda: not stage.controller.state.lacking.fetching)
     assert card(stage).message.title.startswith(f"http://127.0.0.1:{hub.server_port}/google-t5/t5-base has no tokenizer.json.")
     hub.status = 200
     click(stage, "Try again")
     stage.wait(lambda: stage.controller.settings.last_model == str(path))
-    assert (T5.place.read_bytes(), stage.workspace.lacking_card.bar, small.model) == (WHOLE, None, None)
+    assert (T5.place.read_bytes(), stage.workspace.lacking_card.bar, stage.controller.state.lacking.model) == (WHOLE, None, None)
     assert stage.controller.model is not None
     assert stage.controller.model.family == "FLUX"
 
@@ -82,18 +86,17 @@ def test_the_card_says_how_much_came(qtbot: QtBot, tmp_path: Path, hub: Hub) -> 
 
 def test_nothing_is_fetched_without_a_click_and_cancelling_ends_it(qtbot: QtBot, tmp_path: Path, hub: Hub) -> None:
     stage = Stage(qtbot)
-    small = stage.controller.small_files
     opened(stage, save_flux(tmp_path / "flux.safetensors"))
     stage.idle()
     hub.held.clear()  # a server that does not answer
     click(stage, "Fetch 1 small file (1.4\u00a0MB)")
     stage.wait(lambda: bool(hub.asked))
     click(stage, "Cancel")
-    assert (small.fetching, small.error) == (False, None)
-    stage.wait(lambda: not small.findChildren(QProcess))
+    assert (stage.controller.state.lacking.fetching, stage.controller.state.lacking.error) == (False, None)
+    stage.wait(lambda: not processes(stage))
     click(stage, "Fetch 1 small file (1.4\u00a0MB)")
     stage.close()  # with the window, while it is fetched
-    assert all(process.state() == QProcess.ProcessState.NotRunning for process in small.findChildren(QProcess))
+    assert all(process.state() == QProcess.ProcessState.NotRunning for process in processes(stage))
     assert not T5.place.exists()
 
 
@@ -104,10 +107,10 @@ def test_a_file_of_the_user_s_own_is_copied(qtbot: QtBot, tmp_path: Path, hub: H
     mine = tmp_path / "mine.json"
     mine.write_bytes(WHOLE[:20])
     stage = Stage(qtbot, settings=Settings(first_run_done=True, model_folders=(str(folder),)))
-    assert {facts.id for facts in stage.controller.model_list.waiting} == {str(path), str(other)}
+    assert set(stage.controller.state.models.waiting) == {str(path), str(other)}
     opened(stage, path)
     stage.controller.small_files.take(str(mine))
-    stage.wait(lambda: stage.controller.small_files.error is not None)
+    stage.wait(lambda: stage.controller.state.lacking.error is not None)
     assert card(stage).message.title == (
         f"{mine} cannot be used as tokenizer.json: it is cut off, or no tokenizer. "
         "Choose the tokenizer.json of google-t5/t5-base, or fetch it."
@@ -116,7 +119,7 @@ def test_a_file_of_the_user_s_own_is_copied(qtbot: QtBot, tmp_path: Path, hub: H
     stage.controller.small_files.take(str(mine))
     stage.wait(lambda: stage.controller.model is not None and stage.controller.model.id == str(path))
     assert (T5.place.read_bytes(), mine.read_bytes(), hub.asked) == (WHOLE, WHOLE, [])
-    assert not stage.controller.model_list.waiting
+    assert not stage.controller.state.models.waiting
     assert str(other) in {facts.id for facts in stage.controller.models}
 
 

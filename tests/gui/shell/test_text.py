@@ -6,12 +6,13 @@ from tests.helpers import samples
 from halftone.contract.messages import AnyEvent, Generate, JobEnded, PhaseChanged, PictureReady, Ready, StepDone
 from halftone.contract.request import PictureRequest
 from halftone.contract.vocabulary import DType, Outcome, Precision
+from halftone.contract.wording import Words
 from halftone.gui.i18n import set_language, tr
 from halftone.gui.kit import figures
-from halftone.gui.text import activity, precision_words
+from halftone.gui.text import activity, notice_message, precision_words
 from halftone.session.events import Making, Noted, OwnEvent, Queued, Sent
 from halftone.session.reducer import apply
-from halftone.session.state import AppState, Job
+from halftone.session.state import AppState, Job, Notice, NoticeKind
 
 
 @pytest.fixture(autouse=True)
@@ -79,6 +80,17 @@ def test_a_recovery_is_told_of_the_last_job_only() -> None:
 def test_making_the_fragile_model_is_told_while_it_lasts() -> None:
     assert said(Making(on=True), Noted(kind="copied")) == "Creating the overflow demo model…"
     assert said(Making(on=True), Making(on=False)) == "Ready"
+
+
+def test_a_measurement_that_could_not_be_kept_says_what_follows() -> None:
+    message = notice_message(Notice(number=1, kind="not-kept", facts=("A processor",), why=Words("File exists")))
+    assert message.title == "What was measured of A processor could not be kept."
+    assert message.text == "File exists. It is used for now, and measured again the next time Halftone starts."
+
+
+@pytest.mark.parametrize(("kind", "level"), [("fragile-failed", "danger"), ("model-refused", "warn")])
+def test_how_grave_a_message_is(kind: NoticeKind, level: str) -> None:
+    assert notice_message(Notice(number=1, kind=kind, facts=("a",))).level == level
 
 
 def test_chinese_has_spaces_around_latin_words_and_its_own_word_for_times(qapp: object) -> None:

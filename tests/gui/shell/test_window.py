@@ -198,7 +198,7 @@ def test_what_stood_in_the_form_is_there_at_the_next_start(qtbot: QtBot) -> None
     form = stage.page.form
     form.prompt.setPlainText('two trees \u2028 and "a" hill')
     form.negative.setPlainText("text")
-    form.size_field.set_size(160, 104)
+    form.size_field.set_value((160, 104))
     form.steps.set_value(9)
     stage.window.close()
     stage.wait(lambda: not stage.controller.background.busy)
@@ -207,7 +207,7 @@ def test_what_stood_in_the_form_is_there_at_the_next_start(qtbot: QtBot) -> None
     again.wait(lambda: form.prompt.toPlainText() != "")
     assert form.prompt.toPlainText() == stage.page.form.prompt.toPlainText()
     assert form.negative.toPlainText() == "text"
-    assert form.size_field.size_value() == (160, 104)
+    assert form.size_field.value() == (160, 104)
     assert form.steps.value() == 9
     again.idle()
     again.close()

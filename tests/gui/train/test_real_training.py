@@ -87,15 +87,15 @@ class Person:
 
     def report(self) -> TrainReport:
         """What the training left, when it is over."""
-        self.wait(lambda: self.training.job is None and self.training.end is not None)
-        end = self.training.end
+        self.wait(lambda: self.training.job is None and self.training.run.end is not None)
+        end = self.training.run.end
         assert end is not None
         assert isinstance(end.report, TrainReport), end
         return end.report
 
     @property
     def step(self) -> int:
-        return self.training.record.step if self.training.record is not None else 0
+        return self.training.run.record.step if self.training.run.record is not None else 0
 
     def leave(self) -> None:
         self.controller.clear_waiting()
@@ -120,7 +120,7 @@ def test_a_training_is_refused_paused_stopped_gone_on_with_and_tried(person: Per
     person.set_up(steps=8, test_every=2, test_prompt="a hill")
     person.wait(page.setup.memory.isVisible)
     person.press("Start training")
-    person.wait(lambda: person.training.refused and page.offers.isVisible())
+    person.wait(lambda: person.training.run.refused and page.offers.isVisible())
     assert f"Training could not begin. {out} is a file, not a folder." in person.words()
     out.unlink()
 
@@ -135,12 +135,12 @@ def test_a_training_is_refused_paused_stopped_gone_on_with_and_tried(person: Per
     stopped = person.report()
     assert 2 < stopped.steps < 8
     assert Path(stopped.path).is_file()
-    before = person.training.record
+    before = person.training.run.record
     assert before is not None
 
     person.press("Go on")
     person.wait(lambda: person.step > stopped.steps)
-    record = person.training.record
+    record = person.training.run.record
     assert record is not None
     assert list(record.losses[: stopped.steps]) == pytest.approx(before.losses[: stopped.steps])
     done = person.report()
@@ -151,7 +151,7 @@ def test_a_training_is_refused_paused_stopped_gone_on_with_and_tried(person: Per
     page.acts.export(str(tmp_path / "run.html"))
     person.wait((tmp_path / "run.html").is_file)
     person.press("Try it in Create")
-    person.wait(lambda: [lora.path for lora in person.workspace.create_page.request().loras] == [done.path])
+    person.wait(lambda: [lora.path for lora in person.workspace.create_page.form.request().loras] == [done.path])
 
 
 def test_an_overflow_is_cured_a_picture_left_out_and_what_cannot_be_saved_goes_elsewhere(
@@ -162,18 +162,18 @@ def test_an_overflow_is_cured_a_picture_left_out_and_what_cannot_be_saved_goes_e
     person.wait(lambda: any(model.id == fragile for model in person.controller.models))
     person.set_up(model=fragile, precision="float16", steps=60)
     person.press("Start training")
-    person.wait(lambda: bool(person.training.open))
-    caught = person.training.open[-1]
+    person.wait(lambda: bool(person.training.run.open))
+    caught = person.training.run.open[-1]
     assert (caught.cause, caught.did) == ("activation-overflow", "repeated")
     person.press("Leave this picture out")
-    person.wait(lambda: person.training.record is not None and person.training.record.saved is not None)
-    run = Path(person.training.folder)
+    person.wait(lambda: person.training.run.record is not None and person.training.run.record.saved is not None)
+    run = Path(person.training.run.folder)
     shutil.rmtree(run)
     run.write_text("", encoding="utf-8")
     there = str(tmp_path / "there")
     monkeypatch.setattr("halftone.gui.train.train_page.ask_folder", lambda _owner, _title, chosen: chosen(there))
     person.press("Choose folder…")
-    person.wait(lambda: person.training.folder == str(tmp_path / "there" / "hills"))
+    person.wait(lambda: person.training.run.folder == str(tmp_path / "there" / "hills"))
     person.press("Stop and keep")
     report = person.report()
     assert (Path(report.path).parent, report.not_kept, len(report.caught)) == (tmp_path / "there", None, 1)

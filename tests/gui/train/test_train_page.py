@@ -45,6 +45,7 @@ from halftone.gui.train.picture_check import found_words
 from halftone.gui.train.setup_form import TrainForm
 from halftone.gui.train.train_page import TrainPage
 from halftone.library.models import describe
+from halftone.session.state import Preparation
 from halftone.settings.store import Settings
 
 CONFIG = TrainConfig(model=kit.MODEL.id, pictures="/pictures/paper", output="/loras", name="Paper cut", steps=20)
@@ -71,13 +72,17 @@ class Desk:
         self.tell(JobStarted(kind="train"))
         self.tell(TrainBegins(config=config, pictures=PICTURES, omens=(), dtype="float16", folder="/loras/run", first=first))
 
+    @property
+    def known(self) -> Preparation:
+        return self.controller.state.preparation
+
     def choose(self, config: TrainConfig = CONFIG, pictures: tuple[TrainPicture, ...] = PICTURES) -> None:
         """As if the folder had been read."""
         self.page.form.take(config)
         self.page.refresh()
-        check = self.page.check
+        check = self.controller.session.training_pictures
         check._quiet.stop()
-        check._known(check._key, pictures, None)
+        check._answer(check._key, pictures, None)
         self.page.refresh()
 
     def tell(self, *events: AnyEvent) -> None:
@@ -172,21 +177,21 @@ def test_one_that_could_not_begin_says_why_above_the_pictures(desk: Desk) -> Non
 def test_the_memory_is_told_before_the_start_with_what_would_save_most(desk: Desk, qtbot: QtBot) -> None:
     page, setup = desk.page, desk.page.setup
     desk.choose(msgspec.structs.replace(CONFIG, model="pocket"))
-    qtbot.waitUntil(lambda: page.room.forecast is not None)
+    qtbot.waitUntil(lambda: desk.known.forecast is not None)
     page.refresh()
     assert setup.memory.words.text().startswith("Fits, about ")
-    free = page.room.forecast
+    free = desk.known.forecast
     assert free is not None
     desk.job = ""
     desk.link.tell(MemoryChanged(memory=MemoryFacts(total=free.room.peak, own=0, others=free.room.peak // 10)))
-    qtbot.waitUntil(lambda: page.room.forecast is not None and page.room.forecast.fit == "no")
+    qtbot.waitUntil(lambda: desk.known.forecast is not None and desk.known.forecast.fit == "no")
     page.refresh()
     assert setup.memory.words.text().startswith("Does not fit, about ")
     assert "are free." in setup.memory.accessibleName()
     assert setup.memory.saving.text().startswith("With “Save memory”: about ")
     setup.memory.saving.click()
     assert page.form.config().checkpointing
-    qtbot.waitUntil(lambda: page.room.forecast is not None and page.room.forecast.room.peak < free.room.peak)
+    qtbot.waitUntil(lambda: desk.known.forecast is not None and desk.known.forecast.room.peak < free.room.peak)
 
 
 @pytest.mark.parametrize("desk", ["pocket"], indirect=True)
@@ -195,7 +200,7 @@ def test_what_does_not_fit_is_asked_about_before_it_begins(desk: Desk, qtbot: Qt
     desk.job = ""
     desk.link.tell(MemoryChanged(memory=MemoryFacts(total=2 * 10**7, own=0, others=0)))
     desk.page.refresh()
-    qtbot.waitUntil(lambda: desk.page.room.forecast is not None and desk.page.room.forecast.fit == "no")
+    qtbot.waitUntil(lambda: desk.known.forecast is not None and desk.known.forecast.fit == "no")
     desk.page.start()
     (box,) = desk.page.findChildren(QMessageBox)
     assert "only 20\u00a0MB are free" in box.text()
@@ -371,7 +376,7 @@ def test_what_is_asked_after_an_answer_is_asked_all_the_same(desk: Desk) -> None
     desk.tell(step(1), TrainCaught(caught=samples.caught(2)))
     desk.button("Keep the cure").click()
     desk.tell(TrainCaught(caught=msgspec.structs.replace(samples.caught(2), did="stopped"), asks=True))
-    assert desk.controller.training.asking
+    assert desk.controller.training.run.asking
 
 
 def test_the_card_is_no_wider_than_a_narrow_window(desk: Desk, qtbot: QtBot) -> None:
@@ -546,7 +551,7 @@ def test_the_folder_is_read_before_the_start_and_pictures_left_out(desk: Desk, q
     desk.page.form.take(msgspec.structs.replace(CONFIG, pictures=str(folder), size=64))
     desk.page.refresh()
     assert not desk.page.setup.start_button.isEnabled()
-    qtbot.waitUntil(lambda: desk.page.check.pictures is not None)
+    qtbot.waitUntil(lambda: desk.known.pictures is not None)
     desk.page.refresh()
     assert desk.page.centre.currentWidget() is desk.page.checked
     assert desk.page.form.pictures.words() == "3, 1 captioned"
@@ -565,7 +570,7 @@ def test_the_folder_is_read_before_the_start_and_pictures_left_out(desk: Desk, q
 def test_a_folder_without_pictures_says_so(desk: Desk, qtbot: QtBot, tmp_path: Path) -> None:
     desk.page.form.take(msgspec.structs.replace(CONFIG, pictures=str(tmp_path)))
     desk.page.refresh()
-    qtbot.waitUntil(lambda: desk.page.check.error is not None)
+    qtbot.waitUntil(lambda: desk.known.error is not None)
     desk.page.refresh()
     assert not desk.page.setup.start_button.isEnabled()
     assert str(tmp_path) in desk.page.checked.title.text()
@@ -723,7 +728,7 @@ def test_a_page_that_made_way_for_one_in_another_language_hears_of_no_job(desk: 
     QCoreApplication.sendPostedEvents(before, QEvent.Type.DeferredDelete)
     desk.begin()
     desk.end()
-    assert desk.controller.training.end is not None
+    assert desk.controller.training.run.end is not None
 
 
 def test_runs_that_were_stopped_are_not_offered_but_listed(desk: Desk, qtbot: QtBot, tmp_path: Path) -> None:
@@ -732,7 +737,7 @@ def test_runs_that_were_stopped_are_not_offered_but_listed(desk: Desk, qtbot: Qt
     (tmp_path / f"{config.name}.safetensors").touch()
     desk.page.form.take(config)
     desk.page._look_for_broken()
-    qtbot.waitUntil(lambda: bool(desk.page.check.earlier))
+    qtbot.waitUntil(lambda: bool(desk.known.earlier))
     desk.page.refresh()
     QCoreApplication.processEvents()
     assert not desk.page.offers.isVisibleTo(desk.page)
@@ -749,7 +754,7 @@ def test_a_run_that_was_broken_off_is_offered(desk: Desk, qtbot: QtBot, tmp_path
     broken_run(tmp_path, config, step=8)
     desk.page.form.take(config)
     desk.page._look_for_broken()
-    qtbot.waitUntil(lambda: bool(desk.page.check.broken))
+    qtbot.waitUntil(lambda: bool(desk.known.broken))
     desk.page.refresh()
     QCoreApplication.processEvents()
     assert any("“Paper cut” was broken off; step 8 of 20 is saved." in words for words in desk.words(desk.page))

@@ -15,8 +15,8 @@ from halftone.health.judge import (
     cut_off,
     headroom_bits,
     judge,
+    kept,
     smallest_room,
-    still_applied,
     tried,
     why_broken,
 )
@@ -131,7 +131,9 @@ def test_verdicts(findings: list[Finding], plan: Plan, verdict: Verdict) -> None
     ],
 )
 def test_a_cure_stays_in_force_when_a_new_check_confirms_it(old: CheckReport | None, new: Plan, stays: bool) -> None:
-    assert still_applied(old, report("fixable", new)) is stays
+    after, dropped = kept(old, report("fixable", new))
+    assert (after.plan, after.applied) == (new, stays)
+    assert dropped is (old is not None and old.applied and not stays)
 
 
 def test_what_the_settings_order_is_no_cure() -> None:

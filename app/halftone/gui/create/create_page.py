@@ -101,12 +101,6 @@ class CreatePage(QWidget):
         self.history.menu_requested.connect(self.acts.open_menu)
         self.history.collapse.connect(self.toggle_right)
 
-    def request(self) -> PictureRequest:
-        return self.form.request()
-
-    def set_request(self, request: PictureRequest) -> None:
-        self.form.set_request(request)
-
     def generate(self) -> None:
         """What Ctrl+Enter does."""
         self.form.submit()
@@ -116,7 +110,7 @@ class CreatePage(QWidget):
         self._controller.generate(request, endless=endless)
 
     def _example(self, prompt: str) -> None:
-        self.form.prompt.setPlainText(prompt)
+        self.form.edit(prompt=prompt)
         self.form.submit()
 
     def _keep(self) -> None:
@@ -157,7 +151,6 @@ class CreatePage(QWidget):
             return
         asked = job.command.request
         self.form.learn(event.facts, asked)
-        self.form.seed.show_seed(event.facts.seed)
         end = event.thumbnail_size + event.failed_size
         thumbnail, failed = blob[: event.thumbnail_size], blob[event.thumbnail_size : end]
         if event.facts.path:
@@ -234,7 +227,7 @@ class CreatePage(QWidget):
                 QGuiApplication.clipboard().setText(said)
                 controller.take(Noted(kind="copied"))
             case "use-size" if made is not None and made.facts.shortages and made.facts.shortages[-1].fits is not None:
-                self.form.size_field.set_size(*made.facts.shortages[-1].fits)
+                self.form.edit(size=made.facts.shortages[-1].fits)
                 self.centre.fold()
             case "use-model" if made is not None:
                 controller.select_model(made.request.model)

@@ -4,12 +4,13 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFileDialog, QProgressBar, QVBoxLayout, QWidget
 
 from halftone.gui import text
-from halftone.gui.control.small_files import SmallFiles
+from halftone.gui.controller import Controller
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.kit.message_bars import Act, Message, MessageBar, announce
 from halftone.gui.kit.stock_widgets import column, label
 from halftone.library.files.fetching import hub
 from halftone.library.files.small_files import SmallFile
+from halftone.session.state import Lacking
 from halftone.settings.disk import size_text
 
 _BREAK = "\u200b"
@@ -19,9 +20,10 @@ _BREAK = "\u200b"
 class LackingCard(QWidget):
     """Stands above every page while a model that was chosen, or the one in use, lacks small files."""
 
-    def __init__(self, small: SmallFiles) -> None:
+    def __init__(self, controller: Controller) -> None:
         super().__init__()
-        self._small = small
+        self._controller = controller
+        self._small = controller.small_files
         self.bar: MessageBar | None = None
         self._lines = QVBoxLayout(self)
         self._lines.setContentsMargins(12, 8, 12, 8)
@@ -32,13 +34,13 @@ class LackingCard(QWidget):
         self._coming = QWidget()
         self._coming.setLayout(column(self.came, self._meter, spacing=4, margins=(0, 6, 0, 0)))
         self._lines.addWidget(self._coming)
-        small.changed.connect(self._refresh)
-        small.coming.connect(self._show_coming)
+        controller.small_files_changed.connect(self._refresh)
         self._refresh()
 
     def _show_coming(self) -> None:
         """How much of a file came. It is written over in its place: nothing is announced, and the button keeps the focus."""
-        came = self._small.came if self._small.fetching else None
+        known = self._controller.state.lacking
+        came = known.came if known.fetching else None
         self._coming.setVisible(came is not None)
         if came is not None:
             done, whole = came
@@ -48,7 +50,7 @@ class LackingCard(QWidget):
 
     def _refresh(self) -> None:
         self._show_coming()
-        message = message_of(self._small)
+        message = message_of(self._controller.state.lacking)
         if self.bar is not None:
             if self.bar.message == message:
                 return
@@ -58,7 +60,7 @@ class LackingCard(QWidget):
         self.setVisible(message is not None)
         if message is None:
             return
-        self.bar = MessageBar(message, closable=not self._small.fetching)
+        self.bar = MessageBar(message, closable=not self._controller.state.lacking.fetching)
         self.bar.acted.connect(self.act)
         self.bar.closed.connect(self._small.close)
         self._lines.insertWidget(0, self.bar)
@@ -75,7 +77,7 @@ class LackingCard(QWidget):
                 self._choose()
 
     def _choose(self) -> None:
-        files = self._small.files
+        files = self._controller.state.lacking.files
         if not files:
             return
         name = _name(files[0])
@@ -87,20 +89,20 @@ class LackingCard(QWidget):
         dialog.open()
 
 
-def message_of(small: SmallFiles) -> Message | None:
+def message_of(known: Lacking) -> Message | None:
     """What the card says, None where nothing is missing."""
-    model, files = small.model, small.files
+    model, files = known.model, known.files
     if model is None or not files:
         return None
     one = len(files) == 1
     size = size_text(sum(file.size for file in files))
     title = tr("{0} needs 1 small file.", model.name) if one else tr("{0} needs {1} small files.", model.name, len(files))
-    if small.fetching:
+    if known.fetching:
         words = tr("Fetching {0} from {1}…", listed(*map(_name, files)), hub())
         return Message("info", title, words, actions=(Act("cancel", tr("Cancel")),))
     get = tr("Fetch 1 small file ({0})", size) if one else tr("Fetch {0} small files ({1})", len(files), size)
     own = Act("choose", tr("Choose an existing file…"), kind="")
-    error = small.error
+    error = known.error
     if error is None:
         return Message("info", title, _wanted(files), actions=(Act("fetch", get, kind="primary"), own))
     said = sentences(text.error_sentence(error), text.error_remedy(error))

@@ -26,6 +26,7 @@ from halftone.gui.shell.lacking_card import LackingCard
 from halftone.gui.shell.statusbar import StatusBar
 from halftone.gui.shell.topbar import TopBar
 from halftone.gui.shell.window import MainWindow
+from halftone.session.draft import kept as kept_draft
 from halftone.session.state import Notice
 
 if TYPE_CHECKING:
@@ -73,7 +74,6 @@ class Workspace(QObject):
         controller.badges_changed.connect(self._refresh)
         controller.page_requested.connect(self._requested)
         controller.guide_requested.connect(self.show_guide)
-        controller.training.changed.connect(self._refresh)
         for notice in controller.state.notices:
             self._noticed(notice)
 
@@ -86,7 +86,7 @@ class Workspace(QObject):
         self._tour = None
         middle = QWidget()
         middle.setObjectName("page")
-        self.lacking_card = LackingCard(self.controller.small_files)
+        self.lacking_card = LackingCard(self.controller)
         middle.setLayout(column(self.top, self.closing_note, self.lacking_card, self.stack, self.status, spacing=0))
         yield
         self.create_page = CreatePage(self.controller)
@@ -274,7 +274,7 @@ class Workspace(QObject):
         self.status.activity.show_text(words, icon, token)
         attention = controller.badge(controller.model).state in ("overflows", "broken")
         self.top.tabs["health"].set_count(1 if attention else 0)
-        self.top.tabs["train"].set_count(len(controller.training.open))
+        self.top.tabs["train"].set_count(len(controller.state.training.open))
 
     def _device_words(self) -> str:
         """The verdict on the device while it decides, else what the next picture runs in: a type that was chosen by hand."""
@@ -300,10 +300,8 @@ class Workspace(QObject):
 
     def _rebuild(self) -> None:
         """Make every widget anew, in the language that is now in force; state and queue live in the controller."""
-        request = self.create_page.request()
         for _ in self._build(self._page):
             pass  # in one go: a window half in one language is no sight
-        self.create_page.set_request(request)
         if self._help is not None:
             self._help.speak()
 
@@ -416,6 +414,6 @@ class Workspace(QObject):
         controller = self.controller
         geometry = {**controller.settings.geometry, "main": bytes(self.window.saveGeometry().toBase64().data()).decode()}
         splitters = {**controller.settings.splitters, **self.create_page.splitter_state()}
-        form, train = self.create_page.form.kept(), controller.training.draft or controller.settings.train
+        form, train = kept_draft(controller.state.draft), controller.training.draft or controller.settings.train
         kept = msgspec.structs.replace(controller.settings, geometry=geometry, splitters=splitters, form=form, train=train)
         controller.update_settings(kept)

@@ -6,12 +6,12 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QTreeWidget, QTreeWidgetItem, QWidget
 
 from halftone.contract.training import TrainConfig, TrainPicture
-from halftone.gui.control.training_pictures import PictureCheck
 from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import ElidedLabel, IconLabel, button, card, column, label, row, set_tone
 from halftone.gui.text import error_remedy, error_sentence
 from halftone.health.training.training_sentences import picture_words
+from halftone.session.state import Preparation
 
 _LINE = 26
 """Pixels of a line of the list."""
@@ -62,7 +62,7 @@ class CheckView(QWidget):
         layout.addStretch(1)
         self.setLayout(layout)
 
-    def show_check(self, check: PictureCheck, config: TrainConfig) -> None:
+    def show_check(self, check: Preparation, config: TrainConfig) -> None:
         """What is known of the folder."""
         folder, left_out = config.pictures, config.left_out
         self.folder.set_text(folder)

@@ -33,19 +33,19 @@ class TrainActs(QObject):
 
     def ask_export(self) -> None:
         """Where the page of the run goes."""
-        record = self._training.record
+        record = self._training.run.record
         if record is not None:
             place = Path.home() / f"{record.config.name}.html"
             file_dialogs.ask_save(self._owner, tr("Export this run"), place, tr("Report (*.html)"), "html", self.export)
 
     def export(self, path: str) -> None:
         """Write the run as one page."""
-        training, control = self._training, self._controller
-        if training.record is None:
+        run, control = self._training.run, self._controller
+        if run.record is None:
             return
-        report = training.end.report if training.end is not None and isinstance(training.end.report, TrainReport) else None
+        report = run.end.report if run.end is not None and isinstance(run.end.report, TrainReport) else None
         own = Language(catalogue(), "zh-CN" if language() == "zh_CN" else "en")
-        page = as_html(training.record, report, own).encode()
+        page = as_html(run.record, report, own).encode()
         file = Path(path)
         said = Noted(kind="saved", facts=(file.name, str(file)))
         control.background.run(
@@ -68,7 +68,7 @@ class TrainActs(QObject):
 
     def _model(self) -> ModelFacts | None:
         """That of the newest training."""
-        used = self._training.record.config.model if self._training.record is not None else ""
+        used = self._training.run.record.config.model if self._training.run.record is not None else ""
         return next((model for model in self._controller.models if model.id == used), None)
 
     def open_picture(self, path: str) -> None:

@@ -4,7 +4,6 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from halftone.contract.training import Omen, TrainConfig, TrainReport
-from halftone.gui.control.training import Training
 from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import clear
@@ -14,6 +13,7 @@ from halftone.health.training.training_record import RunRecord
 from halftone.health.training.training_remedies import remedied
 from halftone.health.training.training_sentences import REMEDIES, report_words, wider_words
 from halftone.session.state import Ended
+from halftone.session.training import Training
 
 
 class RunNotes(QWidget):
@@ -36,7 +36,7 @@ class RunNotes(QWidget):
     def show_training(self, training: Training, record: RunRecord) -> None:
         omens = record.begins.omens if record.begins is not None and training.job is not None else ()
         wider = record.begins.wider if record.begins is not None else None
-        known = (training.end, omens, wider, record.unsaved, record.no_picture)
+        known = (training.run.end, omens, wider, record.unsaved, record.no_picture)
         if known == self._told:
             return
         self._told = known
@@ -46,8 +46,8 @@ class RunNotes(QWidget):
         for omen in omens:
             self._show_omen(omen, record.config)
         self._show_unsaved(record)
-        if training.end is not None:
-            self._show_end(training.end)
+        if training.run.end is not None:
+            self._show_end(training.run.end)
         self.setVisible(self._cards.count() > 0)
 
     def _show_omen(self, omen: Omen, config: TrainConfig) -> None:

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QProgressBar, QStackedWidget, QVBoxLayout, QWidget
 from halftone.contract.training import Caught, Omen
 from halftone.gui.charts.training_chart import TrainChart
 from halftone.gui.charts.training_table import StepsTable
-from halftone.gui.control.training import Training
 from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import IconLabel, button, card, clear, column, icon_button, label, row
@@ -18,6 +17,7 @@ from halftone.gui.train.preparation_view import part_of, part_words, progress_wo
 from halftone.health.training.training_record import RunRecord
 from halftone.health.training.training_sentences import ROWS, caught_line, omen_words, remedy_words
 from halftone.session.state import Job
+from halftone.session.training import Training
 
 _LISTED = 100
 _MINUTES = 120
@@ -53,7 +53,7 @@ class RunHeader(QWidget):
         self.setLayout(column(line, self.bar, spacing=8))
 
     def show_training(self, training: Training) -> None:
-        record = training.record
+        record = training.run.record
         if record is None:
             return
         job = training.job
@@ -64,7 +64,7 @@ class RunHeader(QWidget):
         steps = tr("Step {0} of {1}", figures.group(record.step), figures.group(record.steps))
         self.title.setText(tr("Waiting") if waits else steps)
         self.left.setText(left_words(training, record))
-        pace = record.seconds_per_step if training.running and not record.held and not training.asking else None
+        pace = record.seconds_per_step if training.running and not record.held and not training.run.asking else None
         self.pace.setText(pace_words(pace) if pace else "")
         self.saved.setText(tr("Last saved at step {0}", figures.group(record.saved.step)) if record.saved is not None else "")
         self.menu.setEnabled(record.step > 0)
@@ -94,7 +94,7 @@ def left_words(training: Training, record: RunRecord) -> str:
         return ""
     if training.stopping:
         return tr("saving")
-    if training.asking:
+    if training.run.asking:
         return tr("waits for your answer")
     if record.held:
         return tr("paused")

@@ -5,7 +5,6 @@ import time
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from halftone.gui.control.training import Training
 from halftone.gui.i18n import listed, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.navigation import guide_button
@@ -26,6 +25,7 @@ from halftone.gui.text import TYPE_NAMES, short
 from halftone.gui.train.memory_line import MemoryLine
 from halftone.gui.train.setup_form import TrainForm
 from halftone.health.training.training_memory import TrainingForecast
+from halftone.session.training import Training
 
 WIDTH = 296
 _LEAST, _MOST = 260, 400
@@ -99,8 +99,8 @@ class TrainSetup(QWidget):
 
     def show_training(self, training: Training, found: str, refusal: str, room: TrainingForecast | None) -> None:
         """found: what is in the folder of pictures; refusal: why no training can begin; room: the memory that it needs."""
-        job, running = training.job, training.running
-        self.title.set_text(training.record.config.name if job is not None and training.record is not None else tr("New LoRA"))
+        job, running, record = training.job, training.running, training.run.record
+        self.title.set_text(record.config.name if job is not None and record is not None else tr("New LoRA"))
         self.line.set_text(_line(training, found))
         self.fixed.setVisible(running)
         self.memory.show_forecast(room if job is None else None)
@@ -117,12 +117,12 @@ class TrainSetup(QWidget):
         self.reason.setMinimumHeight(max(0, self.reason.heightForWidth(self.width() - 28)))
 
     def _show_buttons(self, training: Training) -> None:
-        self._held = training.record is not None and training.record.held
-        pausing = tr("Pausing…") if training.pausing else tr("Pause")
+        self._held = training.run.record is not None and training.run.record.held
+        pausing = tr("Pausing…") if training.run.pausing else tr("Pause")
         self.hold_button.set_words(tr("Continue") if self._held else pausing)
         set_icon(self.hold_button, "play" if self._held else "pause", "text-secondary")
         self.hold_button.setVisible(not training.preparing)
-        self.hold_button.setEnabled(not training.stopping and not training.asking and not training.pausing)
+        self.hold_button.setEnabled(not training.stopping and not training.run.asking and not training.run.pausing)
         self.keep_button.setEnabled(not training.stopping)
         if training.preparing:
             words = tr("Cancelling…") if training.stopping else tr("Cancel")
@@ -142,14 +142,14 @@ def _line(training: Training, found: str) -> str:
         return found or tr("A small add-on that knows your style")
     if not job.running or job.started is None:
         return tr("LoRA, waits in the queue")
-    if training.record is not None and training.record.held:
+    if training.run.record is not None and training.run.record.held:
         return tr("LoRA, paused")
     return tr("LoRA, running for {0}", figures.duration(time.monotonic() - job.started))
 
 
 def _locked_words(training: Training, found: str) -> dict[str, str]:
     """Rows that tell more than was chosen: what the training found and uses."""
-    record = training.record
+    record = training.run.record
     if record is None or training.job is None:
         return {}
     words = {"pictures": found}

@@ -11,8 +11,6 @@ from PySide6.QtWidgets import QMenu, QStackedWidget, QWidget
 
 from halftone.contract.facts import ModelFacts
 from halftone.contract.training import TrainConfig
-from halftone.gui.control.training_memory import TrainingMemory
-from halftone.gui.control.training_pictures import PictureCheck
 from halftone.gui.controller import Controller
 from halftone.gui.create.form.memory_estimate import ask
 from halftone.gui.i18n import tr
@@ -37,6 +35,7 @@ from halftone.gui.train.train_invitation import EmptyTrain
 from halftone.health.training.training_record import RunRecord
 from halftone.library.add_ons.loras import lora_folders
 from halftone.library.training_data.training_runs import BrokenRun
+from halftone.session.state import Preparation
 from halftone.settings import places
 
 REFRESH_MS = 100
@@ -62,9 +61,9 @@ class TrainPage(Page):
         self.setup = TrainSetup(self.form)
         self.pictures = PicturesColumn()
         self.empty = EmptyTrain()
-        self.check = PictureCheck(controller.background, self)
+        self._pictures_check = controller.session.training_pictures
         self.checked = CheckView()
-        self.room = TrainingMemory(controller.background, self)
+        self._memory = controller.session.training_memory
         self.offers = TrainOffers()
         self.prepare = PrepareView()
         self.header = RunHeader()
@@ -115,15 +114,14 @@ class TrainPage(Page):
     def _connect(self) -> None:
         control = self._controller
         control.job_ended.connect(self._look_for_broken)  # no lambda: the controller outlives a page
-        self.follow(control.changed, control.models_changed, control.training.changed)
+        self.follow(control.changed, control.models_changed)
         self.form.changed.connect(self._form_changed)
         self.setup.start.connect(self.start)
         self.setup.hold.connect(self.training.hold)
         self.setup.keep.connect(self.training.keep)
         self.setup.withdraw.connect(self.training.withdraw)
         self.empty.choose.connect(self.form.ask_pictures)
-        self.check.changed.connect(self.soon)
-        self.checked.again.connect(self.check.again)
+        self.checked.again.connect(self._pictures_check.again)
         self.checked.left_out.connect(self.form.leave_out)
         self.notes.go_on.connect(self.training.go_on)
         self.notes.try_wanted.connect(self._try)
@@ -132,9 +130,8 @@ class TrainPage(Page):
         self.setup.earlier.connect(self._list_earlier)
         self.setup.guide_button.clicked.connect(self._controller.guide_requested)
         self.setup.memory.wanted.connect(lambda key, value: self.form.row(key).set_value(value))
-        self.room.changed.connect(self.soon)
         self.offers.go_on.connect(self._go_on)
-        self.offers.leave.connect(lambda run: self.check.forget_broken(run.folder))
+        self.offers.leave.connect(lambda run: self._pictures_check.forget_broken(run.folder))
         self.offers.copy.connect(self.acts.copy_error)
         self.header.chosen.connect(self._choose_view)
         self.header.as_table.toggled.connect(self.chart.show_table)
@@ -187,38 +184,43 @@ class TrainPage(Page):
 
     def _show_column(self) -> None:
         if not self._narrow:
-            record = self.training.record
-            some = record is not None and bool(record.config.test_every or self.training.shown)
+            record = self.training.run.record
+            some = record is not None and bool(record.config.test_every or self.training.run.shown)
             self.pictures.setVisible(some and not self._hidden and self.centre.currentWidget() is self._run)
 
     # --- what is known ----------------------------------------------------------------------------------------------
 
+    @property
+    def _known(self) -> Preparation:
+        return self._controller.state.preparation
+
     def _show(self) -> None:
         training, control = self.training, self._controller
         self.form.show_models(control.models, control.settings.last_model)
-        self.tick(training.running or bool(training.open))
-        if training.record is not None and training.record is not self._followed:
-            self._followed = training.record
-            self.form.take(training.record.config)
+        self.tick(training.running or bool(training.run.open))
+        run, record = training.run, training.run.record
+        if record is not None and record is not self._followed:
+            self._followed = record
+            self.form.take(record.config)
         self._look(control.models)
-        self.setup.show_training(training, self._found(), self.form.problem() or self._none_used(), self.room.forecast)
-        self.setup.earlier_button.setVisible(training.job is None and bool(self.check.earlier))
+        self.setup.show_training(training, self._found(), self.form.problem() or self._none_used(), self._known.forecast)
+        self.setup.earlier_button.setVisible(training.job is None and bool(self._known.earlier))
         self.centre.setCurrentWidget(self._view())
         self._show_column()
         self._show_offers()
-        if training.record is None:
+        if record is None:
             return
         self.header.show_training(training)
-        preparing = training.job is not None and training.record.begins is None
+        preparing = training.job is not None and record.begins is None
         self.prepare.setVisible(preparing)
         self.chart.setVisible(not preparing)
         if preparing and training.job is not None:
             self.prepare.show_job(training.job)
-        self.chart.follow(training.record)
-        self.events.show_events(training.record.caught)
-        self.pictures.show_pictures(tuple(training.shown))
+        self.chart.follow(record)
+        self.events.show_events(record.caught)
+        self.pictures.show_pictures(run.shown)
         self._show_card()
-        self.notes.show_training(training, training.record)
+        self.notes.show_training(training, record)
 
     def _look(self, models: Sequence[ModelFacts]) -> None:
         """Have the folder read, and show what was found in it."""
@@ -226,43 +228,43 @@ class TrainPage(Page):
             return
         config = self.form.config()
         model = next((model for model in models if model.id == config.model), None)
-        self.check.look(config, model)
+        self._pictures_check.look(config, model)
         if model is not None:
             self.form.suit(model)
         state = self._controller.state
         if state.device is not None:
             auto = self._controller.precision_of(model, "auto")[0]
-            self.room.look(config, model, auto, state.device.backend, state.memory)
-        found = found_words(self.check.pictures) if self.check.pictures is not None else ""
+            self._memory.look(config, model, auto, state.device.backend, state.memory)
+        found = found_words(self._known.pictures) if self._known.pictures is not None else ""
         self.form.pictures.show_words(found if config.pictures else "")
-        self.checked.show_check(self.check, config)
+        self.checked.show_check(self._known, config)
 
     def _view(self) -> QWidget:
         """The newest training; what was chosen for another one; else an invitation."""
-        record, chosen = self.training.record, self.form.pictures.value()
-        here = record is not None and not self.training.refused and chosen in ("", record.config.pictures)
+        record, chosen = self.training.run.record, self.form.pictures.value()
+        here = record is not None and not self.training.run.refused and chosen in ("", record.config.pictures)
         if self.training.job is not None or here:
             return self._run
         return self.checked if chosen else self.empty
 
     def _none_used(self) -> str:
         """Why the chosen pictures cannot be trained on."""
-        if self.check.error is not None:
-            return error_sentence(self.check.error)
-        if self.check.busy:
+        if self._known.error is not None:
+            return error_sentence(self._known.error)
+        if self._known.busy:
             return tr("Looking at the pictures…")
-        pictures = self.check.pictures
+        pictures = self._known.pictures
         if pictures is not None and not used(pictures, self.form.config().left_out):
             return tr("None of these pictures can be used.")
         return ""
 
     def _found(self) -> str:
         """What the training at hand found in its folder."""
-        begins = self.training.record.begins if self.training.record is not None else None
+        begins = self.training.run.record.begins if self.training.run.record is not None else None
         return "" if begins is None or self.training.job is None else found_words(begins.pictures)
 
     def _look_for_broken(self) -> None:
-        self.check.look_for_broken(self.form.config().output)
+        self._pictures_check.look_for_broken(self.form.config().output)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -271,16 +273,17 @@ class TrainPage(Page):
     def _show_offers(self) -> None:
         """While nothing is trained: why none could begin, and a run that was broken off."""
         training = self.training
-        idle, known = training.job is None, training.folder if training.end is not None else ""
-        broken = next((run for run in self.check.broken if run.folder != known), None) if idle else None
-        refused = training.end.error if idle and training.end is not None and training.refused else None
+        run = training.run
+        idle, known = training.job is None, run.folder if run.end is not None else ""
+        broken = next((run for run in self._known.broken if run.folder != known), None) if idle else None
+        refused = run.end.error if idle and run.end is not None and run.refused else None
         self.offers.show_offers(broken, refused)
 
     def _list_earlier(self) -> None:
         """A menu of runs that can be gone on with."""
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        for run in self.check.earlier[:_EARLIER]:
+        for run in self._known.earlier[:_EARLIER]:
             words = tr("{0}, step {1} of {2}", *run_facts(run)).replace("&", "&&")
             menu.addAction(words, lambda run=run: self._go_on(run))
         under = self.setup.earlier_button
@@ -292,15 +295,15 @@ class TrainPage(Page):
 
     def _show_card(self) -> None:
         """The newest bad number that was not looked at, or the one that the training waits for."""
-        record = self.training.record
+        run, record = self.training.run, self.training.run.record
         assert record is not None
-        asks = self.training.asking
-        caught = record.asks if asks else self.training.open[-1] if self.training.open else None
+        asks = run.asking
+        caught = record.asks if asks else run.open[-1] if run.open else None
         if caught is None:
             self.card.hide()
             return
         saved = record.saved.step if record.saved is not None else None
-        heard = self.training.heard.get((caught.step, caught.name))
+        heard = run.heard.get((caught.step, caught.name))
         seconds = time.monotonic() - heard if heard is not None else None
         self.card.show_caught(caught, asks=asks, saved=saved, seconds=seconds, running=self.training.running)
 
@@ -314,7 +317,7 @@ class TrainPage(Page):
         """Queue the training, unless something is missing; where the memory will not do, ask first."""
         if self.form.problem():
             return
-        if short := shortage_words(self.room.forecast):
+        if short := shortage_words(self._known.forecast):
             ask(self, short, lambda: self.training.start(self.form.config()))
         else:
             self.training.start(self.form.config())
@@ -325,7 +328,7 @@ class TrainPage(Page):
 
     def _try(self, path: str) -> None:
         """In Create, with the model that it was made for."""
-        record = self.training.record
+        record = self.training.run.record
         if record is not None and any(model.id == record.config.model for model in self._controller.models):
             self._controller.select_model(record.config.model)
         self.try_wanted.emit(path)

@@ -1,6 +1,7 @@
 """Fields of the Create form: slider with its number, size with presets, seed with dice and lock."""
 
 import random
+from collections.abc import Callable
 from typing import Any, Final, cast
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
@@ -20,10 +21,12 @@ from PySide6.QtWidgets import (
 
 from halftone.contract.limits import RANDOM_SEED, SEED_RANGE, SIZE_MULTIPLE, SIZE_RANGE
 from halftone.gui import theme
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import say, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import column, icon_button, label, repolish, row
 from halftone.gui.kit.switches import Segmented
+from halftone.session.draft import Seed
+from halftone.session.draft_problems import size_problem
 
 SEED_MAX: Final = 2**32 - 1
 _DIGITS: Final = 9
@@ -40,17 +43,6 @@ def preset_size(ratio: str, native: tuple[int, int]) -> tuple[int, int]:
     width = (pixels * across / down) ** 0.5
     height = width * down / across
     return max(unit, round(width / unit) * unit), max(unit, round(height / unit) * unit)
-
-
-def size_problem(value: int) -> str:
-    """Why a size cannot be used, in one sentence with a size that can; "" when it can."""
-    low, high = SIZE_RANGE
-    if not low <= value <= high:
-        return tr("Use a size from {0} to {1}.", figures.group(low), figures.group(high))
-    if value % SIZE_MULTIPLE:
-        nearest = max(low, min(high, round(value / SIZE_MULTIPLE) * SIZE_MULTIPLE))
-        return tr("Use a multiple of 8, for example {0}.", nearest)
-    return ""
 
 
 class SliderField(QWidget):
@@ -90,7 +82,7 @@ class SliderField(QWidget):
         self.changed.emit(value)
 
     def value(self) -> float:
-        return self.spin.value()
+        return self.spin.number()
 
     def set_value(self, value: float) -> None:
         self.spin.setValue(value)
@@ -108,6 +100,10 @@ class NumberBox(QDoubleSpinBox):
         super().__init__()
         self.setDecimals(places)
         self.setRange(*allowed)
+
+    def number(self) -> float:
+        """The value, whole where it has no decimal places."""
+        return round(self.value(), self.decimals()) if self.decimals() else round(self.value())
 
     def validate(self, text: str, position: int) -> tuple[QValidator.State, str, int]:
         typed = self._typed(text)
@@ -202,22 +198,23 @@ class SizeField(QWidget):
     def set_native(self, width: int, height: int) -> None:
         """The size that the model was made for; presets follow it."""
         self._native = (width, height)
+        self._name_preset()
 
-    def size_value(self) -> tuple[int, int]:
+    def value(self) -> tuple[int, int]:
         return self.width_box.value(), self.height_box.value()
 
-    def set_size(self, width: int, height: int) -> None:
-        self._set(width, height)
+    def set_value(self, size: tuple[int, int]) -> None:
+        self._set(*size)
         self._name_preset()
         self._validate()
 
     def swap(self) -> None:
-        width, height = self.size_value()
-        self.set_size(height, width)
+        width, height = self.value()
+        self.set_value((height, width))
 
     def problem(self) -> str:
         """Why this size cannot be used, "" when it can."""
-        return size_problem(self.width_box.value()) or size_problem(self.height_box.value())
+        return say(next(filter(None, map(size_problem, self.value())), None))
 
     def wrong(self) -> SizeBox | None:
         """The box that has the `problem`."""
@@ -244,13 +241,13 @@ class SizeField(QWidget):
         self.changed.emit()
 
     def _name_preset(self) -> None:
-        size = self.size_value()
+        size = self.value()
         match = next((ratio for ratio in RATIOS if preset_size(ratio, self._native) == size), "custom")
         self.presets.set_value(match)
 
     def _validate(self) -> None:
         for box in (self.width_box, self.height_box):
-            bad = bool(size_problem(box.value()))
+            bad = size_problem(box.value()) is not None
             if bool(box.property("invalid")) != bad:
                 box.setProperty("invalid", bad)
                 repolish(box)
@@ -306,8 +303,10 @@ class SeedField(QWidget):
 
     changed = Signal()
 
-    def __init__(self) -> None:
+    def __init__(self, newest: Callable[[], int | None] = lambda: None) -> None:
+        """newest: the seed of the newest picture, so that locking keeps it."""
         super().__init__()
+        self._newest = newest
         self.edit = _SeedEdit()
         self.dice = icon_button("dices", tr("New random seed"), kind="framed", clicked=self.roll)
         self.lock = icon_button("lock", tr("Keep this seed for the next picture"), kind="framed", checkable=True)
@@ -324,31 +323,20 @@ class SeedField(QWidget):
         self.edit.set_seed(random.randint(0, SEED_MAX))
         self.changed.emit()
 
-    def seed_for_next(self) -> int | None:
-        """The seed of the next picture; None: a random one."""
-        return self.edit.seed()
+    def value(self) -> Seed:
+        """The seed of the next picture."""
+        return Seed(self.edit.seed(), self.lock.isChecked())
 
-    def after_picture(self) -> None:
-        """A picture was queued: without the lock, the next one gets another seed."""
-        if not self.lock.isChecked():
-            self.edit.set_seed(None)
-
-    def show_seed(self, seed: int) -> None:
-        """The seed of the newest picture, so that locking keeps it."""
-        self._last = seed
-
-    def set_seed(self, seed: int | None, *, lock: bool = False) -> None:
-        self.edit.set_seed(seed)
-        self.lock.setChecked(lock)
-
-    _last: int | None = None
+    def set_value(self, seed: Seed) -> None:
+        self.edit.set_seed(seed.number)
+        self.lock.blockSignals(True)
+        self.lock.setChecked(seed.locked)
+        self.lock.blockSignals(False)
 
     def _locked(self, on: bool) -> None:
         if on and self.edit.seed() is None:
-            if self._last is not None:
-                self.edit.set_seed(self._last)
-            else:
-                self.roll()
+            newest = self._newest()
+            self.edit.set_seed(random.randint(0, SEED_MAX) if newest is None else newest)
         self.changed.emit()
 
     def _typed(self) -> None:

@@ -10,12 +10,13 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 from halftone.contract.request import PictureRequest
 from halftone.contract.vocabulary import DType
 from halftone.gui.controller import Controller
-from halftone.gui.create.form.time_estimate import Shape, size_words
+from halftone.gui.create.form.time_estimate import size_words
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit import figures
 from halftone.health.forecasts.memory_forecast import Fit
 from halftone.health.forecasts.picture_memory import Forecast, Made, Next, forecast
 from halftone.library.families.networks import Network, files_in, known_networks
+from halftone.session.picture_time import Shape
 
 _Key = tuple[str, str, tuple[tuple[str, ...], ...]]
 MARKS: Final[dict[Fit, tuple[str, str]]] = {

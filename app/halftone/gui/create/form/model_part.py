@@ -1,18 +1,22 @@
-"""The model in the Create form: its row, its list, and what there is to be done about its numbers."""
+"""The model in the Create form: its row, its list, what there is to be done about its numbers, and what it was made for."""
 
 from collections.abc import Callable
+from typing import Any
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QWidget
 
+from halftone.contract.facts import ModelFacts
 from halftone.gui import theme
 from halftone.gui.controller import Controller
+from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.form.model_picker import ModelList, ModelRow, ask_model, badge_tip, model_line, problem_words
-from halftone.gui.i18n import say, tr
+from halftone.gui.i18n import listed, say, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.navigation import guide_button
 from halftone.gui.kit.stock_widgets import IconLabel, button, column, label, row, set_tone
+from halftone.session.draft import defaults_of, without_own
 
 
 class ModelPart(QWidget):
@@ -59,7 +63,7 @@ class ModelPart(QWidget):
             problem = "" if error is None else problem_words(error)
             name = tr("Reading the model…") if error is None else controller.settings.last_model.rpartition("/")[2]
             self.row.show_model(name, problem, "unchecked")
-            lacking = controller.model_list.in_use_lacking is not None
+            lacking = controller.state.model_lacking is not None
             self._show_note(problem, tr("What is missing") if lacking else tr("Locate…"), "danger")
             return
         badge = controller.badge(model)
@@ -87,7 +91,7 @@ class ModelPart(QWidget):
 
     def _note_clicked(self) -> None:
         controller = self._controller
-        lacking = controller.model_list.in_use_lacking
+        lacking = controller.state.model_lacking
         if lacking is not None:
             controller.small_files.ask(lacking)
             return
@@ -113,3 +117,30 @@ class ModelPart(QWidget):
         made.open_folder.connect(lambda: ask_model(self, controller))
         made.make_fragile.connect(controller.make_fragile)
         made.show_under(self.row)
+
+
+class OwnValues(QWidget):
+    """A note below the model, shown while fields hold what the user set for another model."""
+
+    def __init__(self, binding: Binding) -> None:
+        super().__init__()
+        self._binding = binding
+        self.words = label("", "caption", "muted", wrap=True)
+        self.take = button(tr("Use these"), "link", clicked=lambda: binding.put(without_own(binding.draft)))
+        self.take.setFont(theme.current().font("caption"))
+        line = row(IconLabel("info", "text-muted", 14), self.words, self.take, spacing=6, margins=(14, 0, 14, 10))
+        line.setStretch(1, 1)
+        self.setLayout(line)
+        self.hide()
+
+    def follow(self, model: ModelFacts) -> None:
+        """Say what the model was made for."""
+        words: dict[str, tuple[str, Callable[[Any], str]]] = {
+            "size": (tr("Size"), lambda size: f"{size[0]} × {size[1]}"),
+            "steps": (tr("Steps"), str),
+            "guidance": (tr("Guidance"), figures.decimal),
+        }
+        made_for, own = defaults_of(model), self._binding.draft.own
+        told = (f"{words[name][0]} {words[name][1](getattr(made_for, name))}" for name in own)
+        self.words.setText(tr("Your values stay. {0} was made for: {1}.", model.name, listed(*told)))
+        self.setVisible(bool(own))

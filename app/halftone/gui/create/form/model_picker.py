@@ -10,7 +10,6 @@ from halftone.contract.echoes import harmless
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import ModelFacts
 from halftone.gui import icons, text, theme
-from halftone.gui.control.model_list import ModelList as Known
 from halftone.gui.controller import Controller
 from halftone.gui.health import file_dialogs
 from halftone.gui.i18n import listed, say, sentences, tr
@@ -19,6 +18,7 @@ from halftone.gui.kit.stock_widgets import HEALTH_LOOK, HoverButton, button, hea
 from halftone.health.judge import Badge
 from halftone.library.add_ons.unusable_files import UNETS
 from halftone.library.models import POCKET
+from halftone.session.model_list import ModelList as Known
 
 _BADGE = 6 + 14 + 5 + 8
 """Pixels of a badge without its word."""
@@ -219,12 +219,13 @@ class ModelList(QFrame):
         picture: Callable[[str], QImage],
     ) -> None:
         """in_use: the model, and the file in the place of its transformer. picture: what a model made."""
-        for model in (*known.all, *known.waiting):
+        found = known.found
+        for model in (*found.models.values(), *found.waiting.values()):
             look = badge(model)
-            line = tr("A small file is missing") if model in known.waiting else model_line(model)
+            line = tr("A small file is missing") if model.id in found.waiting else model_line(model)
             entry = self._add(model, known, picture)
             entry.show_model(model.name, line, look.state, tip=badge_tip(look, ""), chosen=model.id in in_use)
-        for part in known.parts:
+        for part in found.parts.values():
             tip = tr("It runs with the other parts of a model that it fits.")
             self._add(part, known, picture).show_model(part.name, part_line(part), "", tip=tip, chosen=part.path in in_use)
         self._layout.addWidget(hline())

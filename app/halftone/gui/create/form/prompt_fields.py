@@ -1,15 +1,27 @@
 """The prompts of the Create form, how much of the model's reading length they use, and what is said of them."""
 
+from collections.abc import Sequence
+from functools import partial
+
 import msgspec
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 
+from halftone.contract.facts import ModelFacts
+from halftone.gui import theme
 from halftone.gui.background import Background
-from halftone.gui.create.form.embeddings_line import TakenNote, WordsNote
+from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.form.form_parts import PromptEdit
-from halftone.gui.create.form.token_counter import PromptCounter
-from halftone.gui.i18n import tr
-from halftone.gui.kit.stock_widgets import column, label, row
+from halftone.gui.i18n import listed, say, tr
+from halftone.gui.kit import figures
+from halftone.gui.kit.message_bars import announce
+from halftone.gui.kit.stock_widgets import column, label, row, set_tone
+from halftone.library.add_ons.inversions import Inversion, named_of
+from halftone.library.add_ons.loras import without_tags
+from halftone.library.families.known_families import reads_in_chunks
+from halftone.library.prompts.prompt_syntax import notes
+from halftone.library.prompts.tokens import Counter, make_counter, room_for
+from halftone.library.prompts.wildcards import unfollowed
 from halftone.settings.places import resources
 
 _HIGH, _LOW, _NEGATIVE = 104, 66, 38
@@ -23,11 +35,11 @@ def examples() -> tuple[str, ...]:
 class PromptsPart(QWidget):
     """`words_note`: the embeddings that they name; `taken`: what became of settings that were dropped or pasted."""
 
-    def __init__(self, background: Background) -> None:
+    def __init__(self, binding: Binding) -> None:
         super().__init__()
         tip = tr("Describe what you want to see. The counter shows how much of the model's reading length is used.")
         self.prompt = PromptEdit(tr("Prompt"), tip, tr("Describe a picture, for example: {0}", examples()[0]))
-        self.counter = PromptCounter(background)
+        self.counter = PromptCounter(binding.controller.background)
         leave_out = tr("What to leave out. Has no effect at guidance 1.")
         self.negative = PromptEdit(tr("Negative prompt"), leave_out, tr("What to leave out (optional)"))
         self.negative.setFixedHeight(_NEGATIVE)
@@ -46,9 +58,88 @@ class PromptsPart(QWidget):
                 margins=(14, 10, 14, 12),
             )
         )
+        binding.bind("prompt", self.prompt)
+        binding.bind("negative", self.negative)
         self.set_low(False)
 
     def set_low(self, low: bool) -> None:
         """In a low window the prompt is 66 high."""
         self.prompt.setFixedHeight(_LOW if low else _HIGH)
         self.prompt.set_tight(low)
+
+
+class PromptCounter(QLabel):
+    """Empty where the model's tokenizer is not at hand."""
+
+    def __init__(self, background: Background) -> None:
+        super().__init__()
+        self._background = background
+        self._model: ModelFacts | None = None
+        self._counter: Counter | None = None
+        self._prompt = ""
+        self._words: Sequence[Inversion] = ()
+        self.setFont(theme.current().font("caption", numbers=True))
+        self.setProperty("tone", "muted")
+
+    def follow(self, model: ModelFacts) -> None:
+        """Count for this model from now on."""
+        self._model, self._counter = model, None
+        self._background.run(partial(make_counter, model), self._ready, receiver=self)
+
+    def count(self, prompt: str, words: Sequence[Inversion] = ()) -> None:
+        """Of this prompt, without the LoRAs that it names: these are not read. words: embeddings that it may name."""
+        self._prompt, self._words = prompt, words
+        if self._model is None or self._counter is None:
+            self.setText("")
+            return
+        used = self._counter(without_tags(prompt), {one.name: one.vectors for one in words})
+        room = room_for(self._model, used)
+        self.setText(f"{figures.group(used)} / {figures.group(room)}")
+        signs = (*notes((prompt,), weights=reads_in_chunks(self._model.family)), *unfollowed((prompt,)))
+        told = [say(note) for note in signs]
+        if used > room:
+            told.append(tr("The model reads only the first {0} parts of words.", room))
+        set_tone(self, "warn" if told else "muted")
+        self.setToolTip("\n".join(told))
+
+    def _ready(self, counter: Counter | None) -> None:
+        self._counter = counter
+        self.count(self._prompt, self._words)
+
+
+class TakenNote(QLabel):
+    """What became of settings from elsewhere, until the next ones or until a picture is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFont(theme.current().font("caption"))
+        self.setProperty("tone", "muted")
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setWordWrap(True)
+        self.hide()
+
+    def say(self, words: str, tone: str = "muted") -> None:
+        """ "" for nothing to say. tone: "warn" where something was not taken."""
+        set_tone(self, tone)
+        self.setText(words)
+        self.setVisible(bool(words))
+        if words:
+            announce(self, words)
+
+
+class WordsNote(QLabel):
+    """Which embeddings the prompts name; hidden where none is named."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFont(theme.current().font("caption"))
+        self.setProperty("tone", "muted")
+        self.setWordWrap(True)
+        self.hide()
+
+    def show_named(self, known: Sequence[Inversion], *texts: str) -> None:
+        """Tell which of the known embeddings the texts name."""
+        named = named_of(known, texts)
+        self.setText(tr("Embeddings in use: {0}", listed(*(one.name for one in named))) if named else "")
+        self.setToolTip("\n".join(one.path for one in named))
+        self.setVisible(bool(named))

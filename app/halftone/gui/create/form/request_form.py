@@ -1,25 +1,26 @@
 """The left panel of Create: model, prompt, size, steps, seed and the pinned footer with estimate and Generate."""
 
 from functools import partial
+from typing import Any
 
 import msgspec
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QWidget
 
 from halftone.contract.facts import ModelFacts, PictureFacts
-from halftone.contract.request import Numerics, PictureRequest
+from halftone.contract.limits import BATCH_RANGE, GUIDANCE_RANGE, STEPS_RANGE
+from halftone.contract.request import PictureRequest
 from halftone.contract.vocabulary import DType, Precision
 from halftone.gui.controller import Controller
 from halftone.gui.create.form import memory_estimate as room
-from halftone.gui.create.form.form_fields import SizeField
+from halftone.gui.create.form.binding import Binding
+from halftone.gui.create.form.form_fields import SeedField, SizeField, limit_note
 from halftone.gui.create.form.form_footer import Footer
-from halftone.gui.create.form.incompatible_parts import hires_clash, refiner_clash
-from halftone.gui.create.form.model_defaults import OwnValues, fields_of
-from halftone.gui.create.form.model_part import ModelPart
+from halftone.gui.create.form.model_part import ModelPart, OwnValues
 from halftone.gui.create.form.model_picker import problem_words
 from halftone.gui.create.form.prompt_fields import PromptsPart, examples
-from halftone.gui.create.form.sampling_part import SamplingPart
-from halftone.gui.create.form.time_estimate import Pictures, Shape, conditions, estimate, size_warning
+from halftone.gui.create.form.sampler_fields import SamplerField
+from halftone.gui.create.form.time_estimate import conditions, estimate, size_warning
 from halftone.gui.create.rows.controlnet_row import ControlPart
 from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.create.rows.hires_row import HiresPart
@@ -27,18 +28,21 @@ from halftone.gui.create.rows.ip_adapter_row import IpAdapterPart
 from halftone.gui.create.rows.lora_row import LoraPart
 from halftone.gui.create.rows.options_row import OptionsPart
 from halftone.gui.create.rows.precision_row import NumericsPart
-from halftone.gui.create.rows.refiner_row import RefinerPart
+from halftone.gui.create.rows.replaced_row import RefinerPart, TransformerPart, VaePart
 from halftone.gui.create.rows.start_picture_row import StartPart
 from halftone.gui.create.rows.style_row import StylePart
-from halftone.gui.create.rows.transformer_row import TransformerPart
-from halftone.gui.create.rows.vae_row import VaePart
 from halftone.gui.create.rows.variation_row import VariationPart
 from halftone.gui.create.rows.video_row import VideoPart
 from halftone.gui.i18n import sentences, tr
-from halftone.gui.kit.stock_widgets import column, hline, label, scrolling, set_tone, surface
+from halftone.gui.kit import figures
+from halftone.gui.kit.stock_widgets import column, hline, label, row, scrolling, set_tone, surface
+from halftone.gui.text import problem_text
 from halftone.health.forecasts.picture_memory import Forecast
 from halftone.health.pictures.passes import larger
 from halftone.library.resolution_bins import computed_size
+from halftone.session.draft import Draft, Seed, after_picture, from_request, sets_size, to_request, with_extras, written
+from halftone.session.draft_problems import problems
+from halftone.session.picture_time import Pictures, Shape
 
 
 class CreateForm(QWidget):
@@ -49,14 +53,13 @@ class CreateForm(QWidget):
     def __init__(self, controller: Controller) -> None:
         super().__init__()
         self._controller = controller
-        self._defaults_of = ""
-        self._empty_negative = False
-        self._left = controller.settings.form
+        self._binding = Binding(controller, self)
+        self._model: ModelFacts | None = None
         self._room = room.Room(controller, self)
         self._dared: set[tuple[Shape, DType]] = set()
         self._pictures = Pictures()
         self._waiting = ""
-        self._told: PictureRequest | None = None
+        self._told: object = None
         self._build()
         self._connect()
         self._model_changed()
@@ -64,21 +67,19 @@ class CreateForm(QWidget):
     # --- building ---------------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
+        binding = self._binding
         self.model_part = ModelPart(self._controller)
-        size_part, sampling_part = self._size_part(), SamplingPart()
-        prompts = self.prompts = PromptsPart(self._controller.background)
+        prompts = self.prompts = PromptsPart(binding)
         self.prompt, self.negative, self.counter = prompts.prompt, prompts.negative, prompts.counter
         self.words_note, self.taken = prompts.words_note, prompts.taken
-        self.steps, self.guidance, self.sampler = sampling_part.steps, sampling_part.guidance, sampling_part.sampler
-        self.seed, self.batch, self.batch_note = sampling_part.seed, sampling_part.batch, sampling_part.batch_note
-        self.lora_part, self.vae_part = LoraPart(self._controller), VaePart(self._controller)
-        self.start_part = StartPart(self._controller)
-        self.transformer_part = TransformerPart(self._controller)
-        self.control_part, self.video_part = ControlPart(self._controller), VideoPart()
-        self.hires_part = HiresPart(self.size_field, self._controller.look_for_upscalers)
-        self.ip_adapter_part, self.refiner_part = IpAdapterPart(self._controller), RefinerPart(self._controller)
-        self.style_part, self.variation_part = StylePart(self._controller), VariationPart()
-        self.options_part, self.numerics_part = OptionsPart(), NumericsPart(self._controller)
+        size_part, sampling_part = self._size_part(), self._sampling_part()
+        self.lora_part, self.vae_part = LoraPart(binding), VaePart(binding)
+        self.start_part, self.transformer_part = StartPart(binding), TransformerPart(binding)
+        self.control_part, self.video_part = ControlPart(binding), VideoPart(binding)
+        self.hires_part, self.refiner_part = HiresPart(binding), RefinerPart(binding)
+        self.ip_adapter_part, self.style_part = IpAdapterPart(binding), StylePart(binding)
+        self.variation_part, self.options_part = VariationPart(binding), OptionsPart(binding)
+        self.numerics_part = NumericsPart(binding)
         self.parts: tuple[FoldedPart, ...] = (
             self.style_part,
             self.start_part,
@@ -94,7 +95,7 @@ class CreateForm(QWidget):
             self.options_part,
             self.numerics_part,
         )
-        self.own_values = OwnValues(fields_of(self.size_field, self.steps, self.guidance))
+        self.own_values = OwnValues(binding)
         body = QWidget()
         body.setLayout(
             column(
@@ -121,12 +122,41 @@ class CreateForm(QWidget):
 
     def _size_part(self) -> QWidget:
         self.size_field = SizeField()
+        self._binding.bind("size", self.size_field)
         self.size_note = label("", "caption", "warn", wrap=True)
         self.size_note.hide()
         made = QWidget()
         words = label(tr("Size"), "small", "secondary")
         made.setLayout(column(words, self.size_field, self.size_note, spacing=6, margins=(14, 10, 14, 12)))
         return made
+
+    def _sampling_part(self) -> QWidget:
+        """How a picture is made: steps, guidance, sampler, seed and how many."""
+        most = figures.group(STEPS_RANGE[1])
+        steps_tip = tr("More steps refine the picture and take longer. 1 to {0}; the slider has the usual ones.", most)
+        self.steps = self._binding.slider("steps", tr("Steps"), steps_tip, (1, 150))
+        most = figures.group(GUIDANCE_RANGE[1])
+        guidance_tip = tr("How strictly the picture follows the prompt. 0 to {0}; the slider has the usual ones.", most)
+        self.guidance = self._binding.slider("guidance", tr("Guidance"), guidance_tip, (1, 30), 0.1)
+        self.sampler, self.seed = SamplerField(), SeedField(self._newest_seed)
+        batch_tip = tr("How many pictures, one after another. 1 to {0}.", figures.group(BATCH_RANGE[1]))
+        self.batch = self._binding.number("batch", tr("Batch"), batch_tip, width=68)
+        self.batch_note = limit_note(self.batch, tr("Batch"))
+        self._binding.bind("sampler", self.sampler)
+        self._binding.bind("seed", self.seed)
+        seed_column = column(label(tr("Seed"), "small", "secondary"), self.seed, spacing=5)
+        batch_column = column(label(tr("Batch"), "small", "secondary"), self.batch, spacing=5)
+        bottom = row(seed_column, batch_column, spacing=8)
+        bottom.setStretch(0, 1)
+        sliders = column(self.steps, self.guidance, spacing=4)
+        made = QWidget()
+        made.setLayout(
+            column(sliders, self.sampler, column(bottom, self.batch_note, spacing=2), spacing=10, margins=(14, 10, 14, 12))
+        )
+        return made
+
+    def _newest_seed(self) -> int | None:
+        return next((made.seed for made in self._controller.state.pictures if made.upscaled is None), None)
 
     def _connect(self) -> None:
         controller = self._controller
@@ -136,23 +166,17 @@ class CreateForm(QWidget):
         controller.settings_changed.connect(self.lora_part.look_again)
         controller.changed.connect(self._state_changed)
         controller.badges_changed.connect(self._state_changed)  # another precision, or a cure that was applied
-        controller.words.changed.connect(self._read)
-        for text in (self.prompt, self.negative):
-            text.textChanged.connect(self._read)
-        self.prompt.textChanged.connect(self.lora_part.hush)
-        self.style_part.changed.connect(self._read)
-        self.size_field.changed.connect(self._refresh_footer)
-        self.steps.changed.connect(self._refresh_footer)
+        controller.embeddings_changed.connect(self._read)
+        binding = self._binding
+        binding.watch(self._read, "prompt", "negative", "styles")
+        binding.watch(lambda _prompt: self.lora_part.hush(), "prompt")
+        binding.watch(lambda guidance: self.negative.setEnabled(guidance > 1.0), "guidance")
+        binding.watch(self._rendered, *(name for name in Draft.__struct_fields__ if name not in ("prompt", "negative")))
         self._room.known.connect(self._refresh_footer)
-        self.batch.valueChanged.connect(self._refresh_footer)
-        self.guidance.changed.connect(lambda value: self.negative.setEnabled(value > 1.0))
-        self.guidance.changed.connect(self._refresh_footer)
         for part in self.parts:
             part.row.toggled.connect(lambda on, part=part: controller.later(partial(self._show_opened, part)) if on else None)
             part.changed.connect(partial(self._show_changed, part))
-            part.changed.connect(self._refresh_footer)
-        self.start_part.size_wanted.connect(self.size_field.set_size)
-        self.start_part.changed.connect(lambda: self.size_field.setEnabled(not self.start_part.sets_size()))
+            part.changed.connect(lambda: None if binding.rendering else self._refresh_footer())
         controller.badges_changed.connect(self.numerics_part.show_value)
         self.footer.generate.connect(self.submit)
         self.footer.several.connect(lambda count: self.submit(count=count))
@@ -162,51 +186,22 @@ class CreateForm(QWidget):
 
     # --- the request ------------------------------------------------------------------------------------------------
 
+    @property
+    def _draft(self) -> Draft:
+        return self._binding.draft
+
+    def edit(self, **changes: Any) -> None:
+        """Give fields of the draft other values."""
+        self._controller.drafting.edit(**changes)
+
     def request(self) -> PictureRequest:
         """What the form asks for, as it stands."""
-        width, height = self.size_field.size_value()
-        settings = self._controller.settings
-        request = PictureRequest(
-            prompt=self.prompt.toPlainText().strip(),
-            negative=self.negative.toPlainText().strip(),
-            empty_negative=self._empty_negative,
-            model=settings.last_model,
-            device=settings.device,
-            width=width,
-            height=height,
-            steps=round(self.steps.value()),
-            guidance=round(self.guidance.value(), 1),
-            sampler=self.sampler.value(),
-            seed=self.seed.seed_for_next(),
-            batch=round(self.batch.value()),
-            output=settings.pictures_folder,
-            inversions=self.words_note.paths(),
-            numerics=self._controller.numerics,
-        )
-        for part in self.parts:
-            request = part.put(request)
-        return request
+        controller = self._controller
+        return to_request(self._draft, controller.settings, controller.numerics, self._model, controller.state.embeddings.fitting)
 
-    def set_request(self, request: PictureRequest, *, seed: bool = True) -> None:
+    def set_request(self, request: PictureRequest) -> None:
         """Fill the form from an earlier request; the model stays the selected one."""
-        self.prompt.setPlainText(request.prompt)
-        self.negative.setPlainText(request.negative)
-        self._empty_negative = request.empty_negative
-        if request.width is not None and request.height is not None:
-            self.size_field.set_size(request.width, request.height)
-        if request.steps is not None:
-            self.steps.set_value(request.steps)
-        if request.guidance is not None:
-            self.guidance.set_value(request.guidance)
-        self.sampler.set_value(request.sampler)
-        if seed and request.seed is not None:
-            self.seed.set_seed(request.seed)
-        self.batch.setValue(request.batch)
-        for part in self.parts:
-            part.take(request)
-        self._controller.words.take(request.inversions)
-        self.own_values.forget()
-        self._defaults_of = request.model if request.model == self._controller.settings.last_model else self._defaults_of
+        self._binding.put(from_request(self._draft, request, self._controller.settings.last_model))
 
     def wait(self, reason: str) -> None:
         """Make no picture meanwhile; "" when it is over."""
@@ -216,35 +211,23 @@ class CreateForm(QWidget):
     def tell(self, words: str, tone: str = "muted") -> None:
         """A line below the prompts, until something in the form changes; "" for nothing to say."""
         self.taken.say(words, tone)
-        self._told = _compared(self.request())
+        self._told = self._compared()
 
     def _hush(self) -> None:
         """What was told is no news any more."""
-        if self._told is not None and not self._waiting and self._told != _compared(self.request()):
+        if self._told is not None and not self._waiting and self._told != self._compared():
             self._told = None
             self.taken.say("")
+
+    def _compared(self) -> object:
+        """What the user sees change: the seed moves by itself, and the model's own values come with it."""
+        draft = msgspec.structs.replace(self._draft, seed=Seed(), model="", defaults=None, own=())
+        return draft, self._controller.settings.last_model
 
     def take_extras(self, request: PictureRequest) -> None:
         """What follows is about a picture that was made: in its precision and with what it was made with."""
         self.numerics_part.take_precision(request.numerics.precision)
-        for part in self.parts:
-            if part.extra:
-                part.take(request)
-
-    def kept(self) -> str:
-        """What stands in the form, for the next start."""
-        request = msgspec.structs.replace(self.request(), output=None, numerics=Numerics())
-        return msgspec.json.encode(request).decode()
-
-    def _restore(self) -> None:
-        """What stood here at the last close, unless something was written meanwhile."""
-        left, self._left = self._left, ""
-        try:
-            request = msgspec.json.decode(left, type=PictureRequest) if left else None
-        except msgspec.DecodeError:
-            return
-        if request is not None and not self.prompt.toPlainText():
-            self.set_request(request)
+        self._binding.put(with_extras(self._draft, request.extras))
 
     def submit(self, *, count: int | None = None, endless: bool = False, precision: Precision | None = None) -> bool:
         """Send the request; an empty prompt takes the first example. False when the form cannot be sent."""
@@ -254,16 +237,14 @@ class CreateForm(QWidget):
             room.ask(self, short, lambda: self._dare(count, endless, precision))
             return False
         said = ""
-        if not self.prompt.toPlainText().strip():
-            self.prompt.setPlainText(examples()[0])
+        if not self._draft.prompt.strip():
+            self.edit(prompt=examples()[0])
             self.prompt.selectAll()  # what is typed next takes its place
             said = tr("The prompt was empty, so the example is used.")
-        written = self.prompt.toPlainText()
-        take_tags = partial(self.lora_part.take_tags, draws=self.style_part.draws.isChecked())
-        if (prompt := take_tags(written)) is None:
+        take_tags = partial(self.lora_part.take_tags, draws=self._draft.draws)
+        if (prompt := take_tags(self._draft.prompt)) is None:
             return False
-        if prompt != written:
-            self.prompt.setPlainText(prompt)
+        self.edit(prompt=prompt)
         if not self.style_part.take_tags(take_tags):
             return False
         request = self.request()
@@ -272,8 +253,7 @@ class CreateForm(QWidget):
         if precision is not None:
             request = msgspec.structs.replace(request, numerics=msgspec.structs.replace(request.numerics, precision=precision))
         self.submitted.emit(request, endless)
-        self.seed.after_picture()
-        self.variation_part.after_picture()
+        self._binding.put(after_picture(self._draft))
         self.tell(said)
         return True
 
@@ -314,11 +294,9 @@ class CreateForm(QWidget):
         else:
             self._show_opened(self.taken)
 
-    def _read(self) -> None:
+    def _read(self, *_: object) -> None:
         """What the prompts say now."""
-        prompt, words = self.prompt.toPlainText(), self._controller.words.fitting
-        self.style_part.follow(prompt.strip(), self.negative.toPlainText().strip())
-        said = self.style_part.said()
+        said, words = written(self._draft), self._controller.state.embeddings.fitting
         self.counter.count(said[0], words)
         self.words_note.show_named(words, *said)
         self._hush()
@@ -326,26 +304,36 @@ class CreateForm(QWidget):
     # --- model ------------------------------------------------------------------------------------------------------
 
     def _model_changed(self) -> None:
-        controller = self._controller
-        model = controller.model
-        for part in (self.video_part, self.start_part, self.options_part):
-            part.follow(model)
+        model = self._controller.model
+        self.follow(model)
         if model is not None:
-            self._take_defaults(model)
-            self._restore()
             self.counter.follow(model)
             self._read()
             self.lora_part.look()
-        self._refresh_footer()
 
-    def _take_defaults(self, model: ModelFacts) -> None:
-        """Size, steps, guidance and samplers of a model that was just chosen, where the user did not set others."""
-        if self._defaults_of == model.id:
-            return
-        self._defaults_of = model.id
-        self.size_field.set_native(model.native_width, model.native_height)
-        self.own_values.follow(model)
-        self.sampler.follow(model.samplers)
+    def follow(self, model: ModelFacts | None) -> None:
+        """Show the draft with what there is of this model."""
+        self._model = model
+        self._binding.quietly(self._follow)
+        self._rendered()
+
+    def _follow(self) -> None:
+        if self._model is not None:
+            self.size_field.set_native(self._model.native_width, self._model.native_height)
+            self.sampler.follow(self._model.samplers)
+            self.sampler.set_value(self._draft.sampler)
+        for part in self.parts:
+            part.follow(self._model)
+
+    def _rendered(self, *_: object) -> None:
+        """The widgets show the draft; what it lacks follows from all of it."""
+        if self._model is not None:
+            self.own_values.follow(self._model)
+        self.size_field.setEnabled(not sets_size(self._draft, self._model))
+        found = problems(self._draft, self._model)
+        for part in self.parts:
+            part.show_problem(problem_text(found.get(part.field)))
+        self._refresh_footer()
 
     # --- footer -----------------------------------------------------------------------------------------------------
 
@@ -355,9 +343,9 @@ class CreateForm(QWidget):
         self._refresh_footer()
 
     def _shape(self) -> Shape:
-        (width, height), steps = self.start_part.computed(self.size_field.size_value()), round(self.steps.value())
-        hires, model = self.hires_part.hires(), self._controller.model
-        if hires is None:
+        (width, height), steps = self.start_part.computed(), self._draft.steps
+        hires, model = self._draft.hires, self._controller.model
+        if not self._draft.hires_on:
             return Shape(*((width, height) if model is None else computed_size(model, (width, height), {})), steps)
         return Shape(*larger(width, height, hires.scale), hires.steps or steps, width * height * steps)
 
@@ -369,12 +357,9 @@ class CreateForm(QWidget):
         self._refresh_footer()
 
     def _refresh_footer(self) -> None:
-        model, request = self._controller.model, self.request()
-        self.hires_part.clashes(hires_clash(request, model))
-        self.refiner_part.clashes(refiner_clash(request))
-        now = conditions(self._controller)
+        model, now = self._controller.model, conditions(self._controller)
         times = self._pictures.times(now)
-        self.footer.show_estimate(*estimate(now.model, self._shape(), round(self.batch.value()), times, now.dtype))
+        self.footer.show_estimate(*estimate(now.model, self._shape(), self._draft.batch, times, now.dtype))
         found = self._forecast()
         self.footer.show_memory(found)
         problem = self.refusal()
@@ -401,8 +386,3 @@ class CreateForm(QWidget):
 
     def set_narrow(self, narrow: bool) -> None:
         self.model_part.row.set_compact(narrow)
-
-
-def _compared(request: PictureRequest) -> PictureRequest:
-    """What the user sees of it change: the seed and the precision move by themselves."""
-    return msgspec.structs.replace(request, seed=None, numerics=Numerics())

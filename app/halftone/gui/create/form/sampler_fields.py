@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import QComboBox, QWidget
 
@@ -10,7 +11,8 @@ from halftone.contract.request import SCHEDULES, split_sampler
 from halftone.gui.create.form.form_fields import combo
 from halftone.gui.i18n import tr
 from halftone.gui.kit.stock_widgets import column, label, row
-from halftone.library.samplers import METHODS, sampler_called
+from halftone.library.samplers import METHODS
+from halftone.session.draft import fitting_sampler
 
 _NARROW: Final = 92
 """Pixels of each list in the narrowest form."""
@@ -18,6 +20,8 @@ _NARROW: Final = 92
 
 class SamplerField(QWidget):
     """Two lists. What does not go with the model, or with the method, stands in them and cannot be chosen."""
+
+    changed = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +41,9 @@ class SamplerField(QWidget):
         fields.setStretch(1, 1)
         self.setLayout(column(fields, self.note, spacing=2))
         self.method.currentIndexChanged.connect(self._method_changed)
+        self.schedule.currentIndexChanged.connect(self.changed)
         self.method.activated.connect(self.note.hide)
+        self.method.activated.connect(self.changed)  # also where what is shown is not what was wanted
         self.follow(())
 
     def follow(self, names: Sequence[str]) -> None:
@@ -62,14 +68,13 @@ class SamplerField(QWidget):
 
     def set_value(self, wanted: str | None) -> None:
         """Take a sampler; where it does not go with the model, its own is taken, and that is said."""
-        name = wanted if wanted is None or wanted in self._names else sampler_called(wanted)
-        fits = name is not None and name in self._names
-        method, way = split_sampler(name) if name is not None and fits else ("", "")
+        name = fitting_sampler(wanted, self._names)
+        method, way = split_sampler(name or "")
         self.method.setCurrentIndex(max(0, self.method.findData(method)))
         self._list_schedules(method)
         self.schedule.setCurrentIndex(max(0, self.schedule.findData(way)))
         self.note.setText(tr("{0} does not go with this model, so its own sampler is taken.", wanted or ""))
-        self.note.setVisible(bool(wanted) and not fits and bool(self._names))
+        self.note.setVisible(bool(wanted and not name and self._names))
 
     def _method_changed(self) -> None:
         way = self.schedule.currentData()

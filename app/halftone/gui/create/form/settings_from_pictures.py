@@ -28,6 +28,7 @@ from halftone.health.pictures.imported_settings import (
 )
 from halftone.metadata.picture_settings import said_by
 from halftone.metadata.reading import Parameters, parse_parameters
+from halftone.session.draft import Draft, Seed, from_request
 from halftone.session.events import Noted
 
 _TOLD: Final = 8
@@ -86,12 +87,12 @@ class FormFiller(QObject):
         """At once what is known without looking into folders, the files that it names when they are found."""
         controller, now = self._controller, self._form.request()
         settings, models = controller.settings, controller.models
-        words = tuple(one.name for one in controller.words.fitting)
+        words = tuple(one.name for one in controller.state.embeddings.fitting)
         first = take_over(said, now, Known(models, words=words)).request
         self._select(first.model)
         self._form.set_request(first)
         self._keep_seed(first)
-        turn, filled = self._wait(), self._form.request()
+        turn, filled = self._wait(), controller.state.draft
         controller.background.run(
             lambda: take_over(said, now, known_here(settings, models, words)),
             lambda taken: self._fill(said, taken, filled) if turn == self._turn else None,
@@ -109,7 +110,7 @@ class FormFiller(QObject):
     def _keep_seed(self, request: PictureRequest) -> None:
         """For more than one picture, as one that was typed."""
         if request.seed is not None:
-            self._form.seed.set_seed(request.seed, lock=True)
+            self._form.edit(seed=Seed(request.seed, locked=True))
 
     def _say(self, words: str, tone: str = "muted") -> None:
         self._form.wait("")
@@ -122,12 +123,13 @@ class FormFiller(QObject):
         facts = error.as_facts()
         self._say(sentences(error_sentence(facts), error_remedy(facts)), "warn")
 
-    def _fill(self, said: Parameters, taken: Taken, filled: PictureRequest) -> None:
+    def _fill(self, said: Parameters, taken: Taken, filled: Draft) -> None:
         """The files, where nobody chose others since the rest was filled in."""
-        now, form = self._form.request(), self._form
-        for part, name in ((form.lora_part, "loras"), (form.vae_part, "vae"), (form.hires_part, "hires")):
-            if getattr(now, name) == getattr(filled, name) != getattr(taken.request, name):
-                part.take(taken.request)
+        now = self._controller.state.draft
+        found = from_request(now, taken.request)
+        for fields in (("loras",), ("vae",), ("hires_on", "hires")):
+            if all(getattr(now, name) == getattr(filled, name) for name in fields):
+                self._form.edit(**{name: getattr(found, name) for name in fields})
         self._say(taken_words(taken, self._other_precision(made_in(said))))
         self._compare(said)
 

@@ -10,7 +10,7 @@ from halftone.gui import text
 from halftone.gui.create.picture import picture_details, picture_text
 from halftone.gui.create.picture.picture_details import pass_rows
 from halftone.gui.create.rows.hires_row import hires_line
-from halftone.gui.create.rows.refiner_row import refiner_line
+from halftone.gui.create.rows.replaced_row import refiner_line
 from halftone.gui.i18n import catalogue, listed, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.dots import RoomGauge

@@ -6,7 +6,8 @@ from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QAbstractButton, QMenu, QWidget
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.request import PictureRequest
+from halftone.contract.facts import ModelFacts
+from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.form.form_parts import FoldedRow
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit.stock_widgets import hline, label
@@ -14,36 +15,45 @@ from halftone.gui.text import error_remedy, error_sentence
 
 
 class FoldedPart(QWidget):
-    """`changed`: what it puts into a request, or what is said of it. `row` opens it, `line` ends it, `note` is a warning that a
-    part may lay out. The form asks `problem` why no picture can be made, and fills each request through `put`.
+    """`changed`: what is said of it, or what stands in it. `row` opens it, `line` ends it, `note` is a warning that a part may
+    lay out. The form asks `problem` why no picture can be made.
     """
 
     changed = Signal()
     grows: ClassVar[bool] = True
     """Whether what changes in it may end below the edge of the form, which then scrolls there."""
-    extra: ClassVar[bool] = False
-    """Whether it is part of what a check belongs to (`contract.request.Extras`)."""
+    field: ClassVar[str] = ""
+    """The one whose problem (`session.draft_problems`) is told here."""
+    opens: ClassVar[bool] = False
+    """Whether that problem opens it."""
 
-    def __init__(self, title: str, tip: str = "") -> None:
+    def __init__(self, binding: Binding, title: str, tip: str = "") -> None:
         super().__init__()
+        self._binding, self._controller = binding, binding.controller
+        self._model: ModelFacts | None = None
         self.row = FoldedRow(title, self)
         self.row.setToolTip(tip)
         self.line = hline()
         self.note = label("", "caption", "warn", wrap=True)
         self.note.hide()
         self._unfit = ""
-        self._clash = ""
+        self._problem = ""
 
-    def put(self, request: PictureRequest) -> PictureRequest:
-        """The request with what stands here."""
-        return request
-
-    def take(self, request: PictureRequest) -> None:
-        """Show what an earlier request had."""
+    def follow(self, model: ModelFacts | None) -> None:
+        """Show what there is of it with this model."""
+        self._model = model
 
     def problem(self) -> str:
         """Why no picture can be made as it stands, "" where one can."""
-        return self._unfit or self._clash
+        return self._unfit or self._problem
+
+    def show_problem(self, words: str) -> None:
+        """What the draft lacks here, or cannot be used with; "" for nothing."""
+        if words != self._problem:
+            self._problem = words
+            if words and self.opens:
+                self.row.setChecked(True)
+            self.say(self.problem())
 
     def say(self, words: str) -> None:
         """Warn; "" for nothing to say."""
@@ -69,14 +79,6 @@ class FoldedPart(QWidget):
         """What stands here can be used."""
         self._unfit = ""
         self.say(self.problem())
-
-    def clashes(self, words: str) -> None:
-        """What else of the form this cannot be used with, and what to do; "" for nothing."""
-        if words != self._clash:
-            self._clash = words
-            if words:
-                self.row.setChecked(True)
-            self.say(self.problem())
 
     def menu(self) -> QMenu:
         """A new menu, gone when it closes."""

@@ -1,18 +1,13 @@
 """A second, larger pass over the next pictures: a folded row of the Create form."""
 
-from collections.abc import Callable
-from typing import Final
-
-import msgspec
-from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QWidget
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.limits import SCALE_RANGE, STEPS_RANGE
-from halftone.contract.request import LANCZOS, LATENT, Hires, PictureRequest, model_stem
-from halftone.gui import theme
+from halftone.contract.limits import SCALE_RANGE
+from halftone.contract.request import LANCZOS, LATENT, Hires, model_stem
+from halftone.gui.create.form.binding import Binding, number_box
 from halftone.gui.create.form.file_choosers import ask_weights
-from halftone.gui.create.form.form_fields import NumberBox, SizeField, SliderField, combo
+from halftone.gui.create.form.form_fields import combo
 from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.i18n import listed, tr
 from halftone.gui.kit import figures
@@ -20,8 +15,7 @@ from halftone.gui.kit.stock_widgets import column, icon_button, label, row
 from halftone.gui.text import short
 from halftone.health.pictures.passes import larger, strength_of
 from halftone.library.add_ons.upscalers import check_upscaler
-
-_LEAST: Final = 0.01
+from halftone.session.draft import with_strength
 
 
 def upscaler_words(upscaler: str) -> str:
@@ -40,31 +34,25 @@ def hires_line(hires: Hires | None) -> str:
 class HiresPart(FoldedPart):
     """Whether there is one, how much larger, how it is enlarged, its steps and how much of it is drawn anew."""
 
-    def __init__(self, size: SizeField, look: Callable[[Callable[[dict[str, str]], None]], None] = lambda _then: None) -> None:
-        """look: reads the folders of the settings; what it is given gets name -> path of the upscale models there."""
+    field = "hires"
+    opens = True
+
+    def __init__(self, binding: Binding) -> None:
         tip = tr("Draws the picture once more, larger: more detail than a large size at once, and no doubled figures.")
-        super().__init__(tr("Hires fix"), tip)
-        self._size = size
-        self._usual = 0.0  # the strength that the upscaler needs, as long as it is the one that is shown
+        super().__init__(binding, tr("Hires fix"), tip)
         self.on = QCheckBox(tr("Second, larger pass"))
         self.on.setToolTip(tip)
         low, high = (figures.decimal(value) for value in SCALE_RANGE)
         scale_tip = tr("Times the width and the height. {0} to {1}.", low, high)
-        self.scale = SliderField(tr("Larger"), scale_tip, (1, 4), SCALE_RANGE, 0.1)
-        self.scale.set_value(2.0)
+        self.scale = binding.slider("hires.scale", tr("Larger"), scale_tip, (1, 4), 0.1)
         upscaler_tip = tr("Latent: what the model works on is enlarged. Lanczos: the finished pixels are.")
         self.upscaler = combo(tr("Upscaler"), upscaler_tip)
         for way in (LATENT, LANCZOS):
             self.upscaler.addItem(upscaler_words(way), way)
         steps_tip = tr("Steps of the second pass. 0: as many as the first one has.")
-        self.steps = SliderField(tr("Steps"), steps_tip, (0, 150), (0, STEPS_RANGE[1]))
-        self.strength = NumberBox((_LEAST, 1.0), 2)
-        self.strength.setSingleStep(0.05)
-        self.strength.setFixedWidth(68)
-        self.strength.setFont(theme.current().font("body", numbers=True))
-        self.strength.setAlignment(Qt.AlignmentFlag.AlignRight)
-        self.strength.setAccessibleName(tr("Denoising strength"))
-        self.strength.setToolTip(tr("How much is drawn anew: 0.3 adds detail, 0.7 changes the picture."))
+        self.steps = binding.slider("hires.steps", tr("Steps"), steps_tip, (0, 150))
+        strength_tip = tr("How much is drawn anew: 0.3 adds detail, 0.7 changes the picture.")
+        self.strength = number_box("hires.strength", tr("Denoising strength"), strength_tip, width=68)
         words = label(tr("Denoising strength"), "small", "secondary")
         words.setBuddy(self.strength)
         self.becomes = label("", "caption", "muted")
@@ -83,29 +71,14 @@ class HiresPart(FoldedPart):
             column(self.scale, self.becomes, upscaler, self.steps, row(words, -1, self.strength, spacing=8), spacing=6)
         )
         self.setLayout(column(self.on, self._inside, self.note, spacing=8, margins=(14, 10, 14, 12)))
-        self.on.toggled.connect(self._show)
-        self.row.toggled.connect(lambda on: look(self._found) if on else None)
-        self.upscaler.currentIndexChanged.connect(self._other_upscaler)
-        for signal in (self.scale.changed, self.steps.changed, self.strength.valueChanged, size.changed):
-            signal.connect(self._show)
-        self._other_upscaler()
-
-    def hires(self) -> Hires | None:
-        """The second pass, None where there is none."""
-        return self._wanted() if self.on.isChecked() else None
-
-    def put(self, request: PictureRequest) -> PictureRequest:
-        return msgspec.structs.replace(request, hires=self.hires())
-
-    def take(self, request: PictureRequest) -> None:
-        hires = request.hires
-        self.on.setChecked(hires is not None)
-        if hires is not None:
-            self.scale.set_value(hires.scale)
-            self._offer(hires.upscaler)
-            self.steps.set_value(hires.steps or 0)
-            self.strength.setValue(strength_of(hires))
-        self._show()
+        self.row.toggled.connect(lambda on: self._controller.files.upscalers(self._found) if on else None)
+        binding.bind("hires_on", self.on)
+        binding.watch(self._add, "hires.upscaler")
+        binding.bind("hires.upscaler", self.upscaler)
+        self.strength.valueChanged.connect(
+            lambda _value: binding.set("hires", with_strength(binding.draft.hires, self.strength.number()))
+        )
+        binding.watch(self._show, "hires", "hires_on", "size")
 
     def choose(self, path: str) -> None:
         """Take an upscale model's file, if it can be one."""
@@ -115,7 +88,7 @@ class HiresPart(FoldedPart):
             self.refused(error)
             return
         self.say(self.problem())
-        self._offer(path)
+        self._binding.set("hires.upscaler", path)
 
     def _found(self, known: dict[str, str]) -> None:
         """What the folders hold is offered, too; what is chosen stays."""
@@ -126,31 +99,10 @@ class HiresPart(FoldedPart):
         if self.upscaler.findData(upscaler) < 0:
             self.upscaler.addItem(upscaler_words(upscaler), upscaler)
 
-    def _offer(self, upscaler: str) -> None:
-        self._add(upscaler)
-        self.upscaler.setCurrentIndex(self.upscaler.findData(upscaler))
-
-    def _wanted(self) -> Hires:
-        return Hires(
-            scale=round(self.scale.value(), 1),
-            upscaler=str(self.upscaler.currentData()),
-            steps=round(self.steps.value()) or None,
-            strength=round(self.strength.value(), 2),
-        )
-
-    def _other_upscaler(self) -> None:
-        """Each way needs another strength; one that the user set stays."""
-        usual = strength_of(msgspec.structs.replace(self._wanted(), strength=None))
-        if round(self.strength.value(), 2) in (_LEAST, self._usual):
-            self.strength.setValue(usual)
-        self._usual = usual
-        self._show()
-
-    def _show(self) -> None:
-        hires = self._wanted()
-        on = self.on.isChecked()
+    def _show(self, hires: Hires, on: bool, first: tuple[int, int]) -> None:
+        self.strength.setValue(strength_of(hires))
         self._inside.setVisible(on)
-        width, height = larger(*self._size.size_value(), hires.scale)
+        width, height = larger(*first, hires.scale)
         size = f"{figures.group(width)} × {figures.group(height)}"
         self.becomes.setText(tr("The picture becomes {0}.", size))
         self.row.value.setText(size if on else tr("Off"))

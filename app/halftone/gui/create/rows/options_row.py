@@ -1,19 +1,18 @@
 """The parameters of the table that are options, and what else a request gave its pipeline: a folded row of the Create form."""
 
-from collections.abc import Set
 from typing import Final
 
-import msgspec
 from PySide6.QtCore import Qt
 
 from halftone.contract.facts import ModelFacts
 from halftone.contract.parameters import OPTION_PARAMETERS, Parameter, option_numbers
-from halftone.contract.request import OptionValue, PictureRequest
+from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.form.form_fields import NumberBox
 from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.i18n import catalogue, listed, tr
 from halftone.gui.kit.stock_widgets import column, icon_button, label, row
 from halftone.library.options import known_options, takes_option
+from halftone.session.draft import extends, masks
 
 _PLACES: Final = 2
 """Digits behind the point of a number that is not whole."""
@@ -24,77 +23,58 @@ class OptionsPart(FoldedPart):
     What the model's pipeline does not take stays here and is not sent.
     """
 
-    def __init__(self) -> None:
-        super().__init__(tr("Options"), tr("Clip skip and what else the pipelines of some models take."))
-        self._model: ModelFacts | None = None
-        self._others: dict[str, OptionValue] = {}
-        self._known = frozenset(OPTION_PARAMETERS)
+    def __init__(self, binding: Binding) -> None:
+        super().__init__(binding, tr("Options"), tr("Clip skip and what else the pipelines of some models take."))
         self.boxes = {name: _box(one) for name, one in OPTION_PARAMETERS.items()}
-        self._exact: dict[str, float] = {}
         self.others = label("", "caption", "muted", wrap=True)
-        self.remove = icon_button("x", tr("Remove the other options"), size=14, clicked=lambda: self._take_others({}))
+        self.remove = icon_button("x", tr("Remove the other options"), size=14, clicked=lambda: self._keep(self.boxes))
         told = row(self.others, self.remove, spacing=6)
         told.setStretch(0, 1)
-        named = [
-            row(label(OPTION_PARAMETERS[name].label.text(catalogue()), "small", "secondary"), -1, box, spacing=8)
-            for name, box in self.boxes.items()
-        ]
+        named = [row(label(_name(name), "small", "secondary"), -1, box, spacing=8) for name, box in self.boxes.items()]
         self.setLayout(column(*named, told, self.note, spacing=8, margins=(14, 10, 14, 12)))
-        for box in self.boxes.values():
-            box.valueChanged.connect(self._show)
-        self._show()
-
-    def put(self, request: PictureRequest) -> PictureRequest:
-        options = {**self._others, **self._entries()}
-        if self._model is not None:
-            known = known_options(self._model, image=request.image is not None, mask=request.masked)
-            self._tell_unused(self._entries().keys() & self._known - set(known))
-            options = {name: value for name, value in options.items() if name in known}
-        return msgspec.structs.replace(request, options=options)
-
-    def take(self, request: PictureRequest) -> None:
-        self._exact = option_numbers(request)
         for name, box in self.boxes.items():
-            box.setValue(self._exact.get(name, _none(OPTION_PARAMETERS[name])))
-        self._take_others({name: value for name, value in request.options.items() if name not in self.boxes})
+            box.valueChanged.connect(lambda _value, name=name: self._edited(name))
+        binding.watch(self._show, "options", "image", "mask", "start")
 
     def follow(self, model: ModelFacts | None) -> None:
-        self._model = model
-        if model is not None:
-            self._known = frozenset(name for name in self.boxes if takes_option(model, name))
-        self._show()
+        super().follow(model)
+        self._binding.quietly(self._show)
 
-    def _entries(self) -> dict[str, OptionValue]:
-        """The options that the boxes stand for. A number that came with a picture keeps the digits that its box does not show."""
-        found: dict[str, OptionValue] = {}
+    def _edited(self, name: str) -> None:
+        one, value = OPTION_PARAMETERS[name], round(self.boxes[name].value(), _PLACES)
+        others = {other: stored for other, stored in self._binding.draft.options.items() if other != name}
+        self._binding.set("options", others if value == _none(one) else others | one.entry(value))
+
+    def _keep(self, names: dict[str, NumberBox]) -> None:
+        options = self._binding.draft.options
+        self._binding.set("options", {name: value for name, value in options.items() if name in names})
+
+    def _show(self, *_: object) -> None:
+        """A number that came with a picture keeps the digits that its box does not show."""
+        draft, model = self._binding.draft, self._model
+        numbers = option_numbers(draft)
+        there = [name for name in self.boxes if model is None or takes_option(model, name)]
         for name, box in self.boxes.items():
-            one, shown = OPTION_PARAMETERS[name], round(box.value(), _PLACES)
-            exact = self._exact.get(name, shown)
-            if shown != _none(one):
-                found |= one.entry(exact if round(exact, _PLACES) == shown else shown)
-        return found
-
-    def _tell_unused(self, names: Set[str]) -> None:
-        """Say which numbers have no effect, as another pipeline runs with a start picture."""
-        words = listed(*(OPTION_PARAMETERS[name].label.text(catalogue()) for name in sorted(names)))
-        if (said := words and tr("Not with a start picture: {0}.", words)) != self.note.text():
-            self.say(said)
-
-    def _take_others(self, others: dict[str, OptionValue]) -> None:
-        self._others = others
-        self._show()
-
-    def _show(self) -> None:
-        there = [name for name in self.boxes if name in self._known]
-        for name, box in self.boxes.items():
+            wanted = numbers.get(name, _none(OPTION_PARAMETERS[name]))
+            if round(wanted, _PLACES) != round(box.value(), _PLACES):
+                box.setValue(wanted)
             box.setEnabled(name in there)
-        numbers = {name: box.text() for name, box in self.boxes.items() if name in self._entries() and name in there}
-        told = listed(*(f"{OPTION_PARAMETERS[name].label.text(catalogue())} {number}" for name, number in numbers.items()))
-        self.row.value.setText(told if there else tr("Not with this model"))
-        self.others.setText(tr("Other options: {0}", ", ".join(f"{name} {value}" for name, value in self._others.items())))
+        shown = listed(*(f"{_name(name)} {self.boxes[name].text()}" for name in numbers if name in there))
+        self.row.value.setText(shown if there else tr("Not with this model"))
+        others = {name: value for name, value in draft.options.items() if name not in self.boxes}
+        self.others.setText(tr("Other options: {0}", ", ".join(f"{name} {value}" for name, value in others.items())))
         for widget in (self.others, self.remove):
-            widget.setVisible(bool(self._others))
-        self.changed.emit()
+            widget.setVisible(bool(others))
+        unused = list[str]()
+        if model is not None:
+            masked = draft.image is not None and ((draft.mask is not None and masks(model)) or extends(draft, model))
+            running = known_options(model, image=draft.image is not None, mask=masked)
+            unused = [_name(name) for name in numbers if name in there and name not in running]
+        self.say(tr("Not with a start picture: {0}.", listed(*unused)) if unused else "")
+
+
+def _name(option: str) -> str:
+    return OPTION_PARAMETERS[option].label.text(catalogue())
 
 
 def _none(one: Parameter) -> float:

@@ -2,7 +2,7 @@
 
 from halftone.contract.vocabulary import Precision
 from halftone.gui import text
-from halftone.gui.controller import Controller
+from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.i18n import catalogue, tr
 from halftone.gui.kit.stock_widgets import column, label
@@ -12,29 +12,28 @@ from halftone.gui.kit.switches import Segmented
 class NumericsPart(FoldedPart):
     """A choice for this sitting; the setting stays as it is."""
 
-    def __init__(self, controller: Controller) -> None:
-        super().__init__(tr("Numerics"))
-        self._controller = controller
+    def __init__(self, binding: Binding) -> None:
+        super().__init__(binding, tr("Numerics"))
+        controller = self._controller
         self.precision = Segmented(
             [("settings", tr("As set")), ("auto", tr("Auto")), ("float16", "FP16"), ("bfloat16", "BF16"), ("float32", "FP32")]
         )
-        self.precision.set_value(controller.once or "settings")
         how_long = tr("Precision of the next pictures, until Halftone is closed. The setting stays as it is.")
         self.precision.setToolTip(how_long)
         words = label(how_long, "caption", "muted", wrap=True)
         self.setLayout(column(self.precision, words, spacing=6, margins=(14, 10, 14, 12)))
         self.precision.chosen.connect(lambda chosen: controller.choose_precision(_precision(chosen)))
+        self.show_value()
 
     def take_precision(self, precision: Precision) -> None:
         """Choose the precision an earlier picture was asked for in, so that a check or a fix is about what it met."""
-        if precision == self._controller.numerics.precision:
-            return
-        chosen = "settings" if precision == self._controller.settings.numerics.precision else precision
-        self.precision.set_value(chosen)
-        self._controller.choose_precision(_precision(chosen))
+        if precision != self._controller.numerics.precision:
+            asked = precision != self._controller.settings.numerics.precision
+            self._controller.choose_precision(precision if asked else None)
 
     def show_value(self) -> None:
         """What the choice means on this device, in the closed row."""
+        self.precision.set_value(self._controller.once or "settings")
         state = self._controller.state
         dtype, reason = self._controller.precision
         measured = dtype if state.self_test is not None else None

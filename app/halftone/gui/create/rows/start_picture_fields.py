@@ -8,19 +8,16 @@ from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QImage, QImageReader, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QCheckBox, QWidget
 
-from halftone.contract.limits import MASK_BLUR_RANGE, ONLY_MASKED_RANGE, OUTPAINT_RANGE
-from halftone.contract.request import Start
 from halftone.contract.vocabulary import MaskedContent
 from halftone.gui import icons, theme
-from halftone.gui.create.form.form_fields import NumberBox, combo
+from halftone.gui.create.form.binding import Binding, number_box
+from halftone.gui.create.form.form_fields import combo
 from halftone.gui.create.rows.mask_canvas import tinted
 from halftone.gui.i18n import tr
 from halftone.gui.kit.stock_widgets import HoverButton, button, column, label, row
 from halftone.metadata.start_images import picture_size
 
 WELL: Final = 88
-_PADDING: Final = 32
-"""Pixels around the masked part that A1111 proposes."""
 _SIDE_STEP: Final = 8
 PICTURE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
 
@@ -114,15 +111,12 @@ def _is_picture(path: str) -> bool:
 
 
 class MaskFields(QWidget):
-    """How a mask is used. `changed`: any of it."""
+    """How a mask is used."""
 
-    changed = Signal()
-
-    def __init__(self) -> None:
+    def __init__(self, binding: Binding) -> None:
         super().__init__()
-        self.blur = number(
-            MASK_BLUR_RANGE, tr("Mask blur"), tr("Radius in pixels of the blur that softens the edge of the mask.")
-        )
+        blur_tip = tr("Radius in pixels of the blur that softens the edge of the mask.")
+        self.blur = binding.number("start.mask_blur", tr("Mask blur"), blur_tip)
         self.content = combo(tr("Masked content"), tr("What the masked part begins with. Acts at a strength below 1."))
         words: dict[MaskedContent, str] = {
             "original": tr("The picture itself"),
@@ -134,7 +128,7 @@ class MaskFields(QWidget):
         self.only = QCheckBox(tr("Only masked area"))
         tip = tr("Computes only the masked part and what is around it, in the size set above, and lays it back into the picture.")
         self.only.setToolTip(tip)
-        self.padding = number(ONLY_MASKED_RANGE, tr("Padding"), tr("Pixels around the masked part that are computed with it."))
+        self.padding = binding.number("padding", tr("Padding"), tr("Pixels around the masked part that are computed with it."))
         self._more = QWidget()
         words_of = label(tr("Padding"), "small", "secondary")
         self._more.setLayout(row(words_of, self.padding, -1, spacing=6, margins=(24, 0, 0, 0)))
@@ -145,24 +139,9 @@ class MaskFields(QWidget):
         """What acts on a mask that was given, not on what is added at the sides."""
         self.drawn.setLayout(line)
         self.setLayout(column(row(blur, self.blur, -1, spacing=8), self.drawn, self.only, self._more, spacing=8))
-        self.show_start(Start())
-        for signal in (self.blur.valueChanged, self.padding.valueChanged, self.content.currentIndexChanged, self.only.toggled):
-            signal.connect(lambda _value: self.changed.emit())
-        self.only.toggled.connect(self._more.setVisible)
-
-    def show_start(self, start: Start) -> None:
-        self.blur.setValue(start.mask_blur)
-        self.content.setCurrentIndex(max(0, self.content.findData(start.masked_content)))
-        self.only.setChecked(start.only_masked is not None)
-        self._more.setVisible(self.only.isChecked())
-        self.padding.setValue(_PADDING if start.only_masked is None else start.only_masked)
-
-    def only_masked(self) -> int | None:
-        return round(self.padding.value()) if self.only.isChecked() else None
-
-    def masked_content(self) -> MaskedContent:
-        value = self.content.currentData()
-        return value if value in ("fill", "noise") else "original"
+        binding.bind("start.masked_content", self.content)
+        binding.bind("only_masked", self.only)
+        binding.watch(self._more.setVisible, "only_masked")
 
 
 class SideFields(QWidget):
@@ -173,7 +152,7 @@ class SideFields(QWidget):
     def __init__(self) -> None:
         super().__init__()
         names = (tr("Left"), tr("Top"), tr("Right"), tr("Bottom"))
-        self.boxes = [number(OUTPAINT_RANGE, name, tr("Pixels that are added at this side.")) for name in names]
+        self.boxes = [number_box("start.outpaint", name, tr("Pixels that are added at this side.")) for name in names]
         for box in self.boxes:
             box.setSingleStep(_SIDE_STEP)
             box.setMinimumWidth(44)
@@ -183,20 +162,10 @@ class SideFields(QWidget):
         title = label(tr("Extend the picture"), "small", "secondary")
         self.setLayout(column(row(title, -1, self.presets, spacing=8), row(*cells, spacing=4), spacing=4))
 
-    def sides(self) -> tuple[int, int, int, int]:
+    def value(self) -> tuple[int, int, int, int]:
         left, top, right, bottom = (round(box.value()) for box in self.boxes)
         return left, top, right, bottom
 
-    def set_sides(self, sides: tuple[int, int, int, int]) -> None:
+    def set_value(self, sides: tuple[int, int, int, int]) -> None:
         for box, value in zip(self.boxes, sides, strict=True):
             box.setValue(value)
-
-
-def number(allowed: tuple[int, int], name: str, tip: str) -> NumberBox:
-    made = NumberBox(allowed)
-    made.setFont(theme.current().font("body", numbers=True))
-    made.setAlignment(Qt.AlignmentFlag.AlignRight)
-    made.setMinimumWidth(60)
-    made.setAccessibleName(name)
-    made.setToolTip(tip)
-    return made

@@ -1,23 +1,22 @@
 """The picture that the next ones are made of: a folded row of the Create form, with its mask and room at its sides."""
 
 import hashlib
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-import msgspec
-from PySide6.QtCore import Signal
+from msgspec.structs import replace
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QWidget
 
-from halftone.contract.errors import ErrorFacts, HalftoneError
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import STRENGTH_RANGE
-from halftone.contract.request import PictureRequest, Start
 from halftone.contract.vocabulary import Resize
-from halftone.gui.controller import Controller
+from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.form.file_choosers import ask_picture
-from halftone.gui.create.form.form_fields import SliderField, combo
+from halftone.gui.create.form.form_fields import combo
 from halftone.gui.create.rows.folded_row import FoldedPart, below
 from halftone.gui.create.rows.mask_editor import MaskEditor, png
 from halftone.gui.create.rows.start_picture_fields import (
@@ -33,37 +32,31 @@ from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import ElidedLabel, button, column, icon_button, label, row
 from halftone.gui.text import error_remedy, error_sentence, problem
-from halftone.library.tasks import needs_mask, needs_picture, takes_mask, takes_picture, takes_strength
+from halftone.library.tasks import takes_picture
 from halftone.metadata.start_images import check_mask, check_shape
+from halftone.session.draft import Draft, computed_edges, extends, has_strength, masks, sets_size
 from halftone.settings.atomic import write_atomically
 from halftone.settings.places import masks_dir
 
-STRENGTH: Final = 0.75
-"""What A1111 begins with."""
 _PRESET: Final = 4
 """An extension is this part of the side it is added to."""
 
 
 class StartPart(FoldedPart):
-    """Picture, strength, mask and sides. `size_wanted`: the picture's own size is to be taken over. All of it is only put into a
-    request where there is a picture.
-    """
+    """Picture, strength, mask and sides."""
 
-    size_wanted = Signal(int, int)
     grows = False
+    field = "image"
 
-    def __init__(self, controller: Controller) -> None:
-        super().__init__(tr("Start picture"), tr("Use a picture as a starting point: change it, paint inside of it, extend it."))
-        self._controller = controller
-        self._model: ModelFacts | None = None
-        self._image: str | None = None
-        self._mask: str | None = None
+    def __init__(self, binding: Binding) -> None:
+        tip = tr("Use a picture as a starting point: change it, paint inside of it, extend it.")
+        super().__init__(binding, tr("Start picture"), tip)
         self._seen: Seen | None = None
+        self._mask_seen: str | None = None
         self._mask_small = QImage()
         self._trouble = ""
         self._build()
         self._connect()
-        self._show()
 
     # --- building ---------------------------------------------------------------------------------------------------
 
@@ -81,8 +74,7 @@ class StartPart(FoldedPart):
         tip = tr(
             "How much of it is made anew: near 0 it stays as it is, at 1 only its place is kept. {0} to {1}.", *STRENGTH_RANGE
         )
-        self.strength = SliderField(tr("Strength"), tip, (0.05, 1), STRENGTH_RANGE, 0.05)
-        self.strength.set_value(STRENGTH)
+        self.strength = self._binding.slider("start.strength", tr("Strength"), tip, (0.05, 1), 0.05)
         self.resize_words = label(tr("Other shape"), "small", "secondary")
         self.resize_mode = combo(tr("Other shape"), tr("What is done where the picture has another shape than the result."))
         modes: dict[Resize, str] = {
@@ -95,7 +87,7 @@ class StartPart(FoldedPart):
         self.paint_button = button(tr("Paint…"), tip=tr("Paint over what is to be made anew; the rest stays as it is"))
         self.mask_button = button(tr("Choose…"), tip=tr("A picture that is white where something new is to be"))
         self.mask_remove = icon_button("x", tr("Remove the mask"), size=14, clicked=lambda: self.choose_mask(None))
-        self.mask_fields, self.side_fields = MaskFields(), SideFields()
+        self.mask_fields, self.side_fields = MaskFields(self._binding), SideFields()
         self.caption = label("", "caption", "muted", wrap=True)
         self._resizing, self._masking = QWidget(), QWidget()
         resizing = row(self.resize_words, self.resize_mode, spacing=8)
@@ -115,12 +107,14 @@ class StartPart(FoldedPart):
         self.paint_button.clicked.connect(self._paint)
         self.mask_button.clicked.connect(lambda: ask_picture(self, self.choose_mask))
         self.side_fields.presets.clicked.connect(self._open_presets)
-        self.strength.changed.connect(self._show)
-        self.resize_mode.currentIndexChanged.connect(self._show)
-        for part in (self.mask_fields, self.side_fields):
-            part.changed.connect(self._show)
         self.drop = PictureDrop(self, self.row)
         self.drop.dropped.connect(self.use)
+        binding = self._binding
+        binding.bind("start.resize", self.resize_mode)
+        binding.bind("start.outpaint", self.side_fields)
+        binding.watch(self._look, "image")
+        binding.watch(self._look_at_mask, "image", "mask")
+        binding.watch(self._show, "image", "mask", "start", "only_masked")
 
     # --- the picture ------------------------------------------------------------------------------------------------
 
@@ -131,28 +125,34 @@ class StartPart(FoldedPart):
 
     def choose(self, path: str | None) -> None:
         """None: no picture, and no mask."""
-        self._image, self._seen, self._trouble = path, None, ""
-        if path is None:
-            self._mask, self._mask_small = None, QImage()
-        else:
+        if path == self._draft.image:
+            self._look(path)
+        self._binding.put(replace(self._draft, image=path, mask=None if path is None else self._draft.mask))
+
+    @property
+    def _draft(self) -> Draft:
+        return self._binding.draft
+
+    def _look(self, path: str | None) -> None:
+        self._seen, self._trouble = None, ""
+        if path is not None:
             self._controller.background.run(partial(look_at, path), self._looked, partial(self._not_looked, path), receiver=self)
-        self._show()
 
     def _looked(self, seen: Seen) -> None:
-        if seen.path != self._image:
+        if seen.path != self._draft.image:
             return
         self._seen = seen
-        if self._mask is not None and not self._mask_small.isNull():
+        if self._draft.mask is not None and not self._mask_small.isNull():
             size = self._mask_small.size()
             try:
-                check_shape(self._mask, (size.width(), size.height()), seen.size)
+                check_shape(self._draft.mask, (size.width(), size.height()), seen.size)
             except HalftoneError:
-                self._mask, self._mask_small = None, QImage()
                 self._trouble = tr("The mask was painted for a picture of another shape and was removed.")
+                self._binding.set("mask", None)
         self._show()
 
     def _not_looked(self, path: str, error: Exception) -> None:
-        if path == self._image:
+        if path == self._draft.image:
             self._trouble = _words(error)
             self.row.setChecked(True)
             self._show()
@@ -162,39 +162,58 @@ class StartPart(FoldedPart):
 
     def _take_size(self) -> None:
         if self._seen is not None:
-            self.size_wanted.emit(*(max(8, edge // 8 * 8) for edge in self._seen.size))
+            self._binding.set("size", tuple(max(8, edge // 8 * 8) for edge in self._seen.size))
 
     # --- the mask ---------------------------------------------------------------------------------------------------
 
     def choose_mask(self, path: str | None) -> None:
         """A file, if it shows the same places as the picture; None: no mask."""
-        if path is None or self._image is None:
-            self._mask, self._mask_small = None, QImage()
-            self._show()
-            return
-        image = self._image
+        image = self._draft.image
+        if path is None or image is None:
+            self._binding.set("mask", None)
+        else:
+            self._read_mask(image, path, partial(self._take_mask, image, path), self._mask_refused)
 
+    def _look_at_mask(self, image: str | None, mask: str | None) -> None:
+        """A mask that came with the settings of a picture is removed where it cannot be used."""
+        if mask is None or image is None:
+            self._mask_seen, self._mask_small = None, QImage()
+        elif mask != self._mask_seen:
+            self._mask_small = QImage()
+            self._read_mask(image, mask, partial(self._mask_fits, image, mask), partial(self._mask_unfit, mask))
+
+    def _read_mask(self, image: str, path: str, ready: Callable[[QImage], None], refused: Callable[[Exception], None]) -> None:
         def look() -> QImage:
             check_mask(path, image)
             return read_whole(path)
 
-        self._controller.background.run(look, partial(self._take_mask, image, path), self._mask_refused, receiver=self)
+        self._controller.background.run(look, ready, refused, receiver=self)
 
     def _take_mask(self, image: str, path: str, whole: QImage) -> None:
-        if image == self._image:
-            self._mask, self._trouble = path, ""
-            self._mask_small = whole
+        if image == self._draft.image:
+            self._mask_seen, self._mask_small, self._trouble = path, whole, ""
+            self._binding.set("mask", path)
             self._show()
+
+    def _mask_fits(self, image: str, path: str, whole: QImage) -> None:
+        if path == self._draft.mask:
+            self._take_mask(image, path, whole)
+
+    def _mask_unfit(self, path: str, error: Exception) -> None:
+        if path == self._draft.mask:
+            self._binding.set("mask", None)
+            self._mask_refused(error)
 
     def _mask_refused(self, error: Exception) -> None:
         self._trouble = _words(error)
         self._show()
 
     def _paint(self) -> None:
-        if self._image is None:
+        image = self._draft.image
+        if image is None:
             return
         mask = self._mask_small.copy()
-        self._controller.background.run(partial(read_whole, self._image), partial(self._edit, mask), receiver=self)
+        self._controller.background.run(partial(read_whole, image), partial(self._edit, mask), receiver=self)
 
     def _edit(self, mask: QImage, picture: QImage) -> None:
         if picture.isNull():
@@ -205,11 +224,11 @@ class StartPart(FoldedPart):
 
     def take_painted(self, mask: QImage) -> None:
         """Keep what was painted in a file of ours, named by what it holds."""
-        if mask.isNull() or self._image is None:
+        image = self._draft.image
+        if mask.isNull() or image is None:
             self.choose_mask(None)
             return
         whole = mask.copy()
-        image = self._image
         self._controller.background.run(
             lambda: _kept(whole), lambda path: self._take_mask(image, path, whole), self._mask_refused, receiver=self
         )
@@ -226,144 +245,66 @@ class StartPart(FoldedPart):
             (tr("All around"), (across, down, across, down)),
             (tr("Not at all"), (0, 0, 0, 0)),
         ):
-            menu.addAction(words, partial(self.side_fields.set_sides, sides))
+            menu.addAction(words, partial(self._binding.set, "start.outpaint", sides))
         below(menu, self.side_fields.presets)
 
-    def sets_size(self) -> bool:
-        """Whether the size comes from the start picture, and not from the form."""
-        return self._usable and self._masks and any(self.side_fields.sides()) and not self._only
-
-    def computed(self, size: tuple[int, int]) -> tuple[int, int]:
-        """(width, height) that will be computed. size: that the form asks for."""
-        if not self.sets_size() or self._seen is None:
-            return size
-        left, top, right, bottom = self.side_fields.sides()
-        return _up(self._seen.size[0] + left + right), _up(self._seen.size[1] + top + bottom)
-
-    # --- the request ------------------------------------------------------------------------------------------------
-
-    def put(self, request: PictureRequest) -> PictureRequest:
-        if self._image is None:
-            return request
-        start = self.start()
-        changes = {"width": None, "height": None} if self.sets_size() else {}
-        return msgspec.structs.replace(
-            request, image=self._image, mask=self._mask if self._masks else None, start=start, **changes
-        )
-
-    def start(self) -> Start:
-        """As it stands; what has no effect is left out, so that equal requests are equal."""
-        mode = self.resize_mode.currentData()
-        resize: Resize = mode if mode in ("crop", "fill") else "stretch"
-        masked, sides = self._mask is not None and self._masks, self.side_fields.sides() if self._masks else (0, 0, 0, 0)
-        has_strength = self._model is None or takes_strength(self._model.pipeline, mask=masked or any(sides))
-        start = Start(strength=round(self.strength.value(), 2) if has_strength else None, resize=resize, outpaint=sides)
-        if not masked and not any(sides):
-            return start
-        blur, only = round(self.mask_fields.blur.value()), self.mask_fields.only_masked()
-        return msgspec.structs.replace(
-            start, mask_blur=blur, only_masked=only, masked_content=self.mask_fields.masked_content() if masked else "original"
-        )
-
-    def take(self, request: PictureRequest) -> None:
-        start = request.start
-        self.strength.set_value(STRENGTH if start.strength is None else start.strength)
-        self.resize_mode.setCurrentIndex(max(0, self.resize_mode.findData(start.resize)))
-        self.mask_fields.show_start(start)
-        self.side_fields.set_sides(start.outpaint)
-        self._mask, self._mask_small = None, QImage()
-        self.choose(request.image)
-        if request.mask is not None and request.image is not None:
-            self.choose_mask(request.mask)
+    def computed(self) -> tuple[int, int]:
+        """(width, height) that will be computed."""
+        return computed_edges(self._draft, self._model, None if self._seen is None else self._seen.size)
 
     # --- what is shown ----------------------------------------------------------------------------------------------
 
     def follow(self, model: ModelFacts | None) -> None:
-        self._model = model
+        super().follow(model)
         self._show()
 
-    @property
-    def _usable(self) -> bool:
-        """There is a picture, and the model starts from one."""
-        return self._image is not None and self._model is not None and takes_picture(self._model.pipeline)
-
-    @property
-    def _masks(self) -> bool:
-        return self._model is None or takes_mask(self._model.pipeline)
-
-    @property
-    def _only(self) -> bool:
-        return self.mask_fields.only.isChecked()
-
     def problem(self) -> str:
-        model = self._model
-        if model is None:
-            return ""
-        if self._image is None:
-            return (
-                tr("This model starts from a picture. Choose one under Start picture.") if needs_picture(model.pipeline) else ""
-            )
-        if not takes_picture(model.pipeline):
-            return _said("start-no-picture", model)
-        if self._mask is not None and not self._masks:
-            return _said("start-no-mask", model)
-        if needs_mask(model.pipeline) and self._mask is None and not any(self.side_fields.sides()):
-            return tr("This model paints only inside a mask. Paint one under Start picture.")
-        return self._trouble if self._seen is None else ""
+        return super().problem() or (self._trouble if self._seen is None else "")
 
-    def _show(self) -> None:
-        model = self._model
-        there = model is None or takes_picture(model.pipeline)
-        masked = self._mask is not None
-        extends = self._masks and any(self.side_fields.sides())
+    def say(self, words: str) -> None:
+        super().say(words or self._trouble)
+
+    def _show(self, *_: object) -> None:
+        draft, model = self._draft, self._model
+        there, masks_ = model is None or takes_picture(model.pipeline), masks(model)
+        masked, extended = draft.mask is not None, extends(draft, model)
         self.well.show_picture(QImage() if self._seen is None else self._seen.small, self._mask_small if masked else QImage())
-        self.name.set_text("" if self._image is None else Path(self._image).name)
-        self.name.setToolTip(self._image or "")
-        self.remove_button.setVisible(self._image is not None)
+        self.name.set_text("" if draft.image is None else Path(draft.image).name)
+        self.name.setToolTip(draft.image or "")
+        self.remove_button.setVisible(draft.image is not None)
         self.size_button.setVisible(self._seen is not None)
-        self._rest.setVisible(self._image is not None and there)
-        has_strength = model is None or takes_strength(model.pipeline, mask=masked or extends)
-        self.strength.setVisible(has_strength)
-        self._resizing.setVisible(not self.sets_size() and not (self._only and (masked or extends)))
-        self._masking.setVisible(self._masks)
-        self.side_fields.setVisible(self._masks)
-        self.mask_fields.setVisible(self._masks and (masked or extends))
+        self._rest.setVisible(draft.image is not None and there)
+        self.strength.setVisible(has_strength(draft, model))
+        self._resizing.setVisible(not sets_size(draft, model) and not (draft.only_masked and (masked or extended)))
+        self._masking.setVisible(masks_)
+        self.side_fields.setVisible(masks_)
+        self.mask_fields.setVisible(masks_ and (masked or extended))
         self.mask_fields.drawn.setVisible(masked)
         self.mask_remove.setVisible(masked)
-        self.caption.setText(self._caption(there))
+        self.caption.setText(self._caption(there, extended))
         self.caption.setVisible(bool(self.caption.text()))
-        self.row.value.setText(self._value(there, masked, extends))
-        self.say(self.problem() or self._trouble)
+        self.row.value.setText(self._value(there, masked and masks_, extended))
+        self.say(self.problem())
 
-    def _caption(self, there: bool) -> str:
-        if self._image is None:
+    def _caption(self, there: bool, extended: bool) -> str:
+        if self._draft.image is None:
             return "" if there else tr("This model makes pictures from words alone.")
         if self._seen is None:
             return ""
-        size = _size(self._seen.size)
-        if self._masks and any(self.side_fields.sides()):
-            left, top, right, bottom = self.side_fields.sides()
-            made = _size((self._seen.size[0] + left + right, self._seen.size[1] + top + bottom))
-            return tr("The picture is {0}; the result will be {1}.", size, made)
-        return tr("The picture is {0}.", size)
+        wide, high = self._seen.size
+        if extended:
+            left, top, right, bottom = self._draft.start.outpaint
+            made = _size((wide + left + right, high + top + bottom))
+            return tr("The picture is {0}; the result will be {1}.", _size(self._seen.size), made)
+        return tr("The picture is {0}.", _size(self._seen.size))
 
-    def _value(self, there: bool, masked: bool, extends: bool) -> str:
-        if self._image is None:
+    def _value(self, there: bool, masked: bool, extended: bool) -> str:
+        if self._draft.image is None:
             return tr("None")
         if not there:
             return tr("Not with this model")
-        strength = figures.decimal(self.strength.value(), 2) if not self.strength.isHidden() else ""
-        return listed(strength, tr("mask") if masked and self._masks else "", tr("extended") if extends else "") or tr("Chosen")
-
-
-def _said(code: str, model: ModelFacts) -> str:
-    error = msgspec.convert({"code": code, "facts": {"model": model.name}}, ErrorFacts)
-    return sentences(error_sentence(error), error_remedy(error))
-
-
-def _up(edge: int) -> int:
-    """To the next multiple of 8."""
-    return -(-edge // 8) * 8
+        strength = figures.decimal(self.strength.value(), 2) if has_strength(self._draft, self._model) else ""
+        return listed(strength, tr("mask") if masked else "", tr("extended") if extended else "") or tr("Chosen")
 
 
 def _size(size: tuple[int, int]) -> str:

@@ -8,8 +8,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QInputDialog, QWidget
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.request import PictureRequest, Style
-from halftone.gui.controller import Controller
+from halftone.contract.request import Style
+from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.rows.folded_row import FoldedPart, below
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.kit.stock_widgets import ElidedLabel, button, clear, column, icon_button, label, row
@@ -25,12 +25,9 @@ _LETTERS = 18
 class StylePart(FoldedPart):
     """The chosen styles with what each adds, a menu of all, and a way to keep the present prompt as one."""
 
-    def __init__(self, controller: Controller) -> None:
+    def __init__(self, binding: Binding) -> None:
         tip = tr("Words that are put around your prompt, from a styles.csv.")
-        super().__init__(tr("Styles and wildcards"), tip)
-        self._controller = controller
-        self._styles: tuple[Style, ...] = ()
-        self._words = ("", "")
+        super().__init__(binding, tr("Styles and wildcards"), tip)
         self._list = column(spacing=6)
         self.add_button = button(tr("Add style"), tip=tip, clicked=self._look)
         self.save_button = button(
@@ -39,59 +36,31 @@ class StylePart(FoldedPart):
         self.result = label("", "caption", "muted", wrap=True)
         self.draws = QCheckBox(tr("Draw from {a|b} and __name__"))
         self.draws.setToolTip(tr("Each picture draws its own words, by its seed: one of those between | or a line of name.txt."))
-        self.draws.setChecked(True)
-        self.draws.toggled.connect(self.changed)
         buttons = column(row(self.add_button, -1), row(self.save_button, -1), spacing=4)
         self.setLayout(column(self._list, self.result, buttons, self.draws, self.note, spacing=8, margins=(14, 10, 14, 12)))
-        self._show()
-
-    # --- the request --------------------------------------------------------------------------------------------------
-
-    def put(self, request: PictureRequest) -> PictureRequest:
-        folders = self._controller.settings.wildcard_folders
-        return msgspec.structs.replace(request, styles=self._styles, draws=self.draws.isChecked(), wildcards=folders)
-
-    def take(self, request: PictureRequest) -> None:
-        self.draws.setChecked(request.draws)
-        self._take(request.styles)
-
-    def follow(self, prompt: str, negative: str) -> None:
-        """The prompts as they stand, for what the styles make of them."""
-        self._words = prompt, negative
-        self._show_result()
-
-    def said(self) -> tuple[str, str]:
-        """Return what the prompts come to with the styles; the prompts alone where that would be too long."""
-        try:
-            return styled(*self._words, self._styles)
-        except HalftoneError:
-            return self._words
+        binding.bind("draws", self.draws)
+        binding.watch(self._show, "styles")
+        binding.watch(self._show_result, "prompt", "negative", "styles")
 
     def take_tags(self, take: Callable[[str], str | None]) -> bool:
-        """Hand the LoRAs that styles name on; False where one is not known. take: the text without them, or None."""
-        if not any(has_tags(style.prompt) for style in self._styles):
+        """Move the LoRAs that styles name into their list; False where one is not known. take: the text without them, or None."""
+        styles = self._binding.draft.styles
+        if not any(has_tags(style.prompt) for style in styles):
             return True
-        texts = [take(style.prompt) for style in self._styles]
+        texts = [take(style.prompt) for style in styles]
         if None in texts:
             return False
-        kept = zip(self._styles, texts, strict=True)
-        self._take(tuple(msgspec.structs.replace(style, prompt=text or "") for style, text in kept))
+        kept = zip(styles, texts, strict=True)
+        self._binding.set("styles", tuple(msgspec.structs.replace(style, prompt=text or "") for style, text in kept))
         return True
 
-    def _take(self, styles: tuple[Style, ...]) -> None:
-        self._styles = styles
-        self._show()
-        self.say("")
-
-    # --- the list -----------------------------------------------------------------------------------------------------
-
-    def _show(self) -> None:
+    def _show(self, styles: tuple[Style, ...]) -> None:
         clear(self._list)
-        for index, style in enumerate(self._styles):
+        for index, style in enumerate(styles):
             self._list.addWidget(self._line(index, style))
-        names = listed(*(style.name for style in self._styles)) if self._styles else ""
-        self.row.value.setText(names if len(names) <= _LETTERS else tr("{0} chosen", len(self._styles)))
-        self._show_result()
+        names = listed(*(style.name for style in styles))
+        self.row.value.setText(names if len(names) <= _LETTERS else tr("{0} chosen", len(styles)))
+        self.say("")
 
     def _line(self, index: int, style: Style) -> QWidget:
         name = ElidedLabel(style.name)
@@ -103,21 +72,20 @@ class StylePart(FoldedPart):
         made.setLayout(line)
         return made
 
-    def _show_result(self) -> None:
+    def _show_result(self, prompt: str, negative: str, styles: tuple[Style, ...]) -> None:
         """What the prompt comes to."""
-        self.result.setText(self._result())
-        self.result.setVisible(bool(self._styles))
-
-    def _result(self) -> str:
+        self.result.setVisible(bool(styles))
         try:
-            prompt, negative = styled(*self._words, self._styles)
+            prompt, negative = styled(prompt.strip(), negative.strip(), styles)
         except HalftoneError as error:
-            return sentences(error_sentence(error.as_facts()), error_remedy(error.as_facts()))
+            self.result.setText(sentences(error_sentence(error.as_facts()), error_remedy(error.as_facts())))
+            return
         told = (tr("Becomes: {0}", prompt), tr("Negative prompt: {0}", negative) if negative else "")
-        return "\n".join(filter(None, told))
+        self.result.setText("\n".join(filter(None, told)))
 
     def _remove(self, index: int) -> None:
-        self._take((*self._styles[:index], *self._styles[index + 1 :]))
+        styles = self._binding.draft.styles
+        self._binding.set("styles", (*styles[:index], *styles[index + 1 :]))
         self.add_button.setFocus(Qt.FocusReason.OtherFocusReason)
 
     # --- choosing -----------------------------------------------------------------------------------------------------
@@ -128,7 +96,7 @@ class StylePart(FoldedPart):
 
     def _open_menu(self, book: StyleBook) -> None:
         menu = self.menu()
-        taken = {style.name for style in self._styles}
+        taken = {style.name for style in self._binding.draft.styles}
         for style in book.styles:
             if style.name not in taken:
                 menu.addAction(style.name.replace("&", "&&"), partial(self.add, style)).setToolTip(_told(style))
@@ -140,12 +108,13 @@ class StylePart(FoldedPart):
         below(menu, self.add_button)
 
     def add(self, style: Style) -> None:
-        self._take((*self._styles, style))
+        self._binding.set("styles", (*self._binding.draft.styles, style))
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 
     def _ask_name(self) -> None:
-        if not any(text.strip() for text in self._words):
+        draft = self._binding.draft
+        if not (draft.prompt.strip() or draft.negative.strip()):
             self.say(tr("Write a prompt first."))
             return
         dialog = QInputDialog(self)
@@ -157,7 +126,8 @@ class StylePart(FoldedPart):
 
     def save(self, name: str) -> None:
         """Keep the present prompts under a name."""
-        style = Style(name=name.strip(), prompt=self._words[0], negative=self._words[1])
+        draft = self._binding.draft
+        style = Style(name=name.strip(), prompt=draft.prompt.strip(), negative=draft.negative.strip())
         if style.name:
             self._controller.background.run(lambda: save_style(style), partial(self._saved, style), self._failed, receiver=self)
 

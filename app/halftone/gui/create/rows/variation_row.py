@@ -1,42 +1,34 @@
 """The variation of the next pictures: a folded row of the Create form."""
 
-from typing import Final
-
-import msgspec
-from PySide6.QtCore import Qt
-
-from halftone.contract.limits import SIZE_MULTIPLE, SIZE_RANGE
-from halftone.contract.request import PictureRequest
-from halftone.gui.create.form.form_fields import NumberBox, SeedField, SizeBox
+from halftone.contract.limits import SIZE_RANGE
+from halftone.gui.create.form.binding import Binding
+from halftone.gui.create.form.form_fields import SeedField, SizeBox
 from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.i18n import listed, tr
 from halftone.gui.kit.stock_widgets import column, label, row
-
-_STEP: Final = 0.05
 
 
 class VariationPart(FoldedPart):
     """Another seed, and how far the noise is turned towards its noise; a size that the noise is drawn at."""
 
-    def __init__(self) -> None:
+    field = "seed_size"
+
+    def __init__(self, binding: Binding) -> None:
         tip = tr("Pictures that are alike: the noise of the seed is turned a little towards that of another one.")
-        super().__init__(tr("Variation"), tip)
-        self.strength = NumberBox((0.0, 1.0), 2)
-        self.strength.setSingleStep(_STEP)
-        self.strength.setAlignment(Qt.AlignmentFlag.AlignRight)
-        self.strength.setFixedWidth(72)
-        self.strength.setToolTip(tr("0: the picture of the seed; 1: nearly that of the variation seed."))
-        self.strength.setAccessibleName(tr("Variation strength"))
+        super().__init__(binding, tr("Variation"), tip)
+        tip = tr("0: the picture of the seed; 1: nearly that of the variation seed.")
+        self.strength = binding.number("variation_strength", tr("Variation strength"), tip, width=72)
         self.seed = SeedField()
         self.seed.edit.setAccessibleName(tr("Variation seed"))
         self.seed.edit.setToolTip(tr("In a batch this seed counts up, and the other one stays."))
         self.seed.lock.setToolTip(tr("Keep this seed for the next picture"))
-        self.wide, self.high = SizeBox(tr("Width of the noise")), SizeBox(tr("Height of the noise"))
-        for box in (self.wide, self.high):
+        self.boxes = self.wide, self.high = SizeBox(tr("Width of the noise")), SizeBox(tr("Height of the noise"))
+        for box in self.boxes:
             box.setRange(0, SIZE_RANGE[1])
             box.setSpecialValueText("–")
             box.setToolTip(tr("What a seed makes in one size is kept in another: the noise is drawn as for this size."))
             box.setValue(0)
+            box.valueChanged.connect(lambda _edge: binding.set("seed_size", self._noise_size()))
         strength = row(label(tr("Variation strength"), "small", "secondary"), -1, self.strength, spacing=8)
         drawn_at = row(self.wide, label("×", "small", "secondary"), self.high, spacing=6)
         drawn_at.setStretch(0, 1)
@@ -51,43 +43,15 @@ class VariationPart(FoldedPart):
                 margins=(14, 10, 14, 12),
             )
         )
-        self.strength.valueChanged.connect(self._show)
-        self.seed.changed.connect(self._show)
-        self.wide.valueChanged.connect(self._show)
-        self.high.valueChanged.connect(self._show)
-        self._show()
+        binding.bind("variation_seed", self.seed)
+        binding.watch(self._show, "variation_strength", "seed_size")
 
-    def put(self, request: PictureRequest) -> PictureRequest:
-        return msgspec.structs.replace(
-            request,
-            variation_strength=round(self.strength.value(), 2),
-            variation_seed=self.seed.seed_for_next(),
-            seed_size=(self.wide.value(), self.high.value()) if self._is_sized() else None,
-        )
+    def _noise_size(self) -> tuple[int, int] | None:
+        return (self.wide.value(), self.high.value()) if self.wide.value() or self.high.value() else None
 
-    def take(self, request: PictureRequest) -> None:
-        self.strength.setValue(request.variation_strength)
-        self.seed.set_seed(request.variation_seed, lock=request.variation_seed is not None)
-        wide, high = request.seed_size or (0, 0)
-        self.wide.setValue(wide)
-        self.high.setValue(high)
-
-    def problem(self) -> str:
-        size = (self.wide.value(), self.high.value())
-        if self._is_sized() and any(value % SIZE_MULTIPLE or value < SIZE_RANGE[0] for value in size):
-            return tr("The size of the noise has to be a multiple of 8, in width and height.")
-        return ""
-
-    def after_picture(self) -> None:
-        """A picture was queued: without the lock, the next one gets another variation seed."""
-        self.seed.after_picture()
-
-    def _is_sized(self) -> bool:
-        return bool(self.wide.value() or self.high.value())
-
-    def _show(self) -> None:
-        strength = self.strength.value()
-        size = f"{self.wide.value()} × {self.high.value()}" if self._is_sized() else ""
-        told = [part for part in (f"{strength:g}" if strength else "", size) if part]
-        self.row.value.setText(listed(*told) if told else "")
-        self.say(self.problem())
+    def _show(self, strength: float, size: tuple[int, int] | None) -> None:
+        for box, edge in zip(self.boxes, size or (0, 0), strict=True):
+            box.setValue(edge)
+        told = (f"{strength:g}" if strength else "", f"{size[0]} × {size[1]}" if size else "")
+        self.row.value.setText(listed(*told))
+        self.changed.emit()

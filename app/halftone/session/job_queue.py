@@ -4,13 +4,12 @@ import uuid
 from collections.abc import Callable
 
 import msgspec
-from PySide6.QtCore import QObject
 
 from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import Cancel, Generate, JobCommand, Keep, Train, Upscale
 from halftone.contract.request import PictureRequest, UpscaleRequest
-from halftone.gui.process import Link
-from halftone.session import events as words
+from halftone.session import events
+from halftone.session.ports import WorkerLink
 from halftone.session.state import Ended, Job
 from halftone.session.store import Store
 
@@ -19,12 +18,11 @@ def new_job_id() -> str:
     return uuid.uuid4().hex[:12]
 
 
-class JobQueue(QObject):
+class JobQueue:
     """Sends the first waiting job whenever the worker has none and nothing holds the queue."""
 
-    def __init__(self, holder: Store, link: Link, parent: QObject) -> None:
-        super().__init__(parent)
-        self._holder = holder
+    def __init__(self, store: Store, link: WorkerLink) -> None:
+        self._store = store
         self._link = link
         self._afterwards: dict[str, Callable[[Ended], None]] = {}
         self._endless: PictureRequest | None = None
@@ -38,7 +36,7 @@ class JobQueue(QObject):
         """Queue a job; `then` is called once it ended. Returns its id."""
         if then is not None:
             self._afterwards[command.job] = then
-        self._holder.take(words.Queued(job=Job(id=command.job, command=command, title=title), first=first))
+        self._store.take(events.Queued(job=Job(id=command.job, command=command, title=title), first=first))
         self.pump()
         return command.job
 
@@ -65,18 +63,18 @@ class JobQueue(QObject):
     def requeue(self, jobs: tuple[Job, ...]) -> None:
         """Put removed jobs back."""
         for job in jobs:
-            self._holder.take(words.Queued(job=job))
+            self._store.take(events.Queued(job=job))
         self.pump()
 
     # --- order and pace ---------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
         """Give the worker its next job when it has none and nothing holds the queue."""
-        state = self._holder.state
+        state = self._store.state
         if state.worker != "ready" or state.running or state.paused or not state.jobs or self._holds:
             return
         job = state.jobs[0]
-        self._holder.take(words.Sent(job=job.id))
+        self._store.take(events.Sent(job=job.id))
         self._link.send(job.command)
 
     def hold(self) -> None:
@@ -88,11 +86,11 @@ class JobQueue(QObject):
         self.pump()
 
     def move(self, job_id: str, by: int = 0, to: int | None = None) -> None:
-        self._holder.take(words.Moved(job=job_id, by=by, to=to))
+        self._store.take(events.Moved(job=job_id, by=by, to=to))
 
     def pause(self, on: bool) -> None:
         """Pause after the running job, or go on."""
-        self._holder.take(words.Paused(on=on))
+        self._store.take(events.Paused(on=on))
         self.pump()
 
     def stop_repeating(self) -> None:
@@ -103,7 +101,7 @@ class JobQueue(QObject):
 
     def cancel(self, job_id: str) -> None:
         """Stop a running job within a step, or take a waiting one out of the queue. What a training has learnt is kept."""
-        job = self._holder.state.job(job_id)
+        job = self._store.state.job(job_id)
         if job is None:
             return
         self.stop_repeating()
@@ -116,32 +114,32 @@ class JobQueue(QObject):
 
     def give_way(self, job_id: str) -> None:
         """Stop a running job for the sake of those that wait; what repeats goes on."""
-        self._holder.take(words.Stopping(job=job_id, how="cancel"))
+        self._store.take(events.Stopping(job=job_id, how="cancel"))
         self._link.send(Cancel(job=job_id))
 
     def keep(self, job_id: str) -> None:
         """Stop denoising after this step and decode what there is."""
         self.stop_repeating()
-        self._holder.take(words.Stopping(job=job_id, how="keep"))
+        self._store.take(events.Stopping(job=job_id, how="keep"))
         self._link.send(Keep(job=job_id))
 
     def remove_with_undo(self, job_id: str) -> None:
         """Cancel a running job; take a waiting one out and offer to put it back."""
-        job = self._holder.state.job(job_id)
+        job = self._store.state.job(job_id)
         self.cancel(job_id)
         if job is not None and not job.running:
-            self._holder.take(words.Noted(kind="removed", facts=(job.title or job.kind,), job=job))
+            self._store.take(events.Noted(kind="removed", facts=(job.title or job.kind,), job=job))
 
     def clear_waiting(self) -> tuple[Job, ...]:
         """Take everything that waits out of the queue; returns it, for an undo."""
-        waiting = tuple(job for job in self._holder.state.jobs if not job.running)
+        waiting = tuple(job for job in self._store.state.jobs if not job.running)
         for job in waiting:
             self._take_out(job)
         return waiting
 
     def _take_out(self, job: Job) -> None:
         """A waiting job that will not run; who waits for its end is told."""
-        self._holder.take(words.Removed(job=job.id))
+        self._store.take(events.Removed(job=job.id))
         self.tell(Ended(job=job, outcome="cancelled", error=None, report=None))
 
     # --- ends -------------------------------------------------------------------------------------------------------
@@ -151,7 +149,7 @@ class JobQueue(QObject):
         return job_id in self._afterwards
 
     def tell(self, ended: Ended) -> None:
-        """Tell who waits for the end of this job."""
+        """Call who waits for the end of this job."""
         then = self._afterwards.pop(ended.job.id, None)
         if then is not None:
             then(ended)

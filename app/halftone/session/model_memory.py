@@ -1,17 +1,13 @@
 """The model in the worker's memory: brought there while nothing else is to be done, given back when the user asks."""
 
-from PySide6.QtCore import QObject, QTimer
-
 from halftone.contract.facts import ModelFacts
 from halftone.contract.messages import Load, Unload
-from halftone.gui.control.model_list import ModelList
-from halftone.gui.control.writing import SettingsKeeper
-from halftone.gui.process import Link
 from halftone.session.events import Warming
+from halftone.session.ports import Clock, Delay, WorkerLink
 from halftone.session.state import AppState
 from halftone.session.store import Store
 
-_QUIET_MS = 1000
+_QUIET_SECONDS = 1.0
 """So long nothing else must come up before a model is loaded: who looks through the list, or starts at once, waits for none."""
 
 
@@ -25,34 +21,25 @@ def worth_loading(state: AppState, model: ModelFacts | None) -> bool:
     return device.memory_total is None or model.size_bytes < device.memory_total
 
 
-class ModelMemory(QObject):
+class ModelMemory:
     """Each selection is loaded once: what the user freed, or what could not be loaded, waits for its next picture."""
 
-    def __init__(
-        self, holder: Store, keeper: SettingsKeeper, models: ModelList, link: Link, *, early: bool, parent: QObject
-    ) -> None:
+    def __init__(self, store: Store, link: WorkerLink, clock: Clock, *, early: bool) -> None:
         """early: load before a job asks for it."""
-        super().__init__(parent)
-        self._holder = holder
-        self._keeper = keeper
-        self._models = models
+        self._store = store
         self._link = link
         self._asked = ""
-        self._quiet = QTimer(self)
-        self._quiet.setSingleShot(True)
-        self._quiet.setInterval(_QUIET_MS)
-        self._quiet.timeout.connect(self._load)
+        self._quiet = Delay(clock, _QUIET_SECONDS, self._load)
         if early:
-            models.selected.connect(self._selected)
-            holder.subscribe(lambda state: state, lambda _state: self._look())
-            models.changed.connect(self._look)
+            store.subscribe(lambda state: state.selections, lambda _count: self._selected())
+            store.subscribe(lambda state: state, lambda _state: self._look())
 
     def free(self) -> None:
         """Give the memory back; the next picture loads the model again. A running job keeps it."""
-        state = self._holder.state
+        state = self._store.state
         if state.running is not None:
             return
-        self._asked = self._keeper.settings.last_model
+        self._asked = state.settings.last_model
         self._link.send(Unload())
 
     def _selected(self) -> None:
@@ -63,17 +50,18 @@ class ModelMemory(QObject):
         """Wait for a quiet moment while there is something to load."""
         if self._wanted() is None:
             self._quiet.stop()
-        elif not self._quiet.isActive():
+        elif not self._quiet.active:
             self._quiet.start()
 
     def _wanted(self) -> ModelFacts | None:
-        model = self._models.current
-        return model if model is not None and model.id != self._asked and worth_loading(self._holder.state, model) else None
+        state = self._store.state
+        model = state.model
+        return model if model is not None and model.id != self._asked and worth_loading(state, model) else None
 
     def _load(self) -> None:
-        model, device = self._wanted(), self._holder.state.device
+        model, device = self._wanted(), self._store.state.device
         if model is None or device is None:
             return
         self._asked = model.id
-        self._holder.take(Warming(model=model.name))
-        self._link.send(Load(model=model.id, device=device.id, numerics=self._keeper.numerics))
+        self._store.take(Warming(model=model.name))
+        self._link.send(Load(model=model.id, device=device.id, numerics=self._store.state.numerics))

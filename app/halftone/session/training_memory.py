@@ -1,27 +1,24 @@
-"""How much memory the training in the form would need, computed off the UI thread."""
+"""How much memory the training in the form would need, computed off this thread."""
 
-from PySide6.QtCore import QObject, Signal
+from dataclasses import replace
 
 from halftone.contract.facts import MemoryFacts, ModelFacts
 from halftone.contract.training import TrainConfig
 from halftone.contract.vocabulary import DType
-from halftone.gui.background import Background
 from halftone.health.training.training_memory import TrainingForecast, training_forecast
+from halftone.session.events import Replaced
+from halftone.session.ports import Executor
+from halftone.session.store import Store
 
 _DEPENDS = ("model", "size", "shapes", "rank", "batch", "optimizer", "checkpointing", "precision")
 """Fields of TrainConfig that the memory depends on."""
 
 
-class TrainingMemory(QObject):
-    """`changed`: `forecast` is of what was asked about last. None while it is computed, and where nothing is known."""
-
-    changed = Signal()
-
-    def __init__(self, background: Background, parent: QObject) -> None:
-        super().__init__(parent)
-        self._background = background
+class TrainingMemory:
+    def __init__(self, store: Store, executor: Executor) -> None:
+        self._store = store
+        self._executor = executor
         self._key: tuple[object, ...] | None = None
-        self.forecast: TrainingForecast | None = None
 
     def look(self, config: TrainConfig, model: ModelFacts | None, auto: DType, backend: str, memory: MemoryFacts | None) -> None:
         """auto: the type that the device computes best in."""
@@ -34,17 +31,15 @@ class TrainingMemory(QObject):
         self._key = key
         dtype: DType = auto if config.precision == "auto" else config.precision
         narrow = None if auto == "float32" else auto
-        self._background.run(
+        self._executor.run(
             lambda: training_forecast(config, model, dtype, on_cpu=backend == "cpu", free=free, narrow=narrow),
             lambda found: self._known(key, found),
             lambda _error: self._known(key, None),
-            receiver=self,
         )
 
     def _known(self, key: tuple[object, ...], found: TrainingForecast | None) -> None:
         if key == self._key:
-            self.forecast = found
-            self.changed.emit()
+            self._store.take(Replaced(part=replace(self._store.state.preparation, forecast=found)))
 
 
 def _rounded(free: int) -> int:

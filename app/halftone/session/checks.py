@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import msgspec
-from PySide6.QtCore import QObject, Signal
 
 from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts
 from halftone.contract.messages import Examine, Repair
@@ -11,74 +10,56 @@ from halftone.contract.plan import Cure
 from halftone.contract.request import Extras, Numerics, inputs_with
 from halftone.contract.vocabulary import DTYPE_NAMES, Depth, DType, Precision
 from halftone.contract.wording import Words, both
-from halftone.gui.control.devices import DeviceChoice
-from halftone.gui.control.job_queue import JobQueue, new_job_id
-from halftone.gui.control.writing import RecordWriter, SettingsKeeper
-from halftone.health.judge import Badge, badge, still_applied, tried
+from halftone.health.judge import Badge, badge, kept, tried
 from halftone.health.precision import model_precision
 from halftone.library import learned, records
-from halftone.library.add_ons.extras import extras_key
-from halftone.session.events import Noted
-from halftone.session.state import Ended
+from halftone.session.events import CheckUnclear, Noted, Reported
+from halftone.session.job_queue import JobQueue, new_job_id
+from halftone.session.state import Ended, ReportKey, report_key
 from halftone.session.store import Store
+from halftone.session.writing import RecordWriter
 
 
-class Checks(QObject):
-    """`changed`: a report came, or a cure was applied or taken back; `unclear`: a check ended that only its page explains."""
-
-    changed = Signal()
-    unclear = Signal()
-
-    def __init__(
-        self,
-        holder: Store,
-        queue: JobQueue,
-        keeper: SettingsKeeper,
-        writer: RecordWriter,
-        devices: DeviceChoice,
-        extras_of: Callable[[ModelFacts], Extras],
-        parent: QObject,
-    ) -> None:
-        """extras_of: what a model is checked with now."""
-        super().__init__(parent)
-        self._holder = holder
+class Checks:
+    def __init__(self, store: Store, queue: JobQueue, writer: RecordWriter) -> None:
+        self._store = store
         self._queue = queue
-        self._keeper = keeper
         self._writer = writer
-        self._devices = devices
-        self._extras_of = extras_of
-        self._reports: dict[tuple[str, str, DType, str], CheckReport | None] = {}
+        self._stored: dict[ReportKey, CheckReport | None] = {}
+        """Reports as they were on the disk when they were asked for."""
 
     # --- what is known ----------------------------------------------------------------------------------------------
 
     def precision_of(self, model: ModelFacts | None, wanted: Precision | None = None) -> tuple[DType, Words]:
         """The dtype that a model with what was chosen for it runs in, and why. wanted: None for the precision that is set."""
-        state, numerics = self._holder.state, self._keeper.numerics
+        state, numerics = self._store.state, self._store.state.numerics
         if model is None or state.device is None:
-            return self._devices.precision
+            return state.device_precision
         if wanted is not None:
             numerics = msgspec.structs.replace(numerics, precision=wanted)
-        return model_precision(numerics, state.self_test, state.device, model, self._extras_of(model), self._report)
+        return model_precision(numerics, state.self_test, state.device, model, state.extras_of(model), self._report)
 
     def report(self, model: ModelFacts | None, precision: DType | None = None) -> CheckReport | None:
         """The stored check of a model, with what was chosen for it, on this device. precision: None for the one in use."""
-        device = self._holder.state.device
+        device = self._store.state.device
         if model is None or device is None:
             return None
-        return self._report(model, device, precision or self.precision_of(model)[0], self._extras_of(model))
+        return self._report(model, device, precision or self.precision_of(model)[0], self._store.state.extras_of(model))
 
     def _report(self, model: ModelFacts, device: DeviceFacts, precision: DType, extras: Extras) -> CheckReport | None:
-        key = (model.fingerprint, device.id, precision, extras_key(extras))
-        if key not in self._reports:
-            self._reports[key] = records.load_report(model, device, precision, extras)
-        return self._reports[key]
+        key = report_key(model, device, precision, extras)
+        if (known := self._store.state.reports.get(key)) is not None:
+            return known
+        if key not in self._stored:
+            self._stored[key] = records.load_report(model, device, precision, extras)
+        return self._stored[key]
 
     def badge(self, model: ModelFacts | None, precision: DType | None = None) -> Badge:
         """How the model's numbers behave on this device. precision: None for the one in use."""
-        device = self._holder.state.device
+        device = self._store.state.device
         if model is None or device is None:
             return Badge(state="unchecked", room_bits=None, reason=None)
-        report, numerics = self.report(model, precision), self._keeper.numerics
+        report, numerics = self.report(model, precision), self._store.state.numerics
         if report is None and (others := self.checked_in(model)):
             named, now = [DTYPE_NAMES[dtype] for dtype in others], DTYPE_NAMES[precision or self.precision_of(model)[0]]
             return Badge("unchecked", None, Words("Checked in {0}, not in {1} yet.", (both(*named), now)), elsewhere=True)
@@ -86,7 +67,7 @@ class Checks(QObject):
 
     def checked_in(self, model: ModelFacts) -> list[DType]:
         """The precisions in which there is a check of the model that still holds."""
-        device, extras, numerics = self._holder.state.device, self._extras_of(model), self._keeper.numerics
+        device, extras, numerics = self._store.state.device, self._store.state.extras_of(model), self._store.state.numerics
         if device is None:
             return []
         found = (self._report(model, device, dtype, extras) for dtype in DTYPE_NAMES)
@@ -94,16 +75,14 @@ class Checks(QObject):
 
     def _numerics(self, model: ModelFacts, precision: DType | None) -> Numerics:
         """As set, in this precision where that is not the one in use."""
-        numerics = self._keeper.numerics
+        numerics = self._store.state.numerics
         if precision is None or precision == self.precision_of(model)[0]:
             return numerics
         return msgspec.structs.replace(numerics, precision=precision)
 
     def _remember(self, report: CheckReport) -> None:
         """Known here at once, on disk before the next job is sent."""
-        key = (report.model.fingerprint, report.device.id, report.precision, extras_key(report.extras))
-        self._reports[key] = report
-        self.changed.emit()
+        self._store.take(Reported(report=report))
         self._writer.write(lambda: records.save_report(report))
 
     # --- checks -----------------------------------------------------------------------------------------------------
@@ -119,32 +98,34 @@ class Checks(QObject):
         command = Examine(
             job=new_job_id(),
             model=model.id,
-            device=self._devices.id,
+            device=self._store.state.device_id,
             depth=depth,
             numerics=self._numerics(model, precision),
-            inputs=inputs_with(self._extras_of(model)),
+            inputs=inputs_with(self._store.state.extras_of(model)),
         )
         return self._queue.submit(command, model.name, first=True, then=then)
 
     def checked(self, ended: Ended, *, awaited: bool) -> None:
         """Keep the report of a check, and the cure in force if it confirms it; the check after a cure has its own way.
 
-        awaited: whoever asked for the check is told of its end, so a dropped cure needs no message.
+        awaited: whoever asked for the check hears of its end, so a dropped cure needs no message.
         """
         report, command = ended.report, ended.job.command
         if not isinstance(report, CheckReport) or not isinstance(command, Examine) or command.plan is not None:
             return
         before = self._report(report.model, report.device, report.precision, report.extras)
-        kept = msgspec.structs.replace(report, applied=still_applied(before, report))
-        self._remember(kept)
-        if before is not None and before.applied and not kept.applied and not awaited:
-            self._holder.take(Noted(kind="cure-dropped", facts=(report.model.name, report.model.id)))
+        after, dropped = kept(before, report)
+        self._remember(after)
+        if dropped and not awaited:
+            self._store.take(Noted(kind="cure-dropped", facts=(report.model.name, report.model.id)))
 
     def repair(self, model: ModelFacts, output: str, then: Callable[[Ended], None] | None = None) -> str:
         """Queue writing a rescaled copy of the model, with the LoRAs chosen for it merged in."""
-        numerics = self._keeper.numerics
-        loras = self._extras_of(model).loras
-        command = Repair(job=new_job_id(), model=model.id, output=output, device=self._devices.id, numerics=numerics, loras=loras)
+        numerics = self._store.state.numerics
+        loras = self._store.state.extras_of(model).loras
+        command = Repair(
+            job=new_job_id(), model=model.id, output=output, device=self._store.state.device_id, numerics=numerics, loras=loras
+        )
         return self._queue.submit(command, model.name, first=True, then=then)
 
     # --- cures ------------------------------------------------------------------------------------------------------
@@ -161,7 +142,7 @@ class Checks(QObject):
         if not isinstance(found, CheckReport) or ended.outcome != "done":
             return
         if found.verdict == "broken" or found.plan.is_plain:
-            self.unclear.emit()
+            self._store.take(CheckUnclear())
         else:
             self.apply(found)
 
@@ -172,7 +153,7 @@ class Checks(QObject):
         command = Examine(
             job=new_job_id(),
             model=chosen.model.id,
-            device=self._devices.id,
+            device=self._store.state.device_id,
             depth=chosen.depth,
             numerics=self._numerics(chosen.model, chosen.precision),
             inputs=inputs_with(chosen.extras),
@@ -189,13 +170,13 @@ class Checks(QObject):
         facts = (report.model.name, report.model.id)
         if ended.outcome != "done" or not isinstance(found, CheckReport):
             self.undo(report, quiet=True)
-            self._holder.take(Noted(kind="cure-unchecked", facts=facts))
+            self._store.take(Noted(kind="cure-unchecked", facts=facts))
         elif found.plan.verified and not any(cure.refusal for cure in found.cures):
             self._remember(msgspec.structs.replace(tried(report, found), applied=True))
-            self._holder.take(Noted(kind="cure-applied", facts=facts))
+            self._store.take(Noted(kind="cure-applied", facts=facts))
         else:
             self.undo(tried(report, found), quiet=True)
-            self._holder.take(Noted(kind="cure-failed", facts=facts))
+            self._store.take(Noted(kind="cure-failed", facts=facts))
 
     def undo(self, report: CheckReport, *, quiet: bool = False) -> None:
         """Stop using the stored plan; the check's findings stay. quiet: it did not hold; else nothing that cured pictures of this
@@ -204,4 +185,4 @@ class Checks(QObject):
         self._remember(msgspec.structs.replace(report, applied=False))
         if not quiet:
             self._writer.write(lambda: learned.forget(report.model, report.device))
-            self._holder.take(Noted(kind="cure-undone", facts=(report.model.name, report.model.id)))
+            self._store.take(Noted(kind="cure-undone", facts=(report.model.name, report.model.id)))

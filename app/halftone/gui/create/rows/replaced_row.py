@@ -1,0 +1,256 @@
+"""Folded rows of the Create form for a part of the model that another file takes the place of: VAE, transformer, refiner."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from PySide6.QtWidgets import QMenu, QWidget
+
+from halftone.contract.facts import ModelFacts
+from halftone.contract.request import Refiner, model_stem
+from halftone.gui.create.form.binding import Binding
+from halftone.gui.create.form.file_choosers import add_choosing, add_known
+from halftone.gui.create.rows.folded_row import FoldedPart, below, no_model_words
+from halftone.gui.i18n import listed, tr
+from halftone.gui.kit import figures
+from halftone.gui.kit.stock_widgets import ElidedLabel, button, column, icon_button, row
+from halftone.gui.text import part_words, short
+from halftone.health.pictures.refiners import check_is_refiner, check_takes_refiner
+from halftone.library.add_ons.denoisers import check_transformer_fit
+from halftone.library.add_ons.vaes import check_fit, vae_name
+from halftone.library.families.known_families import REFINER
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """title, tip, own, choosing, kinds: words for the row, what it is for, the way back, the button, and the files; endings: of
+    them; check: raises where one does not fit a model; none: what no file is called, "" where the model has its own.
+    """
+
+    title: str
+    tip: str
+    own: str
+    choosing: str
+    kinds: str
+    endings: str
+    folders: bool
+    check: Callable[[str, ModelFacts], None]
+    none: str = ""
+
+
+class ReplacedRow(FoldedPart):
+    """Which file is used, a button to choose another, and the way back to the model's own."""
+
+    def __init__(self, binding: Binding, kind: Replaced, *more: QWidget) -> None:
+        super().__init__(binding, kind.title, kind.tip)
+        self._kind = kind
+        self._more = more
+        self._file: str | None = None
+        self._wanted: str | None = None  # the last that was asked for: answers about any other come too late
+        self._noted: str | None = None  # the model that the note is about
+        self._name = ElidedLabel("")
+        self._own = icon_button("x", kind.own, size=14, clicked=lambda: self.set_file(None))
+        self._line = QWidget()
+        line = row(self._name, self._own, spacing=6)
+        line.setStretch(0, 1)
+        self._line.setLayout(line)
+        self._known: dict[str, str] = {}
+        self.choose_button = button(kind.choosing, tip=kind.tip, clicked=self._open_menu)
+        below_them = row(self.choose_button, -1)
+        self.setLayout(column(self._line, *more, below_them, self.note, spacing=6, margins=(14, 10, 14, 12)))
+        self._controller.model_selected.connect(self._look_again)
+        self._controller.models_changed.connect(self._look_again)
+        self.row.toggled.connect(lambda on: self.look() if on else None)
+        binding.watch(self._render, self.field)
+
+    def look(self) -> None:
+        """Read which of them there are."""
+
+    def known(self) -> dict[str, str]:
+        """Name -> path of those that can be chosen without looking for them."""
+        return self._known
+
+    def file(self) -> str | None:
+        return self._file
+
+    def set_file(self, path: str | None) -> None:
+        """Take this one; None: the model's own."""
+        self._wanted = path
+        self._binding.set(self.field, path)
+        self.fits()
+
+    def _found(self, known: dict[str, str]) -> None:
+        self._known = known
+
+    def _render(self, path: str | None) -> None:
+        self._file = self._wanted = path
+        self.row.value.setText(self.words())
+        self._line.setToolTip(path or "")
+        self._name.set_text("" if path is None else vae_name(path))
+        for widget in (self._line, *self._more):
+            widget.setVisible(path is not None)
+        self.fits()
+        self._look_again()
+
+    def words(self) -> str:
+        """What is in use, in a few letters."""
+        return self._kind.none if self._file is None and self._kind.none else part_words(self._file)
+
+    # --- choosing ---------------------------------------------------------------------------------------------------
+
+    def choose(self, path: str) -> None:
+        """Take a file or folder, if it fits the model; what is wrong with it is said below."""
+        model = self._controller.model
+        if model is None:
+            self.say(no_model_words())
+        else:
+            self._wanted = path
+            self._check(path, model)
+
+    def _look_again(self) -> None:
+        """Another model may be there now."""
+        model = self._controller.model
+        if model is None:
+            return
+        if model.id != self._noted:
+            self._noted = model.id
+            self.fits()
+        if self._wanted is not None:
+            self._check(self._wanted, model)
+
+    def _check(self, path: str, model: ModelFacts) -> None:
+        self._controller.background.run(
+            lambda: self._kind.check(path, model),
+            lambda _none: self._fits(path) if self._awaits(path, model) else None,
+            lambda error: self._refused(path, error) if self._awaits(path, model) else None,
+            receiver=self,
+        )
+
+    def _awaits(self, path: str, model: ModelFacts) -> bool:
+        now = self._controller.model
+        return path == self._wanted and now is not None and now.id == model.id
+
+    def _fits(self, path: str) -> None:
+        if path == self._file:
+            if self.problem():  # else a note about the file stays
+                self.fits()
+        else:
+            self.set_file(path)
+
+    def _refused(self, path: str, error: Exception) -> None:
+        self._wanted = self._file
+        if path == self._file:
+            self.does_not_fit(error)
+        else:
+            self.refused(error)
+
+    def _open_menu(self) -> None:
+        menu: QMenu = self.menu()
+        menu.addAction(self._kind.none or tr("Model's own"), partial(self.set_file, None))
+        add_known(menu, self.known(), self.choose)
+        kind = self._kind
+        add_choosing(menu, kind.choosing, kind.kinds, self.choose, folders=kind.folders, endings=kind.endings)
+        below(menu, self.choose_button)
+
+
+class VaePart(ReplacedRow):
+    """What decodes the picture."""
+
+    field = "vae"
+
+    def __init__(self, binding: Binding) -> None:
+        kind = Replaced(
+            title=tr("VAE"),
+            tip=tr("What makes the pixels. Another one can change colours, and hold in FP16 where the model's own does not."),
+            own=tr("Use the model's own VAE"),
+            choosing=tr("Choose VAE"),
+            kinds=tr("VAE files"),
+            endings="*.safetensors",
+            folders=True,
+            check=check_fit,
+        )
+        super().__init__(binding, kind)
+
+    def look(self) -> None:
+        self._controller.files.parts("VAE", self._found)
+
+
+class TransformerPart(ReplacedRow):
+    """What turns noise into the picture; another file of it may be a GGUF one."""
+
+    field = "transformer"
+
+    def __init__(self, binding: Binding) -> None:
+        kind = Replaced(
+            title=tr("Transformer"),
+            tip=tr(
+                "What turns noise into a picture: the transformer or UNet. A GGUF or FP8 file of it takes less memory; "
+                "everything else stays the model's own."
+            ),
+            own=tr("Use the model's own transformer"),
+            choosing=tr("Choose transformer"),
+            kinds=tr("Transformer files"),
+            endings="*.gguf *.safetensors *.sft",
+            folders=False,
+            check=check_transformer_fit,
+        )
+        super().__init__(binding, kind)
+        self._controller.transformer_hosted.connect(lambda path: self._controller.later(partial(self._hosted, path)))
+        self._controller.model_selected.connect(lambda: self.look() if self.row.isChecked() else None)
+
+    def look(self) -> None:
+        """Files of the model's family in the folders of the settings."""
+        if self._controller.model is not None:
+            self._controller.files.transformers(self._controller.model, self._found)
+
+    def _hosted(self, path: str) -> None:
+        """It was chosen as the model; the one in use now has the parts that it lacks."""
+        self.set_file(path)
+        self.row.setChecked(True)
+        model = self._controller.model
+        if model is not None:
+            self.say(tr("{0} runs with the other parts of {1}.", vae_name(path), model.name))
+
+
+class RefinerPart(ReplacedRow):
+    """A second model, and after which share of the steps it makes the rest."""
+
+    field = "refiner"
+    opens = True
+
+    def __init__(self, binding: Binding) -> None:
+        kind = Replaced(
+            title=tr("Refiner"),
+            tip=tr(
+                "A refiner of SDXL makes the last steps: finer detail. Where both do not fit, the base model leaves the memory."
+            ),
+            own=tr("Use no refiner"),
+            choosing=tr("Choose refiner"),
+            kinds=tr("Refiners"),
+            endings="*.safetensors",
+            folders=True,
+            check=_check_refiner,
+            none=tr("Off"),
+        )
+        tip = tr("The share of the steps that the base model makes. Usual: 0.8.")
+        self.at = binding.slider("refiner_at", tr("Takes over at"), tip, (0.5, 0.95), 0.01)
+        super().__init__(binding, kind, self.at)
+        binding.watch(lambda _at: self.row.value.setText(self.words()), "refiner_at")
+
+    def known(self) -> dict[str, str]:
+        return {model.name: model.path for model in self._controller.models if model.family == REFINER.name}
+
+    def words(self) -> str:
+        if self._file is None:
+            return super().words()
+        return listed(short(model_stem(self._file)), figures.decimal(self._binding.draft.refiner_at, 2))
+
+
+def refiner_line(refiner: Refiner | None) -> str:
+    """In a receipt, "" for none."""
+    return "" if refiner is None else listed(refiner.name, tr("from {0} of the steps", figures.decimal(refiner.at, 2)))
+
+
+def _check_refiner(path: str, model: ModelFacts) -> None:
+    check_takes_refiner(model)
+    check_is_refiner(path)

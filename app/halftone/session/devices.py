@@ -1,0 +1,51 @@
+"""The device in use: chosen when the worker is ready, measured when nothing is known of it."""
+
+import msgspec
+
+from halftone.contract.facts import DeviceFacts, SelfTestReport
+from halftone.contract.messages import SelfTest
+from halftone.library import records
+from halftone.session.events import DeviceChosen, Replaced
+from halftone.session.job_queue import JobQueue, new_job_id
+from halftone.session.store import Store
+
+
+class DeviceChoice:
+    def __init__(self, store: Store, queue: JobQueue) -> None:
+        self._store = store
+        self._queue = queue
+        self._tried: set[str] = set()
+        self._self_tests = records.SelfTests()
+
+    def worker_ready(self) -> None:
+        """A worker begins: it knows what is stored, and so does this process."""
+        self._self_tests = records.SelfTests()
+        self.choose()
+
+    def measured(self, report: SelfTestReport) -> None:
+        """A self-test ended. The worker goes by it even where it could not be stored, and so does this process."""
+        self._self_tests.take(report)
+
+    def choose(self) -> None:
+        """Take the device of the settings, or the preferred one, with what was measured on it before.
+
+        A device that is not known is measured by itself once: what ended that, a crash or the user, would end it again.
+        """
+        wanted, devices = self._store.state.settings.device, self._store.state.devices
+        device = next((d for d in devices if d.id == wanted), devices[0] if devices else None)
+        if device is None:
+            return
+        known = self._self_tests.of(device)
+        self._store.take(DeviceChosen(device=device, self_test=known))
+        if known is None and device.id not in self._tried and self._store.state.running is None:
+            self._tried.add(device.id)
+            self.measure()
+
+    def use(self, device: DeviceFacts) -> None:
+        """Compute on another device from the next job on."""
+        self._store.take(Replaced(part=msgspec.structs.replace(self._store.state.settings, device=device.id)))
+        self.choose()
+
+    def measure(self) -> str:
+        """Queue the self-test of the device in use."""
+        return self._queue.submit(SelfTest(job=new_job_id(), device=self._store.state.device_id), first=True)

@@ -1,0 +1,94 @@
+"""What keeps a draft from becoming a picture, before anything is computed."""
+
+from collections.abc import Sequence
+
+from halftone.contract import limits
+from halftone.contract.errors import ErrorFacts
+from halftone.contract.facts import ModelFacts
+from halftone.contract.request import Control, IpAdapter
+from halftone.contract.wording import Words
+from halftone.library.tasks import needs_mask, needs_picture, takes_picture
+from halftone.library.videos import makes_videos
+from halftone.session.draft import Draft, extends, masks
+
+Problem = Words | ErrorFacts
+
+
+def problems(draft: Draft, model: ModelFacts | None) -> dict[str, Problem]:
+    """Why no picture can be made of the draft as it stands, by the field that is to be changed."""
+    found = {
+        "size": size_problem(draft.size[0]) or size_problem(draft.size[1]),
+        "image": _start_problem(draft, model),
+        "controls": _lacking(draft.controls),
+        "hires": _hires_clash(draft, model),
+        "refiner": _refiner_clash(draft, model),
+        "ip_adapters": _lacking(draft.ip_adapters),
+        "seed_size": _noise_problem(draft.seed_size),
+    }
+    return {field: problem for field, problem in found.items() if problem is not None}
+
+
+def size_problem(edge: int) -> Words | None:
+    """Why an edge of so many pixels cannot be used, with one that can."""
+    low, high = limits.SIZE_RANGE
+    if not low <= edge <= high:
+        return Words("Use a size from {0} to {1}.", (low, high))
+    if edge % limits.SIZE_MULTIPLE:
+        nearest = max(low, min(high, round(edge / limits.SIZE_MULTIPLE) * limits.SIZE_MULTIPLE))
+        return Words("Use a multiple of 8, for example {0}.", (str(nearest),))
+    return None
+
+
+def _noise_problem(size: tuple[int, int] | None) -> Words | None:
+    low = limits.SIZE_RANGE[0]
+    if size is not None and any(edge % limits.SIZE_MULTIPLE or edge < low for edge in size):
+        return Words("The size of the noise has to be a multiple of 8, in width and height.")
+    return None
+
+
+def _lacking(nets: Sequence[Control] | Sequence[IpAdapter]) -> Words | None:
+    for net in nets:
+        if isinstance(net, Control) and not net.image:
+            return Words("Choose a picture for the ControlNet {0}.", (net.name,))
+        if isinstance(net, IpAdapter) and not net.images:
+            return Words("Choose a picture for the IP-Adapter {0}.", (net.name,))
+    return None
+
+
+def _start_problem(draft: Draft, model: ModelFacts | None) -> Problem | None:
+    if model is None:
+        return None
+    if draft.image is None:
+        needed = needs_picture(model.pipeline)
+        return Words("This model starts from a picture. Choose one under Start picture.") if needed else None
+    if not takes_picture(model.pipeline):
+        return ErrorFacts(code="start-no-picture", facts={"model": model.name})
+    if draft.mask is not None and not masks(model):
+        return ErrorFacts(code="start-no-mask", facts={"model": model.name})
+    if needs_mask(model.pipeline) and draft.mask is None and not extends(draft, model):
+        return Words("This model paints only inside a mask. Paint one under Start picture.")
+    return None
+
+
+def _masked(draft: Draft, model: ModelFacts | None) -> bool:
+    return draft.image is not None and (extends(draft, model) or (draft.mask is not None and masks(model)))
+
+
+def _hires_clash(draft: Draft, model: ModelFacts | None) -> Words | None:
+    if not draft.hires_on:
+        return None
+    if model is not None and makes_videos(model):
+        return Words("Hires fix is for pictures, and this model makes videos. Turn it off, or choose another model.")
+    if _masked(draft, model):
+        return Words("Hires fix cannot be used with a mask or an extension. Turn it off, or use a start picture without them.")
+    return None
+
+
+def _refiner_clash(draft: Draft, model: ModelFacts | None) -> Words | None:
+    if draft.refiner is None:
+        return None
+    if _masked(draft, model):
+        return Words("The refiner cannot be used with a mask or an extension. Use no refiner, or a start picture without them.")
+    if draft.hires_on:
+        return Words("The refiner cannot be used with Hires fix. Use one of the two.")
+    return None

@@ -1,0 +1,67 @@
+"""The fragile twin of the demo model: made on demand, by a process of its own."""
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from halftone.session.events import Making, Noted
+from halftone.session.model_list import ModelList
+from halftone.session.ports import Commands, Finished
+from halftone.session.store import Store
+from halftone.settings import places
+from halftone.settings.folders import clear_leftovers
+
+_log = logging.getLogger(__name__)
+
+
+class FragileMaker:
+    """One at a time; the model is used as soon as it is there."""
+
+    def __init__(self, store: Store, models: ModelList, commands: Commands) -> None:
+        self._store = store
+        self._models = models
+        self._commands = commands
+        self._kill: Callable[[], object] | None = None
+
+    def make(self) -> None:
+        """Write it into the data folder, unless it is there, and use it."""
+        if self._store.state.making:
+            return
+        folder = _models_folder() / "pocket-fragile"
+        if os.path.isdir(folder):
+            self._models.select(str(folder))
+            return
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            self._store.take(Noted(kind="fragile-failed", facts=(str(error),)))
+            return
+        self._store.take(Making(on=True))
+        self._store.take(Noted(kind="fragile-begun"))
+        self._kill = self._commands.start(
+            "demo", "fragile", "--output", str(folder), ended=lambda end: self._made(end, str(folder))
+        )
+
+    def stop(self) -> None:
+        """End the process, if there is one."""
+        kill, self._kill = self._kill, None
+        if kill is not None:
+            kill()
+            self._commands.finish()
+            clear_leftovers(_models_folder())
+
+    def _made(self, end: Finished, folder: str) -> None:
+        self._kill = None
+        self._store.take(Making(on=False))
+        if end.code == 0:
+            self._models.select(folder)
+            self._store.take(Noted(kind="fragile-made"))
+        else:
+            said = end.errors.decode("utf-8", "replace").strip()
+            _log.error("The fragile demo model could not be made: %s", said)
+            self._store.take(Noted(kind="fragile-failed", facts=(said.rpartition("\n")[2],)))
+
+
+def _models_folder() -> Path:
+    return places.data_dir() / "models"

@@ -1,0 +1,177 @@
+"""The use cases, joined. Commands go from a page to a use case to the worker; events from the worker to the state, the use cases
+and whoever subscribed.
+"""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from halftone.contract.facts import CheckReport, SelfTestReport
+from halftone.contract.messages import AnyEvent, JobEnded, Quit, Ready, Repair, SelfTest, WorkerLost
+from halftone.library.models import POCKET
+from halftone.session.checks import Checks
+from halftone.session.devices import DeviceChoice
+from halftone.session.drafting import Drafting
+from halftone.session.embedding_list import EmbeddingList
+from halftone.session.events import Noted, Starting
+from halftone.session.fragile import FragileMaker
+from halftone.session.idle_measuring import IdleMeasuring
+from halftone.session.job_queue import JobQueue
+from halftone.session.known_files import KnownFiles
+from halftone.session.model_list import ModelList
+from halftone.session.model_memory import ModelMemory
+from halftone.session.ports import Ports, WorkerLink
+from halftone.session.small_files import SmallFiles
+from halftone.session.state import AppState, Ended
+from halftone.session.store import Store
+from halftone.session.training import Training
+from halftone.session.training_memory import TrainingMemory
+from halftone.session.training_pictures import TrainingPictures
+from halftone.session.writing import RecordWriter, SettingsKeeper
+from halftone.settings.folders import clear_leftovers
+from halftone.settings.store import Settings
+
+_LEAVE_SECONDS = 2.0
+_LOOK_SECONDS = 0.02
+
+_log = logging.getLogger(__name__)
+
+
+class Session:
+    """One run of the program with a worker of its own. `arrived` is to be called with each event of the worker."""
+
+    def __init__(
+        self,
+        link: WorkerLink,
+        ports: Ports,
+        settings: Settings,
+        *,
+        early: bool = False,
+        heard: Callable[[AnyEvent, bytes], object] = lambda _event, _blob: None,
+        ended: Callable[[Ended], object] = lambda _ended: None,
+    ) -> None:
+        """early: load the selected model as soon as there is nothing else to do; heard: gets each event once the state knows it;
+        ended: is called with each job that ended, once the use cases know it.
+        """
+        executor, self._clock, commands = ports
+        self._executor = executor
+        self._link = link
+        self._heard = heard
+        self._job_ended = ended
+        self._unfinished: set[Path] = set()
+        self.store = store = Store(AppState(settings=settings), self._clock.now)
+        self.settings = SettingsKeeper(store, executor, self._clock)
+        self.queue = JobQueue(store, link)
+        self.devices = DeviceChoice(store, self.queue)
+        self.models = ModelList(store, executor)
+        self.small_files = SmallFiles(store, self.models, executor, commands)
+        self.drafting = Drafting(store)
+        self.files = KnownFiles(store, executor)
+        self.embeddings = EmbeddingList(store, executor)
+        self.checks = Checks(store, self.queue, RecordWriter(store, self.queue, executor))
+        self.fragile = FragileMaker(store, self.models, commands)
+        self.training = Training(store, self.queue, link, self._clock)
+        self.training_pictures = TrainingPictures(store, executor, self._clock)
+        self.training_memory = TrainingMemory(store, executor)
+        self.memory = ModelMemory(store, link, self._clock, early=early)
+        self._idle = IdleMeasuring(store, self.queue, self.devices, self._clock)
+
+    @property
+    def state(self) -> AppState:
+        return self.store.state
+
+    # --- life -------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the worker and read the models."""
+        self._link.start()
+        self.models.refresh()
+
+    def restart(self) -> None:
+        """Start the worker again after it was given up; what waits goes on."""
+        self.store.take(Starting())
+        self._link.restart()
+
+    def finish(self) -> None:
+        """Let the queue come to its end: go on when paused, and queue nothing more by itself."""
+        self.queue.stop_repeating()
+        self.queue.pause(False)
+
+    def leave(self, then: Callable[[], object]) -> None:
+        """Ask the worker to leave, after a training has saved what it learnt, with a little time for it; `then` is called when
+        it is gone or the time is over.
+        """
+        self.queue.stop_repeating()
+        self.queue.clear_waiting()
+        self.training.finish(lambda: self._quit(then))
+
+    def _quit(self, then: Callable[[], object]) -> None:
+        self._link.send(Quit())
+        deadline = self._clock.now() + _LEAVE_SECONDS
+
+        def look() -> None:
+            if self._link.gone or self._clock.now() >= deadline:
+                then()
+            else:
+                self._clock.later(_LOOK_SECONDS, look)
+
+        self._clock.later(_LOOK_SECONDS, look)
+
+    def stop(self) -> None:
+        """End the worker: the program is about to end. What a killed worker left of a copy goes too."""
+        self._executor.finish_in_order()
+        self.settings.finish()
+        self.fragile.stop()
+        self.small_files.stop()
+        self._link.stop()
+        for folder in self._unfinished:
+            clear_leftovers(folder)
+
+    # --- events -----------------------------------------------------------------------------------------------------
+
+    def arrived(self, event: AnyEvent, blob: bytes) -> None:
+        """The worker reports."""
+        if isinstance(event, Ready):
+            _log.info("worker %s, protocol %s, %s devices", event.version, event.protocol, len(event.devices))
+        self.store.take(event)
+        self.training.hear(event, blob)
+        self._heard(event, blob)
+        match event:
+            case Ready():
+                self.devices.worker_ready()
+            case WorkerLost():
+                self._clock.later(0, self._note_if_hopeless)
+            case JobEnded():
+                self._ended(event)
+            case _:
+                pass
+        self.queue.pump()
+
+    def _ended(self, event: JobEnded) -> None:
+        ended = self.state.ended
+        if ended is None or ended.job.id != event.job:
+            return
+        if isinstance(ended.job.command, Repair) and ended.outcome != "done":
+            self._unfinished.add(Path(ended.job.command.output).parent)
+        if isinstance(ended.job.command, SelfTest):
+            self._idle.ended(ended)
+        if isinstance(ended.report, SelfTestReport):
+            self.devices.measured(ended.report)
+            self._check_pocket_once()
+        if isinstance(ended.report, CheckReport):
+            self.checks.checked(ended, awaited=self.queue.awaited(ended.job.id))
+        if ended.error is not None and ended.error.code == "model-needs-files":
+            self.models.refresh()  # it had them when it was chosen
+        self.queue.tell(ended)
+        self._job_ended(ended)
+        self.queue.repeat(ended)
+
+    def _check_pocket_once(self) -> None:
+        """At the first run the demo model is checked with the device, so that its badge is real."""
+        pocket = self.state.models.models.get(POCKET)
+        if not self.state.settings.first_run_done and pocket is not None and self.checks.report(pocket) is None:
+            self.checks.check(pocket)
+
+    def _note_if_hopeless(self) -> None:
+        if self._link.hopeless and self.state.worker != "refused":
+            self.store.take(Noted(kind="worker-lost", facts=(self.state.log,)))

@@ -1,0 +1,138 @@
+"""Small files that a model lacks: fetched by a process of its own when the user says so, or copied from a file of the user's."""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+import msgspec
+
+from halftone.contract.errors import ErrorFacts, Fact, HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.library.files.fetching import hub
+from halftone.library.files.small_files import take
+from halftone.session.events import Replaced
+from halftone.session.model_list import ModelList, missing
+from halftone.session.ports import Commands, Executor, Finished
+from halftone.session.state import Lacking
+from halftone.session.store import Store
+
+_log = logging.getLogger(__name__)
+
+
+class _Said(msgspec.Struct):
+    """What the process prints when it fails."""
+
+    error: ErrorFacts
+
+
+class _Came(msgspec.Struct):
+    """What it prints while a file comes, a line each. done, total: bytes."""
+
+    done: int
+    total: int
+
+
+class SmallFiles:
+    def __init__(self, store: Store, models: ModelList, executor: Executor, commands: Commands) -> None:
+        self._store = store
+        self._models = models
+        self._executor = executor
+        self._commands = commands
+        self._kill: Callable[[], object] | None = None
+        store.subscribe(lambda state: state.selections, lambda _count: self._moved_on())
+        store.subscribe(lambda state: state.models, lambda _models: self._look())
+
+    @property
+    def _known(self) -> Lacking:
+        return self._store.state.lacking
+
+    def ask(self, model: ModelFacts) -> None:
+        """Say what this model lacks; nothing is fetched."""
+        self._show(model)
+
+    def close(self) -> None:
+        """Not now: the model stays as it is."""
+        self.cancel()
+        self._show(None)
+
+    def _look(self) -> None:
+        """The model in use may lack some since it was used."""
+        model = self._store.state.model_lacking
+        if model is not None and self._known.model is None:
+            self._show(model)
+
+    def _moved_on(self) -> None:
+        """Another model is in use: what the last one lacked is no matter now."""
+        if not self._known.fetching:
+            self._show(None)
+
+    def _show(self, model: ModelFacts | None, error: ErrorFacts | None = None, *, fetching: bool = False) -> None:
+        self._store.take(Replaced(part=missing(model, error, fetching=fetching)))
+
+    # --- from the hub -----------------------------------------------------------------------------------------------
+
+    def fetch(self) -> None:
+        """Fetch what the model lacks, then use it. One at a time."""
+        model = self._known.model
+        if model is not None and not self._known.fetching:
+            self._show(model, fetching=True)
+            arguments = ("fetch", model.path, "--yes", "--json", "--progress")
+            self._kill = self._commands.start(*arguments, ended=self._ended, heard=self._heard)
+
+    def _heard(self, printed: bytes) -> None:
+        """The last whole line of what it printed tells how much came."""
+        for line in reversed(printed.splitlines(keepends=True)):
+            if line.endswith(b"\n"):
+                with suppress(msgspec.MsgspecError):
+                    found = msgspec.json.decode(line, type=_Came)
+                    self._store.take(Replaced(part=replace(self._known, came=(found.done, found.total))))
+                return
+
+    def cancel(self) -> None:
+        """End the process, if there is one; nothing of what came so far is kept."""
+        if self._known.fetching and self._kill is not None:
+            self._kill()
+            self._show(self._known.model)
+
+    def stop(self) -> None:
+        """Cancel, and wait until the process is gone: the program is about to end."""
+        self.cancel()
+        self._commands.finish()
+
+    def _ended(self, end: Finished) -> None:
+        if end.code == 0:
+            self._take_up()
+            return
+        _log.info("small files could not be fetched: %s", end.errors.decode("utf-8", "replace").strip())
+        self._show(self._known.model, self._why(end))
+
+    def _why(self, end: Finished) -> ErrorFacts:
+        try:
+            return msgspec.json.decode(end.output, type=_Said).error
+        except msgspec.MsgspecError:
+            file = next(iter(self._known.files), None)
+            source = f"{hub()}/{file.repository}" if file is not None else hub()
+            name = file.path if file is not None else ""
+            facts: dict[str, Fact] = {"file": name, "source": source, "detail": f"it ended with code {end.code}"}
+            return ErrorFacts(code="fetch-failed", facts=facts)
+
+    # --- of the user's own ------------------------------------------------------------------------------------------
+
+    def take(self, path: str) -> None:
+        """Copy a file that the user has to where the model looks for it, then use the model."""
+        files = self._known.files
+        if files:
+            self._executor.run(lambda: take(files[0], path), lambda _place: self._take_up(), self._refused)
+
+    def _refused(self, error: Exception) -> None:
+        if not isinstance(error, HalftoneError):
+            raise error
+        self._show(self._known.model, error.as_facts())
+
+    def _take_up(self) -> None:
+        model = self._known.model
+        self._show(model)
+        if model is not None and not self._known.files:
+            self._show(None)
+            self._models.complete(model)

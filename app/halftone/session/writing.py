@@ -1,0 +1,74 @@
+"""What is written: the settings, and the records that the worker reads. In order, and off this thread."""
+
+import logging
+from collections.abc import Callable
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.vocabulary import Precision
+from halftone.session.events import Noted, PrecisionChosen, Replaced
+from halftone.session.job_queue import JobQueue
+from halftone.session.ports import Clock, Delay, Executor
+from halftone.session.store import Store
+from halftone.settings.store import Settings, save
+
+_WRITE_SECONDS = 0.3
+
+_log = logging.getLogger(__name__)
+
+
+def tell_not_written(store: Store, error: Exception) -> None:
+    """Log a full or read-only disk, note it for the user, and go on."""
+    _log.error("Could not write: %s", error)
+    facts = error.as_facts() if isinstance(error, HalftoneError) else None
+    store.take(Noted(kind="not-written", facts=(str(error),), error=facts))
+
+
+class RecordWriter:
+    """Writes what the worker may read; no job is sent before it is on disk."""
+
+    def __init__(self, store: Store, queue: JobQueue, executor: Executor) -> None:
+        self._store = store
+        self._queue = queue
+        self._executor = executor
+
+    def write(self, work: Callable[[], object]) -> None:
+        self._queue.hold()
+        self._executor.run_in_order(work, lambda _done: self._queue.release(), self._failed)
+
+    def _failed(self, error: Exception) -> None:
+        tell_not_written(self._store, error)
+        self._queue.release()
+
+
+class SettingsKeeper:
+    """Writes the settings soon after they changed."""
+
+    def __init__(self, store: Store, executor: Executor, clock: Clock) -> None:
+        self._store = store
+        self._executor = executor
+        self._writer = Delay(clock, _WRITE_SECONDS, self._write)
+        store.subscribe(lambda state: state.settings, lambda _settings: self._writer.start())
+
+    def choose_precision(self, precision: Precision | None) -> None:
+        """Choose it for the next pictures only; it is never written. None: as the settings say."""
+        self._store.take(PrecisionChosen(precision=precision))
+
+    def update(self, settings: Settings) -> None:
+        """Use new settings at once and write them soon."""
+        self._store.take(Replaced(part=settings))
+
+    def finish(self) -> None:
+        """Write now what was not written yet."""
+        if not self._writer.active:
+            return
+        self._writer.stop()
+        try:
+            save(self._store.state.settings)
+        except (OSError, HalftoneError) as error:
+            tell_not_written(self._store, error)
+
+    def _write(self) -> None:
+        settings = self._store.state.settings
+        self._executor.run_in_order(
+            lambda: save(settings), lambda _done: None, lambda error: tell_not_written(self._store, error)
+        )

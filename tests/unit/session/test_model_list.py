@@ -1,0 +1,83 @@
+"""Models come on the list by being opened, and off it when the user says so; their files stay."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.helpers.model_files import write_folder
+from tests.helpers.sessions import HandClock, HeldExecutor
+
+from halftone.library.models import POCKET
+from halftone.session.model_list import ModelList
+from halftone.session.state import AppState
+from halftone.session.store import Store
+from halftone.session.writing import SettingsKeeper
+from halftone.settings.store import Settings, load
+
+
+class Shelf:
+    """A model list with what it stands on. Two models lie in `many`, one beside it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.alone = str(write_folder(folder / "alone"))
+        self.inside = [str(write_folder(folder / "many" / name)) for name in ("one", "two")]
+        self.many = str(folder / "many")
+        self.executor = HeldExecutor()
+        self.store = Store(AppState(settings=Settings(model_folders=(self.alone, self.many), last_model=self.inside[0])))
+        self.keeper = SettingsKeeper(self.store, self.executor, HandClock())
+        self.models = ModelList(self.store, self.executor)
+
+    @property
+    def settings(self) -> Settings:
+        return self.store.state.settings
+
+    def ids(self) -> set[str]:
+        return set(self.models.found.models)
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    made = Shelf(tmp_path)
+    made.models.refresh()
+    made.executor.settle()
+    assert made.ids() == {POCKET, made.alone, *made.inside}
+    return made
+
+
+def test_a_model_leaves_the_list_and_its_files_stay(shelf: Shelf) -> None:
+    shelf.models.forget(shelf.alone)
+    shelf.executor.settle()
+    assert shelf.ids() == {POCKET, *shelf.inside}
+    assert (shelf.settings.model_folders, shelf.settings.last_model) == ((shelf.many,), shelf.inside[0])
+    assert Path(shelf.alone, "model_index.json").is_file()
+    shelf.keeper.finish()
+    assert load().model_folders == (shelf.many,)
+
+
+def test_the_list_follows_the_folders_of_the_settings(shelf: Shelf) -> None:
+    shelf.keeper.update(msgspec.structs.replace(shelf.settings, model_folders=(shelf.alone,)))
+    shelf.executor.settle()
+    assert shelf.ids() == {POCKET, shelf.alone, shelf.inside[0]}, "the one in use stays"
+    shelf.keeper.update(msgspec.structs.replace(shelf.settings, model_folders=(shelf.many,)))
+    shelf.executor.settle()
+    assert shelf.ids() == {POCKET, *shelf.inside}
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_model_takes_the_folder_it_was_found_in_with_it(shelf: Shelf, which: int) -> None:
+    assert set(shelf.models.with_it(shelf.inside[which])) == set(shelf.inside)
+    assert shelf.models.with_it(POCKET) == ()
+    shelf.models.forget(shelf.inside[which])
+    shelf.executor.settle()
+    assert shelf.ids() == {POCKET, shelf.alone}
+    assert shelf.settings.last_model == POCKET
+
+
+def test_a_model_that_was_deleted_leaves_too_and_pocket_never(shelf: Shelf) -> None:
+    Path(shelf.alone).rename(shelf.alone + "-elsewhere")
+    shelf.models.forget(shelf.alone)
+    shelf.executor.settle()
+    before = shelf.settings
+    shelf.models.forget(POCKET)
+    assert shelf.settings is before
+    assert before.model_folders == (shelf.many,)

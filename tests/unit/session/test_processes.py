@@ -1,0 +1,57 @@
+"""What is made or fetched by a process of its own."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.helpers.sessions import Desk
+
+from halftone.contract.errors import ErrorFacts
+from halftone.session.ports import Finished
+
+
+@pytest.mark.logs("could not be made")
+def test_the_fragile_model_is_made_one_at_a_time(tmp_path: Path) -> None:
+    desk = Desk()
+    desk.session.fragile.make()
+    desk.session.fragile.make()
+    ((*_words, folder),) = desk.commands.started
+    assert Path(folder).name == "pocket-fragile"
+    assert desk.session.state.making
+    desk.commands.ended[0](Finished(1, b"", b"first line\nno space left\n"))
+    assert not desk.session.state.making
+    assert desk.kinds == ["fragile-begun", "fragile-failed"]
+    assert desk.session.state.notices[-1].facts == ("no space left",)
+    desk.session.fragile.make()
+    desk.session.stop()
+    assert desk.commands.killed == [1]
+
+
+@pytest.mark.parametrize(
+    ("output", "code"),
+    [(msgspec.json.encode({"error": ErrorFacts(code="fetch-refused")}), "fetch-refused"), (b"Traceback", "fetch-failed")],
+)
+def test_a_fetch_that_fails_says_why(output: bytes, code: str) -> None:
+    desk = Desk()
+    small = desk.session.small_files
+    small.ask(desk.model)
+    small.fetch()
+    small.fetch()
+    assert len(desk.commands.started) == 1
+    desk.commands.heard[0](b'{"done": 1, "total": 4}\n{"done": 2, "to')
+    assert desk.session.state.lacking.came == (1, 4)
+    desk.commands.ended[0](Finished(1, output, b""))
+    known = desk.session.state.lacking
+    assert known.error is not None
+    assert (known.error.code, known.fetching, known.came) == (code, False, None)
+
+
+def test_a_fetch_that_is_cancelled_is_killed_and_the_model_still_asked_for() -> None:
+    desk = Desk()
+    desk.session.small_files.ask(desk.model)
+    desk.session.small_files.fetch()
+    desk.session.small_files.cancel()
+    assert desk.commands.killed == [0]
+    assert (desk.session.state.lacking.fetching, desk.session.state.lacking.model) == (False, desk.model)
+    desk.session.small_files.close()
+    assert desk.session.state.lacking.model is None
