@@ -76,7 +76,7 @@ class CreateForm(QWidget):
         self.start_part = StartPart(self._controller)
         self.transformer_part = TransformerPart(self._controller)
         self.control_part, self.video_part = ControlPart(self._controller), VideoPart()
-        self.hires_part = HiresPart(self.size_field, self._controller.look_for_upscalers)
+        self.hires_part = HiresPart(self.size_field, self._controller.session.extras.look_for_upscalers)
         self.ip_adapter_part, self.refiner_part = IpAdapterPart(self._controller), RefinerPart(self._controller)
         self.style_part, self.variation_part = StylePart(self._controller), VariationPart()
         self.options_part, self.numerics_part = OptionsPart(), NumericsPart(self._controller)
@@ -205,7 +205,7 @@ class CreateForm(QWidget):
         self.batch.setValue(request.batch)
         for part in self.parts:
             part.take(request)
-        self._controller.embeddings.take(request.inversions)
+        self._controller.session.embeddings.take(request.inversions)
         self.own_values.forget()
         self._defaults_of = request.model if request.model == self._controller.settings.last_model else self._defaults_of
 
@@ -381,7 +381,7 @@ class CreateForm(QWidget):
         problem = self.refusal()
         short = room.shortage(self._shape(), found)
         warning = "" if problem or model is None else sentences(short, size_warning(model, self._shape(), times))
-        waits = tr("A training runs. New pictures wait until it is done.") if self._controller.training.running else ""
+        waits = tr("A training runs. New pictures wait until it is done.") if self._controller.session.training.running else ""
         warning, tone = (warning, "danger" if short else "warn") if warning else (waits, "secondary")
         self.size_note.setText(warning)
         set_tone(self.size_note, tone)

@@ -35,7 +35,7 @@ class ControlPart(FittedPart):
         self._list = column(spacing=10)
         self.add_button = button(tr("Add ControlNet"), tip=tip, clicked=self._open_menu)
         self.setLayout(column(self._list, row(self.add_button, -1), self.note, spacing=8, margins=(14, 10, 14, 12)))
-        self.row.toggled.connect(lambda on: controller.look_for_parts("ControlNet", self._found) if on else None)
+        self.row.toggled.connect(lambda on: controller.session.extras.look_for("ControlNet", self._found) if on else None)
         self._show()
 
     def put(self, request: PictureRequest) -> PictureRequest:
@@ -60,7 +60,7 @@ class ControlPart(FittedPart):
     def _take(self, controls: tuple[Control, ...]) -> None:
         self._controls = controls
         self.row.value.setText(net_words(controls))
-        self._controller.choose_controls(control for control in controls if control.image)
+        self._controller.session.extras.choose_controls(control for control in controls if control.image)
         self.say(self.problem())
 
     def _found(self, known: dict[str, str]) -> None:

@@ -35,7 +35,7 @@ class IpAdapterPart(FittedPart):
         self._list = column(spacing=10)
         self.add_button = button(tr("Add IP-Adapter"), tip=tip, clicked=self._open_menu)
         self.setLayout(column(self._list, row(self.add_button, -1), self.note, spacing=8, margins=(14, 10, 14, 12)))
-        self.row.toggled.connect(lambda on: controller.look_for_parts(KIND, self._found) if on else None)
+        self.row.toggled.connect(lambda on: controller.session.extras.look_for(KIND, self._found) if on else None)
         self._show()
 
     def put(self, request: PictureRequest) -> PictureRequest:
@@ -60,7 +60,7 @@ class IpAdapterPart(FittedPart):
     def _take(self, adapters: tuple[IpAdapter, ...]) -> None:
         self._adapters = adapters
         self.row.value.setText(net_words(adapters))
-        self._controller.choose_ip_adapters(one for one in adapters if one.images)
+        self._controller.session.extras.choose_ip_adapters(one for one in adapters if one.images)
         self.say(self.problem())
 
     def _found(self, known: dict[str, str]) -> None:

@@ -62,7 +62,7 @@ class LoraPart(FittedPart):
 
     def look(self) -> None:
         """Read which LoRAs the folders of the settings hold."""
-        self._controller.look_for_loras(self._found)
+        self._controller.session.extras.look_for_loras(self._found)
 
     def look_again(self) -> None:
         """Other folders may be set now."""
@@ -80,7 +80,7 @@ class LoraPart(FittedPart):
     def _take(self, loras: tuple[Lora, ...]) -> None:
         self._loras = loras
         self.row.value.setText(lora_words(loras))
-        self._controller.choose_loras(loras)
+        self._controller.session.extras.choose_loras(loras)
         self.say(self.problem())
 
     def _show(self) -> None:

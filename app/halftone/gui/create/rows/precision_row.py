@@ -18,12 +18,12 @@ class NumericsPart(FoldedPart):
         self.precision = Segmented(
             [("settings", tr("As set")), ("auto", tr("Auto")), ("float16", "FP16"), ("bfloat16", "BF16"), ("float32", "FP32")]
         )
-        self.precision.set_value(controller.once or "settings")
+        self.precision.set_value(controller.state.once or "settings")
         how_long = tr("Precision of the next pictures, until Halftone is closed. The setting stays as it is.")
         self.precision.setToolTip(how_long)
         words = label(how_long, "caption", "muted", wrap=True)
         self.setLayout(column(self.precision, words, spacing=6, margins=(14, 10, 14, 12)))
-        self.precision.chosen.connect(lambda chosen: controller.choose_precision(_precision(chosen)))
+        self.precision.chosen.connect(lambda chosen: controller.session.settings.choose_precision(_precision(chosen)))
 
     def take_precision(self, precision: Precision) -> None:
         """Choose the precision an earlier picture was asked for in, so that a check or a fix is about what it met."""
@@ -31,7 +31,7 @@ class NumericsPart(FoldedPart):
             return
         chosen = "settings" if precision == self._controller.settings.numerics.precision else precision
         self.precision.set_value(chosen)
-        self._controller.choose_precision(_precision(chosen))
+        self._controller.session.settings.choose_precision(_precision(chosen))
 
     def show_value(self) -> None:
         """What the choice means on this device, in the closed row."""

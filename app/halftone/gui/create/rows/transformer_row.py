@@ -24,7 +24,7 @@ class TransformerPart(ReplacedPart):
             endings="*.gguf *.safetensors *.sft",
             folders=False,
             check=check_transformer_fit,
-            choose=controller.choose_transformer,
+            choose=controller.session.extras.choose_transformer,
         )
         super().__init__(controller, kind)
         self._known: dict[str, str] = {}
@@ -39,7 +39,7 @@ class TransformerPart(ReplacedPart):
     def _look(self, opened: bool) -> None:
         model = self._controller.model
         if opened and model is not None:
-            self._controller.look_for_transformers(model, self._found)
+            self._controller.session.extras.look_for_transformers(model, self._found)
 
     def _found(self, known: dict[str, str]) -> None:
         self._known = known

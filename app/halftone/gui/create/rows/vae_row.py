@@ -20,11 +20,11 @@ class VaePart(ReplacedPart):
             endings="*.safetensors",
             folders=True,
             check=check_fit,
-            choose=controller.choose_vae,
+            choose=controller.session.extras.choose_vae,
         )
         super().__init__(controller, kind)
         self._known: dict[str, str] = {}
-        self.row.toggled.connect(lambda on: controller.look_for_parts("VAE", self._found) if on else None)
+        self.row.toggled.connect(lambda on: controller.session.extras.look_for("VAE", self._found) if on else None)
 
     def vae(self) -> str | None:
         return self.file()
