@@ -87,10 +87,10 @@ def measure(found: dict[str, list[float]], pictures: int) -> None:
     found["a notch over the form"].append(spent(lambda: turned(area)))
     for theme in ("light", "dark"):
         changed = msgspec.structs.replace(controller.settings, theme=theme)
-        found["theme"].append(spent(lambda changed=changed: controller.update_settings(changed)))
+        found["theme"].append(spent(lambda changed=changed: controller.session.settings.update(changed)))
     for language in ("zh_CN", "en"):
         changed = msgspec.structs.replace(controller.settings, language=language)
-        found["language"].append(spent(lambda changed=changed: controller.update_settings(changed)))
+        found["language"].append(spent(lambda changed=changed: controller.session.settings.update(changed)))
     for page in ("device", "train"):
         found[f"first opening: {page}"].append(spent(lambda page=page: controller.go(page)))
     for page in PAGES:

@@ -112,15 +112,15 @@ def seen(event, blob):
         app.exit(1)
 def finish():
     print(max(gaps), statistics_p99(gaps), max(turns), len(gaps), flush=True)
-    controller.stop()
+    controller.session.stop()
     app.exit(0)
 def statistics_p99(values):
     return sorted(values)[int(len(values) * 0.99)]
 controller.worker_event.connect(seen)
 def go():
     state["on"] = True
-    controller.generate(PictureRequest(prompt="a red sun over green hills", model=sys.argv[1], seed=7))
-controller.start()
+    controller.session.queue.generate(PictureRequest(prompt="a red sun over green hills", model=sys.argv[1], seed=7))
+controller.session.start()
 QTimer.singleShot(1500, go)
 sys.exit(app.exec())
 """

@@ -63,7 +63,7 @@ class Person:
         self.controller.worker_event.connect(self._seen)
         qtbot.addWidget(self.window, before_close_func=lambda _window: self.leave())
         self.window.show()
-        self.controller.start()
+        self.controller.session.start()
         self.wait(lambda: self.controller.state.worker == "ready" and self.controller.state.device is not None)
         self.wait(lambda: self.controller.model is not None)
 
@@ -91,7 +91,7 @@ class Person:
             assert self.window.grab().save(str(Path(folder) / f"{name}.png"))
 
     def leave(self) -> None:
-        self.controller.clear_waiting()
+        self.controller.session.queue.clear_waiting()
         self.link.stop()
         self.qtbot.waitUntil(lambda: not self.controller.background.busy, timeout=PATIENCE)
 
@@ -122,11 +122,11 @@ def test_type_and_generate_gives_a_png_with_its_settings_inside(qtbot: QtBot) ->
 def test_the_fragile_model_is_told_recovered_and_fixed(qtbot: QtBot, tmp_path: Path) -> None:
     fragile = str(make_fragile(resources() / "pocket", tmp_path / "fragile"))
     person = Person(qtbot, settings(precision="float16"))
-    person.controller.select_model(fragile)
+    person.controller.session.models.select(fragile)
     person.wait(lambda: person.controller.model is not None and person.controller.model.id == fragile)
     model = person.controller.model
     assert model is not None
-    assert person.controller.badge(model).state == "unchecked"
+    assert person.controller.session.checks.badge(model).state == "unchecked"
     person.shot("3-fragile-unchecked")
 
     person.generate(3)
@@ -142,9 +142,9 @@ def test_the_fragile_model_is_told_recovered_and_fixed(qtbot: QtBot, tmp_path: P
     for event in ready.facts.events:
         assert ("went back one step" if event.action == "went-back-one-step" else "decoded it again") in message.text
 
-    person.controller.check(model)
+    person.controller.session.checks.check(model)
     person.idle()
-    assert person.controller.badge(model).state == "overflows"
+    assert person.controller.session.checks.badge(model).state == "overflows"
     person.shot("5-badge-overflows")
     person.workspace.top.tabs["health"].click()
     person.shot("6-health-overflows")
@@ -153,7 +153,7 @@ def test_the_fragile_model_is_told_recovered_and_fixed(qtbot: QtBot, tmp_path: P
     person.page._banner_act("fix")
     person.idle()
     assert "cure-applied" in [notice.kind for notice in person.controller.state.notices]
-    assert person.controller.badge(model).state == "cured"
+    assert person.controller.session.checks.badge(model).state == "cured"
     person.shot("7-cured")
 
     person.generate(4)

@@ -178,7 +178,7 @@ class Stage:
         collections.deque(self.workspace.move_in(), maxlen=0)
         self.window.resize(*size)
         self.window.show()
-        self.controller.start()
+        self.controller.session.start()
         self.play(Ready(version="0.1.0", protocol=1, pid=1, devices=(GPU,)))
         self.play(MemoryChanged(memory=MEMORY))
         self.settle()
@@ -214,7 +214,7 @@ class Stage:
     ) -> None:
         """A whole job, from request to picture. latents: of one that is not finished, and has no file."""
         request = msgspec.structs.replace(self.page.form.request(), seed=seed)
-        job = self.controller.generate(request)
+        job = self.controller.session.queue.generate(request)
         self.play(JobStarted(job=job, kind="generate", plan=PLAN))
         self.play(PhaseChanged(job=job, phase="denoise", total=28))
         image = landscape(side, side, seed)
@@ -236,9 +236,9 @@ class Stage:
 
     def running(self, step: int = 17, total: int = 28) -> str:
         """A job in the middle of its steps, with two behind it."""
-        job = self.controller.generate(self.page.form.request())
+        job = self.controller.session.queue.generate(self.page.form.request())
         for words in ("The same jug with dried poppies, evening", "A red and white lighthouse on a rocky islet"):
-            self.controller.generate(msgspec.structs.replace(self.page.form.request(), prompt=words, batch=3))
+            self.controller.session.queue.generate(msgspec.structs.replace(self.page.form.request(), prompt=words, batch=3))
         self.play(JobStarted(job=job, kind="generate", plan=PLAN))
         self.play(PhaseChanged(job=job, phase="load", done=1, total=1))
         self.play(PhaseChanged(job=job, phase="encode"))
@@ -491,7 +491,7 @@ def offered(stage: Stage) -> None:
     folder.mkdir()
     for name in ("4x-UltraSharp", "2x DAT photo"):
         (folder / f"{name}.safetensors").write_bytes(safetensors({"body.0.weight": ramp(4, 4)}))
-    stage.controller.update_settings(msgspec.structs.replace(stage.controller.settings, upscaler_folders=(str(folder),)))
+    stage.controller.session.settings.update(msgspec.structs.replace(stage.controller.settings, upscaler_folders=(str(folder),)))
     done(stage)
     stage.page.centre.toolbar.upscale.click()
     stage.settle()
@@ -503,7 +503,7 @@ def cut_short(stage: Stage) -> None:
     shown = stage.page.centre.shown
     assert shown is not None
     why = ErrorFacts(code="out-of-memory", facts={"detail": "the memory ended at 4096 × 4096"})
-    job = stage.controller.generate(stage.page.form.request())
+    job = stage.controller.session.queue.generate(stage.page.form.request())
     facts = msgspec.structs.replace(shown.facts, cut_short=why, latents="/kept.safetensors")
     stage.play(JobStarted(kind="generate", plan=PLAN, job=job))
     small = png(landscape(192, 192, 8))
@@ -515,7 +515,7 @@ def cut_short(stage: Stage) -> None:
 def lacking(stage: Stage) -> None:
     """A model that lacks a small file was opened."""
     done(stage)
-    stage.controller.select_model(str(save_flux(Path(stage.folder) / "flux1-dev-fp8.safetensors")))
+    stage.controller.session.models.select(str(save_flux(Path(stage.folder) / "flux1-dev-fp8.safetensors")))
     stage.settle()
 
 
@@ -524,11 +524,11 @@ def lacking_listed(stage: Stage) -> None:
     folder = Path(stage.folder) / "models"
     folder.mkdir()
     path = save_flux(folder / "flux1-dev-fp8.safetensors")
-    stage.controller.update_settings(msgspec.structs.replace(stage.controller.settings, model_folders=(str(folder),)))
+    stage.controller.session.settings.update(msgspec.structs.replace(stage.controller.settings, model_folders=(str(folder),)))
     stage.settle()
-    stage.controller.select_model(str(path))
+    stage.controller.session.models.select(str(path))
     stage.settle()
-    stage.controller.small_files.take(str(path))
+    stage.controller.session.small_files.take(str(path))
     stage.settle()
     stage.page.form.model_part.row.click()
 

@@ -59,7 +59,7 @@ class Person:
         collections.deque(self.workspace.move_in(), maxlen=0)
         self.window.resize(*SIZE)
         self.window.show()
-        self.controller.start()
+        self.controller.session.start()
         self.wait(lambda: self.controller.state.worker == "ready" and self.controller.model is not None)
         self.page = self.workspace.create_page
 
@@ -105,7 +105,7 @@ class Person:
         self.keep(name, self.window.grab(QRect(top.x(), top.y(), last.width(), bottom.y() - top.y())))
 
     def leave(self) -> None:
-        self.controller.clear_waiting()
+        self.controller.session.queue.clear_waiting()
         self.link.stop()
         self.wait(lambda: not self.controller.background.busy)
         self.window.close()
@@ -124,7 +124,7 @@ def mask(file: Path) -> str:
 
 
 def device(person: Person) -> None:
-    person.controller.measure()
+    person.controller.session.devices.measure()
     person.idle()
     person.controller.go("device")
     person.shoot("device")
@@ -167,7 +167,7 @@ def rows(person: Person, lora: str) -> None:
 def recovered(person: Person) -> None:
     """The fragile demo model, in FP16: recovered, then checked."""
     controller = person.controller
-    controller.make_fragile()
+    controller.session.fragile.make()
     person.wait(lambda: controller.model is not None and "ragile" in controller.model.name)
     controller.update_numerics(msgspec.structs.replace(controller.numerics, precision="float16"))
     person.idle()
@@ -175,13 +175,13 @@ def recovered(person: Person) -> None:
     person.picture()
     person.shoot("recovered")
     assert controller.model is not None
-    controller.check(controller.model)
+    controller.session.checks.check(controller.model)
     person.idle()
     person.window.resize(SIZE[0] + 80, 800)
     controller.go("health")
     person.shoot("health")
     person.window.resize(*SIZE)
-    controller.select_model("pocket")
+    controller.session.models.select("pocket")
     controller.update_numerics(msgspec.structs.replace(controller.numerics, precision="auto"))
     person.idle()
 
@@ -202,10 +202,10 @@ def train(person: Person) -> None:
     page.refresh()
     person.wait(page.setup.start_button.isEnabled)
     page.setup.start_button.click()
-    person.wait(lambda: (record := person.controller.training.run.record) is not None and record.step >= 60)
+    person.wait(lambda: (record := person.controller.session.training.run.record) is not None and record.step >= 60)
     person.shoot("train")
     person.idle()
-    end = person.controller.training.run.end
+    end = person.controller.session.training.run.end
     assert end is not None
     person.controller.go("create")
     rows(person, str(getattr(end.report, "path", "")))
@@ -220,7 +220,7 @@ def main(folder: Path, language: Literal["en", "zh_CN"], part: str) -> None:
     place.mkdir(parents=True, exist_ok=True)
     person = Person(language, place)
     if part not in ("", "device"):  # Auto goes by what was measured
-        person.controller.measure()
+        person.controller.session.devices.measure()
         person.idle()
     for name, act in PARTS.items():
         if part in ("", name):

@@ -62,8 +62,8 @@ def filled(stage: Stage) -> None:
 
 def begin(stage: Stage, config: TrainConfig = CONFIG, first: int = 1) -> str:
     page_of(stage)
-    stage.controller.training.start(config)
-    job = stage.controller.training.job
+    stage.controller.session.training.start(config)
+    job = stage.controller.session.training.job
     assert job is not None
     pictures = tuple(TrainPicture(name=f"IMG_{n:04}.png", width=640, height=512, caption="a hill") for n in range(42))
     stage.play(JobStarted(job=job.id, kind="train"))
@@ -122,8 +122,8 @@ def held(stage: Stage) -> None:
 
 def loading(stage: Stage) -> None:
     page_of(stage)
-    stage.controller.training.start(CONFIG)
-    job = stage.controller.training.job
+    stage.controller.session.training.start(CONFIG)
+    job = stage.controller.session.training.job
     assert job is not None
     stage.play(JobStarted(job=job.id, kind="train"))
     stage.play(PhaseChanged(job=job.id, phase="load", done=2_100_000_000, total=6_900_000_000))
@@ -132,7 +132,7 @@ def loading(stage: Stage) -> None:
 def reading(stage: Stage) -> None:
     """Captions and pictures, by the model."""
     loading(stage)
-    job = stage.controller.training.job
+    job = stage.controller.session.training.job
     assert job is not None
     stage.play(PhaseChanged(job=job.id, phase="encode", done=31, total=85))
 
@@ -141,7 +141,7 @@ def refused(stage: Stage) -> None:
     """A training that could not begin."""
     checked(stage)
     page_of(stage).start()
-    job = stage.controller.training.job
+    job = stage.controller.session.training.job
     assert job is not None
     stage.play(JobStarted(job=job.id, kind="train"))
     error = ErrorFacts(code="output-not-folder", facts={"path": "/loras/Paper cut style"})
@@ -176,8 +176,8 @@ def no_room(stage: Stage) -> None:
 def resumed(stage: Stage) -> None:
     """One that went on: the curve from before stands there."""
     page_of(stage)
-    stage.controller.training.start(CONFIG)
-    job, dice = stage.controller.training.job, random.Random(7)
+    stage.controller.session.training.start(CONFIG)
+    job, dice = stage.controller.session.training.job, random.Random(7)
     assert job is not None
     stage.play(JobStarted(job=job.id, kind="train"))
     losses = array("f", [0.085 + 0.08 * math.exp(-step / 380) + dice.gauss(0, 0.008) for step in range(600)])
@@ -199,7 +199,7 @@ def waiting(stage: Stage) -> None:
     stage.prompt("a jug")
     stage.running()
     page_of(stage)
-    stage.controller.training.start(CONFIG)
+    stage.controller.session.training.start(CONFIG)
 
 
 def report(steps: int, *bad: Caught, path: str = "/loras/Paper cut style.safetensors") -> TrainReport:
@@ -257,7 +257,7 @@ def checked(stage: Stage) -> None:
 
 def foreseen(stage: Stage) -> None:
     job = begin(stage)
-    begins = stage.controller.training.run.record
+    begins = stage.controller.session.training.run.record
     assert begins is not None
     assert begins.begins is not None
     fast = msgspec.structs.replace(CONFIG, learning_rate=0.01)

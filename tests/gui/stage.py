@@ -57,7 +57,7 @@ class Stage:
         self.page = self.workspace.create_page
         qtbot.addWidget(self.window, before_close_func=lambda _window: self.close())
         self.window.show()
-        self.controller.start()
+        self.controller.session.start()
         self.wait(lambda: self.controller.state.worker == "ready" and self.controller.state.device is not None)
         self.wait(lambda: self.controller.model is not None)
 
@@ -83,6 +83,6 @@ class Stage:
 
     def close(self) -> None:
         """The worker ends, whatever it did; the window closes without asking."""
-        self.controller.clear_waiting()
-        self.controller.stop()
+        self.controller.session.queue.clear_waiting()
+        self.controller.session.stop()
         self.qtbot.waitUntil(lambda: not self.controller.background.busy, timeout=PATIENCE)

@@ -14,7 +14,7 @@ from halftone.contract.messages import AnyCommand, AnyEvent, Examine, JobEnded, 
 from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
 from halftone.library import records
-from halftone.session.ports import Finished, Ports
+from halftone.session.ports import Finished, Ports, WorkerLink
 from halftone.session.session import Session
 from halftone.settings.store import Settings
 
@@ -99,11 +99,8 @@ class NotedCommands:
         return
 
 
-class NotedLink:
+class NotedLink(WorkerLink):
     """Notes the commands; the test says what comes back. A start brings a worker that is ready."""
-
-    gone = True
-    hopeless = False
 
     def __init__(self) -> None:
         self.sent: list[AnyCommand] = []
@@ -112,8 +109,6 @@ class NotedLink:
 
     def start(self) -> None:
         self.say(Ready(version="0.1.0", protocol=1, pid=1, devices=(samples.CPU,)))
-
-    restart = start
 
     def send(self, command: AnyCommand) -> None:
         self.sent.append(command)

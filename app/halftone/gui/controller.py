@@ -9,8 +9,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import ModelFacts
-from halftone.contract.request import Extras, Numerics
-from halftone.contract.vocabulary import DType, Precision
+from halftone.contract.request import Numerics
+from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
 from halftone.gui.background import Background, QtClock
 from halftone.gui.process import HalftoneProcesses, Link
@@ -60,54 +60,9 @@ class Controller(QObject):
         ports = Ports(self.background, QtClock(self), HalftoneProcesses(self))
         known = store.load() if settings is None else settings
         self.session = Session(link, ports, known, early=early, heard=self.worker_event.emit, ended=self.job_ended.emit)
-        self._offer()
+        self.take = self.session.store.take
         self._subscribe()
         link.arrived.connect(self.session.arrived)
-
-    def _offer(self) -> None:
-        """What pages call, and the use case that does it."""
-        session = self.session
-        self.start = session.start
-        self.restart = session.restart
-        self.finish = session.finish
-        self.leave = session.leave
-        self.stop = session.stop
-        self.training = session.training
-        self.small_files = session.small_files
-        self.drafting = session.drafting
-        self.files = session.files
-        self.model_list = session.models
-        self.take = session.store.take
-        self.submit = session.queue.submit
-        self.generate = session.queue.generate
-        self.upscale = session.queue.upscale
-        self.retry = session.queue.retry
-        self.recover = session.queue.recover
-        self.requeue = session.queue.requeue
-        self.cancel = session.queue.cancel
-        self.keep = session.queue.keep
-        self.remove_with_undo = session.queue.remove_with_undo
-        self.clear_waiting = session.queue.clear_waiting
-        self.move = session.queue.move
-        self.pause = session.queue.pause
-        self.measure = session.devices.measure
-        self.use_device = session.devices.use
-        self.refresh_models = session.models.refresh
-        self.select_model = session.models.select
-        self.forget_model = session.models.forget
-        self.make_fragile = session.fragile.make
-        self.free_memory = session.memory.free
-        self.report = session.checks.report
-        self.precision_of = session.checks.precision_of
-        self.badge = session.checks.badge
-        self.checked_in = session.checks.checked_in
-        self.check = session.checks.check
-        self.fix_model = session.checks.fix
-        self.apply_cure = session.checks.apply
-        self.undo_cure = session.checks.undo
-        self.repair = session.checks.repair
-        self.update_settings = session.settings.update
-        self.choose_precision = session.settings.choose_precision
 
     def _subscribe(self) -> None:
         listen = self.session.store.subscribe
@@ -139,28 +94,9 @@ class Controller(QObject):
         return self.state.numerics
 
     @property
-    def extras(self) -> Extras:
-        """What the next pictures use beside the model's own parts."""
-        return self.state.extras
-
-    def extras_of(self, model: ModelFacts) -> Extras:
-        """What a model is checked and judged with: what is chosen belongs to the selected one."""
-        return self.state.extras_of(model)
-
-    @property
-    def once(self) -> Precision | None:
-        """The precision chosen on Create, None: as the settings say."""
-        return self.state.once
-
-    @property
     def precision(self) -> tuple[DType, Words]:
         """The dtype that the next picture runs in, and why."""
-        return self.precision_of(self.model)
-
-    @property
-    def device_precision(self) -> tuple[DType, Words]:
-        """The dtype that the device runs in where no model says otherwise, and why."""
-        return self.state.device_precision
+        return self.session.checks.precision_of(self.model)
 
     @property
     def model(self) -> ModelFacts | None:
@@ -180,7 +116,7 @@ class Controller(QObject):
     # --- settings and pages -----------------------------------------------------------------------------------------
 
     def update_numerics(self, numerics: Numerics) -> None:
-        self.update_settings(msgspec.structs.replace(self.settings, numerics=numerics))
+        self.session.settings.update(msgspec.structs.replace(self.settings, numerics=numerics))
 
     def go(self, page: PageName | Literal["numerics"]) -> None:
         """Show a page."""

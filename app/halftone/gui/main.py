@@ -124,10 +124,10 @@ class Opening(QObject):
 
         settings = store.load()
         controller = Controller(WorkerLink(), settings, early=True)
-        self._ends.append(controller.stop)
-        self._leave = controller.leave
+        self._ends.append(controller.session.stop)
+        self._leave = controller.session.leave
         controller.background.run(lambda: tidy_places(settings.pictures_folder), lambda _done: None)
-        controller.start()
+        controller.session.start()
         yield
         yield from _imported(_AFTERWARDS)
         from halftone.gui.shell.workspace import Workspace

@@ -14,7 +14,7 @@ from halftone.client.command import worker_command, worker_environment
 from halftone.client.logs import last_lines, worker_log
 from halftone.client.session import GRACE_SECONDS, Session
 from halftone.contract.messages import AnyCommand, Quit
-from halftone.session.ports import Finished
+from halftone.session import ports
 from halftone.settings.streams import NO_LOG
 
 _LEAVE_MS: Final = 3000
@@ -24,33 +24,10 @@ _WATCH_MS: Final = 250
 log = logging.getLogger(__name__)
 
 
-class Link(QObject):
-    """A `session.ports.WorkerLink` with a signal."""
+class Link(QObject, ports.WorkerLink):
+    """A link whose events come as a signal."""
 
     arrived = Signal(object, object)
-
-    def start(self) -> None:
-        raise NotImplementedError
-
-    def restart(self) -> None:
-        """Try again after workers were given up."""
-        raise NotImplementedError
-
-    def send(self, command: AnyCommand) -> None:
-        raise NotImplementedError
-
-    def stop(self) -> None:
-        raise NotImplementedError
-
-    @property
-    def gone(self) -> bool:
-        """True when no worker process is there."""
-        return True
-
-    @property
-    def hopeless(self) -> bool:
-        """True when the worker died again and again, and is not started any more."""
-        return False
 
 
 class WorkerLink(Link):
@@ -183,10 +160,10 @@ class WorkerLink(Link):
 
 
 class HalftoneProcesses(QObject):
-    """Runs `halftone …` in processes of their own: `session.ports.Commands`."""
+    """Runs `halftone …` in processes of their own: `ports.Commands`."""
 
     def start(
-        self, *arguments: str, ended: Callable[[Finished], object], heard: Callable[[bytes], object] | None = None
+        self, *arguments: str, ended: Callable[[ports.Finished], object], heard: Callable[[bytes], object] | None = None
     ) -> Callable[[], object]:
         process = QProcess(self)
         process.setProcessEnvironment(to_qt(worker_environment()))
@@ -205,7 +182,7 @@ class HalftoneProcesses(QObject):
                 return
             read()
             over = True
-            ended(Finished(code, bytes(process.readAllStandardOutput().data()), bytes(errors)))
+            ended(ports.Finished(code, bytes(process.readAllStandardOutput().data()), bytes(errors)))
 
         def kill() -> None:
             nonlocal over

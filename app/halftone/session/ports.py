@@ -58,28 +58,31 @@ class Commands(Protocol):
         ...
 
 
-class WorkerLink(Protocol):
+class WorkerLink:
     """What the session needs of a worker, wherever it runs."""
 
-    def start(self) -> None: ...
+    def start(self) -> None:
+        raise NotImplementedError
 
     def restart(self) -> None:
         """Try again after workers were given up."""
-        ...
+        raise NotImplementedError
 
-    def send(self, command: AnyCommand) -> None: ...
+    def send(self, command: AnyCommand) -> None:
+        raise NotImplementedError
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        raise NotImplementedError
 
     @property
     def gone(self) -> bool:
         """True when no worker process is there."""
-        ...
+        return True
 
     @property
     def hopeless(self) -> bool:
         """True when the worker died again and again, and is not started any more."""
-        ...
+        return False
 
 
 class Ports(NamedTuple):

@@ -53,15 +53,15 @@ def test_one_is_added_given_a_picture_and_sent(qtbot: QtBot, net: Path, tmp_path
     end.setValue(0.8)
     part.findChildren(QCheckBox)[-1].click()
     wanted = Control(path=str(net), image=str(tmp_path / "pose.png"), scale=0.7, start=0.1, end=0.8, canny=True)
-    assert form.request().controls == controller.extras.controls == (wanted,)
+    assert form.request().controls == controller.state.extras.controls == (wanted,)
     assert part.row.value.text() == "edges 0.70"
     model = controller.model
     assert model is not None
-    controller.check(model)
+    controller.session.checks.check(model)
     command = next(job.command for job in controller.state.jobs)
     assert isinstance(command, Examine)
     assert command.inputs.controls == (wanted,)
-    assert health_view.model_tags(model, controller.extras_of(model))[0] == "ControlNet: edges 0.70"
+    assert health_view.model_tags(model, controller.state.extras_of(model))[0] == "ControlNet: edges 0.70"
     stage.idle()
     part.remove(0)
     assert (part.row.value.text(), form.request().controls) == ("None", ())

@@ -198,12 +198,12 @@ def test_the_banner_follows_a_cure_and_a_change_of_model(qtbot: QtBot, tmp_path:
     message = page.centre.banner.message
     assert message is not None
     assert message.actions[0].tip == f"Fix {controller.model.name}"
-    controller.apply_cure(report)
+    controller.session.checks.apply(report)
     stage.idle()
-    assert controller.badge(controller.model).state == "cured"
+    assert controller.session.checks.badge(controller.model).state == "cured"
     assert keys() == ["health", "copy", "fold"]
     model_files.write_folder(tmp_path / "other")
-    controller.select_model(str(tmp_path / "other"))
+    controller.session.models.select(str(tmp_path / "other"))
     stage.wait(lambda: controller.settings.last_model == str(tmp_path / "other"))
     assert keys() == ["use-model", "copy", "fold"]
     page._banner_act("use-model")
@@ -244,14 +244,14 @@ def test_the_badge_is_about_the_precision_that_generate_will_use(qtbot: QtBot) -
     stage = Stage(qtbot)
     controller, precision = stage.controller, stage.page.form.numerics_part.precision
     assert controller.precision[0] == "float32"
-    assert controller.badge(controller.model).state == "unchecked"
+    assert controller.session.checks.badge(controller.model).state == "unchecked"
     assert stage.workspace.status.activity.text() == " Ready. Halftone uses FP32 here."
     precision.button("float16").click()
     assert stage.workspace.status.activity.text() == " Ready. The next picture runs in FP16."
-    assert controller.badge(controller.model).state == "healthy"
+    assert controller.session.checks.badge(controller.model).state == "healthy"
     assert "FP16" in stage.workspace.status.precision.accessibleName()
     precision.button("settings").click()
-    assert controller.badge(controller.model).state == "unchecked"
+    assert controller.session.checks.badge(controller.model).state == "unchecked"
     stage.close()
 
 
@@ -379,7 +379,7 @@ def test_vary_makes_four_pictures_whose_noise_is_turned_a_little(qtbot: QtBot) -
 def test_variations_of_a_rescued_picture_are_pictures_of_their_own(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     kept = msgspec.structs.replace(samples.picture_facts("", "asking"), latents="/kept/latents.safetensors")
-    stage.controller.recover(kept, PictureRequest(prompt="hills"))
+    stage.controller.session.queue.recover(kept, PictureRequest(prompt="hills"))
     stage.idle()
     stage.wait(lambda: len(stage.page.history.paths()) == 1)
     stage.page.acts.from_toolbar("vary")
@@ -397,7 +397,7 @@ def test_until_stopped_goes_on_until_it_is_cancelled(qtbot: QtBot) -> None:
     job = stage.controller.state.jobs[0]
     assert isinstance(job.command, Generate)
     assert job.command.request.seed is None
-    stage.controller.cancel(job.id)
+    stage.controller.session.queue.cancel(job.id)
     stage.idle()
     stage.close()
 
@@ -489,7 +489,7 @@ def test_a_picture_that_comes_back_counts_once_in_the_estimate(
 ) -> None:
     own_bin(tmp_path, monkeypatch)
     stage = Stage(qtbot)
-    stage.controller.choose_precision("float16")
+    stage.controller.session.settings.choose_precision("float16")
     page = stage.page
     stage.picture()
     stage.picture()
@@ -513,10 +513,10 @@ def test_a_model_wears_its_own_pictures_only(qtbot: QtBot, tmp_path: Path) -> No
     row = stage.page.form.model_part.row
     assert not row._thumbnail.isNull()
     model_files.write_folder(tmp_path / "other")
-    stage.controller.select_model(str(tmp_path / "other"))
+    stage.controller.session.models.select(str(tmp_path / "other"))
     stage.wait(lambda: stage.controller.settings.last_model == str(tmp_path / "other"))
     assert row._thumbnail.isNull()
-    stage.controller.select_model("pocket")
+    stage.controller.session.models.select("pocket")
     assert not row._thumbnail.isNull()
     row.click()
     listed = stage.page.findChild(ModelList)
@@ -708,7 +708,7 @@ def test_waiting_jobs_are_dragged_to_another_place(qtbot: QtBot, tmp_path: Path)
     panel._rows[jobs["four"]].setFocus()
     qtbot.keyClick(panel._rows[jobs["four"]], Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
     assert panel._rows[jobs["four"]].hasFocus(), "it can be moved on with the keys"
-    stage.controller.clear_waiting()
+    stage.controller.session.queue.clear_waiting()
     (tmp_path / "go").touch()
     stage.idle()
     stage.close()
@@ -721,7 +721,7 @@ def test_fixing_a_model_checks_it_cures_it_and_says_so(qtbot: QtBot) -> None:
     assert pocket is not None
     report = samples.check_report(pocket, fragile=True)
     plan = msgspec.structs.replace(report.plan, verified=True)
-    controller.apply_cure(msgspec.structs.replace(report, device=samples.CPU, plan=plan))
+    controller.session.checks.apply(msgspec.structs.replace(report, device=samples.CPU, plan=plan))
     stage.idle()
     kinds = [notice.kind for notice in controller.state.notices]
     assert kinds in (["cure-applied"], ["cure-failed"])

@@ -54,12 +54,12 @@ BOUND: dict[str, Callable[[CreateForm], QWidget]] = {
 
 def shown(stage: Stage, draft: Draft) -> None:
     """Let the page show a draft."""
-    stage.controller.drafting.put(draft)
+    stage.controller.session.drafting.put(draft)
 
 
 def changed_look(stage: Stage, **changes: str) -> None:
     form = stage.workspace.create_page
-    stage.controller.update_settings(msgspec.structs.replace(stage.controller.settings, **changes))
+    stage.controller.session.settings.update(msgspec.structs.replace(stage.controller.settings, **changes))
     if "language" in changes:
         stage.wait(lambda: stage.workspace.create_page is not form)
 

@@ -120,7 +120,7 @@ def test_a_batch_beyond_its_limit_is_told_not_cut(qtbot: QtBot) -> None:
 
 def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
-    stage.controller.choose_precision("float16")
+    stage.controller.session.settings.choose_precision("float16")
     form, pocket = stage.page.form, stage.controller.model
     assert pocket is not None
     assert form.size_note.isHidden()
@@ -175,7 +175,7 @@ OTHER = msgspec.structs.replace(
 
 def choose(stage: Stage, model: ModelFacts) -> None:
     """As when this model is selected."""
-    stage.controller.drafting.put(with_defaults_of(stage.controller.state.draft, model))
+    stage.controller.session.drafting.put(with_defaults_of(stage.controller.state.draft, model))
     stage.page.form.follow(model)
 
 
@@ -379,7 +379,7 @@ def test_an_empty_prompt_takes_the_example(qtbot: QtBot) -> None:
 
 def test_the_estimate_is_what_pictures_of_this_size_took(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
-    stage.controller.choose_precision("float16")
+    stage.controller.session.settings.choose_precision("float16")
     form = stage.page.form
     assert form.estimate.text() == "Time not measured yet"
     stage.picture()
@@ -393,17 +393,17 @@ def test_the_estimate_is_what_pictures_of_this_size_took(qtbot: QtBot) -> None:
 
 def test_the_estimate_is_of_the_precision_that_is_chosen(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
-    stage.controller.choose_precision("float16")
+    stage.controller.session.settings.choose_precision("float16")
     form = stage.page.form
     stage.picture()
     facts = stage.controller.state.pictures[0]
     form.size_field.set_value((facts.width, facts.height))
     form.steps.set_value(facts.steps)
     assert form.estimate.text().startswith("About ")
-    stage.controller.choose_precision("float32")
+    stage.controller.session.settings.choose_precision("float32")
     assert form.estimate.text() == "Time not measured yet"
     assert form.estimate.toolTip() == "No picture like this was made in FP32 yet."
-    stage.controller.choose_precision("float16")
+    stage.controller.session.settings.choose_precision("float16")
     assert form.estimate.text().startswith("About ")
     stage.close()
 
@@ -411,8 +411,8 @@ def test_the_estimate_is_of_the_precision_that_is_chosen(qtbot: QtBot) -> None:
 def test_a_model_whose_file_is_gone_can_be_located(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     controller = stage.controller
-    controller.update_settings(msgspec.structs.replace(controller.settings, last_model="/nowhere/model.safetensors"))
-    controller.refresh_models()
+    controller.session.settings.update(msgspec.structs.replace(controller.settings, last_model="/nowhere/model.safetensors"))
+    controller.session.models.refresh()
     stage.wait(lambda: stage.controller.model_error is not None)
     form = stage.page.form
     assert form.model_part.note.text() == "File not found"
@@ -425,7 +425,7 @@ def test_a_model_whose_file_is_gone_can_be_located(qtbot: QtBot) -> None:
 def test_the_list_of_models_takes_one_off(qtbot: QtBot, tmp_path: Path) -> None:
     stage = Stage(qtbot)
     model_files.write_folder(tmp_path / "mine")
-    stage.controller.select_model(str(tmp_path / "mine"))
+    stage.controller.session.models.select(str(tmp_path / "mine"))
     stage.wait(lambda: len(stage.controller.models) == 2)
     form = stage.page.form
     form.model_part.row.click()

@@ -92,8 +92,8 @@ def test_it_is_said_and_stops_generate_until_it_is_removed(stage: Stage, files: 
 
 def test_nothing_is_taken_in_silence_where_there_is_no_model(stage: Stage, files: Path) -> None:
     form, controller = stage.page.form, stage.controller
-    controller.update_settings(replace(controller.settings, last_model="/nowhere/model.safetensors"))
-    controller.refresh_models()
+    controller.session.settings.update(replace(controller.settings, last_model="/nowhere/model.safetensors"))
+    controller.session.models.refresh()
     stage.wait(lambda: controller.model_error is not None)
     form.lora_part.add(str(files / "grain.safetensors"))
     form.vae_part.choose(str(files / "edges"))

@@ -43,15 +43,15 @@ def test_one_is_added_given_pictures_and_sent(qtbot: QtBot, tmp_path: Path) -> N
     part._leave_out(0, 1)
     part.findChildren(NumberBox)[-1].setValue(0.7)
     wanted = IpAdapter(path=str(path), images=(str(tmp_path / "one.png"), str(tmp_path / "three.png")), scale=0.7)
-    assert form.request().ip_adapters == controller.extras.ip_adapters == (wanted,)
+    assert form.request().ip_adapters == controller.state.extras.ip_adapters == (wanted,)
     assert part.row.value.text() == "plus 0.70"
     model = controller.model
     assert model is not None
-    controller.check(model)
+    controller.session.checks.check(model)
     command = next(job.command for job in controller.state.jobs)
     assert isinstance(command, Examine)
     assert command.inputs.ip_adapters == (wanted,)
-    assert health_view.model_tags(model, controller.extras_of(model))[0] == "IP-Adapter: plus 0.70"
+    assert health_view.model_tags(model, controller.state.extras_of(model))[0] == "IP-Adapter: plus 0.70"
     stage.idle()
     form.set_request(PictureRequest(prompt="a sun"))
     assert (part.row.value.text(), form.request().ip_adapters) == ("None", ())

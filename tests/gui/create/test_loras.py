@@ -45,7 +45,7 @@ def test_one_is_added_weighed_and_removed(qtbot: QtBot, folder: Path) -> None:
     box.setValue(0.6)
     assert part.row.value.text() == "Soft grain 0.60"
     lora = Lora(path=str(folder / "Soft grain.safetensors"), weight=0.6)
-    assert stage.page.form.request().loras == stage.controller.extras.loras == (lora,)
+    assert stage.page.form.request().loras == stage.controller.state.extras.loras == (lora,)
     part.add(str(folder / "sepia.safetensors"))
     stage.wait(lambda: part.row.value.text() == "2 in use")
     part.findChildren(type(part.add_button))
@@ -102,17 +102,17 @@ def test_checks_are_made_with_them_and_belong_to_them(qtbot: QtBot, folder: Path
     controller, part = stage.controller, stage.page.form.lora_part
     model = controller.model
     assert model is not None
-    assert controller.report(model) is not None
+    assert controller.session.checks.report(model) is not None
     part.set_items((Lora(path=str(folder / "sepia.safetensors"), weight=0.5),))
-    assert controller.report(model) is None, "with the LoRA it was not checked"
-    controller.check(model)
+    assert controller.session.checks.report(model) is None, "with the LoRA it was not checked"
+    controller.session.checks.check(model)
     command = next(job.command for job in controller.state.jobs)
     assert isinstance(command, Examine)
     assert command.inputs.loras == part.items()
-    assert health_view.model_tags(model, controller.extras_of(model))[0] == "LoRA: sepia 0.50"
+    assert health_view.model_tags(model, controller.state.extras_of(model))[0] == "LoRA: sepia 0.50"
     stage.idle()
     part.set_items(())
-    assert controller.report(model) is not None
+    assert controller.session.checks.report(model) is not None
     stage.close()
 
 
@@ -125,9 +125,9 @@ def test_a_check_does_not_outlive_the_file_of_its_lora(qtbot: QtBot, folder: Pat
     stage = Stage(qtbot)
     controller, part = stage.controller, stage.page.form.lora_part
     part.set_items(loras)
-    assert controller.report(controller.model) is not None
+    assert controller.session.checks.report(controller.model) is not None
     file.write_bytes(file.read_bytes() + b"other")
-    assert controller.report(controller.model) is None
+    assert controller.session.checks.report(controller.model) is None
     part.set_items(())
     stage.close()
 
@@ -150,7 +150,7 @@ def test_they_come_back_with_the_settings_of_a_picture(qtbot: QtBot, folder: Pat
 def test_folders_of_loras_that_are_set_later_are_looked_through(qtbot: QtBot, folder: Path) -> None:
     stage = Stage(qtbot)
     part = stage.page.form.lora_part
-    stage.controller.update_settings(msgspec.structs.replace(stage.controller.settings, lora_folders=(str(folder),)))
+    stage.controller.session.settings.update(msgspec.structs.replace(stage.controller.settings, lora_folders=(str(folder),)))
     stage.wait(lambda: bool(part.known))
     assert set(part.known) == {"Soft grain", "sepia"}
     stage.close()

@@ -34,17 +34,17 @@ def test_one_is_chosen_sent_and_given_up(qtbot: QtBot, tmp_path: Path) -> None:
     part.choose(path)
     stage.wait(lambda: part.file() == path)
     assert part._name.text() == "unet.safetensors"
-    assert form.request().transformer == controller.extras.transformer == path
+    assert form.request().transformer == controller.state.extras.transformer == path
     model = controller.model
     assert model is not None
-    controller.check(model)
+    controller.session.checks.check(model)
     command = next(job.command for job in controller.state.jobs)
     assert isinstance(command, Examine)
     assert command.inputs.transformer == path
-    assert health_view.model_tags(model, controller.extras_of(model))[0] == "Transformer: unet"
+    assert health_view.model_tags(model, controller.state.extras_of(model))[0] == "Transformer: unet"
     stage.idle()
     part._own.click()
-    assert (part.row.value.text(), form.request().transformer, controller.extras) == ("Model's own", None, Extras())
+    assert (part.row.value.text(), form.request().transformer, controller.state.extras) == ("Model's own", None, Extras())
     stage.close()
 
 
@@ -73,10 +73,10 @@ def test_one_that_is_opened_as_a_model_runs_with_the_parts_of_one_that_it_fits(q
     path = own(tmp_path / "unet.safetensors")
     stage = Stage(qtbot)
     form, controller = stage.page.form, stage.controller
-    controller.select_model(path)
+    controller.session.models.select(path)
     stage.wait(lambda: form.request().transformer == path)
     assert form.request().model == "pocket"
-    assert controller.extras.transformer == path
+    assert controller.state.extras.transformer == path
     stage.wait(lambda: "unet.safetensors runs with the other parts of" in form.transformer_part.note.text())
     stage.close()
 
@@ -102,7 +102,7 @@ def test_the_list_of_models_shows_them_as_what_they_are_and_one_that_is_chosen_r
     path = own(tmp_path / "mine.safetensors")
     (tmp_path / "flux.gguf").write_bytes(packed())
     stage = Stage(qtbot, settings=Settings(model_folders=(str(tmp_path),)))
-    listed, form = stage.controller.model_list, stage.page.form
+    listed, form = stage.controller.session.models, stage.page.form
     stage.wait(lambda: len(listed.found.parts) == 2)
     assert [model.id for model in listed.found.models.values()] == ["pocket"]
     shown = rows(stage)
@@ -124,10 +124,10 @@ def test_the_list_of_models_shows_them_as_what_they_are_and_one_that_is_chosen_r
 def test_one_that_was_opened_stays_in_the_list_until_it_is_taken_off(qtbot: QtBot, tmp_path: Path) -> None:
     path = own(tmp_path / "mine.safetensors")
     stage = Stage(qtbot)
-    listed = stage.controller.model_list
-    stage.controller.select_model(path)
+    listed = stage.controller.session.models
+    stage.controller.session.models.select(path)
     stage.wait(lambda: [part.id for part in listed.found.parts.values()] == [path])
     assert stage.controller.settings.model_folders == (path,)
-    stage.controller.forget_model(path)
+    stage.controller.session.models.forget(path)
     assert (listed.found.parts, stage.controller.settings.model_folders) == ({}, ())
     stage.close()

@@ -41,17 +41,17 @@ def test_one_is_chosen_sent_and_given_up(qtbot: QtBot) -> None:
     part.choose(str(OWN))
     stage.wait(lambda: part.file() == str(OWN))
     assert part.row.value.text() == part._name.text() == "vae"
-    assert form.request().vae == controller.extras.vae == str(OWN)
+    assert form.request().vae == controller.state.extras.vae == str(OWN)
     model = controller.model
     assert model is not None
-    controller.check(model)
+    controller.session.checks.check(model)
     command = next(job.command for job in controller.state.jobs)
     assert isinstance(command, Examine)
     assert command.inputs.vae == str(OWN)
-    assert health_view.model_tags(model, controller.extras_of(model))[0] == "VAE: vae"
+    assert health_view.model_tags(model, controller.state.extras_of(model))[0] == "VAE: vae"
     stage.idle()
     part._own.click()
-    assert (part.row.value.text(), form.request().vae, controller.extras) == ("Model's own", None, Extras())
+    assert (part.row.value.text(), form.request().vae, controller.state.extras) == ("Model's own", None, Extras())
     stage.close()
 
 
@@ -134,8 +134,8 @@ def test_a_refusal_goes_with_the_model_it_was_told_of(held: tuple[Stage, Held], 
     stage.controller.models_changed.emit()
     assert "no VAE at" in part.note.text(), "it is the same model still"
     other = msgspec.structs.replace(model, id="/m/other")
-    stage.controller.model_list.show(Found({model.id: model, other.id: other}, {}, {}, {}))
-    stage.controller.select_model(other.id)
+    stage.controller.session.models.show(Found({model.id: model, other.id: other}, {}, {}, {}))
+    stage.controller.session.models.select(other.id)
     assert part.note.text() == ""
 
 

@@ -45,7 +45,7 @@ def test_folders_that_are_set_later_are_looked_through(qtbot: QtBot, folder: Pat
     stage = Stage(qtbot)
     form = stage.page.form
     form.prompt.setPlainText("easynegative")
-    stage.controller.update_settings(msgspec.structs.replace(stage.controller.settings, embedding_folders=(str(folder),)))
+    stage.controller.session.settings.update(msgspec.structs.replace(stage.controller.settings, embedding_folders=(str(folder),)))
     stage.wait(form.words_note.isVisible)
     assert form.words_note.toolTip() == str(folder / "easynegative.safetensors")
     stage.close()

@@ -364,7 +364,7 @@ def test_no_promise_and_no_reason_is_cut_off(qtbot: QtBot, width: int, faults: t
     page, _ = open_page(qtbot, tests=tests)
     page.resize(width, 570)
     promises = device_view.promises(
-        kit.measured(tests=tests), page._controller.settings.numerics, page._controller.device_precision
+        kit.measured(tests=tests), page._controller.settings.numerics, page._controller.state.device_precision
     )
     words = {said for one in promises for said in (one.text, one.reason) if said}
 

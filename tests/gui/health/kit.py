@@ -101,7 +101,7 @@ def desk(
         records.save_selftest(self_test)
     link = NotingLink()
     controller = Controller(link, settings if settings is not None else Settings(last_model=models[0].id))
-    controller.model_list.show(Found({model.id: model for model in models}, {}, {}, {}))  # instead of reading folders
+    controller.session.models.show(Found({model.id: model for model in models}, {}, {}, {}))  # instead of reading folders
     link.tell(Ready(version="0.1.0", protocol=1, pid=1, devices=(device,)))
     link.tell(MemoryChanged(memory=MemoryFacts(total=device.memory_total or 1, own=400_000_000, others=1_100_000_000)))
     return controller, link

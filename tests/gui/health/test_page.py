@@ -122,7 +122,7 @@ def test_a_check_in_another_precision_is_not_denied(qtbot: QtBot) -> None:
     settings = Settings(last_model=kit.MODEL.id, numerics=Numerics(precision="float32"))
     page, _ = open_page(qtbot, kit.report(), settings=settings)
     assert page.verdict.title() == "Checked in FP16, not in FP32 yet"
-    badge = page._controller.badge(kit.MODEL)
+    badge = page._controller.session.checks.badge(kit.MODEL)
     assert (badge.state, str(badge.reason)) == ("unchecked", "Checked in FP16, not in FP32 yet.")
     part = ModelPart(page._controller)
     qtbot.addWidget(part)
@@ -445,7 +445,7 @@ def test_a_check_in_float32_tells_what_float16_would_meet() -> None:
 
 def test_a_missing_model_says_so(qtbot: QtBot) -> None:
     controller, _ = kit.desk(settings=Settings(last_model="/gone"))
-    controller.model_list.show(Found({}, {"/gone": ErrorFacts(code="model-missing", facts={"path": "/gone"})}, {}, {}))
+    controller.session.models.show(Found({}, {"/gone": ErrorFacts(code="model-missing", facts={"path": "/gone"})}, {}, {}))
     page = HealthPage(controller)
     qtbot.addWidget(page)
     assert page.verdict.title() == "There is no model at /gone."
@@ -672,7 +672,7 @@ def test_pages_that_are_gone_hear_nothing_more(qtbot: QtBot) -> None:
         page.deleteLater()
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     theme.set_theme("light")
-    controller.measure()
+    controller.session.devices.measure()
     job = controller.state.jobs[0].id
     kit.end(link, job, report=kit.measured())
     theme.set_theme("dark")

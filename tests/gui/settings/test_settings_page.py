@@ -149,7 +149,7 @@ def test_effects_follow_the_precision_that_was_chosen_for_the_picture(qtbot: QtB
     assert cell is not None
     assert cell.effect is not None
     assert cell.effect.note == "Everything runs in FP32 here."
-    controller.choose_precision("float16")
+    controller.session.settings.choose_precision("float16")
     page.refresh()
     assert cell.effect.time_words == "Always: 50\u00a0% slower"
 

@@ -272,7 +272,9 @@ def test_the_health_page_is_chinese(qtbot: QtBot, state: str) -> None:
     }
     controller, _ = kit.desk(report=known.get(state), self_test=kit.measured())
     if state == "missing":
-        controller.model_list.show(Found({}, {kit.MODEL.id: ErrorFacts(code="model-missing", facts={"path": "/gone"})}, {}, {}))
+        controller.session.models.show(
+            Found({}, {kit.MODEL.id: ErrorFacts(code="model-missing", facts={"path": "/gone"})}, {}, {})
+        )
     page = HealthPage(controller)
     qtbot.addWidget(page)
     page.refresh()
@@ -299,7 +301,7 @@ def test_the_settings_are_chinese(qtbot: QtBot, section: str) -> None:
 
 def test_the_window_is_chinese(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
-    stage.controller.update_settings(msgspec.structs.replace(stage.controller.settings, language="zh_CN"))
+    stage.controller.session.settings.update(msgspec.structs.replace(stage.controller.settings, language="zh_CN"))
     english_page = stage.page
     stage.wait(lambda: stage.workspace.create_page is not english_page)
     stage.page = stage.workspace.create_page

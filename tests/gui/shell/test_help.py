@@ -164,7 +164,7 @@ def test_shortcuts_and_folders_are_chapters(qtbot: QtBot, tmp_path: Path) -> Non
     stage = Stage(qtbot)
     folder = tmp_path / "a|b [c](d) `e` *f* & <g>"
     folder.mkdir()
-    stage.controller.update_settings(msgspec.structs.replace(stage.controller.settings, pictures_folder=str(folder)))
+    stage.controller.session.settings.update(msgspec.structs.replace(stage.controller.settings, pictures_folder=str(folder)))
     help_ = opened(stage)
     help_.show_topic(SHORTCUTS)
     text = help_.view.toPlainText()
@@ -262,12 +262,12 @@ def test_a_theme_keeps_the_hit_that_was_gone_to(qtbot: QtBot) -> None:
     key = next(key for key, entry in help_.entries.items() if entry.isChecked())
     here, scrolled = help_.view.textCursor().position(), help_.view.verticalScrollBar().value()
     assert marked_now(help_) == [here]
-    stage.controller.update_settings(msgspec.structs.replace(stage.controller.settings, theme="light"))
+    stage.controller.session.settings.update(msgspec.structs.replace(stage.controller.settings, theme="light"))
     assert help_.view.textCursor().position() == here
     assert help_.view.verticalScrollBar().value() == scrolled
     assert marked_now(help_) == [here]
     assert help_.entries[key].isChecked()
-    stage.controller.update_settings(msgspec.structs.replace(stage.controller.settings, theme="dark"))
+    stage.controller.session.settings.update(msgspec.structs.replace(stage.controller.settings, theme="dark"))
     stage.close()
 
 
@@ -316,7 +316,7 @@ def test_it_follows_the_language_and_the_theme_at_once(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     help_ = opened(stage)
     settings = stage.controller.settings
-    stage.controller.update_settings(msgspec.structs.replace(settings, language="zh_CN"))
+    stage.controller.session.settings.update(msgspec.structs.replace(settings, language="zh_CN"))
     stage.wait(lambda: help_.windowTitle() == "Halftone 帮助")
     assert help_.view.toPlainText().startswith(guide.chapters("zh_CN")[0].title)
     assert help_.entries["health"].accessibleName() == guide.chapters("zh_CN")[1].title
@@ -324,12 +324,12 @@ def test_it_follows_the_language_and_the_theme_at_once(qtbot: QtBot) -> None:
     assert help_.topic == "numerics"
     type_in(help_, "蒙版模糊")
     assert help_.topic == "image-to-image"
-    stage.controller.update_settings(msgspec.structs.replace(stage.controller.settings, language="en"))
+    stage.controller.session.settings.update(msgspec.structs.replace(stage.controller.settings, language="en"))
     stage.wait(lambda: help_.windowTitle() == "Halftone help")
     type_in(help_, "")
     dark = colours(help_)
     assert theme.current().color("text").name() in dark
-    stage.controller.update_settings(msgspec.structs.replace(stage.controller.settings, theme="light"))
+    stage.controller.session.settings.update(msgspec.structs.replace(stage.controller.settings, theme="light"))
     light = colours(help_)
     assert QColor(theme.current().color("text")).name() in light
     assert not dark & light

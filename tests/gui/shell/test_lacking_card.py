@@ -45,7 +45,7 @@ def click(stage: Stage, words: str) -> None:
 
 def opened(stage: Stage, path: Path) -> None:
     """Choose a model and see its card."""
-    stage.controller.select_model(str(path))
+    stage.controller.session.models.select(str(path))
     stage.wait(lambda: stage.workspace.lacking_card.bar is not None)
 
 
@@ -109,14 +109,14 @@ def test_a_file_of_the_user_s_own_is_copied(qtbot: QtBot, tmp_path: Path, hub: H
     stage = Stage(qtbot, settings=Settings(first_run_done=True, model_folders=(str(folder),)))
     assert set(stage.controller.state.models.waiting) == {str(path), str(other)}
     opened(stage, path)
-    stage.controller.small_files.take(str(mine))
+    stage.controller.session.small_files.take(str(mine))
     stage.wait(lambda: stage.controller.state.lacking.error is not None)
     assert card(stage).message.title == (
         f"{mine} cannot be used as tokenizer.json: it is cut off, or no tokenizer. "
         "Choose the tokenizer.json of google-t5/t5-base, or fetch it."
     )
     mine.write_bytes(WHOLE)
-    stage.controller.small_files.take(str(mine))
+    stage.controller.session.small_files.take(str(mine))
     stage.wait(lambda: stage.controller.model is not None and stage.controller.model.id == str(path))
     assert (T5.place.read_bytes(), mine.read_bytes(), hub.asked) == (WHOLE, WHOLE, [])
     assert not stage.controller.state.models.waiting
@@ -142,7 +142,7 @@ def test_a_file_that_went_away_is_said_when_the_model_runs(qtbot: QtBot, tmp_pat
 def test_the_model_in_use_says_what_it_lacks(qtbot: QtBot, tmp_path: Path) -> None:
     path = save_flux(tmp_path / "flux.safetensors")
     stage = Stage(qtbot)
-    stage.controller.update_settings(Settings(first_run_done=True, model_folders=(str(path),), last_model=str(path)))
+    stage.controller.session.settings.update(Settings(first_run_done=True, model_folders=(str(path),), last_model=str(path)))
     stage.wait(lambda: stage.workspace.lacking_card.bar is not None)
     part = stage.page.form.model_part
     assert (part.note.text(), stage.page.form.refusal()) == ("A small file is missing",) * 2

@@ -27,7 +27,7 @@ def test_the_device_page_says_what_is_in_memory_and_frees_it(qtbot: QtBot) -> No
     assert page.device._loaded.accessibleName() == f"In memory: {kit.MODEL.name}"
     page.device.free.click()
     assert link.sent[-1] == Unload()
-    job = page._controller.generate(PictureRequest(prompt="a"))
+    job = page._controller.session.queue.generate(PictureRequest(prompt="a"))
     page._controller.take(Sent(job=job))
     page.refresh()
     assert not page.device.free.isEnabled()

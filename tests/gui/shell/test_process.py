@@ -109,12 +109,12 @@ def test_stop_leaves_no_process_even_when_the_worker_hangs(qtbot: QtBot, tmp_pat
 def test_a_worker_that_never_gets_ready_is_given_up_and_the_user_is_told(qtbot: QtBot) -> None:
     made = link({"devices": [scripted.Crash(how="exit")]})
     controller = Controller(made, Settings(first_run_done=True))
-    controller.start()
+    controller.session.start()
     qtbot.waitUntil(lambda: bool(controller.state.notices), timeout=PATIENCE)
     assert made.hopeless
     assert [notice.kind for notice in controller.state.notices] == ["worker-lost"]
     assert controller.state.worker == "lost"
-    controller.stop()
+    controller.session.stop()
     qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)
 
 
@@ -122,13 +122,13 @@ def test_a_self_test_that_kills_the_worker_is_not_started_again_by_itself(qtbot:
     made = link({"selftest": [scripted.Crash(how="exit")]})
     ear = Ear(qtbot, made)
     controller = Controller(made, Settings(first_run_done=True))
-    controller.start()
+    controller.session.start()
     ear.wait(Ready, 2)
     assert controller.state.jobs == ()
-    controller.measure()
+    controller.session.devices.measure()
     ear.wait(Ready, 3)
     assert len(ear.of(JobEnded)) == 2, "measured again when the user asks, and only then"
-    controller.stop()
+    controller.session.stop()
     qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)
 
 
@@ -136,26 +136,26 @@ def test_a_worker_that_dies_again_and_again_stays_down_until_the_user_wants_it_b
     records.save_selftest(msgspec.structs.replace(samples.self_test_report(), device=samples.CPU))
     made = link({"generate": [scripted.Crash(how="exit")]})
     controller = Controller(made, Settings(first_run_done=True))
-    controller.start()
+    controller.session.start()
     for _ in range(MAX_QUICK_DEATHS + 1):
-        controller.generate(PictureRequest(prompt="hills"))
+        controller.session.queue.generate(PictureRequest(prompt="hills"))
     qtbot.waitUntil(lambda: made.hopeless and controller.state.notices[-1].kind == "worker-lost", timeout=PATIENCE)
     assert len(controller.state.jobs) == 1, "what waits is kept"
     assert [act.key for act in notice_message(controller.state.notices[-1]).actions] == ["restart"]
-    controller.restart()
+    controller.session.restart()
     assert controller.state.worker == "starting"
     qtbot.waitUntil(lambda: controller.state.jobs == (), timeout=PATIENCE)
-    controller.stop()
+    controller.session.stop()
     qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)
 
 
 def test_a_worker_that_refuses_to_start_is_not_started_again_and_again(qtbot: QtBot) -> None:
     made = link({"devices": [scripted.Fail(code="device-lost", facts={"device": "cpu", "detail": "gone"})]})
     controller = Controller(made, Settings(first_run_done=True))
-    controller.start()
+    controller.session.start()
     qtbot.waitUntil(lambda: bool(controller.state.notices), timeout=PATIENCE)
     assert [notice.kind for notice in controller.state.notices] == ["worker-refused"]
     assert controller.state.worker == "refused"
     assert not made.session.may_restart
-    controller.stop()
+    controller.session.stop()
     qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)

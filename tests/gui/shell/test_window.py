@@ -90,7 +90,7 @@ def test_another_language_keeps_the_page_and_the_section(qtbot: QtBot) -> None:
         page = workspace.page("settings")
         assert isinstance(page, SettingsPage)
         page.nav[section].click()
-        controller.update_settings(msgspec.structs.replace(controller.settings, language=language))
+        controller.session.settings.update(msgspec.structs.replace(controller.settings, language=language))
         stage.wait(lambda before=page: workspace.page("settings") is not before)
         made = workspace.page("settings")
         assert isinstance(made, SettingsPage)
@@ -290,9 +290,9 @@ def test_a_job_that_follows_from_the_last_one_is_waited_for(qtbot: QtBot, tmp_pa
     controller = stage.controller
     more: list[str] = []
     request = PictureRequest(prompt="hills")
-    follow = lambda _ended: more or more.append(controller.generate(request))  # noqa: E731 - as a cure follows from a check
+    follow = lambda _ended: more or more.append(controller.session.queue.generate(request))  # noqa: E731 - as a cure follows from a check
     controller.job_ended.connect(follow)
-    controller.generate(request)
+    controller.session.queue.generate(request)
     stage.wait(lambda: controller.state.running is not None)
     answer(stage, "Finish, then close")
     go.touch()
@@ -313,9 +313,9 @@ def test_a_message_from_before_the_workspace_is_shown_when_it_is_there(qtbot: Qt
 def test_finish_then_close_ends_an_endless_run_and_a_pause(qtbot: QtBot, tmp_path: Path) -> None:
     go = tmp_path / "go"
     stage = Stage(qtbot, {"generate": [scripted.Wait(path=str(go)), *scripted.usual("generate")]})
-    stage.controller.generate(PictureRequest(prompt="hills"), endless=True)
-    stage.controller.generate(PictureRequest(prompt="trees"))
-    stage.controller.pause(True)
+    stage.controller.session.queue.generate(PictureRequest(prompt="hills"), endless=True)
+    stage.controller.session.queue.generate(PictureRequest(prompt="trees"))
+    stage.controller.session.queue.pause(True)
     stage.wait(lambda: stage.controller.state.running is not None)
     assert not stage.window.close()
     box = stage.window.findChild(QMessageBox)
@@ -346,7 +346,7 @@ def test_stop_and_close_leaves_nothing_of_a_copy_behind(qtbot: QtBot, tmp_path: 
     stage = Stage(qtbot, {"repair": [scripted.Hang()]})
     model = stage.controller.model
     assert model is not None
-    stage.controller.repair(model, str(tmp_path / "copy"))
+    stage.controller.session.checks.repair(model, str(tmp_path / "copy"))
     stage.wait(lambda: stage.controller.state.running is not None)
     part = tmp_path / ".copy.0123abcd.halftone-part"
     part.mkdir()
@@ -399,10 +399,10 @@ def test_language_and_theme_change_at_once_and_keep_the_form(qtbot: QtBot) -> No
     stage = Stage(qtbot)
     stage.page.form.prompt.setPlainText("two trees")
     controller = stage.controller
-    controller.update_settings(msgspec.structs.replace(controller.settings, language="zh_CN", theme="light"))
+    controller.session.settings.update(msgspec.structs.replace(controller.settings, language="zh_CN", theme="light"))
     stage.wait(lambda: stage.workspace.top.tabs["create"].text() == "创作")
     assert stage.workspace.create_page.form.prompt.toPlainText() == "two trees"
-    controller.update_settings(msgspec.structs.replace(controller.settings, language="en", theme="dark"))
+    controller.session.settings.update(msgspec.structs.replace(controller.settings, language="en", theme="dark"))
     stage.wait(lambda: stage.workspace.top.tabs["create"].text() == "Create")
     stage.idle()
     stage.close()

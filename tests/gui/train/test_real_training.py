@@ -44,12 +44,12 @@ class Person:
         collections.deque(self.workspace.move_in(), maxlen=0)
         qtbot.addWidget(self.window, before_close_func=lambda _window: self.leave())
         self.window.show()
-        self.controller.start()
+        self.controller.session.start()
         self.wait(lambda: self.controller.state.worker == "ready" and self.controller.model is not None)
         self.controller.go("train")
         page = self.workspace.page("train")
         assert isinstance(page, TrainPage)
-        self.page, self.training = page, self.controller.training
+        self.page, self.training = page, self.controller.session.training
         self.folder = folder
         page.form.choose_pictures(str(draw_pictures(folder / "pictures", pictures)))
 
@@ -98,7 +98,7 @@ class Person:
         return self.training.run.record.step if self.training.run.record is not None else 0
 
     def leave(self) -> None:
-        self.controller.clear_waiting()
+        self.controller.session.queue.clear_waiting()
         self.link.stop()
         self.qtbot.waitUntil(lambda: not self.controller.background.busy, timeout=PATIENCE)
 
@@ -158,7 +158,7 @@ def test_an_overflow_is_cured_a_picture_left_out_and_what_cannot_be_saved_goes_e
     person: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fragile = str(make_fragile(resources() / "pocket", tmp_path / "fragile"))
-    person.controller.select_model(fragile)
+    person.controller.session.models.select(fragile)
     person.wait(lambda: any(model.id == fragile for model in person.controller.models))
     person.set_up(model=fragile, precision="float16", steps=60)
     person.press("Start training")

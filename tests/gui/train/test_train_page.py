@@ -66,7 +66,7 @@ class Desk:
     def begin(self, config: TrainConfig = CONFIG, first: int = 1) -> None:
         self.choose(config)
         self.page.setup.start_button.click()
-        job = self.controller.training.job
+        job = self.controller.session.training.job
         assert job is not None
         self.job = job.id
         self.tell(JobStarted(kind="train"))
@@ -121,14 +121,14 @@ def desk(qtbot: QtBot, request: pytest.FixtureRequest) -> Iterator[Desk]:
     theme.begin("dark")
     made = Desk(qtbot, model=describe(request.param) if hasattr(request, "param") else kit.MODEL)
     yield made
-    made.controller.stop()
+    made.controller.session.stop()
     qtbot.waitUntil(lambda: not made.controller.background.busy)
 
 
 def test_until_the_first_step_its_parts_are_told_with_their_progress(desk: Desk) -> None:
     desk.choose()
     desk.page.setup.start_button.click()
-    job = desk.controller.training.job
+    job = desk.controller.session.training.job
     assert job is not None
     desk.job = job.id
     desk.tell(JobStarted(kind="train"))
@@ -161,7 +161,7 @@ def test_until_the_first_step_its_parts_are_told_with_their_progress(desk: Desk)
 def test_one_that_could_not_begin_says_why_above_the_pictures(desk: Desk) -> None:
     desk.choose()
     desk.page.setup.start_button.click()
-    job = desk.controller.training.job
+    job = desk.controller.session.training.job
     assert job is not None
     desk.job = job.id
     desk.tell(JobStarted(kind="train"))
@@ -204,9 +204,9 @@ def test_what_does_not_fit_is_asked_about_before_it_begins(desk: Desk, qtbot: Qt
     desk.page.start()
     (box,) = desk.page.findChildren(QMessageBox)
     assert "only 20\u00a0MB are free" in box.text()
-    assert desk.controller.training.job is None
+    assert desk.controller.session.training.job is None
     next(button for button in box.buttons() if "Try it" in button.text()).click()
-    assert desk.controller.training.job is not None
+    assert desk.controller.session.training.job is not None
 
 
 def test_without_pictures_there_is_an_invitation_and_no_start(desk: Desk) -> None:
@@ -300,18 +300,18 @@ def test_stop_and_keep_is_asked_for_once(desk: Desk) -> None:
     desk.end(steps=1)
     assert "Training stopped at step 1 of 20, 1 NaN stopped." in desk.words(desk.page)
     desk.button("Go on").click()
-    assert desk.controller.training.job is not None
+    assert desk.controller.session.training.job is not None
 
 
 def test_cancelling_it_in_the_queue_keeps_what_it_learnt(desk: Desk) -> None:
     desk.begin()
     desk.step(1)
-    desk.controller.cancel(desk.job)
+    desk.controller.session.queue.cancel(desk.job)
     assert len(desk.sent(Keep)) == 1
 
 
 def test_one_that_waits_can_be_taken_out_of_the_queue(desk: Desk) -> None:
-    desk.controller.check(kit.MODEL)
+    desk.controller.session.checks.check(kit.MODEL)
     desk.choose()
     desk.page.start()
     desk.page.refresh()
@@ -319,7 +319,7 @@ def test_one_that_waits_can_be_taken_out_of_the_queue(desk: Desk) -> None:
     assert "what runs now" in desk.page.setup.reason.text()
     desk.page.setup.wait_button.click()
     desk.page.refresh()
-    assert desk.controller.training.job is None
+    assert desk.controller.session.training.job is None
 
 
 def test_a_bad_number_is_told_and_its_cure_kept(desk: Desk) -> None:
@@ -376,7 +376,7 @@ def test_what_is_asked_after_an_answer_is_asked_all_the_same(desk: Desk) -> None
     desk.tell(step(1), TrainCaught(caught=samples.caught(2)))
     desk.button("Keep the cure").click()
     desk.tell(TrainCaught(caught=msgspec.structs.replace(samples.caught(2), did="stopped"), asks=True))
-    assert desk.controller.training.run.asking
+    assert desk.controller.session.training.run.asking
 
 
 def test_the_card_is_no_wider_than_a_narrow_window(desk: Desk, qtbot: QtBot) -> None:
@@ -464,7 +464,7 @@ def test_one_that_failed_goes_on_from_what_was_saved(desk: Desk) -> None:
 
 @pytest.mark.parametrize("begun", [False, True])
 def test_one_that_was_gone_on_with_and_failed_goes_on_from_there_again(desk: Desk, begun: bool) -> None:
-    training = desk.controller.training
+    training = desk.controller.session.training
     training.start(CONFIG, "/loras/run")
     job = training.job
     assert job is not None
@@ -503,10 +503,10 @@ def test_a_folder_is_dropped(desk: Desk, tmp_path: Path) -> None:
 
 def test_what_stood_in_the_setup_comes_back(qtbot: QtBot, desk: Desk) -> None:
     desk.page.form.take(CONFIG)
-    kept = desk.controller.training.draft
+    kept = desk.controller.session.training.draft
     again = Desk(qtbot, Settings(last_model=kit.MODEL.id, train=kept))
     assert again.page.form.config() == CONFIG
-    again.controller.stop()
+    again.controller.session.stop()
 
 
 @pytest.mark.parametrize("kept", ["", "{", '{"model": 5}', '{"model":"a","pictures":"b","output":"c","future":1}'])
@@ -514,7 +514,7 @@ def test_what_cannot_be_read_back_changes_nothing(qtbot: QtBot, kept: str) -> No
     theme.begin("dark")
     made = Desk(qtbot, Settings(last_model=kit.MODEL.id, train=kept))
     assert made.page.form.config().steps == 1600
-    made.controller.stop()
+    made.controller.session.stop()
 
 
 @pytest.mark.parametrize(
@@ -529,7 +529,7 @@ def test_a_window_that_closes_waits_for_what_is_saved(desk: Desk) -> None:
     desk.begin()
     desk.step(1)
     left: list[bool] = []
-    desk.controller.training.finish(lambda: left.append(True))
+    desk.controller.session.training.finish(lambda: left.append(True))
     assert len(desk.sent(Keep)) == 1
     assert not left
     desk.end(steps=1)
@@ -585,7 +585,7 @@ def test_what_is_foreseen_is_told_with_what_helps(desk: Desk) -> None:
     omen = Omen(code="no-clipping", certain=False, remedies=("clip-1",))
     desk.choose()
     desk.page.start()
-    job = desk.controller.training.job
+    job = desk.controller.session.training.job
     assert job is not None
     desk.job = job.id
     desk.tell(
@@ -728,7 +728,7 @@ def test_a_page_that_made_way_for_one_in_another_language_hears_of_no_job(desk: 
     QCoreApplication.sendPostedEvents(before, QEvent.Type.DeferredDelete)
     desk.begin()
     desk.end()
-    assert desk.controller.training.run.end is not None
+    assert desk.controller.session.training.run.end is not None
 
 
 def test_runs_that_were_stopped_are_not_offered_but_listed(desk: Desk, qtbot: QtBot, tmp_path: Path) -> None:
@@ -775,6 +775,6 @@ def test_create_says_why_its_pictures_wait(desk: Desk, qtbot: QtBot) -> None:
 
 def test_settings_of_a_training_that_goes_on_stand_in_the_form(desk: Desk) -> None:
     config = msgspec.structs.replace(CONFIG, steps=77)
-    desk.controller.training.start(config, "/loras/run")
+    desk.controller.session.training.start(config, "/loras/run")
     desk.page.refresh()
     assert desk.page.form.row("steps").locked == "77"

@@ -107,7 +107,7 @@ class CreatePage(QWidget):
 
     def _submitted(self, request: PictureRequest, endless: bool) -> None:
         self.centre.following = True
-        self._controller.generate(request, endless=endless)
+        self._controller.session.queue.generate(request, endless=endless)
 
     def _example(self, prompt: str) -> None:
         self.form.edit(prompt=prompt)
@@ -116,7 +116,7 @@ class CreatePage(QWidget):
     def _keep(self) -> None:
         job = self._controller.state.running_kind("Generate")
         if job is not None:
-            self._controller.keep(job.id)
+            self._controller.session.queue.keep(job.id)
 
     def _cancel(self) -> None:
         job = self._controller.state.running_kind("Generate", "Upscale")
@@ -126,12 +126,12 @@ class CreatePage(QWidget):
     def _fix(self) -> None:
         model = self._controller.model
         if model is not None:
-            self._controller.fix_model(model)
+            self._controller.session.checks.fix(model)
 
     def _check(self) -> None:
         model = self._controller.model
         if model is not None:
-            self._controller.check(model)
+            self._controller.session.checks.check(model)
 
     # --- what the worker says ---------------------------------------------------------------------------------------
 
@@ -230,9 +230,9 @@ class CreatePage(QWidget):
                 self.form.edit(size=made.facts.shortages[-1].fits)
                 self.centre.fold()
             case "use-model" if made is not None:
-                controller.select_model(made.request.model)
+                controller.session.models.select(made.request.model)
             case "recover" | "recover-fix" if made is not None:
-                controller.recover(made.facts, made.request)
+                controller.session.queue.recover(made.facts, made.request)
                 self.centre.fold()
                 if key == "recover-fix":
                     self._fix()

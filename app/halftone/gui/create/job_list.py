@@ -182,7 +182,7 @@ class QueuePanel(QWidget):
         self._preview = QImage()
         self.count = label("", "caption", "muted", numbers=True)
         self.pause = icon_button("pause", tr("Pause after this"), checkable=True)
-        self.pause.toggled.connect(controller.pause)
+        self.pause.toggled.connect(controller.session.queue.pause)
         self.more = icon_button("ellipsis", tr("More"), clicked=self._menu)
         head = surface("plain", "bottom")
         head.setFixedHeight(40)
@@ -239,7 +239,7 @@ class QueuePanel(QWidget):
         for place, job in enumerate(jobs, start=1):
             made = QueueRow(job, place)
             made.removed.connect(self._remove)
-            made.moved.connect(self._controller.move)
+            made.moved.connect(self._controller.session.queue.move)
             made.dragged.connect(self._show_mark)
             made.dropped.connect(self._drop)
             self._rows[job.id] = made
@@ -267,10 +267,10 @@ class QueuePanel(QWidget):
         self._mark.hide()
         order = [name for name, one in self._rows.items() if not one.job.running]
         place = self._place_at(height)
-        self._controller.move(job, to=place - 1 if order.index(job) < place else place)
+        self._controller.session.queue.move(job, to=place - 1 if order.index(job) < place else place)
 
     def _remove(self, job_id: str) -> None:
-        self._controller.remove_with_undo(job_id)
+        self._controller.session.queue.remove_with_undo(job_id)
 
     def _menu(self) -> None:
         menu = QMenu(self)
@@ -280,5 +280,5 @@ class QueuePanel(QWidget):
             pause.setCheckable(True)
             pause.setChecked(self.pause.isChecked())
         waiting = any(not job.running for job in self._controller.state.jobs)
-        menu.addAction(tr("Clear waiting"), self._controller.clear_waiting).setEnabled(waiting)
+        menu.addAction(tr("Clear waiting"), self._controller.session.queue.clear_waiting).setEnabled(waiting)
         menu.popup(self.more.mapToGlobal(QPoint(0, self.more.height())))

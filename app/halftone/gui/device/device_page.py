@@ -157,7 +157,7 @@ class DevicePage(Page):
         control = self._controller
         self.follow(control.changed, control.settings_changed)
         self.verdict.skip.connect(self.skip)
-        self.device.free_memory.connect(control.free_memory)
+        self.device.free_memory.connect(control.session.memory.free)
         self.verdict.measure.connect(self.measure)
         self.promises.change.connect(lambda: control.go("numerics"))
 
@@ -206,7 +206,7 @@ class DevicePage(Page):
             self.device.set_device(state.device, state.memory)
         self.device.set_loaded(state.loaded.name if state.loaded is not None else "", busy=state.running is not None)
         self.promises.setVisible(state.device is not None)
-        self.promises.set_promises(device_view.promises(state.self_test, numerics, self._controller.device_precision))
+        self.promises.set_promises(device_view.promises(state.self_test, numerics, self._controller.state.device_precision))
         if state.self_test is not self._shown_report:
             self._shown_report = state.self_test
             self.speed.set_report(state.self_test)
@@ -269,7 +269,7 @@ class DevicePage(Page):
             size = "" if one.memory_total is None else f" · {figures.size(one.memory_total)}"
             made = QRadioButton(f"{one.name}{size}")
             made.setChecked(state.device is not None and one.id == state.device.id)
-            made.clicked.connect(lambda _on=False, device=one: self._controller.use_device(device))
+            made.clicked.connect(lambda _on=False, device=one: self._controller.session.devices.use(device))
             group.addButton(made)
             self._choice_rows.addWidget(made)
 
@@ -277,20 +277,20 @@ class DevicePage(Page):
 
     def measure(self) -> None:
         if self._job() is None:
-            self._controller.measure()
+            self._controller.session.devices.measure()
 
     def skip(self) -> None:
         """Stop measuring; FP32 is used until a later measurement."""
         job = self._job()
         if job is not None:
-            self._controller.cancel(job.id)
+            self._controller.session.queue.cancel(job.id)
 
     def ask_model(self) -> None:
         """Add a model, then go on to Create with it."""
         file_dialogs.ask_model(self, self._use_model)
 
     def _use_model(self, path: str) -> None:
-        self._controller.select_model(path)
+        self._controller.session.models.select(path)
         self.skip_tour.emit()
 
     def ask_export(self) -> None:

@@ -85,7 +85,7 @@ class HealthPage(Page):
         self.header.check.connect(self.start_check)
         self.header.precision.connect(self.look_in)
         self.verdict.precision.connect(self.look_in)
-        self.header.open_folder.connect(lambda: file_dialogs.ask_model(self, control.select_model))
+        self.header.open_folder.connect(lambda: file_dialogs.ask_model(self, control.session.models.select))
         self.verdict.check.connect(lambda: self.start_check("quick"))
         self.verdict.again.connect(lambda: self.start_check("quick"))
         self.verdict.cancel.connect(self.cancel_check)
@@ -186,10 +186,10 @@ class HealthPage(Page):
     @property
     def _in_use(self) -> DType:
         """What the model looked at runs in."""
-        return self._controller.precision_of(self.model)[0]
+        return self._controller.session.checks.precision_of(self.model)[0]
 
     def _report(self, model: ModelFacts | None) -> CheckReport | None:
-        return self._controller.report(model, self._in)
+        return self._controller.session.checks.report(model, self._in)
 
     def _follow(self) -> None:
         self._picked = self._in = None
@@ -245,7 +245,9 @@ class HealthPage(Page):
         self.verdict.set_view(
             self._view, running=job is not None and job.running, check_words=words, left=self._left(model, job), share=share
         )
-        others = self._controller.checked_in(model) if model is not None and self._view.state == "unchecked" else []
+        others = (
+            self._controller.session.checks.checked_in(model) if model is not None and self._view.state == "unchecked" else []
+        )
         self.verdict.set_other(next(iter(others), None))
         self.chart.set_view(self._view)
         self.findings.set_view(self._view, health_view.summary_of_findings(self._view.findings))
@@ -264,7 +266,7 @@ class HealthPage(Page):
             return health_view.of_model_missing((text.error_sentence(error), text.error_remedy(error)))
         dtype = self._dtype
         known = health_view.of_unchecked(device)
-        badge = control.badge(model, self._in)
+        badge = control.session.checks.badge(model, self._in)
         if model is not None and report is None and badge.elsewhere:
             known = replace(known, title=say(badge.reason).rstrip(".。"))
         if model is not None and report is not None:
@@ -319,9 +321,9 @@ class HealthPage(Page):
 
     def _show_header(self, model: ModelFacts | None, job: Job | None) -> None:
         control = self._controller
-        states = [control.badge(one).state for one in control.models]
+        states = [control.session.checks.badge(one).state for one in control.models]
         self.header.set_models(control.models, states, model.id if model is not None else "")
-        tags = health_view.model_tags(model, control.extras_of(model)) if model is not None else ()
+        tags = health_view.model_tags(model, control.state.extras_of(model)) if model is not None else ()
         if self._in not in (None, self._in_use):
             tags = (tr("Viewing the {0} check", type_name(self._dtype)), *tags)
         self.header.set_precision(self._in, self._in_use)
@@ -340,21 +342,21 @@ class HealthPage(Page):
             return
         self._unfinished.pop(model.id, None)
         self._measured = (0, 0)
-        self._controller.check(model, "thorough" if depth == "thorough" else "quick", precision=self._in)
+        self._controller.session.checks.check(model, "thorough" if depth == "thorough" else "quick", precision=self._in)
 
     def cancel_check(self) -> None:
         job = self._check_job()
         if job is not None:
-            self._controller.cancel(job.id)
+            self._controller.session.queue.cancel(job.id)
 
     def apply_cure(self) -> None:
         report, cure = self._view.report, self.cure.cures.chosen()
         if report is not None and cure is not None:
-            self._controller.apply_cure(report, cure)
+            self._controller.session.checks.apply(report, cure)
 
     def undo_cure(self) -> None:
         if self._view.report is not None:
-            self._controller.undo_cure(self._view.report)
+            self._controller.session.checks.undo(self._view.report)
 
     def copy_details(self) -> None:
         """Plain text without prompt and paths."""

@@ -70,7 +70,7 @@ class Writing(QObject):
         model = self._model()
         if model is not None:
             self._notes.pop(model.id, None)
-            self._controller.repair(model, path)
+            self._controller.session.checks.repair(model, path)
 
     def ask_export(self) -> None:
         """Where the report goes."""
@@ -110,4 +110,4 @@ class Writing(QObject):
         """Stop writing the copy."""
         job = self.job()
         if job is not None:
-            self._controller.cancel(job.id)
+            self._controller.session.queue.cancel(job.id)

@@ -76,7 +76,7 @@ class NumericsSection(QWidget):
         self.refresh()
 
     def _measure(self) -> None:
-        self._controller.measure()
+        self._controller.session.devices.measure()
 
     def refresh(self) -> None:
         """Values, changed marks and effects as they are now."""

@@ -110,9 +110,9 @@ class ProgramSection(QWidget):
         control = self.controller
         chosen = next((one for one in control.state.devices if one.id == value), None)
         if field == "device" and chosen is not None:
-            control.use_device(chosen)
+            control.session.devices.use(chosen)
         else:
-            control.update_settings(msgspec.structs.replace(control.settings, **{field: value}))
+            control.session.settings.update(msgspec.structs.replace(control.settings, **{field: value}))
         self.refresh()
 
     def refresh(self) -> None:

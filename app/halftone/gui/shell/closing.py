@@ -39,7 +39,7 @@ class Closing(QObject):
             return False
         self._keep()
         self._window.hide()
-        self._controller.stop()
+        self._controller.session.stop()
         return True
 
     def _ask(self) -> None:
@@ -57,7 +57,7 @@ class Closing(QObject):
         box.open()
 
     def _question(self) -> str:
-        training, state = self._controller.training, self._controller.state
+        training, state = self._controller.session.training, self._controller.state
         if training.running and state.running is not None and self.jobs == 1:
             done, total = (figures.group(number) for number in (state.running.done, state.running.total or 0))
             return tr("Training is at step {0} of {1}. Finish it, or stop now and keep the result?", done, total)
@@ -71,7 +71,7 @@ class Closing(QObject):
         """Close when all jobs are done, or take that back."""
         self.waiting = on
         if on:
-            self._controller.finish()
+            self._controller.session.finish()
         self.changed.emit()
         self._look()
 
@@ -79,7 +79,7 @@ class Closing(QObject):
         """Close at once; the worker has a moment to leave."""
         self._stopping = True
         self._window.setEnabled(False)
-        self._controller.leave(self._window.close)
+        self._controller.session.leave(self._window.close)
 
     def _look(self) -> None:
         if self._box is not None and self.jobs:

@@ -23,7 +23,7 @@ class LackingCard(QWidget):
     def __init__(self, controller: Controller) -> None:
         super().__init__()
         self._controller = controller
-        self._small = controller.small_files
+        self._small = controller.session.small_files
         self.bar: MessageBar | None = None
         self._lines = QVBoxLayout(self)
         self._lines.setContentsMargins(12, 8, 12, 8)

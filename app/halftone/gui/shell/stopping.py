@@ -29,12 +29,12 @@ def way_to_stop(job: Job, now: float) -> Literal["cancel", "ask"]:
 def stop(parent: QWidget, controller: Controller, job: Job) -> None:
     """Cancel a running job, after a question where it is due; nothing waits for the answer."""
     if way_to_stop(job, time.monotonic()) == "cancel":
-        controller.cancel(job.id)
+        controller.session.queue.cancel(job.id)
         return
     box = QMessageBox(parent)
     box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     box.setText(tr("Stop this job? Over a minute of work would be lost."))
     yes = box.addButton(tr("Stop"), QMessageBox.ButtonRole.DestructiveRole)
     box.addButton(tr("Continue"), QMessageBox.ButtonRole.RejectRole)
-    yes.clicked.connect(lambda: controller.cancel(job.id))
+    yes.clicked.connect(lambda: controller.session.queue.cancel(job.id))
     box.open()

@@ -207,7 +207,7 @@ class Workspace(QObject):
     def _end_tour(self) -> None:
         """The end of the tour: Create, with the cursor in the prompt."""
         controller = self.controller
-        controller.update_settings(msgspec.structs.replace(controller.settings, first_run_done=True))
+        controller.session.settings.update(msgspec.structs.replace(controller.settings, first_run_done=True))
         if self._tour is not None:
             self._tour.set_first_run(False)
         self._focus_prompt()
@@ -231,7 +231,7 @@ class Workspace(QObject):
         model = self.controller.model
         if model is not None:
             self._go("health")
-            self.controller.check(model)
+            self.controller.session.checks.check(model)
 
     def _show_queue(self) -> None:
         job = self.controller.state.running
@@ -272,7 +272,7 @@ class Workspace(QObject):
         self.status.show_numerics(numerics, precision, reason)
         words, icon, token = text.activity(state, self._device_words())
         self.status.activity.show_text(words, icon, token)
-        attention = controller.badge(controller.model).state in ("overflows", "broken")
+        attention = controller.session.checks.badge(controller.model).state in ("overflows", "broken")
         self.top.tabs["health"].set_count(1 if attention else 0)
         self.top.tabs["train"].set_count(len(controller.state.training.open))
 
@@ -320,11 +320,11 @@ class Workspace(QObject):
         """Carry out an action of a message."""
         match key:
             case "retry" if notice.job is not None and notice.job.kind == "Train":
-                self.controller.training.go_on()
+                self.controller.session.training.go_on()
             case "retry" if notice.job is not None:
-                self.controller.retry(notice.job)
+                self.controller.session.queue.retry(notice.job)
             case "restart":
-                self.controller.restart()
+                self.controller.session.restart()
             case "copy":
                 self._copy_error(notice.error)
             case "undo":
@@ -344,7 +344,7 @@ class Workspace(QObject):
     def _copy_error(self, error: ErrorFacts | None) -> None:
         controller = self.controller
         QGuiApplication.clipboard().setText(
-            copy_details(None, controller.model, controller.state.device, error, controller.extras)
+            copy_details(None, controller.model, controller.state.device, error, controller.state.extras)
         )
 
     def _undo(self, notice: Notice) -> None:
@@ -352,11 +352,11 @@ class Workspace(QObject):
         match notice.kind:
             case "cure-applied":
                 model = next((m for m in controller.models if m.id == notice.facts[1]), None)
-                report = controller.report(model)
+                report = controller.session.checks.report(model)
                 if report is not None:
-                    controller.undo_cure(report)
+                    controller.session.checks.undo(report)
             case "removed" if notice.job is not None:
-                controller.requeue((notice.job,))
+                controller.session.queue.requeue((notice.job,))
             case "deleted" if len(notice.facts) > 2:
                 if QFile.rename(notice.facts[2], notice.facts[1]):
                     self.create_page.picture_restored(notice.facts[1])
@@ -369,9 +369,9 @@ class Workspace(QObject):
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
 
         def chosen(folder: str) -> None:
-            self.controller.update_settings(msgspec.structs.replace(self.controller.settings, pictures_folder=folder))
+            self.controller.session.settings.update(msgspec.structs.replace(self.controller.settings, pictures_folder=folder))
             if notice.job is not None:
-                self.controller.retry(notice.job)
+                self.controller.session.queue.retry(notice.job)
 
         dialog.fileSelected.connect(chosen)
         dialog.open()
@@ -414,6 +414,6 @@ class Workspace(QObject):
         controller = self.controller
         geometry = {**controller.settings.geometry, "main": bytes(self.window.saveGeometry().toBase64().data()).decode()}
         splitters = {**controller.settings.splitters, **self.create_page.splitter_state()}
-        form, train = kept_draft(controller.state.draft), controller.training.draft or controller.settings.train
+        form, train = kept_draft(controller.state.draft), controller.session.training.draft or controller.settings.train
         kept = msgspec.structs.replace(controller.settings, geometry=geometry, splitters=splitters, form=form, train=train)
-        controller.update_settings(kept)
+        controller.session.settings.update(kept)

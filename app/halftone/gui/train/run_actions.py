@@ -29,7 +29,7 @@ class TrainActs(QObject):
         super().__init__(owner)
         self._owner = owner
         self._controller = controller
-        self._training = controller.training
+        self._training = controller.session.training
 
     def ask_export(self) -> None:
         """Where the page of the run goes."""

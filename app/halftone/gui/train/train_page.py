@@ -51,7 +51,7 @@ class TrainPage(Page):
     def __init__(self, controller: Controller, parent: QWidget | None = None) -> None:
         super().__init__(REFRESH_MS, parent)
         self._controller = controller
-        self.training = controller.training
+        self.training = controller.session.training
         self.acts = TrainActs(self, controller)
         self._narrow: bool | None = None
         self._picked = "chart"
@@ -233,7 +233,7 @@ class TrainPage(Page):
             self.form.suit(model)
         state = self._controller.state
         if state.device is not None:
-            auto = self._controller.precision_of(model, "auto")[0]
+            auto = self._controller.session.checks.precision_of(model, "auto")[0]
             self._memory.look(config, model, auto, state.device.backend, state.memory)
         found = found_words(self._known.pictures) if self._known.pictures is not None else ""
         self.form.pictures.show_words(found if config.pictures else "")
@@ -330,7 +330,7 @@ class TrainPage(Page):
         """In Create, with the model that it was made for."""
         record = self.training.run.record
         if record is not None and any(model.id == record.config.model for model in self._controller.models):
-            self._controller.select_model(record.config.model)
+            self._controller.session.models.select(record.config.model)
         self.try_wanted.emit(path)
 
     def _act(self, key: str) -> None:

@@ -73,7 +73,7 @@ class Binding(QObject):
 
     def put(self, draft: Draft) -> None:
         if not self.rendering:
-            self.controller.drafting.put(draft)
+            self.controller.session.drafting.put(draft)
 
     def set(self, field: str, value: object) -> None:
         """Give one field another value. field: with dots for a field of a field."""

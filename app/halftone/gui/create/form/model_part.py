@@ -66,8 +66,8 @@ class ModelPart(QWidget):
             lacking = controller.state.model_lacking is not None
             self._show_note(problem, tr("What is missing") if lacking else tr("Locate…"), "danger")
             return
-        badge = controller.badge(model)
-        report = controller.report(model)
+        badge = controller.session.checks.badge(model)
+        report = controller.session.checks.report(model)
         tip = badge_tip(badge, report.checked_at if report is not None else "")
         self.row.show_model(model.name, model_line(model), badge.state, tip=tip)
         match badge.state:
@@ -93,12 +93,12 @@ class ModelPart(QWidget):
         controller = self._controller
         lacking = controller.state.model_lacking
         if lacking is not None:
-            controller.small_files.ask(lacking)
+            controller.session.small_files.ask(lacking)
             return
         if controller.model is None:
             ask_model(self, controller)
             return
-        match controller.badge(controller.model).state:
+        match controller.session.checks.badge(controller.model).state:
             case "overflows":
                 self.fix_requested.emit()
             case "broken":
@@ -110,12 +110,12 @@ class ModelPart(QWidget):
         controller = self._controller
         made = ModelList(self)
         made.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        in_use = (controller.settings.last_model, controller.extras.transformer)
-        made.fill(controller.model_list, in_use, controller.badge, self.picture_of)
-        made.chosen.connect(controller.select_model)
-        made.forgotten.connect(controller.forget_model)
+        in_use = (controller.settings.last_model, controller.state.extras.transformer)
+        made.fill(controller.session.models, in_use, controller.session.checks.badge, self.picture_of)
+        made.chosen.connect(controller.session.models.select)
+        made.forgotten.connect(controller.session.models.forget)
         made.open_folder.connect(lambda: ask_model(self, controller))
-        made.make_fragile.connect(controller.make_fragile)
+        made.make_fragile.connect(controller.session.fragile.make)
         made.show_under(self.row)
 
 

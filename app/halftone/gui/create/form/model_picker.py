@@ -286,7 +286,7 @@ class ModelList(QFrame):
 
 def ask_model(parent: QWidget, controller: Controller) -> None:
     """Let the user choose a model, and use it."""
-    file_dialogs.ask_model(parent, controller.select_model)
+    file_dialogs.ask_model(parent, controller.session.models.select)
 
 
 def problem_words(error: ErrorFacts) -> str:

@@ -192,7 +192,7 @@ class CreateForm(QWidget):
 
     def edit(self, **changes: Any) -> None:
         """Give fields of the draft other values."""
-        self._controller.drafting.edit(**changes)
+        self._controller.session.drafting.edit(**changes)
 
     def request(self) -> PictureRequest:
         """What the form asks for, as it stands."""
@@ -365,7 +365,7 @@ class CreateForm(QWidget):
         problem = self.refusal()
         short = room.shortage(self._shape(), found)
         warning = "" if problem or model is None else sentences(short, size_warning(model, self._shape(), times))
-        waits = tr("A training runs. New pictures wait until it is done.") if self._controller.training.running else ""
+        waits = tr("A training runs. New pictures wait until it is done.") if self._controller.session.training.running else ""
         warning, tone = (warning, "danger" if short else "warn") if warning else (waits, "secondary")
         self.size_note.setText(warning)
         set_tone(self.size_note, tone)

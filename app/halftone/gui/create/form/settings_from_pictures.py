@@ -164,7 +164,7 @@ class FormFiller(QObject):
             return True
         known = any(one.id == model for one in controller.models)
         if known:
-            controller.select_model(model)
+            controller.session.models.select(model)
         return known
 
 

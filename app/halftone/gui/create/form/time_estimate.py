@@ -13,7 +13,7 @@ def conditions(controller: Controller) -> Conditions:
     """Under which the next picture is made."""
     device, wanted = controller.state.device, controller.settings.device
     names = names_of(device, controller.state.devices) if device is not None else frozenset({wanted})
-    numerics, report = controller.numerics, controller.report(controller.model)
+    numerics, report = controller.numerics, controller.session.checks.report(controller.model)
     plan = report.plan if report is not None and report.applied else None
     return Conditions(controller.settings.last_model, names, numerics.precision, controller.precision[0], numerics.compile, plan)
 

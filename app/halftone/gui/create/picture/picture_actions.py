@@ -99,7 +99,7 @@ class PictureActs(QObject):
         made = self._centre.shown
         if made is not None:
             self._centre.following = True
-            self._controller.generate(variations(made.request, made.facts))
+            self._controller.session.queue.generate(variations(made.request, made.facts))
 
     def save_as(self) -> None:
         """Copy the shown picture, with its settings inside, wherever the user likes."""

@@ -215,7 +215,7 @@ class Centre(QFrame):
         """What there is to say of a picture, as its model stands now."""
         controller, facts = self._controller, made.facts
         now = model_now(controller, made.request.model)
-        price = picture_text.price_line(controller.report(controller.model)) if now == "in-use" else ""
+        price = picture_text.price_line(controller.session.checks.report(controller.model)) if now == "in-use" else ""
         message = picture_text.picture_message(without_memory(facts) if now == "cured" else facts, price, facts.steps)
         return about_model(message, model_name(controller, made.request.model), now) if message is not None else None
 

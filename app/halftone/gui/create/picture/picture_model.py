@@ -23,7 +23,7 @@ _LONGEST: Final = 28
 def model_now(controller: Controller, model: str) -> ModelNow:
     """How the model of a picture, by its id, stands."""
     if model == controller.settings.last_model:
-        return "cured" if controller.badge(controller.model).state == "cured" else "in-use"
+        return "cured" if controller.session.checks.badge(controller.model).state == "cured" else "in-use"
     return "another" if any(one.id == model for one in controller.models) else "unknown"
 
 

@@ -38,7 +38,7 @@ class UpscaleMenu(QObject):
         self._fill(menu, chosen)
         place = at if below is None else below.mapToGlobal(QPoint(0, below.height() + 2))
         menu.popup(place or QPoint())
-        self._controller.files.upscalers(partial(self._found, menu, chosen))
+        self._controller.session.files.upscalers(partial(self._found, menu, chosen))
 
     def _found(self, menu: QMenu, chosen: Chosen, known: dict[str, str]) -> None:
         if known == self._known:
@@ -60,4 +60,4 @@ class UpscaleMenu(QObject):
         device, precision = controller.settings.device, controller.numerics.precision
         request = UpscaleRequest(pictures=(picture,), upscaler=upscaler, device=device, precision=precision)
         self._follow()
-        controller.upscale(request, Path(picture).name)
+        controller.session.queue.upscale(request, Path(picture).name)

@@ -36,7 +36,7 @@ class ControlPart(ListRow[Control]):
         super().__init__(binding, kind)
 
     def look(self) -> None:
-        self._controller.files.parts("ControlNet", self.found)
+        self._controller.session.files.parts("ControlNet", self.found)
 
     def inside(self, index: int, item: Control, head: QBoxLayout) -> QLayout:
         edges = QCheckBox(tr("Edges"))

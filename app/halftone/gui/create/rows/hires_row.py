@@ -71,7 +71,7 @@ class HiresPart(FoldedPart):
             column(self.scale, self.becomes, upscaler, self.steps, row(words, -1, self.strength, spacing=8), spacing=6)
         )
         self.setLayout(column(self.on, self._inside, self.note, spacing=8, margins=(14, 10, 14, 12)))
-        self.row.toggled.connect(lambda on: self._controller.files.upscalers(self._found) if on else None)
+        self.row.toggled.connect(lambda on: self._controller.session.files.upscalers(self._found) if on else None)
         binding.bind("hires_on", self.on)
         binding.watch(self._add, "hires.upscaler")
         binding.bind("hires.upscaler", self.upscaler)

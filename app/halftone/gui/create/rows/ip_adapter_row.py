@@ -37,7 +37,7 @@ class IpAdapterPart(ListRow[IpAdapter]):
         super().__init__(binding, kind)
 
     def look(self) -> None:
-        self._controller.files.parts(KIND, self.found)
+        self._controller.session.files.parts(KIND, self.found)
 
     def inside(self, index: int, item: IpAdapter, head: QBoxLayout) -> QLayout:
         pictures = [self._picture(index, place, image) for place, image in enumerate(item.images)]

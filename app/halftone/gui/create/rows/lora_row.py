@@ -36,7 +36,7 @@ class LoraPart(ListRow[Lora]):
         super().__init__(binding, kind)
 
     def look(self) -> None:
-        self._controller.files.loras(self._found_in)
+        self._controller.session.files.loras(self._found_in)
 
     def look_again(self) -> None:
         """Other folders may be set now."""

@@ -22,18 +22,18 @@ class NumericsPart(FoldedPart):
         self.precision.setToolTip(how_long)
         words = label(how_long, "caption", "muted", wrap=True)
         self.setLayout(column(self.precision, words, spacing=6, margins=(14, 10, 14, 12)))
-        self.precision.chosen.connect(lambda chosen: controller.choose_precision(_precision(chosen)))
+        self.precision.chosen.connect(lambda chosen: controller.session.settings.choose_precision(_precision(chosen)))
         self.show_value()
 
     def take_precision(self, precision: Precision) -> None:
         """Choose the precision an earlier picture was asked for in, so that a check or a fix is about what it met."""
         if precision != self._controller.numerics.precision:
             asked = precision != self._controller.settings.numerics.precision
-            self._controller.choose_precision(precision if asked else None)
+            self._controller.session.settings.choose_precision(precision if asked else None)
 
     def show_value(self) -> None:
         """What the choice means on this device, in the closed row."""
-        self.precision.set_value(self._controller.once or "settings")
+        self.precision.set_value(self._controller.state.once or "settings")
         state = self._controller.state
         dtype, reason = self._controller.precision
         measured = dtype if state.self_test is not None else None

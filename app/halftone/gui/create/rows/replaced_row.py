@@ -172,7 +172,7 @@ class VaePart(ReplacedRow):
         super().__init__(binding, kind)
 
     def look(self) -> None:
-        self._controller.files.parts("VAE", self._found)
+        self._controller.session.files.parts("VAE", self._found)
 
 
 class TransformerPart(ReplacedRow):
@@ -201,7 +201,7 @@ class TransformerPart(ReplacedRow):
     def look(self) -> None:
         """Files of the model's family in the folders of the settings."""
         if self._controller.model is not None:
-            self._controller.files.transformers(self._controller.model, self._found)
+            self._controller.session.files.transformers(self._controller.model, self._found)
 
     def _hosted(self, path: str) -> None:
         """It was chosen as the model; the one in use now has the parts that it lacks."""
