@@ -69,7 +69,7 @@ REMOVED: dict[str, Callable[[CreateForm], object]] = {
     ("kind", "said"),
     [
         ("lora", "The LoRA grain"),
-        ("control", "The ControlNet edges was made for another kind of model"),
+        ("control", "The ControlNet edges does not fit"),
         ("ip_adapter", "its words have 2048 numbers, the model's 128"),
         ("refiner", "Use it with an SDXL base model."),
         ("vae", "VAE"),
@@ -100,7 +100,7 @@ def test_nothing_is_taken_in_silence_where_there_is_no_model(stage: Stage, files
     stage.wait(lambda: controller.model_error is not None)
     form.lora_part.add(str(files / "grain.safetensors"))
     form.vae_part.choose(str(files / "edges"))
-    said = "Open a model first: only then is it known what fits it."
+    said = "Open a model first."
     assert form.lora_part.note.text() == form.vae_part.note.text() == said
 
 
@@ -110,7 +110,7 @@ def test_parts_that_cannot_be_used_together_say_so_before_a_picture_is_begun(sta
     form.hires_part.on.setChecked(True)
     assert form.refusal() == ""
     form.refiner_part.set_file("/models/refiner.safetensors")
-    said = "The refiner cannot be used with Hires fix. Use one of the two."
+    said = "The refiner does not work with Hires. fix."
     assert form.refiner_part.problem() == said
     assert form.refusal() == said
     assert not form.generate_button.isEnabled()
@@ -123,10 +123,14 @@ def test_parts_that_cannot_be_used_together_say_so_before_a_picture_is_begun(sta
     ("request_", "videos", "said"),
     [
         (PictureRequest(prompt="sea", hires=Hires()), False, ""),
-        (PictureRequest(prompt="sea", hires=Hires()), True, "this model makes videos"),
-        (PictureRequest(prompt="sea", hires=Hires(), image="a.png", mask="m.png"), False, "Hires fix cannot be used with a mask"),
+        (PictureRequest(prompt="sea", hires=Hires()), True, "video models"),
+        (
+            PictureRequest(prompt="sea", hires=Hires(), image="a.png", mask="m.png"),
+            False,
+            "Hires. fix does not work with inpainting",
+        ),
         (PictureRequest(prompt="sea", refiner=Refiner(path="r")), False, ""),
-        (PictureRequest(prompt="sea", refiner=Refiner(path="r"), image="a.png", mask="m.png"), False, "The refiner cannot"),
+        (PictureRequest(prompt="sea", refiner=Refiner(path="r"), image="a.png", mask="m.png"), False, "The refiner does not"),
     ],
 )
 def test_what_clashes(request_: PictureRequest, videos: bool, said: str) -> None:

@@ -35,7 +35,7 @@ def test_one_is_added_given_pictures_and_sent(qtbot: QtBot, tmp_path: Path) -> N
     part.row.click()
     part.add(str(path))
     stage.wait(lambda: len(part.adapters()) == 1)
-    assert form.refusal() == part.note.text() == "Choose a picture for the IP-Adapter plus."
+    assert form.refusal() == part.note.text() == "Choose a picture for plus."
     assert not form.submit()
     for name in ("one.png", "two.png", "three.png"):
         part.give(0, str(tmp_path / name))
@@ -64,7 +64,7 @@ def test_one_is_added_given_pictures_and_sent(qtbot: QtBot, tmp_path: Path) -> N
     ("kind", "said"),
     [
         ("none", "There is no IP-Adapter at"),
-        ("lora", "is not an IP-Adapter that Halftone can use: it is a LoRA."),
+        ("lora", " as an IP-Adapter: it is a LoRA."),
         ("sdxl", "its words have 2048 numbers, the model's 128"),
         ("lonely", "none that gives 12 numbers is at"),
     ],

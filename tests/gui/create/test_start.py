@@ -42,7 +42,7 @@ def test_a_picture_is_chosen_and_sent(qtbot: QtBot, picture: str) -> None:
     part = form.start_part
     assert (part.row.value.text(), form.request().image, form.request().start) == ("None", None, Start())
     chosen(stage, picture)
-    assert (part.row.value.text(), part.caption.text()) == ("0.75", "The picture is 64 × 48.")
+    assert (part.row.value.text(), part.caption.text()) == ("0.75", "Input 64 × 48.")
     part.strength.set_value(0.4)
     part.resize_mode.setCurrentIndex(part.resize_mode.findData("crop"))
     request = form.request()
@@ -87,7 +87,7 @@ def test_what_cannot_be_used_is_said_and_stops_generate(qtbot: QtBot, picture: s
     (tmp_path / "none.png").write_bytes(b"no picture")
     for path, said in (
         (tmp_path / "gone.png", f"There is no picture at {tmp_path / 'gone.png'}. Check the path."),
-        (tmp_path / "none.png", f"{tmp_path / 'none.png'} is not a picture that can be read. Choose a PNG, JPEG or WebP file."),
+        (tmp_path / "none.png", f"{tmp_path / 'none.png'} is not a readable picture. Choose a PNG, JPEG or WebP file."),
     ):
         form.start_part.choose(str(path))
         stage.wait(lambda said=said: form.start_part.note.text() == said)
@@ -96,14 +96,14 @@ def test_what_cannot_be_used_is_said_and_stops_generate(qtbot: QtBot, picture: s
     chosen(stage, picture)
     assert form.refusal() == ""
     form.start_part.follow(replace(samples.POCKET, name="Sana", pipeline="SanaPipeline"))
-    assert form.refusal() == "Sana makes no picture from another one. Leave the start picture out, or choose another model."
-    assert form.start_part.row.value.text() == "Not with this model"
+    assert form.refusal() == "Sana does not support image to image. Remove the picture, or choose another model."
+    assert form.start_part.row.value.text() == "Not supported"
     form.start_part.choose(None)
-    assert (form.refusal(), form.start_part.caption.text()) == ("", "This model makes pictures from words alone.")
+    assert (form.refusal(), form.start_part.caption.text()) == ("", "This model has no image to image.")
     form.start_part.follow(replace(samples.POCKET, pipeline="FluxFillPipeline"))
-    assert form.refusal() == "This model starts from a picture. Choose one under Start picture."
+    assert form.refusal() == "This model needs a picture under Image to image."
     chosen(stage, picture)
-    assert form.refusal() == "This model paints only inside a mask. Paint one under Start picture."
+    assert form.refusal() == "This model needs a mask under Image to image."
     stage.close()
 
 
@@ -161,7 +161,7 @@ def test_a_mask_of_another_shape_is_not_taken(qtbot: QtBot, picture: str, tmp_pa
     form = stage.page.form
     chosen(stage, picture)
     form.start_part.choose_mask(str(tmp_path / "high.png"))
-    stage.wait(lambda: "do not show the same places" in form.start_part.note.text())
+    stage.wait(lambda: "but the picture is" in form.start_part.note.text())
     assert form.request().mask is None
     form.start_part.choose_mask(str(tmp_path / "large.png"))
     stage.wait(lambda: form.request().mask == str(tmp_path / "large.png"))
@@ -169,7 +169,7 @@ def test_a_mask_of_another_shape_is_not_taken(qtbot: QtBot, picture: str, tmp_pa
     Image.new("RGB", (64, 64)).save(tmp_path / "square.png")
     chosen(stage, str(tmp_path / "square.png"))
     stage.wait(lambda: form.request().mask is None)
-    assert form.start_part.note.text() == "The mask was painted for a picture of another shape and was removed."
+    assert form.start_part.note.text() == "The mask did not fit and was removed."
     assert form.refusal() == ""
     stage.close()
 
@@ -233,7 +233,7 @@ def test_a_picture_is_extended_in_its_own_size(qtbot: QtBot, picture: str) -> No
     form = stage.page.form
     chosen(stage, picture)
     form.start_part.side_fields.set_sides((16, 0, 24, 0))
-    assert form.start_part.caption.text() == "The picture is 64 × 48; the result will be 104 × 48."
+    assert form.start_part.caption.text() == "Input 64 × 48, result 104 × 48."
     assert not form.size_field.isEnabled()
     request = form.request()
     assert (request.width, request.height) == (None, None)
@@ -262,7 +262,7 @@ def test_all_of_it_comes_back_with_the_settings_of_a_picture(qtbot: QtBot, pictu
     assert (form.request().image, form.request().mask, form.request().start) == (request.image, request.mask, start)
     assert '"strength":0.3' in form.kept()
     rows = dict(receipt_rows(samples.picture_facts("a.png"), request))
-    assert (rows["Start picture"], rows["Mask"]) == (f"{picture}, strength 0.30", request.mask)
+    assert (rows["Image to image"], rows["Mask"]) == (f"{picture}, strength 0.30", request.mask)
     form.set_request(PictureRequest(prompt="sea"))
     assert (form.request().image, form.request().start) == (None, Start())
     gone = str(tmp_path / "gone.png")

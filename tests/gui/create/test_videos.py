@@ -150,11 +150,11 @@ def test_the_file_of_a_video_is_read_as_its_first_frame(tmp_path: Path) -> None:
 def test_the_receipt_tells_its_frames_and_which_are_bad(tmp_path: Path) -> None:
     facts = film(tmp_path / "a.mp4")
     rows = dict(receipt_rows(facts, REQUEST))
-    assert rows["Video"] == "8 frames, 40 a second, 0.2 s"
-    assert "Frames of one colour" not in rows
+    assert rows["Video"] == "8 frames, 40 fps, 0.2 s"
+    assert "Flat frames" not in rows
     bad = msgspec.structs.replace(facts, state="not-recovered", black=True, flat_frames=(1, 2, 5))
-    assert dict(receipt_rows(bad, REQUEST))["Frames of one colour"] == "1–2, 5"
-    assert picture_text.receipt(bad)[2:] == ("Not recovered", "3 of 8 frames have one colour")
+    assert dict(receipt_rows(bad, REQUEST))["Flat frames"] == "1–2, 5"
+    assert picture_text.receipt(bad)[2:] == ("Not recovered", "3 of 8 frames are flat")
 
 
 def test_the_form_asks_for_videos_where_the_model_makes_them(qtbot: QtBot) -> None:
@@ -179,7 +179,7 @@ def test_a_model_that_makes_videos_of_pictures_asks_for_one(qtbot: QtBot, tmp_pa
     form.start_part.follow(
         msgspec.structs.replace(samples.POCKET, family="Stable Video Diffusion", pipeline="StableVideoDiffusionPipeline")
     )
-    assert form.refusal() == "This model starts from a picture. Choose one under Start picture."
+    assert form.refusal() == "This model needs a picture under Image to image."
     form.start_part.choose(str(tmp_path / "start.png"))
     stage.wait(lambda: form.refusal() == "")
     request = form.request()

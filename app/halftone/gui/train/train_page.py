@@ -252,10 +252,10 @@ class TrainPage(Page):
         if self.check.error is not None:
             return error_sentence(self.check.error)
         if self.check.busy:
-            return tr("Looking at the pictures…")
+            return tr("Checking pictures…")
         pictures = self.check.pictures
         if pictures is not None and not used(pictures, self.form.config().left_out):
-            return tr("None of these pictures can be used.")
+            return tr("No usable pictures.")
         return ""
 
     def _found(self) -> str:

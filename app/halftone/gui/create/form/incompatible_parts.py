@@ -11,9 +11,9 @@ def hires_clash(request: PictureRequest, model: ModelFacts | None) -> str:
     if request.hires is None:
         return ""
     if model is not None and makes_videos(model):
-        return tr("Hires fix is for pictures, and this model makes videos. Turn it off, or choose another model.")
+        return tr("Hires. fix does not work with video models.")
     if request.masked:
-        return tr("Hires fix cannot be used with a mask or an extension. Turn it off, or use a start picture without them.")
+        return tr("Hires. fix does not work with inpainting or outpainting.")
     return ""
 
 
@@ -22,7 +22,7 @@ def refiner_clash(request: PictureRequest) -> str:
     if request.refiner is None:
         return ""
     if request.masked:
-        return tr("The refiner cannot be used with a mask or an extension. Use no refiner, or a start picture without them.")
+        return tr("The refiner does not work with inpainting or outpainting.")
     if request.hires is not None:
-        return tr("The refiner cannot be used with Hires fix. Use one of the two.")
+        return tr("The refiner does not work with Hires. fix.")
     return ""

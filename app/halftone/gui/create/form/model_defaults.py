@@ -69,7 +69,7 @@ class OwnValues(QWidget):
                 kept.append(field)
         self._kept = tuple(kept)
         made_for = (f"{field.name} {field.words(field.own(model))}" for field in kept)
-        self.words.setText(tr("Your values stay. {0} was made for: {1}.", model.name, listed(*made_for)))
+        self.words.setText(tr("{0} recommends {1}.", model.name, listed(*made_for)))
         self.setVisible(bool(kept))
 
     def _take(self) -> None:

@@ -25,11 +25,10 @@ class PromptsPart(QWidget):
 
     def __init__(self, background: Background) -> None:
         super().__init__()
-        tip = tr("Describe what you want to see. The counter shows how much of the model's reading length is used.")
-        self.prompt = PromptEdit(tr("Prompt"), tip, tr("Describe a picture, for example: {0}", examples()[0]))
+        self.prompt = PromptEdit(tr("Prompt"), "", tr("For example: {0}", examples()[0]))
         self.counter = PromptCounter(background)
-        leave_out = tr("What to leave out. Has no effect at guidance 1.")
-        self.negative = PromptEdit(tr("Negative prompt"), leave_out, tr("What to leave out (optional)"))
+        leave_out = tr("Has no effect at guidance 1.")
+        self.negative = PromptEdit(tr("Negative prompt"), leave_out, tr("What to leave out"))
         self.negative.setFixedHeight(_NEGATIVE)
         self.negative.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.words_note, self.taken = WordsNote(), TakenNote()

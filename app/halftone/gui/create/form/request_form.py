@@ -257,7 +257,7 @@ class CreateForm(QWidget):
         if not self.prompt.toPlainText().strip():
             self.prompt.setPlainText(examples()[0])
             self.prompt.selectAll()  # what is typed next takes its place
-            said = tr("The prompt was empty, so the example is used.")
+            said = tr("Empty prompt: using the example.")
         written = self.prompt.toPlainText()
         take_tags = partial(self.lora_part.take_tags, draws=self.style_part.draws.isChecked())
         if (prompt := take_tags(written)) is None:
@@ -380,7 +380,7 @@ class CreateForm(QWidget):
         problem = self.refusal()
         short = room.shortage(self._shape(), found)
         warning = "" if problem or model is None else sentences(short, size_warning(model, self._shape(), times))
-        waits = tr("A training runs. New pictures wait until it is done.") if self._controller.training.running else ""
+        waits = tr("Pictures wait until training ends.") if self._controller.training.running else ""
         warning, tone = (warning, "danger" if short else "warn") if warning else (waits, "secondary")
         self.size_note.setText(warning)
         set_tone(self.size_note, tone)

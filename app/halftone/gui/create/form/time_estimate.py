@@ -125,15 +125,15 @@ def size_warning(model: ModelFacts, shape: Shape, times: Times) -> str:
         return ""
     size = size_words(shape)
     factor = figures.group(round(ratio)) if ratio >= 10 else figures.decimal(ratio)
-    what = tr("{0} is {1} times the pixels this model was made for.", size, factor)
+    what = tr("{0} is {1} times the model's native pixels.", size, factor)
     known = computed(model.id, shape, times)
     if known is None:
-        return sentences(what, tr("It can take very long."))
+        return sentences(what, tr("This may take very long."))
     about = figures.duration(known.seconds)
     if known.more_pixels:
-        cost = tr("Computed from {0}: about {1}, or longer, as time may grow faster than pixels.", known.measured, about)
+        cost = tr("About {1} or longer, estimated from {0}.", known.measured, about)
     else:
-        cost = tr("Computed from {0}: about {1}.", known.measured, about)
+        cost = tr("About {1}, estimated from {0}.", known.measured, about)
     return sentences(what, cost)
 
 
@@ -151,7 +151,7 @@ def computed(model: str, shape: Shape, times: Times) -> Computed | None:
     if near is None:
         return None
     base, seconds = near
-    measured = tr("{0} measured at {1}, {2} steps", figures.duration(seconds), size_words(base), base.steps)
+    measured = tr("{0} at {1}, {2} steps", figures.duration(seconds), size_words(base), base.steps)
     return Computed(seconds * shape.work / base.work, measured, shape.pixels > base.pixels)
 
 
@@ -160,12 +160,12 @@ def estimate(model: str, shape: Shape, count: int, times: Times, dtype: DType) -
     known, other = times.mean(model, shape), computed(model, shape, times)
     if known is not None:
         total = figures.duration(known[0] * count)
-        one = tr("Measured with your last picture of this size.")
-        tip = one if known[1] == 1 else tr("Measured with your last {0} pictures of this size.", known[1])
+        one = tr("Measured at this size.")
+        tip = one if known[1] == 1 else tr("Measured on {0} pictures of this size.", known[1])
         return (tr("About {0}", total) if count == 1 else tr("About {0} for {1} pictures", total, count)), tip
     if other is not None:
-        return tr("About {0}, computed", figures.duration(other.seconds * count)), tr("Computed from {0}.", other.measured)
-    return tr("Time not measured yet"), tr("No picture like this was made in {0} yet.", DTYPE_NAMES[dtype])
+        return tr("About {0}, estimated", figures.duration(other.seconds * count)), tr("Estimated from {0}.", other.measured)
+    return tr("Time unknown"), tr("No similar picture in {0} yet.", DTYPE_NAMES[dtype])
 
 
 def size_words(shape: Shape) -> str:

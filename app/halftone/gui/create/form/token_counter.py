@@ -49,7 +49,7 @@ class PromptCounter(QLabel):
         signs = (*notes((prompt,), weights=reads_in_chunks(self._model.family)), *unfollowed((prompt,)))
         told = [say(note) for note in signs]
         if used > room:
-            told.append(tr("The model reads only the first {0} parts of words.", room))
+            told.append(tr("Only the first {0} tokens are used.", room))
         set_tone(self, "warn" if told else "muted")
         self.setToolTip("\n".join(told))
 

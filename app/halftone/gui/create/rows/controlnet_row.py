@@ -28,7 +28,7 @@ class ControlPart(FittedPart):
     """The list, each with its picture and how much of it, and a button to add one."""
 
     def __init__(self, controller: Controller) -> None:
-        tip = tr("Guides the picture with another one: its edges, its depth, a pose.")
+        tip = tr("Guide with edges, depth or a pose.")
         super().__init__(controller, tr("ControlNet"), tip)
         self._known: dict[str, str] = {}
         self._controls: tuple[Control, ...] = ()
@@ -55,7 +55,7 @@ class ControlPart(FittedPart):
 
     def problem(self) -> str:
         lacking = next((control.name for control in self._controls if not control.image), "")
-        return super().problem() or (tr("Choose a picture for the ControlNet {0}.", lacking) if lacking else "")
+        return super().problem() or (tr("Choose a picture for {0}.", lacking) if lacking else "")
 
     def _take(self, controls: tuple[Control, ...]) -> None:
         self._controls = controls
@@ -82,11 +82,9 @@ class ControlPart(FittedPart):
         middle = row(self._picture(index, control), self._edges(index, control), spacing=8)
         middle.setStretch(0, 1)
         low, high = (f"{value:g}" for value in CONTROL_RANGE)
-        strength = self._number(
-            index, "scale", tr("Strength"), CONTROL_RANGE, tr("How strongly it counts. {0} to {1}.", low, high)
-        )
-        begins = tr("The part of the steps at which it begins to count, from 0 to 1.")
-        ends = tr("The part of the steps at which it ends to count, from 0 to 1.")
+        strength = self._number(index, "scale", tr("Strength"), CONTROL_RANGE, tr("{0} to {1}.", low, high))
+        begins = tr("Starting control step (0 to 1)")
+        ends = tr("Ending control step (0 to 1)")
         first, last = (0.0, 0.99), (0.01, 1.0)
         part = (*self._number(index, "start", tr("From"), first, begins), *self._number(index, "end", tr("To"), last, ends))
         made = QWidget()
@@ -96,7 +94,7 @@ class ControlPart(FittedPart):
 
     def _picture(self, index: int, control: Control) -> QPushButton:
         made = button(short(vae_name(control.image)) if control.image else tr("Choose a picture…"), icon="image")
-        made.setToolTip(control.image or tr("The picture that it goes by."))
+        made.setToolTip(control.image or tr("Reference picture"))
         made.setAccessibleName(tr("Picture of {0}", control.name))
         made.setMinimumWidth(40)
         made.clicked.connect(lambda _on=False: ask_picture(self, partial(self.give, index)))
@@ -104,7 +102,7 @@ class ControlPart(FittedPart):
 
     def _edges(self, index: int, control: Control) -> QCheckBox:
         made = QCheckBox(tr("Edges"))
-        made.setToolTip(tr("Give it the edges of the picture (Canny) instead of the picture as it is."))
+        made.setToolTip(tr("Apply Canny edge detection first."))
         made.setChecked(control.canny)
         made.toggled.connect(lambda on: self._change(index, canny=on))
         return made

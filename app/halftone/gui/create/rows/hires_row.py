@@ -34,7 +34,7 @@ def hires_line(hires: Hires | None) -> str:
     if hires is None:
         return ""
     strength = tr("strength {0}", figures.decimal(strength_of(hires), 2))
-    return listed(tr("{0} times larger", figures.decimal(hires.scale)), upscaler_words(hires.upscaler), strength)
+    return listed(tr("{0} ×", figures.decimal(hires.scale)), upscaler_words(hires.upscaler), strength)
 
 
 class HiresPart(FoldedPart):
@@ -42,21 +42,21 @@ class HiresPart(FoldedPart):
 
     def __init__(self, size: SizeField, look: Callable[[Callable[[dict[str, str]], None]], None] = lambda _then: None) -> None:
         """look: reads the folders of the settings; what it is given gets name -> path of the upscale models there."""
-        tip = tr("Draws the picture once more, larger: more detail than a large size at once, and no doubled figures.")
-        super().__init__(tr("Hires fix"), tip)
+        tip = tr("Redraw larger for detail without duplicated subjects.")
+        super().__init__(tr("Hires. fix"), tip)
         self._size = size
         self._usual = 0.0  # the strength that the upscaler needs, as long as it is the one that is shown
-        self.on = QCheckBox(tr("Second, larger pass"))
+        self.on = QCheckBox(tr("Enable Hires. fix"))
         self.on.setToolTip(tip)
         low, high = (figures.decimal(value) for value in SCALE_RANGE)
-        scale_tip = tr("Times the width and the height. {0} to {1}.", low, high)
-        self.scale = SliderField(tr("Larger"), scale_tip, (1, 4), SCALE_RANGE, 0.1)
+        scale_tip = tr("{0} to {1}.", low, high)
+        self.scale = SliderField(tr("Upscale by"), scale_tip, (1, 4), SCALE_RANGE, 0.1)
         self.scale.set_value(2.0)
-        upscaler_tip = tr("Latent: what the model works on is enlarged. Lanczos: the finished pixels are.")
+        upscaler_tip = tr("Latent upscales the latents, Lanczos the pixels.")
         self.upscaler = combo(tr("Upscaler"), upscaler_tip)
         for way in (LATENT, LANCZOS):
             self.upscaler.addItem(upscaler_words(way), way)
-        steps_tip = tr("Steps of the second pass. 0: as many as the first one has.")
+        steps_tip = tr("0: same as the first pass.")
         self.steps = SliderField(tr("Steps"), steps_tip, (0, 150), (0, STEPS_RANGE[1]))
         self.strength = NumberBox((_LEAST, 1.0), 2)
         self.strength.setSingleStep(0.05)
@@ -64,7 +64,7 @@ class HiresPart(FoldedPart):
         self.strength.setFont(theme.current().font("body", numbers=True))
         self.strength.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.strength.setAccessibleName(tr("Denoising strength"))
-        self.strength.setToolTip(tr("How much is drawn anew: 0.3 adds detail, 0.7 changes the picture."))
+        self.strength.setToolTip(tr("0.3 adds detail, 0.7 changes the picture."))
         words = label(tr("Denoising strength"), "small", "secondary")
         words.setBuddy(self.strength)
         self.becomes = label("", "caption", "muted")
@@ -152,6 +152,6 @@ class HiresPart(FoldedPart):
         self._inside.setVisible(on)
         width, height = larger(*self._size.size_value(), hires.scale)
         size = f"{figures.group(width)} × {figures.group(height)}"
-        self.becomes.setText(tr("The picture becomes {0}.", size))
+        self.becomes.setText(tr("Result: {0}.", size))
         self.row.value.setText(size if on else tr("Off"))
         self.changed.emit()

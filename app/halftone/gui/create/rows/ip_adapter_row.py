@@ -28,7 +28,7 @@ class IpAdapterPart(FittedPart):
     """The list, each with its pictures and how much they count, and a button to add one."""
 
     def __init__(self, controller: Controller) -> None:
-        tip = tr("Makes the picture after the likeness of others: their style, their things, a face.")
+        tip = tr("Copy a style, subject or face.")
         super().__init__(controller, tr("IP-Adapter"), tip)
         self._known: dict[str, str] = {}
         self._adapters: tuple[IpAdapter, ...] = ()
@@ -55,7 +55,7 @@ class IpAdapterPart(FittedPart):
 
     def problem(self) -> str:
         lacking = next((one.name for one in self._adapters if not one.images), "")
-        return super().problem() or (tr("Choose a picture for the IP-Adapter {0}.", lacking) if lacking else "")
+        return super().problem() or (tr("Choose a picture for {0}.", lacking) if lacking else "")
 
     def _take(self, adapters: tuple[IpAdapter, ...]) -> None:
         self._adapters = adapters
@@ -81,7 +81,7 @@ class IpAdapterPart(FittedPart):
         head.setStretch(0, 1)
         pictures = [self._picture(index, place, image) for place, image in enumerate(one.images)]
         words = tr("Add another picture…") if one.images else tr("Choose a picture…")
-        more = button(words, icon="image", tip=tr("The picture that it goes by."))
+        more = button(words, icon="image", tip=tr("Reference picture"))
         more.clicked.connect(lambda _on=False: ask_picture(self, partial(self.give, index)))
         made = QWidget()
         made.setToolTip(one.path)
@@ -104,7 +104,7 @@ class IpAdapterPart(FittedPart):
         box.setAlignment(Qt.AlignmentFlag.AlignRight)
         box.setFixedWidth(72)
         low, high = (f"{value:g}" for value in IP_ADAPTER_RANGE)
-        box.setToolTip(tr("How strongly it counts. {0} to {1}.", low, high))
+        box.setToolTip(tr("{0} to {1}.", low, high))
         box.setAccessibleName(f"{one.name}: {tr('Strength')}")
         box.valueChanged.connect(lambda value: self._change(index, scale=round(value, 2)))
         return row(label(tr("Strength"), "small", "secondary"), box, -1, spacing=6)

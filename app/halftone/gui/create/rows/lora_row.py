@@ -31,12 +31,12 @@ class LoraPart(FittedPart):
     """The list with a weight for each, and a button to add one."""
 
     def __init__(self, controller: Controller) -> None:
-        super().__init__(controller, tr("LoRA"), tr("Small add-ons to the model."))
+        super().__init__(controller, tr("LoRA"), "")
         self._known: dict[str, str] = {}
         self._folders: tuple[str, ...] = ()
         self._loras: tuple[Lora, ...] = ()
         self._list = column(spacing=6)
-        self.add_button = button(tr("Add LoRA"), tip=tr("Small add-ons to the model."), clicked=self._open_menu)
+        self.add_button = button(tr("Add LoRA"), clicked=self._open_menu)
         self.setLayout(column(self._list, row(self.add_button, -1), self.note, spacing=6, margins=(14, 10, 14, 12)))
         self.row.toggled.connect(lambda on: self.look() if on else None)
         self._show()
@@ -99,7 +99,7 @@ class LoraPart(FittedPart):
         weight.setAlignment(Qt.AlignmentFlag.AlignRight)
         weight.setFixedWidth(72)
         low, high = (f"{value:g}" for value in LORA_RANGE)
-        weight.setToolTip(tr("How much of {0} is added: 0 is nothing, 1 all of it. {1} to {2}.", lora.name, low, high))
+        weight.setToolTip(tr("Weight of {0}, {1} to {2}.", lora.name, low, high))
         weight.setAccessibleName(tr("Weight of {0}", lora.name))
         weight.valueChanged.connect(partial(self._weigh, index))
         remove = icon_button("x", tr("Remove {0}", lora.name), size=14, clicked=partial(self._remove, index))

@@ -18,16 +18,16 @@ class OptionsPart(FoldedPart):
     """
 
     def __init__(self) -> None:
-        super().__init__(tr("Clip skip"), tr("Leaves out the last layers of the text encoder, as A1111 counts them."))
+        super().__init__(tr("Clip skip"), tr("Skip text encoder layers, as in A1111."))
         self._model: ModelFacts | None = None
         self._others: dict[str, OptionValue] = {}
         self.skip = NumberBox(CLIP_SKIPS)
         self.skip.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.skip.setFixedWidth(68)
         self.skip.setAccessibleName(tr("Clip skip"))
-        self.skip.setToolTip(tr("1: none is left out; 2: the last one."))
+        self.skip.setToolTip(tr("1: skip none. 2: skip the last."))
         self.others = label("", "caption", "muted", wrap=True)
-        self.remove = icon_button("x", tr("Remove the other options"), size=14, clicked=lambda: self._take_others({}))
+        self.remove = icon_button("x", tr("Remove other options"), size=14, clicked=lambda: self._take_others({}))
         told = row(self.others, self.remove, spacing=6)
         told.setStretch(0, 1)
         self.setLayout(
@@ -64,7 +64,7 @@ class OptionsPart(FoldedPart):
     def _show(self) -> None:
         there = self._model is None or takes_option(self._model, CLIP_SKIP)
         self.skip.setEnabled(there)
-        self.row.value.setText(str(round(self.skip.value())) if there else tr("Not with this model"))
+        self.row.value.setText(str(round(self.skip.value())) if there else tr("Not supported"))
         self.others.setText(tr("Other options: {0}", ", ".join(f"{name} {value}" for name, value in self._others.items())))
         for widget in (self.others, self.remove):
             widget.setVisible(bool(self._others))

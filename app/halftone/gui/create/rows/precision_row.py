@@ -16,10 +16,10 @@ class NumericsPart(FoldedPart):
         super().__init__(tr("Numerics"))
         self._controller = controller
         self.precision = Segmented(
-            [("settings", tr("As set")), ("auto", tr("Auto")), ("float16", "FP16"), ("bfloat16", "BF16"), ("float32", "FP32")]
+            [("settings", tr("Global")), ("auto", tr("Auto")), ("float16", "FP16"), ("bfloat16", "BF16"), ("float32", "FP32")]
         )
         self.precision.set_value(controller.once or "settings")
-        how_long = tr("Precision of the next pictures, until Halftone is closed. The setting stays as it is.")
+        how_long = tr("Applies to this session only.")
         self.precision.setToolTip(how_long)
         words = label(how_long, "caption", "muted", wrap=True)
         self.setLayout(column(self.precision, words, spacing=6, margins=(14, 10, 14, 12)))

@@ -21,7 +21,7 @@ _USUAL: Final = (0.5, 0.95)
 
 def refiner_line(refiner: Refiner | None) -> str:
     """In a receipt, "" for none."""
-    return "" if refiner is None else listed(refiner.name, tr("from {0} of the steps", figures.decimal(refiner.at, 2)))
+    return "" if refiner is None else listed(refiner.name, tr("switch at {0}", figures.decimal(refiner.at, 2)))
 
 
 def _check(path: str, model: ModelFacts) -> None:
@@ -35,7 +35,7 @@ class RefinerPart(ReplacedPart):
     extra = False
 
     def __init__(self, controller: Controller) -> None:
-        tip = tr("A refiner of SDXL makes the last steps: finer detail. Where both do not fit, the base model leaves the memory.")
+        tip = tr("An SDXL refiner adds detail in the last steps.")
         kind = Replaced(
             field="refiner",
             title=tr("Refiner"),
@@ -49,8 +49,8 @@ class RefinerPart(ReplacedPart):
             choose=lambda _path: None,
             none=tr("Off"),
         )
-        at_tip = tr("The share of the steps that the base model makes. Usual: 0.8.")
-        self.at = SliderField(tr("Takes over at"), at_tip, _USUAL, AT_RANGE, 0.01)
+        at_tip = tr("Fraction of the steps, usually 0.8.")
+        self.at = SliderField(tr("Switch at"), at_tip, _USUAL, AT_RANGE, 0.01)
         self.at.set_value(Refiner(path="").at)
         super().__init__(controller, kind)
         layout = self.layout()

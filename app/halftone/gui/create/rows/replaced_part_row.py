@@ -138,7 +138,7 @@ class ReplacedPart(FoldedPart):
 
     def _open_menu(self) -> None:
         menu: QMenu = self.menu()
-        menu.addAction(self._kind.none or tr("Model's own"), partial(self.set_file, None))
+        menu.addAction(self._kind.none or tr("Model default"), partial(self.set_file, None))
         add_known(menu, self.known(), self.choose)
         kind = self._kind
         add_choosing(menu, kind.choosing, kind.kinds, self.choose, folders=kind.folders, endings=kind.endings)

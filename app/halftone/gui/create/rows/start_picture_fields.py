@@ -60,8 +60,8 @@ class PictureWell(HoverButton):
         self.setFixedSize(WELL, WELL)
         self._small = QImage()
         self._mask = QImage()
-        self.setAccessibleName(tr("Start picture"))
-        self.setToolTip(tr("Choose a picture, or drop one here"))
+        self.setAccessibleName(tr("Image to image"))
+        self.setToolTip(tr("Choose or drop a picture"))
 
     def show_picture(self, small: QImage, mask: QImage) -> None:
         self._small, self._mask = small, mask
@@ -120,25 +120,23 @@ class MaskFields(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.blur = number(
-            MASK_BLUR_RANGE, tr("Mask blur"), tr("Radius in pixels of the blur that softens the edge of the mask.")
-        )
-        self.content = combo(tr("Masked content"), tr("What the masked part begins with. Acts at a strength below 1."))
+        self.blur = number(MASK_BLUR_RANGE, tr("Mask blur"), tr("Softens the edge of the mask, in pixels."))
+        self.content = combo(tr("Masked content"), tr("No effect at strength 1."))
         words: dict[MaskedContent, str] = {
-            "original": tr("The picture itself"),
-            "fill": tr("The colours around"),
-            "noise": tr("Coloured noise"),
+            "original": tr("Original"),
+            "fill": tr("Fill"),
+            "noise": tr("Noise"),
         }
         for value, name in words.items():
             self.content.addItem(name, value)
-        self.only = QCheckBox(tr("Only masked area"))
-        tip = tr("Computes only the masked part and what is around it, in the size set above, and lays it back into the picture.")
+        self.only = QCheckBox(tr("Only masked"))
+        tip = tr("Regenerates only the masked area, at the size above.")
         self.only.setToolTip(tip)
-        self.padding = number(ONLY_MASKED_RANGE, tr("Padding"), tr("Pixels around the masked part that are computed with it."))
+        self.padding = number(ONLY_MASKED_RANGE, tr("Padding"), tr("Pixels around the mask to include."))
         self._more = QWidget()
         words_of = label(tr("Padding"), "small", "secondary")
         self._more.setLayout(row(words_of, self.padding, -1, spacing=6, margins=(24, 0, 0, 0)))
-        blur, content = label(tr("Mask blur"), "small", "secondary"), label(tr("Begins with"), "small", "secondary")
+        blur, content = label(tr("Mask blur"), "small", "secondary"), label(tr("Masked content"), "small", "secondary")
         line = row(content, self.content, spacing=8)
         line.setStretch(1, 1)
         self.drawn = QWidget()
@@ -173,14 +171,14 @@ class SideFields(QWidget):
     def __init__(self) -> None:
         super().__init__()
         names = (tr("Left"), tr("Top"), tr("Right"), tr("Bottom"))
-        self.boxes = [number(OUTPAINT_RANGE, name, tr("Pixels that are added at this side.")) for name in names]
+        self.boxes = [number(OUTPAINT_RANGE, name, tr("Pixels to add on this side.")) for name in names]
         for box in self.boxes:
             box.setSingleStep(_SIDE_STEP)
             box.setMinimumWidth(44)
             box.valueChanged.connect(lambda _value: self.changed.emit())
         cells = [column(label(name, "caption", "muted"), box, spacing=2) for name, box in zip(names, self.boxes, strict=True)]
         self.presets = button(tr("Presets"))
-        title = label(tr("Extend the picture"), "small", "secondary")
+        title = label(tr("Outpaint"), "small", "secondary")
         self.setLayout(column(row(title, -1, self.presets, spacing=8), row(*cells, spacing=4), spacing=4))
 
     def sides(self) -> tuple[int, int, int, int]:

@@ -53,7 +53,7 @@ class StartPart(FoldedPart):
     grows = False
 
     def __init__(self, controller: Controller) -> None:
-        super().__init__(tr("Start picture"), tr("Use a picture as a starting point: change it, paint inside of it, extend it."))
+        super().__init__(tr("Image to image"), tr("Change, inpaint or outpaint a picture."))
         self._controller = controller
         self._model: ModelFacts | None = None
         self._image: str | None = None
@@ -70,31 +70,29 @@ class StartPart(FoldedPart):
     def _build(self) -> None:
         self.well = PictureWell()
         self.name = ElidedLabel("")
-        self.remove_button = icon_button("x", tr("Remove the start picture"), size=14, clicked=lambda: self.choose(None))
+        self.remove_button = icon_button("x", tr("Remove picture"), size=14, clicked=lambda: self.choose(None))
         self.choose_button = button(tr("Choose…"), icon="image", clicked=self._ask)
-        self.size_button = button(tr("Use its size"), tip=tr("Sets width and height to those of the picture"))
+        self.size_button = button(tr("Use its size"))
         head = row(self.name, self.remove_button, spacing=4)
         head.setStretch(0, 1)
         beside = column(head, self.choose_button, self.size_button, -1, spacing=6)
         top = row(self.well, beside, spacing=10)
         top.setStretch(1, 1)
-        tip = tr(
-            "How much of it is made anew: near 0 it stays as it is, at 1 only its place is kept. {0} to {1}.", *STRENGTH_RANGE
-        )
-        self.strength = SliderField(tr("Strength"), tip, (0.05, 1), STRENGTH_RANGE, 0.05)
+        tip = tr("How much to change the picture. {0} to {1}.", *STRENGTH_RANGE)
+        self.strength = SliderField(tr("Denoising strength"), tip, (0.05, 1), STRENGTH_RANGE, 0.05)
         self.strength.set_value(STRENGTH)
-        self.resize_words = label(tr("Other shape"), "small", "secondary")
-        self.resize_mode = combo(tr("Other shape"), tr("What is done where the picture has another shape than the result."))
+        self.resize_words = label(tr("Resize mode"), "small", "secondary")
+        self.resize_mode = combo(tr("Resize mode"), tr("Used when the aspect ratios differ."))
         modes: dict[Resize, str] = {
-            "stretch": tr("Stretch"),
+            "stretch": tr("Just resize"),
             "crop": tr("Crop and resize"),
             "fill": tr("Resize and fill"),
         }
         for value, words in modes.items():
             self.resize_mode.addItem(words, value)
-        self.paint_button = button(tr("Paint…"), tip=tr("Paint over what is to be made anew; the rest stays as it is"))
-        self.mask_button = button(tr("Choose…"), tip=tr("A picture that is white where something new is to be"))
-        self.mask_remove = icon_button("x", tr("Remove the mask"), size=14, clicked=lambda: self.choose_mask(None))
+        self.paint_button = button(tr("Paint…"), tip=tr("Paint the area to regenerate."))
+        self.mask_button = button(tr("Choose…"), tip=tr("A picture, white where to regenerate"))
+        self.mask_remove = icon_button("x", tr("Remove mask"), size=14, clicked=lambda: self.choose_mask(None))
         self.mask_fields, self.side_fields = MaskFields(), SideFields()
         self.caption = label("", "caption", "muted", wrap=True)
         self._resizing, self._masking = QWidget(), QWidget()
@@ -148,7 +146,7 @@ class StartPart(FoldedPart):
                 check_shape(self._mask, (size.width(), size.height()), seen.size)
             except HalftoneError:
                 self._mask, self._mask_small = None, QImage()
-                self._trouble = tr("The mask was painted for a picture of another shape and was removed.")
+                self._trouble = tr("The mask did not fit and was removed.")
         self._show()
 
     def _not_looked(self, path: str, error: Exception) -> None:
@@ -224,7 +222,7 @@ class StartPart(FoldedPart):
             (tr("Left and right"), (across, 0, across, 0)),
             (tr("Top and bottom"), (0, down, 0, down)),
             (tr("All around"), (across, down, across, down)),
-            (tr("Not at all"), (0, 0, 0, 0)),
+            (tr("None"), (0, 0, 0, 0)),
         ):
             menu.addAction(words, partial(self.side_fields.set_sides, sides))
         below(menu, self.side_fields.presets)
@@ -300,15 +298,13 @@ class StartPart(FoldedPart):
         if model is None:
             return ""
         if self._image is None:
-            return (
-                tr("This model starts from a picture. Choose one under Start picture.") if needs_picture(model.pipeline) else ""
-            )
+            return tr("This model needs a picture under Image to image.") if needs_picture(model.pipeline) else ""
         if not takes_picture(model.pipeline):
             return _said("start-no-picture", model)
         if self._mask is not None and not self._masks:
             return _said("start-no-mask", model)
         if needs_mask(model.pipeline) and self._mask is None and not any(self.side_fields.sides()):
-            return tr("This model paints only inside a mask. Paint one under Start picture.")
+            return tr("This model needs a mask under Image to image.")
         return self._trouble if self._seen is None else ""
 
     def _show(self) -> None:
@@ -337,21 +333,21 @@ class StartPart(FoldedPart):
 
     def _caption(self, there: bool) -> str:
         if self._image is None:
-            return "" if there else tr("This model makes pictures from words alone.")
+            return "" if there else tr("This model has no image to image.")
         if self._seen is None:
             return ""
         size = _size(self._seen.size)
         if self._masks and any(self.side_fields.sides()):
             left, top, right, bottom = self.side_fields.sides()
             made = _size((self._seen.size[0] + left + right, self._seen.size[1] + top + bottom))
-            return tr("The picture is {0}; the result will be {1}.", size, made)
-        return tr("The picture is {0}.", size)
+            return tr("Input {0}, result {1}.", size, made)
+        return tr("Input {0}.", size)
 
     def _value(self, there: bool, masked: bool, extends: bool) -> str:
         if self._image is None:
             return tr("None")
         if not there:
-            return tr("Not with this model")
+            return tr("Not supported")
         strength = figures.decimal(self.strength.value(), 2) if not self.strength.isHidden() else ""
         return listed(strength, tr("mask") if masked and self._masks else "", tr("extended") if extends else "") or tr("Chosen")
 
@@ -373,7 +369,7 @@ def _size(size: tuple[int, int]) -> str:
 def _words(error: Exception) -> str:
     """What is said of it. Raises what is no error of the user's files."""
     if isinstance(error, OSError):
-        return tr("The mask could not be kept: {0}.", problem(error))
+        return tr("Could not save the mask: {0}.", problem(error))
     if not isinstance(error, HalftoneError):
         raise error
     facts = error.as_facts()

@@ -26,19 +26,17 @@ class StylePart(FoldedPart):
     """The chosen styles with what each adds, a menu of all, and a way to keep the present prompt as one."""
 
     def __init__(self, controller: Controller) -> None:
-        tip = tr("Words that are put around your prompt, from a styles.csv.")
+        tip = tr("Prompt styles from a styles.csv.")
         super().__init__(tr("Styles and wildcards"), tip)
         self._controller = controller
         self._styles: tuple[Style, ...] = ()
         self._words = ("", "")
         self._list = column(spacing=6)
         self.add_button = button(tr("Add style"), tip=tip, clicked=self._look)
-        self.save_button = button(
-            tr("Save the prompt as a style…"), "quiet", tip=tr("Into a file of Halftone's own."), clicked=self._ask_name
-        )
+        self.save_button = button(tr("Save as style…"), "quiet", clicked=self._ask_name)
         self.result = label("", "caption", "muted", wrap=True)
-        self.draws = QCheckBox(tr("Draw from {a|b} and __name__"))
-        self.draws.setToolTip(tr("Each picture draws its own words, by its seed: one of those between | or a line of name.txt."))
+        self.draws = QCheckBox(tr("Expand wildcards"))
+        self.draws.setToolTip(tr("{a|b} and __name__, chosen by the seed."))
         self.draws.setChecked(True)
         self.draws.toggled.connect(self.changed)
         buttons = column(row(self.add_button, -1), row(self.save_button, -1), spacing=4)
@@ -136,7 +134,7 @@ class StylePart(FoldedPart):
             menu.addAction(tr("Choose a styles.csv in Settings > Folders")).setEnabled(False)
         if book.broken:
             numbers = listed(*map(str, book.broken[:_SHOWN])) + (" …" if len(book.broken) > _SHOWN else "")
-            self.say(tr("These lines of the styles file could not be read: {0}", numbers))
+            self.say(tr("Unreadable lines in the styles file: {0}", numbers))
         below(menu, self.add_button)
 
     def add(self, style: Style) -> None:
@@ -150,8 +148,8 @@ class StylePart(FoldedPart):
             return
         dialog = QInputDialog(self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.setWindowTitle(tr("Save the prompt as a style"))
-        dialog.setLabelText(tr("Name of the style"))
+        dialog.setWindowTitle(tr("Save as style"))
+        dialog.setLabelText(tr("Style name"))
         dialog.textValueSelected.connect(self.save)
         dialog.open()
 
@@ -162,13 +160,13 @@ class StylePart(FoldedPart):
             self._controller.background.run(lambda: save_style(style), partial(self._saved, style), self._failed, receiver=self)
 
     def _saved(self, style: Style, _none: None) -> None:
-        self.say(tr("Saved as the style {0}.", style.name))
+        self.say(tr("Saved style {0}.", style.name))
 
     def _failed(self, error: Exception) -> None:
         if not isinstance(error, OSError):
             self.refused(error)
             return
-        self.say(sentences(tr("The style could not be saved: {0}.", problem(error))))
+        self.say(sentences(tr("Could not save the style: {0}.", problem(error))))
 
 
 def _told(style: Style) -> str:

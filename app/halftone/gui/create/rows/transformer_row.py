@@ -14,11 +14,8 @@ class TransformerPart(ReplacedPart):
         kind = Replaced(
             field="transformer",
             title=tr("Transformer"),
-            tip=tr(
-                "What turns noise into a picture: the transformer or UNet. A GGUF or FP8 file of it takes less memory; "
-                "everything else stays the model's own."
-            ),
-            own=tr("Use the model's own transformer"),
+            tip=tr("Another transformer or UNet, such as a smaller GGUF or FP8 file."),
+            own=tr("Use model default"),
             choosing=tr("Choose transformer"),
             kinds=tr("Transformer files"),
             endings="*.gguf *.safetensors *.sft",

@@ -13,8 +13,8 @@ class VaePart(ReplacedPart):
         kind = Replaced(
             field="vae",
             title=tr("VAE"),
-            tip=tr("What makes the pixels. Another one can change colours, and hold in FP16 where the model's own does not."),
-            own=tr("Use the model's own VAE"),
+            tip=tr("Another VAE can change colours, or avoid overflow in FP16."),
+            own=tr("Use model default"),
             choosing=tr("Choose VAE"),
             kinds=tr("VAE files"),
             endings="*.safetensors",

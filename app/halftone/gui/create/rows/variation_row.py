@@ -19,23 +19,23 @@ class VariationPart(FoldedPart):
     """Another seed, and how far the noise is turned towards its noise; a size that the noise is drawn at."""
 
     def __init__(self) -> None:
-        tip = tr("Pictures that are alike: the noise of the seed is turned a little towards that of another one.")
+        tip = tr("Blend in another seed's noise for similar pictures.")
         super().__init__(tr("Variation"), tip)
         self.strength = NumberBox((0.0, 1.0), 2)
         self.strength.setSingleStep(_STEP)
         self.strength.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.strength.setFixedWidth(72)
-        self.strength.setToolTip(tr("0: the picture of the seed; 1: nearly that of the variation seed."))
+        self.strength.setToolTip(tr("0 is the seed, 1 nearly the variation seed."))
         self.strength.setAccessibleName(tr("Variation strength"))
         self.seed = SeedField()
         self.seed.edit.setAccessibleName(tr("Variation seed"))
-        self.seed.edit.setToolTip(tr("In a batch this seed counts up, and the other one stays."))
-        self.seed.lock.setToolTip(tr("Keep this seed for the next picture"))
-        self.wide, self.high = SizeBox(tr("Width of the noise")), SizeBox(tr("Height of the noise"))
+        self.seed.edit.setToolTip(tr("Increases within a batch; the main seed stays."))
+        self.seed.lock.setToolTip(tr("Reuse this seed"))
+        self.wide, self.high = SizeBox(tr("Noise width")), SizeBox(tr("Noise height"))
         for box in (self.wide, self.high):
             box.setRange(0, SIZE_RANGE[1])
             box.setSpecialValueText("–")
-            box.setToolTip(tr("What a seed makes in one size is kept in another: the noise is drawn as for this size."))
+            box.setToolTip(tr("Keeps the seed's composition at this size."))
             box.setValue(0)
         strength = row(label(tr("Variation strength"), "small", "secondary"), -1, self.strength, spacing=8)
         drawn_at = row(self.wide, label("×", "small", "secondary"), self.high, spacing=6)
@@ -45,7 +45,7 @@ class VariationPart(FoldedPart):
             column(
                 strength,
                 column(label(tr("Variation seed"), "small", "secondary"), self.seed, spacing=5),
-                column(label(tr("Take the noise from the size"), "small", "secondary"), drawn_at, spacing=5),
+                column(label(tr("Use the picture size"), "small", "secondary"), drawn_at, spacing=5),
                 self.note,
                 spacing=10,
                 margins=(14, 10, 14, 12),
@@ -75,7 +75,7 @@ class VariationPart(FoldedPart):
     def problem(self) -> str:
         size = (self.wide.value(), self.high.value())
         if self._is_sized() and any(value % SIZE_MULTIPLE or value < SIZE_RANGE[0] for value in size):
-            return tr("The size of the noise has to be a multiple of 8, in width and height.")
+            return tr("Noise width and height must be multiples of 8.")
         return ""
 
     def after_picture(self) -> None:

@@ -21,11 +21,11 @@ class VideoPart(FoldedPart):
 
     def __init__(self) -> None:
         super().__init__(tr("Video"))
-        self.kind = combo(tr("File type"), tr("MP4 plays everywhere; WebP moves in browsers and chats like a picture."))
+        self.kind = combo(tr("File type"), tr("MP4 plays everywhere, WebP in browsers and chats."))
         self.kind.addItem("MP4", "mp4")
         self.kind.addItem("WebP", "webp")
-        self.frames = _box(_MOST_FRAMES, tr("Frames"), tr("How many pictures the video has. More take longer."))
-        self.fps = _box(FPS_RANGE[1], tr("Frames per second"), tr("How fast they follow each other."))
+        self.frames = _box(_MOST_FRAMES, tr("Frames"), "")
+        self.fps = _box(FPS_RANGE[1], tr("Frames per second"), "")
         numbers = row(
             column(label(tr("Frames"), "small", "secondary"), self.frames, spacing=5),
             column(label(tr("Frames per second"), "small", "secondary"), self.fps, spacing=5),
@@ -43,7 +43,7 @@ class VideoPart(FoldedPart):
         self.line.setVisible(there)
         self.setVisible(there and self.row.isChecked())
         if model is not None:
-            self.fps.setToolTip(tr("How fast they follow each other. The model's own: {0}.", usual_fps(model)))
+            self.fps.setToolTip(tr("Model default: {0}.", usual_fps(model)))
         self._tell()
 
     def put(self, request: PictureRequest) -> PictureRequest:
