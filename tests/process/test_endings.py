@@ -201,8 +201,8 @@ COMMANDS = (["models"], ["models", "--json"], ["--help"], ["--version"], ["gener
 def test_words_that_cannot_be_written_are_told_where_they_can(words: list[str]) -> None:
     with open("/dev/full", "w") as full:
         done = printed(*words, to=full)
-    said = "What the command prints could not be written: not enough space on the disk."
-    assert (done.returncode, done.stderr) == (2, f"{said} Free some space, or send it to another place.\n")
+    said = "Could not write the output: not enough space on the disk."
+    assert (done.returncode, done.stderr) == (2, f"{said} Free some space, or write it elsewhere.\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")

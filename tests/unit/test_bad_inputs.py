@@ -11,7 +11,7 @@ SAMPLE = {
     "metadata": (
         "A1111: quotes without end",
         "A1111: escape signs",
-        "ComfyUI: a loader that leads to itself",
+        "ComfyUI: a loader that contains itself",
         "ComfyUI: nested deeply",
         "receipt: half a sign",
         "EXIF: changed by chance 2",

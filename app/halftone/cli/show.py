@@ -249,13 +249,13 @@ def show_pictures(
             made = "; this is the first" if picture.path else ""
             _put(out, f"The second pass could not be made{made}. {say_here(picture.cut_short)}", 2, "yellow")
         if picture.not_kept:
-            _put(out, "Its steps cannot go on: their state cannot be kept with this model and sampler.", 2)
+            _put(out, "It cannot be resumed with this model and sampler.", 2)
             _put(out, "Make it again with --on-black recover, which cures the step as soon as it fails.", 2)
         if picture.path and (bad := picture.broken_frames or picture.flat_frames):
             what = "bad numbers" if picture.broken_frames else "only one colour"
             _put(out, f"Of its {picture.frames} frames these have {what}: {frame_list(bad)}.", 2, "red")
         if picture.dark:
-            _put(out, "This picture is almost black, but its numbers are fine.", 2)
+            _put(out, "Dark picture, but its values are finite.", 2)
     if not report.images:
         _put(out, "✗ No picture was made.", 0, "bold red")
         _show_events(out, report.events, "red")

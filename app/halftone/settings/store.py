@@ -206,7 +206,7 @@ def _why(error: Exception) -> Words:
     if isinstance(error, RecursionError):
         return Words("it is nested too deeply")
     if isinstance(error, UnicodeDecodeError):
-        return Words("it is no text in UTF-8")
+        return Words("it is not UTF-8 text")
     if type(error) is ValueError:  # of a number; the parsers raise kinds of it
         return Words("it holds a number of too many digits")
     return Words("{0}", (echo(str(error).partition("\n")[0]),))

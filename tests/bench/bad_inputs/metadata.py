@@ -253,7 +253,7 @@ def _graphs(rng: random.Random) -> Iterator[tuple[str, str]]:
         yield f"changed by chance {index}", _changed(json.dumps(_plain()), rng)
     looped = _plain()
     looped["4"] = _node("LoraLoader", model=["4", 0], lora_name="a", strength_model=1, strength_clip=1)
-    yield "a loader that leads to itself", json.dumps(looped)
+    yield "a loader that contains itself", json.dumps(looped)
     yield "nested deeply", "[" * 200_000
     yield "nested deeply in a node", '{"3": ' * 50_000 + "1" + "}" * 50_000
     yield "a number of many digits", '{"3": {"class_type": "KSampler", "inputs": {"seed": ' + "9" * 100_000 + "}}}"

@@ -227,7 +227,7 @@ def _bombs() -> Iterator[tuple[str, str, _BYTES]]:
         yield f"TGA of {width} × {height}", ".tga", struct.pack("<BBBHHBHHHHBB", 0, 0, 2, 0, 0, 0, 0, 0, width, height, 24, 0)
     yield "TIFF of NaN", ".tif", _saved(Image.fromarray(np.full((16, 24), np.nan, np.float32)), "TIFF")
     yield "PPM of 50 000 × 50 000", ".ppm", b"P6 50000 50000 255\n"
-    yield "TIFF whose directory leads to itself", ".tif", struct.pack("<2sHIHI", b"II", 42, 8, 0, 8)
+    yield "TIFF whose directory contains itself", ".tif", struct.pack("<2sHIHI", b"II", 42, 8, 0, 8)
 
 
 def _gif(width: int, height: int) -> bytes:

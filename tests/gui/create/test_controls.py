@@ -74,9 +74,9 @@ def test_what_does_not_fit_is_refused_in_a_sentence(qtbot: QtBot, net: Path, tmp
     stage = Stage(qtbot)
     part = stage.page.form.control_part
     for path, said in (
-        (tmp_path / "lora.safetensors", "is not a ControlNet that Halftone can read: it is a LoRA."),
+        (tmp_path / "lora.safetensors", " as a ControlNet: it is a LoRA."),
         (tmp_path / "none", "There is no ControlNet at"),
-        (net, "The ControlNet edges was made for another kind of model than Pocket"),
+        (net, "The ControlNet edges does not fit Pocket"),
     ):
         part.add(str(path))
         stage.wait(lambda said=said: said in part.note.text())

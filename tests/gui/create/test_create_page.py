@@ -69,7 +69,7 @@ def test_while_generating_the_panel_follows_and_generate_adds_to_the_queue(qtbot
     assert page.form.generate_button.text() == "Add to queue"
     assert not page.centre.transport.isHidden()
     assert page.centre.empty._content.isHidden(), "the invitation was taken"
-    assert page.centre.toolbar.live.text().strip() == "Last picture, no preview yet"
+    assert page.centre.toolbar.live.text().strip() == "Waiting for a preview"
     for number in (1, 2, 3):
         (tmp_path / str(number)).touch()
     stage.wait(lambda: page.centre.transport.title.text() == "Step 3 of 4")
@@ -119,7 +119,7 @@ def test_stop_and_keep_decodes_what_there_is(qtbot: QtBot, tmp_path: Path) -> No
         (tmp_path / str(number)).touch()
     stage.idle()
     assert len(stage.controller.state.pictures) == 1
-    assert page.centre.receipt.sentence.text() == "No bad values in 4 steps, stopped at step 4 of 9"
+    assert page.centre.receipt.sentence.text() == "No NaN in 4 steps, stopped at step 4 of 9"
     stage.close()
 
 
@@ -503,7 +503,7 @@ def test_a_picture_that_comes_back_counts_once_in_the_estimate(
     stage.workspace.act(notice, "undo")
     stage.wait(lambda: len(page.history.paths()) == 2)
     stage.idle()
-    assert page.form.estimate.toolTip() == "Measured with your last 2 pictures of this size."
+    assert page.form.estimate.toolTip() == "Measured on 2 pictures of this size."
     stage.close()
 
 
@@ -542,11 +542,11 @@ def test_a_right_click_on_a_picture_offers_what_there_is_to_do_with_it(qtbot: Qt
     menu = page.findChild(QMenu)
     assert menu is not None
     actions = {action.text(): action for action in menu.actions()}
-    offered = ["Open", "Show file", "Copy the picture", "Use its settings (Ctrl+R)", "Use as start picture", "Upscale…"]
-    assert list(actions) == [*offered, "Save as…", "Move to the bin"]
-    actions["Use its settings (Ctrl+R)"].trigger()
+    offered = ["Open", "Show file", "Copy", "Reuse settings (Ctrl+R)", "Send to image to image", "Upscale…"]
+    assert list(actions) == [*offered, "Save as…", "Move to bin"]
+    actions["Reuse settings (Ctrl+R)"].trigger()
     assert page.form.prompt.toPlainText() == "one"
-    actions["Copy the picture"].trigger()
+    actions["Copy"].trigger()
     stage.wait(lambda: [notice.kind for notice in stage.controller.state.notices] == ["copied"])
     assert QGuiApplication.clipboard().image().width() == 64
     menu.close()
@@ -570,14 +570,14 @@ def test_the_menu_of_a_picture_acts_on_it_whatever_is_finished_meanwhile(
     stage.picture("three")
     assert page.centre.shown is not None
     assert page.centre.shown.request.prompt == "three"
-    actions["Use its settings (Ctrl+R)"].trigger()
+    actions["Reuse settings (Ctrl+R)"].trigger()
     assert page.form.prompt.toPlainText() == "one"
     actions["Save as…"].trigger()
     dialog = page.findChild(QFileDialog)
     assert dialog is not None
     assert [Path(name).name for name in dialog.selectedFiles()] == [Path(path).name]
     dialog.reject()
-    actions["Move to the bin"].trigger()
+    actions["Move to bin"].trigger()
     if Path(path).exists():
         menu.close()
         stage.idle()

@@ -79,7 +79,7 @@ def test_the_form_takes_all_that_the_terminal_takes(qtbot: QtBot) -> None:
     stage.close()
 
 
-@pytest.mark.parametrize(("typed", "taken", "note"), [("200", 200.0, ""), ("2000", 1000.0, "so 1\u202f000 is taken")])
+@pytest.mark.parametrize(("typed", "taken", "note"), [("200", 200.0, ""), ("2000", 1000.0, "Using 1\u202f000")])
 def test_a_number_beyond_its_limit_is_told(qtbot: QtBot, typed: str, taken: float, note: str) -> None:
     field = SliderField("Guidance", "", (1, 30), GUIDANCE_RANGE, 0.1)
     qtbot.addWidget(field)
@@ -111,7 +111,7 @@ def test_a_batch_beyond_its_limit_is_told_not_cut(qtbot: QtBot) -> None:
     assert form.batch.lineEdit().text() == "5000"
     qtbot.keyClick(form.batch, Qt.Key.Key_Return)
     stage.wait(lambda: not form.batch_note.isHidden())
-    assert form.batch_note.text() == "Batch goes from 1 to 1\u202f000, so 1\u202f000 is taken."
+    assert form.batch_note.text() == "Batch: 1 to 1\u202f000. Using 1\u202f000."
     assert form.request().batch == 1000
     form.batch.setValue(2)
     assert form.batch_note.isHidden()
@@ -127,7 +127,7 @@ def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtb
     form.size_field.set_value((4096, 4096))
     assert not form.size_note.isHidden()
     assert form.size_note.text() == (
-        "4\u202f096 × 4\u202f096 is 1\u202f024 times the pixels this model was made for. It can take very long."
+        "4\u202f096 × 4\u202f096 is 1\u202f024 times the model's native pixels. This may take very long."
     )
     made = msgspec.structs.replace(samples.picture_facts("/a.png"), width=128, height=128, steps=12, seconds=2.0)
     form.steps.set_value(24)
@@ -135,8 +135,8 @@ def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtb
     form.learn(msgspec.structs.replace(made, path="/b.png", seconds=1.0), msgspec.structs.replace(asked, device="cuda:0"))
     form.learn(msgspec.structs.replace(made, path="/c.png", seconds=1.0), msgspec.structs.replace(asked, resume_latents="x"))
     form.learn(made, asked)
-    assert "Computed from 2\u00a0s measured at 128 × 128, 12 steps: about 1\u00a0h\u00a09\u00a0min" in form.size_note.text()
-    assert form.estimate.text() == "About 1\u00a0h\u00a09\u00a0min, computed", "one time, not two"
+    assert "About 1\u00a0h\u00a09\u00a0min, estimated from 2\u00a0s at 128 × 128, 12 steps" in form.size_note.text()
+    assert form.estimate.text() == "About 1\u00a0h\u00a09\u00a0min, estimated", "one time, not two"
     form.learn(msgspec.structs.replace(made, width=4096, height=4096, steps=24), asked)
     assert form.size_note.isHidden(), "what was measured stands above the button"
     form.size_field.set_value((248, 248))
@@ -150,7 +150,7 @@ def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtb
         (((2048, 2048, 30),), (2048, 2048, 10), "2\u202f048 × 2\u202f048, 30 steps: about 20\u00a0s."),
         (((4096, 2048, 10),), (2048, 2048, 10), "4\u202f096 × 2\u202f048, 10 steps: about 30\u00a0s."),
         (((2048, 2048, 10),), (4096, 2048, 10), "10 steps: about 2\u00a0min, or longer, as time may grow faster than pixels."),
-        (((1024, 1024, 10), (4096, 2048, 10)), (2048, 2048, 10), "Computed from 1\u00a0min measured at 1\u202f024 × 1\u202f024"),
+        (((1024, 1024, 10), (4096, 2048, 10)), (2048, 2048, 10), "estimated from 1\u00a0min at 1\u202f024 × 1\u202f024"),
     ],
 )
 def test_a_computed_time_is_longer_only_for_more_pixels(
@@ -189,7 +189,7 @@ def test_what_the_user_set_stays_when_the_model_changes_and_is_told(qtbot: QtBot
     assert (form.guidance.value(), form.sampler.value()) == (20.0, "Euler a SGM Uniform")
     assert (form.size_field.value(), form.steps.value()) == ((512, 512), 28.0), "what was not touched follows the model"
     assert not form.own_values.isHidden()
-    assert form.own_values.words.text() == "Your values stay. Other was made for: Guidance 6.0."
+    assert form.own_values.words.text() == "Other recommends Guidance 6.0."
     form.own_values.take.click()
     assert form.guidance.value() == 6.0
     assert form.own_values.isHidden()
@@ -246,14 +246,14 @@ def test_a_size_that_cannot_fit_is_asked_about_once(qtbot: QtBot) -> None:
     form.size_field.set_value((16384, 16384))
     told = form.size_note.text()
     assert told.startswith("16\u202f384 × 16\u202f384 needs about ")
-    assert "of memory, and only 7.5\u00a0GB are free. Largest that fits: " in told
+    assert "of memory; 7.5\u00a0GB is free. Largest that fits: " in told
     assert form.footer.fits.text().startswith("Does not fit")
     assert form.size_note.property("tone") == "danger"
     assert not form.submit()
     answer(stage, "Cancel")
     assert controller.state.jobs == ()
     assert not form.submit()
-    answer(stage, "Try it all the same")
+    answer(stage, "Try anyway")
     assert len(controller.state.jobs) == 1
     assert form.submit(), "it was answered"
     stage.idle()
@@ -276,7 +276,7 @@ def test_what_numerics_opens_is_in_sight_and_says_how_long_it_holds(qtbot: QtBot
     stage.wait(
         lambda: form.numerics_part.precision.mapTo(shown, form.numerics_part.precision.rect().bottomLeft()).y() < shown.height()
     )
-    assert "until Halftone is closed" in form.numerics_part.precision.toolTip()
+    assert "this session only" in form.numerics_part.precision.toolTip()
     form.numerics_part.precision.button("float16").click()
     form.submit()
     assert form.request().numerics.precision == "float16", "it holds for the picture after that, as it says"
@@ -311,7 +311,7 @@ def test_a_sampler_takes_the_schedules_that_it_has(qtbot: QtBot) -> None:
     assert field.value() == "Euler a"
     refused = field.schedule.model().index(field.schedule.findText("Karras"), 0)
     assert not refused.flags() & Qt.ItemFlag.ItemIsEnabled
-    assert refused.data(Qt.ItemDataRole.ToolTipRole) == "Euler a has no schedule of that name."
+    assert refused.data(Qt.ItemDataRole.ToolTipRole) == "Not available with Euler a."
     field.set_value("dpmpp_2m_karras")
     assert field.value() == "DPM++ 2M Karras", "as another program names it"
 
@@ -323,7 +323,7 @@ def test_a_sampler_that_does_not_go_with_the_model_is_told(qtbot: QtBot) -> None
     field.set_value("DDIM")
     field.follow(FLOW_SAMPLERS)
     assert field.value() is None
-    assert field.note.text() == "DDIM does not go with this model, so its own sampler is taken."
+    assert field.note.text() == "DDIM does not work here. Using the model default."
     assert not field.note.isHidden()
     refused = field.method.model().index(field.method.findText("DDIM"), 0)
     assert not refused.flags() & Qt.ItemFlag.ItemIsEnabled
@@ -381,13 +381,13 @@ def test_the_estimate_is_what_pictures_of_this_size_took(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     stage.controller.session.settings.choose_precision("float16")
     form = stage.page.form
-    assert form.estimate.text() == "Time not measured yet"
+    assert form.estimate.text() == "Time unknown"
     stage.picture()
     facts = stage.controller.state.pictures[0]
     form.size_field.set_value((facts.width, facts.height))
     form.steps.set_value(facts.steps)
     assert form.estimate.text().startswith("About ")
-    assert form.estimate.toolTip() == "Measured with your last picture of this size."
+    assert form.estimate.toolTip() == "Measured at this size."
     stage.close()
 
 
@@ -431,7 +431,7 @@ def test_the_list_of_models_takes_one_off(qtbot: QtBot, tmp_path: Path) -> None:
     form.model_part.row.click()
     shown = form.findChild(ModelList)
     assert shown is not None
-    crosses = [made for made in shown.findChildren(QToolButton) if "off the list" in made.toolTip()]
+    crosses = [made for made in shown.findChildren(QToolButton) if "from the list" in made.toolTip()]
     assert len(crosses) == 1, "the demo model stays"
     crosses[0].click()
     assert len(stage.controller.models) == 1

@@ -66,7 +66,7 @@ REMOVED: dict[str, Callable[[CreateForm], object]] = {
     ("kind", "said"),
     [
         ("lora", "The LoRA grain"),
-        ("control", "The ControlNet edges was made for another kind of model"),
+        ("control", "The ControlNet edges does not fit"),
         ("ip_adapter", "its words have 2048 numbers, the model's 128"),
         ("refiner", "Use it with an SDXL base model."),
         ("vae", "VAE"),
@@ -97,7 +97,7 @@ def test_nothing_is_taken_in_silence_where_there_is_no_model(stage: Stage, files
     stage.wait(lambda: controller.model_error is not None)
     form.lora_part.add(str(files / "grain.safetensors"))
     form.vae_part.choose(str(files / "edges"))
-    said = "Open a model first: only then is it known what fits it."
+    said = "Open a model first."
     assert form.lora_part.note.text() == form.vae_part.note.text() == said
 
 
@@ -107,7 +107,7 @@ def test_parts_that_cannot_be_used_together_say_so_before_a_picture_is_begun(sta
     form.hires_part.on.setChecked(True)
     assert form.refusal() == ""
     form.refiner_part.set_file("/models/refiner.safetensors")
-    said = "The refiner cannot be used with Hires fix. Use one of the two."
+    said = "The refiner does not work with Hires. fix."
     assert form.refiner_part.problem() == said
     assert form.refusal() == said
     assert not form.generate_button.isEnabled()

@@ -79,12 +79,12 @@ def test_the_time_left_is_that_of_both_passes() -> None:
 def test_the_receipt_tells_both() -> None:
     request = PictureRequest(prompt="a", steps=20, hires=Hires(scale=2.0, steps=10, strength=0.5))
     rows = dict(receipt_rows(MADE, request))
-    assert rows["Hires fix"] == hires_line(request.hires) == "2.0 times larger, Latent, strength 0.50"
+    assert rows["Hires. fix"] == hires_line(request.hires) == "2.0 times larger, Latent, strength 0.50"
     assert rows["Pass 1"] == "512 × 512, 20 steps, 8.0\u00a0s"
     assert "1024 × 1024, 10 steps" in rows["Pass 2"]
-    assert "How it ran" not in rows
+    assert "Notes" not in rows
     ran = (Words("unet: 26 layers are stored in FP8."), Words("Compile: the first step took 9.0 s, the others 0.20 s each."))
-    assert dict(receipt_rows(replace(MADE, ran=ran), request))["How it ran"] == "\n".join(map(str, ran))
+    assert dict(receipt_rows(replace(MADE, ran=ran), request))["Notes"] == "\n".join(map(str, ran))
     assert "Steps" not in rows
     kept = replace(MADE, steps=20, stopped_of=28, passes=PASSES[:1])
     assert dict(receipt_rows(kept, request))["Steps"] == "stopped at step 20 of 28"

@@ -50,7 +50,7 @@ def test_a_banner_offers_what_its_model_can_still_have() -> None:
     message = picture_message(picture, "A price", 4)
     assert message is not None
     assert "for this picture" in message.text
-    assert message.strong.endswith("The next pictures with this model begin that way too.")
+    assert message.strong.endswith("Your next pictures use it too.")
     long = "A model with a very long name that no button has room for"
     in_use = about_model(message, long, "in-use").actions[0]
     assert (in_use.label, in_use.tip) == ("Fix this model", f"Fix {long}")
@@ -75,13 +75,13 @@ def test_every_repair_is_told_and_their_whole_time() -> None:
     decoder = msgspec.structs.replace(event("decoded-again", "float32-component"), seconds=0.3)
     message = picture_message(repaired(denoiser, decoder))
     assert message is not None
-    assert message.title == "This picture needed 2 repairs. Halftone recovered it."
+    assert message.title == "Recovered after 2 repairs."
     assert "A bad number appeared at step 3" in message.text
     assert "UNet, mid block, first residual layer, first convolution: this part now runs with smaller numbers" in message.text
     assert "VAE decoder" in message.text
     assert message.text.index("step 3") < message.text.index("VAE decoder"), "in the order in which it happened"
-    assert message.strong == "Nothing was lost. It took 1.0\u00a0s more."
-    assert receipt(repaired(denoiser, decoder))[3] == "2 repairs, 1.0\u00a0s more"
+    assert message.strong == "It took 1.0\u00a0s longer."
+    assert receipt(repaired(denoiser, decoder))[3] == "2 repairs, 1.0\u00a0s longer"
     assert [name for name, _ in message.details].count("Where") == 1
 
 
@@ -89,8 +89,8 @@ def test_the_same_repair_at_many_steps_is_told_once() -> None:
     steps = [msgspec.structs.replace(event("went-back-one-step", "none"), step=step, seconds=0.5) for step in (2, 5, 7)]
     message = picture_message(repaired(*steps))
     assert message is not None
-    assert message.title == "This picture needed 3 repairs. Halftone recovered it."
-    assert message.text.count("The step was repeated as it was") == 1
+    assert message.title == "Recovered after 3 repairs."
+    assert message.text.count("Repeating the step was enough") == 1
     assert "the steps 2, 5, 7." in message.text
 
 
@@ -104,7 +104,7 @@ def test_one_colour_in_full_precision_too_is_told_and_kept() -> None:
     message = picture_message(picture)
     assert message is not None
     assert message.level == "danger"
-    assert message.title.startswith("This picture came out in one colour")
+    assert message.title.startswith("This picture is one flat colour")
     assert [act.key for act in message.actions] == ["check", "copy"]
     assert receipt(picture)[2] == "One colour"
     assert receipt(msgspec.structs.replace(picture, state="clean"))[2] == "One colour"
@@ -129,9 +129,9 @@ def test_window_and_terminal_say_the_same_of_a_picture_that_was_given_up(
     note = note_for(happened)
     assert (message.title, message.text) == (note.title.text(), note.text.text())
     if state == "asking":
-        assert receipt(picture)[2] == ("Black" if step is None else "Bad number")
+        assert receipt(picture)[2] == ("Black" if step is None else "NaN")
     if sound is not False:
-        assert "also in FP32" not in message.spoken
+        assert "even in FP32" not in message.spoken
     known = table("zh_CN")
     unknown: list[str] = []
 
@@ -147,9 +147,9 @@ def test_window_and_terminal_say_the_same_of_a_picture_that_was_given_up(
 
 
 KEPT: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"latents": "/kept", "kept_step": 2}, "It is kept as it was after step 2, and can go on from there."),
-    ({"latents": "/kept"}, "What its steps made is kept, and can be decoded again."),
-    ({"not_kept": True}, "Its steps cannot go on: their state cannot be kept with this model and sampler."),
+    ({"latents": "/kept", "kept_step": 2}, "Saved after step 2. You can resume from there."),
+    ({"latents": "/kept"}, "The latents are saved. You can retry decoding."),
+    ({"not_kept": True}, "It cannot be resumed with this model and sampler."),
     ({}, ""),
 )
 
@@ -200,7 +200,7 @@ def test_a_banner_names_the_lora_that_is_the_cause(happened: GuardEvent, state: 
     assert message is not None
     assert message.title.endswith("The cause: the LoRA glow.")
     assert "at 0.4 the same numbers stay in range." in message.text
-    assert not any(act.label == "Check the model file" for act in message.actions), "it is not the file that is at fault"
+    assert not any(act.label == "Check the model" for act in message.actions), "it is not the file that is at fault"
 
 
 def test_many_repairs_name_a_lora_once() -> None:
@@ -233,7 +233,7 @@ def test_where_the_memory_ended_the_banner_offers_what_helps() -> None:
         ("recover", "Try again"),
         ("fold", "Not now"),
     ]
-    assert receipt(picture)[2:] == ("Not finished", "The memory ended at 64 × 64")
+    assert receipt(picture)[2:] == ("Not finished", "Out of memory at 64 × 64")
 
 
 def test_a_picture_that_was_decoded_in_tiles_says_so_and_stays_clean() -> None:
@@ -251,8 +251,8 @@ def test_a_second_pass_that_was_not_made_is_told_with_the_first_picture(latents:
     picture = msgspec.structs.replace(samples.picture_facts("a.png", "clean"), cut_short=why, latents=latents)
     message = picture_message(picture)
     assert message is not None
-    assert message.title == "The second pass could not be made. The picture of the first pass is saved."
-    assert message.text.startswith("This size does not fit: the memory ended at 1024 × 1024. Choose")
+    assert message.title == "The second pass failed. The first picture is saved."
+    assert message.text.startswith("This size does not fit: the memory ended at 1024 × 1024. Use")
     assert [act.key for act in message.actions] == (["fold"] if latents is None else ["recover", "fold"])
     assert bool(how_to_finish(picture)) == (latents is not None)
 
@@ -264,8 +264,8 @@ def test_a_refiner_that_made_nothing_leaves_what_the_base_made() -> None:
     picture = msgspec.structs.replace(left, latents="/kept.safetensors", passes=(first,))
     message = picture_message(picture)
     assert message is not None
-    assert message.title == "The second pass could not be made."
-    assert message.strong == "It is kept as it was after step 20 of pass 1, and can go on from there."
+    assert message.title == "The second pass failed."
+    assert message.strong == "Saved after step 20 of pass 1. You can resume from there."
     tried = msgspec.structs.replace(picture, passes=(first, msgspec.structs.replace(first, kind="second", steps=0)))
     assert kept_words(tried).text() == "20 of pass 1"
     assert how_to_finish(picture)

@@ -37,7 +37,7 @@ def test_another_model_is_refused_in_a_sentence(qtbot: QtBot) -> None:
     part = stage.page.form.refiner_part
     part.choose(str(resources() / "pocket"))
     stage.wait(lambda: bool(part.note.text()))
-    assert "The refiner cannot be used with" in part.note.text()
+    assert "The refiner does not work with" in part.note.text()
     assert "Use it with an SDXL base model." in part.note.text()
     assert part.file() is None
     stage.close()
@@ -50,7 +50,7 @@ def test_the_receipt_tells_it(tmp_path: Path) -> None:
     made = replace(samples.picture_facts(str(tmp_path)), steps=20, passes=(one("first", 16), one("second", 4)))
     request = PictureRequest(prompt="a", steps=20, refiner=WANTED)
     rows = dict(receipt_rows(made, request))
-    assert rows["Refiner"] == "sd_xl_refiner_1.0, from 0.65 of the steps"
+    assert rows["Refiner"] == "sd_xl_refiner_1.0, switch at 0.65"
     assert "Steps" not in rows
     kept = replace(made, steps=10, stopped_of=16, passes=made.passes[:1])
     assert dict(receipt_rows(kept, request))["Steps"] == "stopped at step 10 of 16"

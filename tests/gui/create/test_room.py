@@ -7,8 +7,8 @@ from halftone.gui.i18n import set_language
 from halftone.health.forecasts.memory_forecast import Fit, Way
 from halftone.health.forecasts.picture_memory import Forecast
 
-TILED = "It is decoded in tiles."
-IN_VAIN = "Decoding in tiles is counted in, and is not enough."
+TILED = "Decoded in tiles."
+IN_VAIN = "Not enough even with tiled decoding."
 
 
 @pytest.mark.parametrize(

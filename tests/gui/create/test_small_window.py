@@ -41,7 +41,7 @@ def test_a_compact_badge_has_its_word_where_there_is_room(qtbot: QtBot, line: st
     row = ModelRow(framed=True)
     qtbot.addWidget(row)
     row.set_compact(True)
-    row.show_model("Pocket (demo)", line, "cured", tip="Smallest room 2.1 bits.")
+    row.show_model("Pocket (demo)", line, "cured", tip="Headroom 2.1 bits.")
     assert row.badge_words(162) == word
     assert "Cured" in row.toolTip()
     assert "cured" in row.accessibleName().lower()

@@ -43,7 +43,7 @@ def test_a_picture_is_chosen_and_sent(qtbot: QtBot, picture: str) -> None:
     part = form.start_part
     assert (part.row.value.text(), form.request().image, form.request().start) == ("None", None, Start())
     chosen(stage, picture)
-    assert (part.row.value.text(), part.caption.text()) == ("0.75", "The picture is 64 × 48.")
+    assert (part.row.value.text(), part.caption.text()) == ("0.75", "Input 64 × 48.")
     part.strength.set_value(0.4)
     part.resize_mode.setCurrentIndex(part.resize_mode.findData("crop"))
     request = form.request()
@@ -88,7 +88,7 @@ def test_what_cannot_be_used_is_said_and_stops_generate(qtbot: QtBot, picture: s
     (tmp_path / "none.png").write_bytes(b"no picture")
     for path, said in (
         (tmp_path / "gone.png", f"There is no picture at {tmp_path / 'gone.png'}. Check the path."),
-        (tmp_path / "none.png", f"{tmp_path / 'none.png'} is not a picture that can be read. Choose a PNG, JPEG or WebP file."),
+        (tmp_path / "none.png", f"{tmp_path / 'none.png'} is not a readable picture. Choose a PNG, JPEG or WebP file."),
     ):
         form.start_part.choose(str(path))
         stage.wait(lambda said=said: form.start_part.note.text() == said)
@@ -104,7 +104,7 @@ def test_what_cannot_be_used_is_said_and_stops_generate(qtbot: QtBot, picture: s
     form.follow(replace(samples.POCKET, pipeline="FluxFillPipeline"))
     assert form.refusal() == "This model starts from a picture. Choose one under Start picture."
     chosen(stage, picture)
-    assert form.refusal() == "This model paints only inside a mask. Paint one under Start picture."
+    assert form.refusal() == "This model needs a mask under Image to image."
     stage.close()
 
 
@@ -162,7 +162,7 @@ def test_a_mask_of_another_shape_is_not_taken(qtbot: QtBot, picture: str, tmp_pa
     form = stage.page.form
     chosen(stage, picture)
     form.start_part.choose_mask(str(tmp_path / "high.png"))
-    stage.wait(lambda: "do not show the same places" in form.start_part.note.text())
+    stage.wait(lambda: "but the picture is" in form.start_part.note.text())
     assert form.request().mask is None
     form.start_part.choose_mask(str(tmp_path / "large.png"))
     stage.wait(lambda: form.request().mask == str(tmp_path / "large.png"))
@@ -170,7 +170,7 @@ def test_a_mask_of_another_shape_is_not_taken(qtbot: QtBot, picture: str, tmp_pa
     Image.new("RGB", (64, 64)).save(tmp_path / "square.png")
     chosen(stage, str(tmp_path / "square.png"))
     stage.wait(lambda: form.request().mask is None)
-    assert form.start_part.note.text() == "The mask was painted for a picture of another shape and was removed."
+    assert form.start_part.note.text() == "The mask did not fit and was removed."
     assert form.refusal() == ""
     stage.close()
 
@@ -263,7 +263,7 @@ def test_all_of_it_comes_back_with_the_settings_of_a_picture(qtbot: QtBot, pictu
     assert (form.request().image, form.request().mask, form.request().start) == (request.image, request.mask, start)
     assert '"strength":0.3' in kept(stage.controller.state.draft)
     rows = dict(receipt_rows(samples.picture_facts("a.png"), request))
-    assert (rows["Start picture"], rows["Mask"]) == (f"{picture}, strength 0.30", request.mask)
+    assert (rows["Image to image"], rows["Mask"]) == (f"{picture}, strength 0.30", request.mask)
     form.set_request(PictureRequest(prompt="sea"))
     assert (form.request().image, form.request().start) == (None, Start())
     gone = str(tmp_path / "gone.png")

@@ -28,7 +28,7 @@ def test_a_style_is_chosen_shown_applied_and_taken_back(qtbot: QtBot, tmp_path: 
     (menu,) = part.findChildren(QMenu)
     assert [action.text() for action in menu.actions()] == ["Film", "Oil"]
     assert menu.actions()[0].toolTip() == "{prompt}, film grain\nNegative prompt: cartoon"
-    assert part.note.text() == "These lines of the styles file could not be read: 4"
+    assert part.note.text() == "Unreadable lines in the styles file: 4"
     menu.actions()[0].trigger()
     menu.close()
     assert part.result.text() == "Becomes: a red sun, film grain\nNegative prompt: cartoon"
@@ -53,7 +53,7 @@ def test_the_present_prompt_is_kept_as_a_style(qtbot: QtBot) -> None:
     part.save(" Mine ")
     stage.idle()
     assert read_styles(own_file()).styles == (Style(name="Mine", prompt="a {red|green} sun", negative="ink"),)
-    assert part.note.text() == "Saved as the style Mine."
+    assert part.note.text() == "Saved style Mine."
     stage.close()
 
 
@@ -66,7 +66,7 @@ def test_a_variation_becomes_the_request_and_comes_back(qtbot: QtBot) -> None:
     assert form.request() == wanted
     assert part.row.value.text() == "0.3, 64 × 128"
     part.wide.setValue(60)
-    assert part.problem() == "The size of the noise has to be a multiple of 8, in width and height."
+    assert part.problem() == "Noise width and height must be multiples of 8."
     assert part.note.text() == part.problem()
     form.set_request(plain)
     assert (form.request(), part.row.value.text(), part.problem()) == (plain, "", "")

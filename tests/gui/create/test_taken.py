@@ -72,7 +72,7 @@ def test_what_a1111_wrote_fills_the_form(qtbot: QtBot, tmp_path: Path, ending: s
         assert not form.submit()
         form.negative.setPlainText("mine")
     stage.wait(lambda: not form.refusal())
-    assert form.taken.text() == "Taken over, but for what is not known here: ENSD: 31337."
+    assert form.taken.text() == "Settings imported. Not found: ENSD: 31337."
     if ending == "pasted":
         assert form.request().negative == "mine"
         form.negative.setPlainText("blurry")
@@ -93,8 +93,8 @@ def test_a_model_of_the_same_name_with_another_hash_is_told(qtbot: QtBot, tmp_pa
     stage.page.form.prompt.insertFromMimeData(data)
     taken = stage.page.form.taken
     stage.wait(lambda: "another file" in taken.text())
-    assert taken.text().startswith("All settings were taken over. flux is another file than the picture's: its hash is ")
-    assert taken.text().endswith(", and the text says 1a2b3c4d5e.")
+    assert taken.text().startswith("Settings imported. flux is a different file: hash ")
+    assert taken.text().endswith(", expected 1a2b3c4d5e.")
     stage.close()
 
 
@@ -106,15 +106,12 @@ def test_another_precision_than_that_of_the_next_picture_is_told(qtbot: QtBot, t
     Image.new("RGB", (8, 8)).save(tmp_path / "sun.png", pnginfo=chunks)
     assert dropped(stage, str(tmp_path / "sun.png"))
     stage.wait(lambda: not stage.page.form.refusal())
-    assert taken.text() == (
-        "The precision was not taken over: it was made in FP16, and the next one runs in FP32. "
-        "To make it as it was, choose FP16 as the precision."
-    )
+    assert taken.text() == ("It was made in FP16. The next picture runs in FP32. Choose FP16 to reproduce it.")
     data = QMimeData()
     data.setText(text.format("float32"))
     stage.page.form.prompt.insertFromMimeData(data)
     stage.wait(lambda: not stage.page.form.refusal())
-    assert taken.text() == "All settings were taken over."
+    assert taken.text() == "Settings imported."
     stage.close()
 
 
@@ -126,15 +123,17 @@ def test_a_workflow_of_comfyui_that_is_not_plain_is_told(qtbot: QtBot, tmp_path:
     taken = stage.page.form.taken
     assert dropped(stage, str(tmp_path / "sun.png"))
     stage.wait(lambda: "Blur" in taken.text())
-    assert taken.text().startswith("sun.png was made by a workflow of ComfyUI that is not plain: it has the node Blur. Type what")
+    assert taken.text().startswith(
+        "sun.png comes from a ComfyUI workflow that Halftone cannot read: it has the node Blur. Enter the"
+    )
     stage.close()
 
 
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("plain.png", None, "plain.png says nothing about how it was made. To start from it, drop it on Start picture."),
-        ("text.png", b"no picture", "text.png is not a picture that can be read."),
+        ("plain.png", None, "plain.png contains no settings. To use it as input, drop it on Image to image."),
+        ("text.png", b"no picture", "text.png is not a readable picture."),
     ],
 )
 def test_a_picture_without_settings_says_so(qtbot: QtBot, tmp_path: Path, name: str, content: bytes | None, said: str) -> None:
@@ -155,9 +154,7 @@ def test_a_picture_without_settings_says_so(qtbot: QtBot, tmp_path: Path, name: 
 def test_of_very_many_unknown_settings_some_are_told_and_the_rest_counted() -> None:
     left = tuple(f"Strange {number}: 1" for number in range(50_000))
     told = ", ".join(left[:8])
-    assert taken_words(Taken(PictureRequest(prompt="a"), left)) == (
-        f"Taken over, but for what is not known here: {told} and 49992 more."
-    )
+    assert taken_words(Taken(PictureRequest(prompt="a"), left)) == (f"Settings imported. Not found: {told} and 49992 more.")
     assert taken_words(Taken(PictureRequest(prompt="a"), left[:1])).endswith("not known here: Strange 0: 1.")
 
 
@@ -224,7 +221,7 @@ def test_a_video_says_that_it_is_no_start_picture(qtbot: QtBot) -> None:
     request = PictureRequest(prompt="a")
     facts = msgspec.structs.replace(samples.picture_facts("/p/waves.mp4"), frames=9)
     stage.page.acts.start_from(unsaved(facts, request, b""))
-    assert stage.page.form.taken.text().startswith("waves.mp4 is a video, and a start picture has to be a picture. ")
+    assert stage.page.form.taken.text().startswith("waves.mp4 is a video. Image to image needs a picture. ")
     assert stage.page.form.request().image is None
     stage.close()
 
@@ -233,7 +230,7 @@ def test_an_empty_prompt_is_told_and_a_note_goes_with_the_next_change(qtbot: QtB
     stage = Stage(qtbot)
     form = stage.page.form
     stage.page.generate()
-    assert form.taken.text() == "The prompt was empty, so the example is used."
+    assert form.taken.text() == "Empty prompt: using the example."
     stage.idle()
     assert not form.taken.isHidden()
     form.prompt.setPlainText("a green sun")

@@ -29,7 +29,7 @@ def test_one_is_chosen_sent_and_given_up(qtbot: QtBot, tmp_path: Path) -> None:
     stage = Stage(qtbot)
     form, controller = stage.page.form, stage.controller
     part = form.transformer_part
-    assert (part.row.value.text(), form.request().transformer) == ("Model's own", None)
+    assert (part.row.value.text(), form.request().transformer) == ("Model default", None)
     part.row.click()
     part.choose(path)
     stage.wait(lambda: part.file() == path)

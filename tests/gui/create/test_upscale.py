@@ -50,9 +50,9 @@ def test_the_button_makes_the_shown_picture_larger(qtbot: QtBot, tmp_path: Path)
     assert made is not None
     assert made.facts.upscaled is not None
     assert (made.facts.seed, made.request.prompt) == (source.facts.seed, "a red sun")
-    assert receipt(made.facts)[2:] == ("Clean", "4 times larger with 4x-Sharp. Hold B to see it before.")
+    assert receipt(made.facts)[2:] == ("Clean", "4 × with 4x-Sharp. Hold B to compare.")
     rows = dict(receipt_rows(made.facts, made.request))
-    assert (rows["Made larger"], rows["Made from"]) == ("4 times", source.facts.path)
+    assert (rows["Upscaled"], rows["Source"]) == ("4 times", source.facts.path)
     assert "Steps" not in rows
     assert not centre.canvas._before.isNull(), "what it was, for holding B"
     assert stage.page.history.paths()[:2] == [made.facts.path, source.facts.path]

@@ -150,11 +150,11 @@ def test_the_file_of_a_video_is_read_as_its_first_frame(tmp_path: Path) -> None:
 def test_the_receipt_tells_its_frames_and_which_are_bad(tmp_path: Path) -> None:
     facts = film(tmp_path / "a.mp4")
     rows = dict(receipt_rows(facts, REQUEST))
-    assert rows["Video"] == "8 frames, 40 a second, 0.2 s"
-    assert "Frames of one colour" not in rows
+    assert rows["Video"] == "8 frames, 40 fps, 0.2 s"
+    assert "Flat frames" not in rows
     bad = msgspec.structs.replace(facts, state="not-recovered", black=True, flat_frames=(1, 2, 5))
-    assert dict(receipt_rows(bad, REQUEST))["Frames of one colour"] == "1–2, 5"
-    assert picture_text.receipt(bad)[2:] == ("Not recovered", "3 of 8 frames have one colour")
+    assert dict(receipt_rows(bad, REQUEST))["Flat frames"] == "1–2, 5"
+    assert picture_text.receipt(bad)[2:] == ("Not recovered", "3 of 8 frames are flat")
 
 
 def test_the_form_asks_for_videos_where_the_model_makes_them(qtbot: QtBot) -> None:

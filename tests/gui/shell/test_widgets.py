@@ -100,7 +100,7 @@ def test_every_error_has_words_without_a_hole_when_its_facts_are_there() -> None
         assert text.error_sentence(error)
         assert text.error_remedy(error)
     full = ErrorFacts(code="model-incomplete", facts={"path": "/m", "missing": "vae"})
-    assert text.error_sentence(full) == "The model /m has no vae."
+    assert text.error_sentence(full) == "The model /m lacks vae."
 
 
 def test_names_of_days() -> None:

@@ -138,7 +138,7 @@ def test_a_training_is_refused_paused_stopped_gone_on_with_and_tried(person: Per
     before = person.training.run.record
     assert before is not None
 
-    person.press("Go on")
+    person.press("Resume")
     person.wait(lambda: person.step > stopped.steps)
     record = person.training.run.record
     assert record is not None

@@ -133,22 +133,22 @@ def test_until_the_first_step_its_parts_are_told_with_their_progress(desk: Desk)
     desk.job = job.id
     desk.tell(JobStarted(kind="train"))
     header, page = desk.page.header, desk.page
-    assert header.title.text() == "Reading the folder of pictures"
+    assert header.title.text() == "Reading the folder"
     assert page.prepare.isVisibleTo(page)
     assert not page.chart.isVisibleTo(page)
     desk.tell(PhaseChanged(phase="load", done=5_000_000, total=20_000_000))
     assert (header.title.text(), header.left.text()) == ("Loading the model", "5\u00a0MB of 20\u00a0MB")
     assert (header.bar.value(), header.bar.maximum()) == (250, 1000)
     desk.tell(PhaseChanged(phase="encode", done=3, total=12))
-    assert (header.title.text(), header.left.text()) == ("Reading captions and pictures", "3 of 12")
+    assert (header.title.text(), header.left.text()) == ("Encoding captions and pictures", "3 of 12")
     assert [line.accessibleName() for line in page.prepare._lines.values()] == [
-        "Reading the folder of pictures: done",
+        "Reading the folder: done",
         "Loading the model: done",
-        "Reading captions and pictures: 3 of 12",
-        "Getting the first step ready: waits",
+        "Encoding captions and pictures: 3 of 12",
+        "Preparing the first step: waits",
     ]
     desk.tell(PhaseChanged(phase="encode", done=12, total=12))
-    assert header.title.text() == "Getting the first step ready"
+    assert header.title.text() == "Preparing the first step"
     assert page.setup.keep_button.words() == "Cancel"
     assert not page.setup.hold_button.isVisibleTo(page)
     page.setup.keep_button.click()
@@ -167,7 +167,7 @@ def test_one_that_could_not_begin_says_why_above_the_pictures(desk: Desk) -> Non
     desk.tell(JobStarted(kind="train"))
     desk.tell(JobEnded(outcome="failed", error=ErrorFacts(code="train-no-optimizer", facts={"name": "a", "package": "b"})))
     assert desk.page.centre.currentWidget() is desk.page.checked
-    assert any(words.startswith("Training could not begin. The optimizer a is not there") for words in desk.words(desk.page))
+    assert any(words.startswith("Training could not start. The optimizer a is not there") for words in desk.words(desk.page))
     desk.page.setup.start_button.click()
     desk.page.refresh()
     assert not desk.page.offers.isVisibleTo(desk.page)
@@ -316,7 +316,7 @@ def test_one_that_waits_can_be_taken_out_of_the_queue(desk: Desk) -> None:
     desk.page.start()
     desk.page.refresh()
     assert desk.page.header.title.text() == "Waiting"
-    assert "what runs now" in desk.page.setup.reason.text()
+    assert "the current job" in desk.page.setup.reason.text()
     desk.page.setup.wait_button.click()
     desk.page.refresh()
     assert desk.controller.session.training.job is None
@@ -340,7 +340,7 @@ def test_the_picture_of_the_step_is_left_out(desk: Desk) -> None:
     desk.begin()
     desk.step(1, 2)
     desk.tell(TrainCaught(caught=samples.caught(3)))
-    desk.button("Leave this picture out").click()
+    desk.button("Exclude this picture").click()
     assert [(cast("Decide", one).choice, cast("Decide", one).picture) for one in desk.sent(Decide)] == [
         ("leave-out", "IMG_0193.png")
     ]
@@ -367,7 +367,7 @@ def test_where_no_block_can_be_widened_none_is_offered(desk: Desk) -> None:
     again = msgspec.structs.replace(samples.caught(3), did="stopped", watched="gradients", cause="gradient-nonfinite", tries=0)
     desk.tell(step(1), TrainCaught(caught=again, asks=True))
     assert "Halftone stopped before it touched the LoRA." in desk.page.card.accessibleName()
-    desk.button("Go on with the next step").click()
+    desk.button("Continue with the next step").click()
     assert [cast("Decide", command).choice for command in desk.sent(Decide)] == ["keep-cure"]
 
 
@@ -458,7 +458,7 @@ def test_one_that_failed_goes_on_from_what_was_saved(desk: Desk) -> None:
     desk.step(1, 2)
     desk.tell(TrainSaved(step=2, path="/2"))
     desk.tell(JobEnded(outcome="failed", error=ErrorFacts(code="worker-lost", facts={"cause": "9", "log": "a"})))
-    desk.button("Go on").click()
+    desk.button("Resume").click()
     assert cast("Train", desk.sent(Train)[-1]).resume == "/loras/run"
 
 
@@ -481,7 +481,7 @@ def test_one_that_was_gone_on_with_and_failed_goes_on_from_there_again(desk: Des
 def test_one_that_failed_before_anything_was_saved_begins_anew(desk: Desk) -> None:
     desk.begin()
     desk.tell(JobEnded(outcome="failed", error=ErrorFacts(code="internal", facts={"detail": "x", "log": "a"})))
-    desk.button("Go on").click()
+    desk.button("Resume").click()
     assert cast("Train", desk.sent(Train)[-1]).resume is None
 
 
@@ -555,14 +555,14 @@ def test_the_folder_is_read_before_the_start_and_pictures_left_out(desk: Desk, q
     desk.page.refresh()
     assert desk.page.centre.currentWidget() is desk.page.checked
     assert desk.page.form.pictures.words() == "3, 1 captioned"
-    assert "2 pictures are used." in desk.page.checked.words.text()
+    assert "2 pictures used." in desk.page.checked.words.text()
     listed = desk.page.checked.list
     items = [item for place in range(listed.topLevelItemCount()) if (item := listed.topLevelItem(place)) is not None]
     assert [(item.text(0), item.text(1)) for item in items] == [("b.png", "all white"), ("c.png", "unreadable")]
     items[0].setCheckState(0, Qt.CheckState.Checked)
     desk.page.refresh()
     assert desk.page.form.config().left_out == ("b.png",)
-    assert "1 picture is used." in desk.page.checked.words.text()
+    assert "1 picture used." in desk.page.checked.words.text()
     desk.page.setup.start_button.click()
     assert cast("Train", desk.sent(Train)[-1]).config.left_out == ("b.png",)
 
@@ -578,7 +578,7 @@ def test_a_folder_without_pictures_says_so(desk: Desk, qtbot: QtBot, tmp_path: P
 
 def test_when_every_picture_is_left_out_there_is_nothing_to_train_on(desk: Desk) -> None:
     desk.choose(msgspec.structs.replace(CONFIG, left_out=tuple(picture.name for picture in PICTURES)))
-    assert desk.page.setup.reason.text() == "None of these pictures can be used."
+    assert desk.page.setup.reason.text() == "No usable pictures."
 
 
 def test_what_is_foreseen_is_told_with_what_helps(desk: Desk) -> None:
@@ -601,7 +601,7 @@ def test_what_could_not_be_saved_is_told_until_it_was(desk: Desk) -> None:
     desk.begin()
     full = ErrorFacts(code="disk-full", facts={"need": "1 MB", "free": "0 MB", "folder": "/loras"})
     desk.tell(step(1), TrainUnsaved(step=1, error=full))
-    assert any("Step 1 could not be saved" in words for words in desk.words(desk.page))
+    assert any("Step 1 was not saved" in words for words in desk.words(desk.page))
     desk.tell(TrainSaved(step=1, path="/1"))
     assert not any("could not be saved" in words for words in desk.words(desk.page))
 
@@ -619,7 +619,7 @@ def test_another_folder_is_given_while_it_runs(desk: Desk) -> None:
     assert (cast("Decide", sent).choice, cast("Decide", sent).folder) == ("save-in", "/elsewhere")
     desk.tell(TrainSaved(step=1, path="/elsewhere/run/1", folder="/elsewhere/run"))
     desk.tell(JobEnded(outcome="failed", error=ErrorFacts(code="worker-lost", facts={"cause": "9", "log": "a"})))
-    desk.button("Go on").click()
+    desk.button("Resume").click()
     assert cast("Train", desk.sent(Train)[-1]).resume == "/elsewhere/run"
 
 
@@ -637,7 +637,7 @@ def test_a_remedy_of_what_is_foreseen_begins_again_with_it(desk: Desk) -> None:
     omen = Omen(code="rate-too-high", certain=False, value=0.1, limit=0.0005, remedies=("lower-rate", "warm-up"))
     desk.begin(config)
     desk.tell(TrainBegins(config=config, pictures=PICTURES, omens=(omen,), dtype="float16", folder="/loras/run"))
-    desk.button("Begin again with it: a lower learning rate").click()
+    desk.button("Restart with a lower learning rate").click()
     assert len(desk.sent(Cancel)) == 1
     desk.tell(JobEnded(outcome="cancelled"))
     assert cast("Train", desk.sent(Train)[-1]).config == msgspec.structs.replace(config, learning_rate=0.0005)
@@ -757,8 +757,8 @@ def test_a_run_that_was_broken_off_is_offered(desk: Desk, qtbot: QtBot, tmp_path
     qtbot.waitUntil(lambda: bool(desk.known.broken))
     desk.page.refresh()
     QCoreApplication.processEvents()
-    assert any("“Paper cut” was broken off; step 8 of 20 is saved." in words for words in desk.words(desk.page))
-    desk.button("Go on").click()
+    assert any("“Paper cut” stopped early, saved at step 8 of 20." in words for words in desk.words(desk.page))
+    desk.button("Resume").click()
     command = cast("Train", desk.sent(Train)[-1])
     assert (command.config, command.resume) == (config, str(tmp_path / "Paper cut"))
 
@@ -766,7 +766,7 @@ def test_a_run_that_was_broken_off_is_offered(desk: Desk, qtbot: QtBot, tmp_path
 def test_create_says_why_its_pictures_wait(desk: Desk, qtbot: QtBot) -> None:
     form = CreateForm(desk.controller)
     qtbot.addWidget(form)
-    words = "A training runs. New pictures wait until it is done."
+    words = "Pictures wait until training ends."
     desk.begin()
     assert form.size_note.text() == words
     desk.end()

@@ -104,7 +104,7 @@ def test_a_mask_of_another_size(
     report, _ = generate(engine, models[family], family=family, image=image, mask=alike, steps=2, **size)
     assert (report.images[0].state, report.images[0].finite) == ("clean", True)
     error = refusal(generate, engine, models[family], family=family, image=image, mask=other, steps=2, **size)
-    assert told(error) == f"The mask {other} is 24 × 72 and its picture 48 × 40, so the two do not show the same places."
+    assert told(error) == f"The mask {other} is 24 × 72, but the picture is 48 × 40."
 
 
 def test_a_mask_that_is_black_everywhere(engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_a_model_that_starts_from_a_picture_is_not_loaded_without_one(engine: Di
     request = PictureRequest(prompt="a", model=str(folder))
     with pytest.raises(HalftoneError) as caught:
         engine.generate(Generate(job="g", request=request), Recorder(), Steady())
-    assert str(caught.value).startswith("m starts from a picture, and none was given. Choose one under Start picture.")
+    assert str(caught.value).startswith("m needs a picture. Choose one under Image to image.")
 
 
 def test_a_model_whose_inpainting_is_another_model_takes_no_mask(tmp_path: Path) -> None:

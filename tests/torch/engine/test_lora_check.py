@@ -142,7 +142,7 @@ def test_bad_numbers_in_its_file_end_the_check_before_anything_runs(
     assert (finding.code, finding.component) == ("weights-nonfinite", "unet")
     assert finding.module
     assert finding.module in tensor
-    assert str(finding_words(finding)[0]) == f"The LoRA holed holds numbers that are not numbers, in its tensor {tensor}."
+    assert str(finding_words(finding)[0]) == f"The LoRA holed contains NaN in its tensor {tensor}."
     assert report.layers == ()
 
 

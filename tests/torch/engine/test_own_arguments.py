@@ -124,7 +124,7 @@ def test_a_models_own_scheduler_that_its_pipeline_does_not_take_is_named(
     assert outcome == "refused"
     assert words.startswith("model-sampler-unfit: ")
     assert "with its own sampler: LatentConsistencyModel" in words
-    assert words.endswith("Choose another sampler, or another model.")
+    assert words.endswith("Choose another sampler or model.")
 
 
 @pytest.mark.parametrize("wanted", [Run("text", 2), Run("picture", 2, 1.0), Run(None, 3)], ids=str)
@@ -430,7 +430,7 @@ def test_no_step_at_all_is_told_of_two_stages_too(engine: DiffusersEngine, tmp_p
     bench = bench_of(case_of("Kandinsky 2.2"), tmp_path, more=())
     outcome, words = bench.outcome(engine, bench.model, Run("picture", 3))
     assert outcome == "refused"
-    assert words.startswith("strength-too-small: With 3 steps and a strength of 0.3 not one step would be computed.")
+    assert words.startswith("strength-too-small: 3 steps at a strength of 0.3 leave no step to compute.")
 
 
 def saved_with(scheduler: Any, folder: Path) -> Path:

@@ -264,9 +264,9 @@ REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
     (
         "a pickle",
         {"refiner": "pickle"},
-        "{pickle} is a pickle file, which can run code when it is opened, so Halftone does not open it.",
+        "{pickle} is a pickle file. Halftone does not open these: they can run code.",
     ),
-    ("half a file", {"refiner": "half"}, "{half} is cut off: its header promises {size} bytes, the file has {half_size}."),
+    ("half a file", {"refiner": "half"}, "{half} is incomplete: {half_size} of {size} bytes."),
     ("an empty folder", {"refiner": "empty"}, "The folder {empty} is empty."),
     ("for another base", {"model": "sd15"}, "The refiner cannot be used with sd15, a Stable Diffusion 1.x model."),
     ("from the beginning", {"at": 0.0}, "The refiner's switch point cannot be 0.0."),

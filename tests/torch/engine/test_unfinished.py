@@ -129,8 +129,8 @@ def test_what_an_unfinished_picture_is_made_of_must_be_there(
     Path(inputs[name]).unlink()
     with pytest.raises(HalftoneError) as caught:
         generate(engine, models["sd15"], "float16", resume_latents=kept.latents)
-    what = f"The unfinished picture goes on from {inputs[name]}, which is not there any more."
-    assert say(caught.value.as_facts()) == f"{what} Put it back, or make the picture again."
+    what = f"The unfinished picture needs {inputs[name]}, which is missing."
+    assert say(caught.value.as_facts()) == f"{what} Restore it, or make the picture again."
     assert Path(str(kept.latents)).exists()
 
 

@@ -136,7 +136,7 @@ def test_a_wrong_one_is_refused_in_a_sentence_before_anything_is_loaded(models: 
     assert refused(model, wide) == (
         "vae-other-model",
         "The VAE wide.safetensors does not fit sd15: it takes 16 channels, and the model gives 4. "
-        "Choose a VAE of this family, or use the model's own.",
+        "Choose a VAE of this family, or use the model default.",
     )
     scaled = save_vae(other_vae(scaling_factor=0.13025), tmp_path / "scaled", "folder")
     code, said = refused(model, scaled)

@@ -88,7 +88,7 @@ def test_a_size_far_above_the_models_own_is_told_with_its_time(run: Run) -> None
         known = [entry.facts for entry in history.recent()]
     told = run(*big, "--seed", "2").err
     side = describe("pocket").native_width
-    assert f"1024 × 512 is {round(1024 * 512 / side**2)} times the pixels this model was made for." in told
+    assert f"1024 × 512 is {round(1024 * 512 / side**2)} times the model's native pixels." in told
     assert "It needs about " in told
     assert f"measured at {known[0].width} × {known[0].height}, {known[0].steps} steps: about " in told
 
@@ -97,7 +97,7 @@ def test_a_large_start_picture_is_warned_of_as_a_large_size_is(run: Run, tmp_pat
     """Without a size the result is as large as its start picture."""
     Image.new("RGB", (1024, 512)).save(tmp_path / "start.png")
     words = ["generate", "x", "--model", "pocket", "--precision", "float32", "--image", str(tmp_path / "start.png")]
-    assert "1024 × 512 is 32 times the pixels this model was made for." in run(*words).err
+    assert "1024 × 512 is 32 times the model's native pixels." in run(*words).err
     assert "times the pixels" not in run(*words, "--width", "128").err
     monkeypatch.setattr("psutil.swap_memory", lambda: SimpleNamespace(total=2**30))
     refused = run(*words, "--width", "16384", "--height", "16384")
@@ -309,7 +309,7 @@ def test_a_picture_that_could_not_be_saved_is_saved_elsewhere_as_it_was_asked_fo
     run(*words, generate=[Fail(code="disk-full", facts=facts)])
     assert run.code == 2
     said, _, command = run.err.rpartition(":  halftone ")
-    assert said.endswith("The picture is not lost; save it elsewhere with")
+    assert said.endswith("Input not lost; save it elsewhere with")
     other = tmp_path / "other.png"
     again = shlex.split(command.replace("OTHER.png", str(other)))
     assert run(*again).code == 0
@@ -727,7 +727,7 @@ def test_loras_are_given_by_file_or_named_in_the_prompt(run: Run, folder: Path) 
     assert request.prompt == "a sun, at sea"
     assert [(lora.name, lora.weight) for lora in request.loras] == [("lora", -1.5), ("lora", 0.6), ("soft grain", 1.0)]
     unknown = run("generate", "<lora:sepia:1> a", "-m", str(folder / "tiny"))
-    assert unknown.err.startswith(f"There is no LoRA called sepia in {folder}. There are: lora, soft grain. ")
+    assert unknown.err.startswith(f"No LoRA sepia in {folder}. There are: lora, soft grain. ")
     for bad in (["a <lora:lora:much>"], ["a", "--lora", f"{folder / 'lora.safetensors'}:much"]):
         assert run("generate", *bad).err.startswith("The weight of the LoRA lora cannot be much. Use a number")
     assert run("generate", "a", "--lora", f"{folder / 'gone.safetensors'}:1,5").err.startswith(
@@ -763,7 +763,7 @@ def test_a_vae_is_given_by_file_or_folder(run: Run, folder: Path) -> None:
         none = run(*words, "--vae", str(folder / "none.safetensors"))
         assert none.err.startswith(f"There is no VAE at {folder / 'none.safetensors'}.")
         lora = run(*words, "--vae", str(folder / "lora.safetensors"))
-        assert "lora.safetensors is not a VAE that Halftone can read: it is a LoRA." in lora.err
+        assert "Halftone cannot read lora.safetensors as a VAE: it is a LoRA." in lora.err
         assert (none.code, lora.code) == (2, 2)
 
 
@@ -808,8 +808,8 @@ def test_a_file_may_be_replaced_on_request(run: Run, folder: Path) -> None:
         (["generate", "a", "--sise", "8"], "halftone generate has no option --sise. Did you mean --width and --height?"),
         (["generate", "a", "--size=8"], "halftone generate has no option --size. Did you mean --width and --height?"),
         (["devices", "--size", "8"], "halftone devices has no option --size. halftone devices --help"),
-        (["check", "--bogus"], "halftone check has no option --bogus. halftone check --help tells more."),
-        (["--bogus"], "halftone has no option --bogus. halftone --help tells more."),
+        (["check", "--bogus"], "halftone check has no option --bogusSee . halftone check --help."),
+        (["--bogus"], "halftone has no option --bogusSee . halftone --help."),
         (["chek"], "There is no command chek. Did you mean check? halftone --help"),
         (["nonsense"], "There is no command nonsense. halftone --help"),
         (["demo", "fragil"], "There is no command fragil. Did you mean fragile? halftone demo --help"),
@@ -915,10 +915,10 @@ def test_words_and_seeds_become_the_request(run: Run, model: str, tmp_path: Path
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["a __nothing__"], "names the wildcard nothing, and no folder has any"),
+        (["a __nothing__"], "names the wildcard nothing, and no folder has wildcards"),
         (["a", "--wildcards", "/nowhere"], "The folder /nowhere does not exist"),
         (["a", "--style", "Film"], "There is no style Film"),
-        (["a", "--styles", "/no.csv", "--style", "Film"], "There is no file of styles at /no.csv"),
+        (["a", "--styles", "/no.csv", "--style", "Film"], "There is no styles file at /no.csv"),
         (["a", "--styles", "/no.csv"], "--style NAME as well"),
         (["a", "--seed-resize-from", "big"], "WIDTHxHEIGHT"),
         (["a", "--variation-strength", "2"], "Variation strength cannot be 2"),

@@ -97,11 +97,11 @@ def test_the_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("made", "code", "sentence"),
     [
-        (None, "run-missing", "There is no run at {path}."),
+        (None, "run-missing", "There is no training run at {path}."),
         ({}, "run-empty", "{path} is empty."),
-        ({"notes.txt": b"hello\n"}, "run-silent", "Nothing in {path} tells how a training went; files looked at: 1."),
+        ({"notes.txt": b"hello\n"}, "run-silent", "{path} contains no training log. Checked: 1."),
         ({"a.ckpt": b"\x80\x04.", "b.pt": b"PK"}, "run-pickles", "{path} holds only pickle files"),
-        ({"a.safetensors": b"no"}, "run-silent", "Nothing in {path} tells how a training went; files looked at: 1."),
+        ({"a.safetensors": b"no"}, "run-silent", "{path} contains no training log. Checked: 1."),
     ],
 )
 def test_what_cannot_be_read(

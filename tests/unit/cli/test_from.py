@@ -105,7 +105,7 @@ def test_a_model_that_is_not_here_is_told(picture: str, tmp_path: Path, capfd: p
     assert picture
     assert asked("--from", written(tmp_path, TEXT.replace("tiny", "gone"))).model == "pocket"
     said = capfd.readouterr().err
-    assert "sun.png was made with the model gone, which is not in your folders. Give it with --model to make" in said
+    assert "sun.png needs the model gone, which is not in your folders. Give it with --model to make" in said
     assert "Model: Pocket (demo), as --model was left out." in said
 
 
@@ -132,7 +132,7 @@ def test_the_model_of_ones_own_picture_is_found_by_what_was_made_before_or_asked
     path = written(tmp_path, OURS)
     assert main(["generate", "--from", path], engine=lambda: ScriptedEngine({})) == 2
     said = capfd.readouterr().err
-    assert "sun.png was made with the model tiny, which is not in your folders. Give its file or folder, or" in said
+    assert "sun.png needs the model tiny, which is not in your folders. Give its file or folder, or" in said
     assert "--model PATH" in said
     asked("a moon", "--model", str(model))
     assert asked("--from", path).model == str(model)
@@ -168,7 +168,7 @@ def test_a_plain_workflow_of_comfyui_is_taken_over_and_another_one_refused(
     ("words", "said"),
     [
         (["--from", "none.png"], "There is no picture at "),
-        (["--from", "plain.png"], "plain.png says nothing about how it was made. To start from it, give it with --image FILE."),
+        (["--from", "plain.png"], "plain.png contains no settings. To start from it, give it with --image FILE."),
         (["--from", "text.png"], "is not a picture that can be read"),
         (["--from", "plain.png", "--latents", "x"], "--from cannot be given together with --latents"),
     ],

@@ -15,7 +15,7 @@ from tests.helpers.scripted import ScriptedEngine
 
 from halftone.cli import main
 
-SAYS = "Halftone has no right to read {}. Give yourself the right to read it, or copy it to where you may."
+SAYS = "Halftone has no permission to read {}. Grant read permission, or copy it elsewhere."
 
 
 @pytest.fixture
@@ -69,7 +69,10 @@ def test_a_lora(tmp_path: Path, lock: Callable[[Path], Path], capfd: pytest.Capt
     ("content", "said"),
     [
         (b"", "ink.safetensors is empty. Download the file again."),
-        (b"hi", "ink.safetensors is no safetensors file: it is a text file of a few letters. Choose another file, or download"),
+        (
+            b"hi",
+            "ink.safetensors is not a safetensors file: it is a text file of a few letters. Choose another file, or download",
+        ),
     ],
 )
 def test_a_lora_of_a_few_bytes(content: bytes, said: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

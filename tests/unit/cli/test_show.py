@@ -332,7 +332,7 @@ def test_a_picture_that_was_stopped_is_finished_by_the_last_command(
 
 def test_a_picture_whose_loop_cannot_be_kept_says_so() -> None:
     told = pictures_shown(replace(samples.picture_facts("", "not-recovered"), not_kept=True))
-    assert "Its steps cannot go on: their state cannot be kept with this model and sampler." in told
+    assert "It cannot be resumed with this model and sampler." in told
     assert "--on-black recover" in told
     assert "Finish it with" not in told
 
@@ -371,7 +371,7 @@ def test_a_script_learns_of_a_second_pass_that_was_not_made() -> None:
 def test_a_second_pass_in_which_no_cure_held_goes_on_in_float32() -> None:
     why = ErrorFacts(code="second-pass-black", facts={"detail": "no cure that Halftone tried held", "why": "no-cure"})
     told = pictures_shown(replace(samples.picture_facts("a.png"), cut_short=why, latents="/kept/7-0.safetensors"))
-    assert "A bad number appeared in the second pass, and no cure that Halftone tried held." in " ".join(told.split())
+    assert "NaN in the second pass, and no cure that Halftone tried held." in " ".join(told.split())
     assert told.splitlines()[-1] == f"{FINISH} --precision float32"
 
 

@@ -23,8 +23,8 @@ REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("--outpaint", "8,0,0,9999"), "--outpaint cannot be 9999. Choose a value from 0 to 2048."),
     (("--outpaint", "8,0,0,0", "--width", "512"), "--outpaint cannot be given together with a size."),
     (("--only-masked", "8"), "--only-masked cannot be used without a mask. Use --mask as well."),
-    (("--mask", "BLACK"), "The mask BLACK is black everywhere, so nothing would change."),
-    (("--mask", "WIDE"), "The mask WIDE is 64 × 32 and its picture 128 × 128, so the two do not show the same places."),
+    (("--mask", "BLACK"), "The mask BLACK is all black, so nothing would change."),
+    (("--mask", "WIDE"), "The mask WIDE is 64 × 32, but the picture is 128 × 128."),
     (("--option", "strength=0.5"), "--option cannot be strength=0.5. Use --strength."),
 )
 

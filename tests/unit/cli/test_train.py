@@ -249,7 +249,7 @@ def test_a_run_is_found_by_the_lora_it_was_to_become(run: Run, broken: Path) -> 
 
 def test_a_damaged_run_is_not_called_none(run: Run, broken: Path) -> None:
     (broken / "run.json").write_text("{", "utf-8")
-    assert "run.json cannot be read, so the training cannot go on from it." in run("train", "--resume", str(broken)).err
+    assert "Cannot resume: run.json is unreadable." in run("train", "--resume", str(broken)).err
 
 
 class Ending(ScriptedEngine):
@@ -282,8 +282,7 @@ def test_an_odd_size_is_refused_before_anything_is_loaded(run: Run, config: Path
     said = run("train", str(config))
     assert (said.code, said.err.splitlines()[-1]) == (
         2,
-        "This model cannot be trained at size 17, which is not a multiple of 16. "
-        "Set the size to 16 or 32, or to 0 for the model's own size.",
+        "The training size 17 is not a multiple of 16. Use 16 or 32, or 0 for the native size.",
     )
 
 

@@ -67,7 +67,7 @@ def test_a_vae_of_kept_latents_that_is_gone_is_to_be_put_back(tmp_path: Path) ->
         with pytest.raises(HalftoneError) as caught:
             check_request(PictureRequest(prompt="", resume_latents=str(path)))
         assert caught.value.code == "vae-gone"
-        assert str(caught.value).endswith("Put it back, or make the picture again.")
+        assert str(caught.value).endswith("Restore it, or make the picture again.")
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00" * 20, b"\x02\x00\x00\x00\x00\x00\x00\x00{}"])

@@ -50,8 +50,8 @@ NO_TRANSFORMER: dict[str, tuple[Callable[[Path], Path], str, str]] = {
     "picture": (lambda at: written(at / "a.png", b"no"), "transformer-not-one", "it is neither a .gguf nor a .safetensors file"),
     "pickle": (lambda at: pickled(at / "a.ckpt"), "transformer-not-one", "it is a pickle file"),
     "pickle by another name": (lambda at: pickled(at / "a.safetensors"), "model-pickle", "is a pickle file"),
-    "half": (lambda at: written(at / "a.gguf", packed()[:-40]), "model-truncated", "is cut off"),
-    "its beginning": (lambda at: written(at / "a.gguf", packed()[:20]), "model-truncated", "is cut off"),
+    "half": (lambda at: written(at / "a.gguf", packed()[:-40]), "model-truncated", "is incomplete"),
+    "its beginning": (lambda at: written(at / "a.gguf", packed()[:20]), "model-truncated", "is incomplete"),
     "page": (lambda at: written(at / "a.gguf", b"<!DOCTYPE html>" * 9), "model-bad-header", "it does not begin as a GGUF file"),
     "unknown kind": (
         lambda at: written(at / "a.gguf", gguf({"token_embd.weight": ("F32", (8, 4))}, {"general.architecture": "llama"})),
@@ -83,7 +83,7 @@ NO_TRANSFORMER: dict[str, tuple[Callable[[Path], Path], str, str]] = {
         "transformer-not-one",
         "in its own names only",
     ),
-    "name that is too long": (lambda at: at / ("a" * 300 + ".gguf"), "transformer-not-one", "is not a transformer"),
+    "name that is too long": (lambda at: at / ("a" * 300 + ".gguf"), "transformer-not-one", " as a transformer"),
 }
 
 

@@ -78,7 +78,7 @@ def test_a_model_that_lacks_one_names_the_whole_command_in_a_terminal(
     assert run(["generate", "a red sun", "--model", str(path)], None) == 2
     command = command_line("fetch", str(path))
     said = capsys.readouterr().err
-    assert f"Halftone can run {path} once it has one more small file: google-t5/t5-base/tokenizer.json (1.4\u00a0MB)." in said
+    assert f"{path} needs one more small file: google-t5/t5-base/tokenizer.json (1.4\u00a0MB)." in said
     assert command.startswith("python3 installer/launch.py fetch ")
     assert f"Fetch it with:  {command}  or put it into {T5.place.parent}." in said
 
@@ -135,8 +135,8 @@ def test_only_a_token_that_the_user_gave_here_is_sent_and_nothing_is_told_of_the
 @pytest.mark.parametrize(
     ("status", "gated", "token", "code", "said"),
     [
-        (401, True, "", "fetch-refused", "only to those who agreed to its terms"),
-        (403, True, "hf_mine", "fetch-refused", "only to those who agreed to its terms"),
+        (401, True, "", "fetch-refused", "requires you to accept its terms"),
+        (403, True, "hf_mine", "fetch-refused", "requires you to accept its terms"),
         (401, True, "hf_old", "fetch-token", "the token in HF_TOKEN is wrong, or has expired"),
         (401, False, "hf_old", "fetch-token", "the token in HF_TOKEN is wrong, or has expired"),
         (401, False, "", "fetch-token", "it asks for a token"),

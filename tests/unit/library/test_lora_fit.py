@@ -73,7 +73,7 @@ def test_one_of_another_base_is_refused_from_its_header(model: ModelFacts, tmp_p
         check_lora_fit(lora(tmp_path, patterns), model)
     assert caught.value.code == "lora-other-base"
     assert why in str(caught.value)
-    assert str(caught.value).endswith("Choose a LoRA for Stable Diffusion 1.x, or leave it out.")
+    assert str(caught.value).endswith("Choose a LoRA for Stable Diffusion 1.x, or remove it.")
 
 
 def test_a_file_with_the_whole_model_is_read_by_its_own_names(tmp_path: Path) -> None:

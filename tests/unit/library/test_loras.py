@@ -66,8 +66,8 @@ def test_one_that_is_not_found_names_what_was_looked_through(folder: Path, tmp_p
     assert folders == (str(folder), str(empty))
     for looked, code, told in (
         (folders, "lora-unknown", f"in {folder}, {empty}. There are: Grain v2, sepia."),
-        ((str(empty),), "lora-none-found", f"no LoRA at all is in {empty}. Add the folder of your LoRAs in Settings, Folders"),
-        ((), "lora-no-folder", "no folder of LoRAs or models is known. Add"),
+        ((str(empty),), "lora-none-found", f"{empty}. Add your LoRA folder in Settings, Folders"),
+        ((), "lora-no-folder", "no LoRA or model folder is set. Add"),
     ):
         with pytest.raises(HalftoneError) as caught:
             take_tags("a sun <lora:ink>", known_loras(looked), looked)
@@ -130,6 +130,6 @@ def test_a_kind_that_is_not_understood_is_named_with_those_that_are(tmp_path: Pa
     with pytest.raises(HalftoneError) as caught:
         check_loras((Lora(path=str(tmp_path / "a.safetensors")),))
     assert str(caught.value) == (
-        f"The LoRA a is of the kind {kind}, which Halftone does not understand; it understands LoRA, LoCon, LoHa, LoKr, IA3, "
-        "DoRA and differences of whole weights. Choose another LoRA, or leave it out."
+        f"The LoRA a is of the unsupported kind {kind}. Supported: LoRA, LoCon, LoHa, LoKr, IA3, "
+        "DoRA and differences of whole weights. Choose another LoRA, or remove it."
     )

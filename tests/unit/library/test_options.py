@@ -44,7 +44,7 @@ def test_what_it_does_not_take_is_refused_with_what_it_does(tmp_path: Path) -> N
     assert refusal(pocket, {"clip_skip": True}) == "--option clip_skip cannot be True. Use a whole number."
     sana = of(tmp_path, "SanaPipeline")
     assert refusal(sana, {"clean_caption": 1}) == "--option clean_caption cannot be 1. Use true or false."
-    assert refusal(sana, {}, image=True).startswith("SanaPipeline makes no picture from another one.")
+    assert refusal(sana, {}, image=True).startswith("SanaPipeline does not support image to image.")
 
 
 def test_what_has_a_flag_is_refused_by_it() -> None:

@@ -61,7 +61,7 @@ def test_the_kind_of_file(changes: dict[str, Any], expected: str) -> None:
 
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
-    ("SDXL", {"video": "mp4"}, "Pocket makes pictures, and --video is for videos"),
+    ("SDXL", {"video": "mp4"}, "Pocket makes pictures; --video is for videos"),
     ("SDXL", {"fps": 8}, "--fps is for videos"),
     ("SDXL", {"output": "a.mp4"}, r"\.mp4 is for videos"),
     ("Wan", {"output": "a.webp", "video": "mp4"}, "--video cannot be mp4 for a.webp"),

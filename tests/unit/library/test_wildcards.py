@@ -107,13 +107,13 @@ def test_a_missing_one_is_told_with_near_names(tmp_path: Path) -> None:
             check_wildcards((text,), folders)
         return str(caught.value)
 
-    assert said("a __color__") == "There is no wildcard color. Use colours, or let nothing be drawn."
+    assert said("a __color__") == "There is no wildcard color. Use colours, or turn wildcards off."
     assert "Use animals/small" in said("{a|__small__}")
     assert "has no lines" in said("__empty__")
     check_wildcards(("__loop__", "__far__"), folders)
-    with pytest.raises(HalftoneError, match="The wildcard loop leads to itself"):
+    with pytest.raises(HalftoneError, match="The wildcard loop contains itself"):
         draw("__loop__", 1, Book(folders))
-    with pytest.raises(HalftoneError, match="no folder has any"):
+    with pytest.raises(HalftoneError, match="no folder has wildcards"):
         check_wildcards(("__colours__",), ())
     wild(tmp_path, odd="__colour__")
     assert "There is no wildcard colour." in said("__odd__")

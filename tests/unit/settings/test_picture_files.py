@@ -40,7 +40,7 @@ def test_a_damaged_picture_is_unreadable(tmp_path: Path) -> None:
     with pytest.raises(HalftoneError) as caught, opened_picture(path) as picture:
         picture.load()
     assert caught.value.code == "image-damaged"
-    assert sentence(caught.value.as_facts()) == f"The picture {path} is damaged or ends early, so it cannot be read."
+    assert sentence(caught.value.as_facts()) == f"The picture {path} is damaged or incomplete."
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF"])
@@ -88,16 +88,16 @@ def _box(brand: bytes, *others: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (_box(b"heic", b"mif1", b"heic"), "is a HEIC photo, which Halftone does not read."),
-        (_box(b"mif1", b"mif1", b"heic"), "is a HEIC photo, which Halftone does not read."),
-        (_box(b"crx ", b"crx ", b"isom"), "is a camera's raw photo, which Halftone does not read."),
+        (_box(b"heic", b"mif1", b"heic"), "is a HEIC photo, which Halftone cannot read."),
+        (_box(b"mif1", b"mif1", b"heic"), "is a HEIC photo, which Halftone cannot read."),
+        (_box(b"crx ", b"crx ", b"isom"), "is a camera's raw photo, which Halftone cannot read."),
         (_box(b"isom", b"isom", b"avc1"), "is a video, not a picture."),
         (b"\x1aE\xdf\xa3" + bytes(500), "is a video, not a picture."),
         (b"RIFF\0\1\0\0AVI " + bytes(500), "is a video, not a picture."),
-        (b"II*\0\x08\0\0\0\0\0" + bytes(500), "is a TIFF of a special kind, which Halftone does not read."),
-        (b"BMW is a car, and this is a text.\n" * 20, "is not a picture that can be read."),
-        (b"GIF8 is a text", "is not a picture that can be read."),
-        (b"", "is not a picture that can be read."),
+        (b"II*\0\x08\0\0\0\0\0" + bytes(500), "is a TIFF of a special kind, which Halftone cannot read."),
+        (b"BMW is a car, and this is a text.\n" * 20, "is not a readable picture."),
+        (b"GIF8 is a text", "is not a readable picture."),
+        (b"", "is not a readable picture."),
     ],
 )
 def test_what_is_of_another_kind_is_not_called_damaged(tmp_path: Path, data: bytes, said: str) -> None:
@@ -118,7 +118,7 @@ def test_a_whole_tiff_of_another_kind_is_not_called_damaged(tmp_path: Path) -> N
     path.write_bytes(data[: depth + 8] + (7).to_bytes(2, "little") + data[depth + 10 :])  # 7 bits a sample
     with pytest.raises(HalftoneError) as caught, opened_picture(path) as picture:
         picture.load()
-    assert sentence(caught.value.as_facts()) == f"{path} is a TIFF of a special kind, which Halftone does not read."
+    assert sentence(caught.value.as_facts()) == f"{path} is a TIFF of a special kind, which Halftone cannot read."
 
 
 def _refused(path: Path) -> str:

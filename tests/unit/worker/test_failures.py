@@ -79,9 +79,7 @@ def test_the_log_is_named_where_the_words_ask_for_it() -> None:
 
 
 def test_a_lost_device_is_named() -> None:
-    assert say(error_facts(RuntimeError(LOST[0]), "cuda:0", "")).startswith(
-        "The device cuda:0 stopped answering: CUDA error: an ill"
-    )
+    assert say(error_facts(RuntimeError(LOST[0]), "cuda:0", "")).startswith("cuda:0 stopped responding: CUDA error: an ill")
 
 
 @pytest.mark.parametrize(

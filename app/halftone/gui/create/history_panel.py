@@ -51,7 +51,7 @@ class ThumbButton(HoverButton):
         super().__init__()
         self.thumb = thumb
         self._selected = False
-        words = {"recovered": tr("Recovered"), "not-recovered": tr("Not recovered"), "unwatched": tr("Not watched")}
+        words = {"recovered": tr("Recovered"), "not-recovered": tr("Not recovered"), "unwatched": tr("Not monitored")}
         used = tr("LoRA: {0}", lora_list(thumb.loras)) if thumb.loras else ""
         film = tr("Video, {0}", clock(thumb.seconds)) if thumb.seconds else ""
         self.setToolTip("\n".join(filter(None, (thumb.prompt, film, used, words.get(thumb.state, "")))))
@@ -129,7 +129,7 @@ class HistoryPanel(QWidget):
         self._buttons: dict[str, ThumbButton] = {}
         self._columns = 2
         self._selected = ""
-        self.fold = icon_button("panel-right-close", tr("Hide the right panel (F7)"), clicked=self.collapse.emit)
+        self.fold = icon_button("panel-right-close", tr("Hide panel (F7)"), clicked=self.collapse.emit)
         head = surface("plain", "bottom")
         head.setFixedHeight(40)
         head.setLayout(row(label(tr("History"), "body-strong"), -1, self.fold, margins=(12, 0, 8, 0)))
@@ -194,7 +194,7 @@ class HistoryPanel(QWidget):
         clear(self._list)
         self._buttons = {}
         if not self._thumbs:
-            words = label(tr("Your pictures appear here as you make them."), "small", "muted", wrap=True)
+            words = label(tr("No pictures yet."), "small", "muted", wrap=True)
             words.setAlignment(Qt.AlignmentFlag.AlignCenter)
             words.setContentsMargins(4, 0, 13, 0)
             self._list.addStretch(1)

@@ -44,7 +44,7 @@ class QueueRow(QWidget):
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         if not job.running:
             self.setCursor(Qt.CursorShape.OpenHandCursor)
-            self.setToolTip(tr("Drag to change the order (Alt+Up, Alt+Down)"))
+            self.setToolTip(tr("Drag to reorder (Alt+Up, Alt+Down)"))
         self.setAccessibleName(job.title)
         self.title = ElidedLabel(job.title or kind_name(job), "small")
         self.line = ElidedLabel(_job_line(job), "caption", "muted")
@@ -52,7 +52,7 @@ class QueueRow(QWidget):
         self.right = label("", "caption", "muted", numbers=True)
         self.left.setText(_batch_line(job))
         self.setFixedHeight(82 if job.running else 66)
-        close = icon_button("x", tr("Remove from the queue") if not job.running else tr("Cancel"), size=14)
+        close = icon_button("x", tr("Remove from queue") if not job.running else tr("Cancel"), size=14)
         close.setCursor(Qt.CursorShape.ArrowCursor)
         close.clicked.connect(lambda: self.removed.emit(job.id))
         words = column(self.title, self.line, spacing=1)
@@ -152,9 +152,9 @@ def kind_name(job: Job) -> str:
     """What a job is, where it has no prompt to show."""
     return {
         "Examine": tr("Check"),
-        "SelfTest": tr("Measure the device"),
+        "SelfTest": tr("Measure device"),
         "Repair": tr("Repaired copy"),
-        "Upscale": tr("Make it larger"),
+        "Upscale": tr("Upscale"),
         "Train": tr("Training"),
     }.get(job.kind, tr("Picture"))
 

@@ -21,12 +21,12 @@ class NumericsSection(QWidget):
         super().__init__()
         self._controller = controller
         self._before: Numerics | None = None
-        self._narrow = False
         self.rows: dict[str, SettingRow] = {}
         self._sub = label("", "small", "secondary", wrap=True)
         self.measure = button(tr("Measure again"), "", "refresh-cw", size="large", clicked=self._measure)
+        self.measure.setToolTip(tr("Pictures wait meanwhile."))
         self.reset = button(tr("Reset to defaults"), "quiet", size="large", clicked=self.reset_all)
-        self.reset.setToolTip(tr("Resets this page only. You can undo."))
+        self.reset.setToolTip(tr("This page only. You can undo."))
         words = column(label(tr("Numerics"), "heading-m"), self._sub, spacing=0)
         head = row(words, self.measure, self.reset, spacing=8)
         head.setStretch(0, 1)
@@ -56,8 +56,6 @@ class NumericsSection(QWidget):
             card.set_narrow(narrow=narrow)
         for one in self.rows.values():
             one.set_narrow(narrow=narrow)
-        self._narrow = narrow
-        self._show_head(self._controller.settings.numerics)
 
     def change(self, field: str, value: object) -> None:
         """One setting, applied and written at once."""
@@ -99,22 +97,14 @@ class NumericsSection(QWidget):
         report = state.self_test
         if report is None:
             name = state.device.name if state.device is not None else tr("this device")
-            self._sub.setText(
-                tr("Auto is right for almost everyone. What each setting costs or gains on {0} is not measured yet.", name)
-            )
+            self._sub.setText(tr("Auto suits almost everyone. {0} is not measured yet.", name))
         else:
-            where = (
-                tr("Auto is right for almost everyone. Below each setting: its time and closeness to FP32 on {0}, measured {1}.")
-                if self._narrow
-                else tr("Auto is right for almost everyone. On the right: what each setting costs or gains on {0}, measured {1}.")
-            )
-            self._sub.setText(where.format(report.device.name, figures.moment(report.measured_at)))
+            when = figures.moment(report.measured_at)
+            self._sub.setText(tr("Auto suits almost everyone. Effects measured on {0}, {1}.", report.device.name, when))
         words = tr("Measure again") if report is not None else tr("Measure now")
         self.measure.set_words(words if report is None else f"{words} · {figures.duration(report.seconds)}")
         if state.measuring:
             self.measure.set_words(tr("Measuring…"))
         self.measure.setEnabled(not state.measuring and state.device is not None)
-        took = figures.duration(report.seconds) if report is not None else ""
-        self.measure.setToolTip(tr("About {0}. Pictures wait meanwhile.", took) if took else tr("Pictures wait meanwhile."))
         self.reset.setText(tr("Undo reset") if self._before is not None else tr("Reset to defaults"))
         self.reset.setEnabled(self._before is not None or numerics != Numerics())

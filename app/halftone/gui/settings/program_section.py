@@ -99,7 +99,7 @@ class ProgramSection(QWidget):
         found += [(one.id, one.name, one.id) for one in self.controller.state.devices]
         wanted = self.controller.settings.device
         if all(value != wanted for value, _, _ in found):
-            found.append((wanted, tr("{0} (not here)", wanted), ""))
+            found.append((wanted, tr("{0} (not found)", wanted), ""))
         return found
 
     def set_narrow(self, *, narrow: bool) -> None:
@@ -163,7 +163,7 @@ class AboutSection(QWidget):
             self._facts.addWidget(value, index, 1)
         facts = card()
         about = label(
-            tr("Generates pictures on your own machine, and never shows a black one without a reason."),
+            tr("Makes pictures and explains every black one."),
             "body",
             "secondary",
             wrap=True,
@@ -173,7 +173,7 @@ class AboutSection(QWidget):
 
     def _folders(self) -> QWidget:
         made = card()
-        body = column(label(tr("Where things are"), "heading-s"), spacing=6, margins=(16, 12, 16, 12))
+        body = column(label(tr("Locations"), "heading-s"), spacing=6, margins=(16, 12, 16, 12))
         self.folder_buttons = {}
         for name, folder in (
             (tr("Logs"), places.log_dir()),
@@ -193,7 +193,7 @@ class AboutSection(QWidget):
 
     def _licences(self) -> QWidget:
         made = card()
-        body = column(label(tr("Bundled works and their licences"), "heading-s"), spacing=6, margins=(16, 12, 16, 12))
+        body = column(label(tr("Bundled licences"), "heading-s"), spacing=6, margins=(16, 12, 16, 12))
         base = places.resources()
         for name, licence, file in (
             ("Inter", "SIL Open Font License 1.1", base / "fonts" / "Inter-OFL.txt"),
@@ -202,7 +202,7 @@ class AboutSection(QWidget):
         ):
             read = button(tr("Read"), "", "file-text", clicked=lambda place=file: _show(place))
             read.setMinimumWidth(_BUTTONS)
-            read.setAccessibleName(tr("Read the licence of {0}", name))
+            read.setAccessibleName(tr("Licence of {0}", name))
             title = label(name, "body")
             title.setMinimumWidth(_NAMES)
             line = row(title, label(licence, "small", "secondary"), -1, read, spacing=12)

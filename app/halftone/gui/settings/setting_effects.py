@@ -160,8 +160,8 @@ def _attention(report: SelfTestReport, numerics: Numerics) -> Effect:
 def _watching(report: SelfTestReport, numerics: Numerics) -> Effect:
     """What the check costs: against none at all."""
     catches = {
-        "every-step": tr("Catches it at the first bad step"),
-        "at-end": tr("Catches it in the finished picture"),
+        "every-step": tr("Catches NaN at once"),
+        "at-end": tr("Catches NaN at the end"),
         "off": tr("Catches nothing"),
     }
     now = numerics.nan_check

@@ -206,24 +206,22 @@ def actions(caught: Caught, *, asks: bool, running: bool) -> tuple[Act, ...]:
     if not running:
         return (Act("copy", tr("Copy details"), kind=""),)
     copy = Act("copy", tr("Copy details"), kind="quiet")
-    out = Act("leave-out", tr("Leave this picture out"), "image-off", kind="") if len(caught.items) == 1 else None
+    out = Act("leave-out", tr("Exclude this picture"), "image-off", kind="") if len(caught.items) == 1 else None
     if len(caught.items) > 1:
-        out = Act("leave-out", tr("Leave a picture out…"), "image-off", kind="")
+        out = Act("leave-out", tr("Exclude a picture…"), "image-off", kind="")
     others = (out, copy) if out is not None else (copy,)
     if asks:
         return (_way_on(caught), *others[:-1], Act("stop", tr("Stop and keep"), kind=""), copy)
     if caught.cure in ("none", "put-back"):
         return others
-    return (Act("keep-cure", tr("Keep the cure"), kind="primary", tip=tr("Later steps run with it too.")), *others)
+    return (Act("keep-cure", tr("Keep the cure"), kind="primary", tip=tr("Later steps use it too.")), *others)
 
 
 def _way_on(caught: Caught) -> Act:
     """How to go on with all pictures; a block is widened where it is what overflowed, and is narrow."""
     if caught.watched == "activations" and caught.dtype != "float32":
         return Act("float32-block", tr("Continue with this block in FP32"), kind="primary")
-    return Act(
-        "keep-cure", tr("Go on with the next step"), kind="primary", tip=tr("It may come back, and is stopped again then.")
-    )
+    return Act("keep-cure", tr("Continue with the next step"), kind="primary", tip=tr("Training stops again if it returns."))
 
 
 def details_text(caught: Caught, versions: str) -> str:

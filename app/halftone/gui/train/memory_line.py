@@ -49,8 +49,8 @@ class MemoryLine(QWidget):
         if saving is None:
             return
         self.saving.setText(saving_words(saving))
-        enough = "" if saving.fit != "no" else tr("That is not enough alone: take other settings back as well.")
-        self.saving.setToolTip(sentences(tr("Of all settings, this one saves most."), enough))
+        enough = "" if saving.fit != "no" else tr("Not enough on its own.")
+        self.saving.setToolTip(sentences(tr("Saves the most memory."), enough))
 
     def _want(self) -> None:
         if self._shown is not None and (saving := self._shown.saving) is not None:
@@ -60,14 +60,14 @@ class MemoryLine(QWidget):
 def memory_words(found: TrainingForecast) -> str:
     """How much, of what, and what is there."""
     room = found.room
-    told = tr("Peak memory about {0}, computed from how the model is built.", figures.size(room.peak))
+    told = tr("Peak memory about {0}, estimated.", figures.size(room.peak))
     parts = tr(
         "Base model {0}, LoRA {1}, one step {2}.",
         figures.size(room.base),
         figures.size(room.lora),
         figures.size(room.activations),
     )
-    free = "" if found.free is None else tr("{0} are free.", figures.size(found.free))
+    free = "" if found.free is None else tr("{0} free.", figures.size(found.free))
     return sentences(told, parts, free)
 
 
@@ -89,6 +89,4 @@ def shortage_words(found: TrainingForecast | None) -> str:
     """What is missing; "" where it fits, or where that is not known."""
     if found is None or found.fit != "no" or found.free is None:
         return ""
-    return tr(
-        "This training needs about {0} of memory, and only {1} are free.", figures.size(found.room.peak), figures.size(found.free)
-    )
+    return tr("Training needs about {0} of memory; {1} is free.", figures.size(found.room.peak), figures.size(found.free))

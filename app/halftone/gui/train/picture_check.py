@@ -51,7 +51,7 @@ class CheckView(QWidget):
         self.list.setHeaderHidden(True)
         self.list.setRootIsDecorated(False)
         self.list.setUniformRowHeights(True)
-        self.list.setAccessibleName(tr("Pictures to look at"))
+        self.list.setAccessibleName(tr("Pictures to review"))
         self.list.itemChanged.connect(self._changed)
         head = row(self._icon, self.title, self._again, spacing=10)
         head.setStretch(1, 1)
@@ -70,7 +70,7 @@ class CheckView(QWidget):
         if check.error is not None:
             self._tell("octagon-alert", "danger", error_sentence(check.error), error_remedy(check.error))
         elif check.pictures is None:
-            self._tell("loader-circle", "text-secondary", tr("Looking at the pictures…"), "")
+            self._tell("loader-circle", "text-secondary", tr("Checking pictures…"), "")
         else:
             self._tell_found(check.pictures, config)
         self._fill(check.pictures or (), left_out)
@@ -79,16 +79,16 @@ class CheckView(QWidget):
         count = len(used(pictures, config.left_out))
         title = tr("Pictures: {0}", found_words(pictures))
         if not count:
-            self._tell("octagon-alert", "danger", title, tr("None of these pictures can be used."))
+            self._tell("octagon-alert", "danger", title, tr("No usable pictures."))
             return
         odd = [picture for picture in pictures if picture_words(picture) is not None]
-        words = tr("1 picture is used.") if count == 1 else tr("{0} pictures are used.", count)
+        words = tr("1 picture used.") if count == 1 else tr("{0} pictures used.", count)
         often = max(1, round(config.steps * config.batch * config.accumulate / count))
-        words = sentences(words, tr("Each is seen about {0} times.", figures.group(often)))
+        words = sentences(words, tr("About {0} times each.", figures.group(often)))
         if not odd:
-            words = sentences(words, tr("All are sound and captioned."))
+            words = sentences(words, tr("All readable and captioned."))
         else:
-            words = sentences(words, tr("Look at these; what is ticked is left out."))
+            words = sentences(words, tr("Review these. Ticked pictures are excluded."))
         icon, token = ("circle-check", "ok") if not odd else ("triangle-alert", "warn")
         self._tell(icon, token, title, words)
 

@@ -25,10 +25,10 @@ def part_of(job: Job) -> Part:
 def part_words(part: Part) -> str:
     """What is done in a part, as the title of the header has it."""
     return {
-        "folder": tr("Reading the folder of pictures"),
+        "folder": tr("Reading the folder"),
         "load": tr("Loading the model"),
-        "encode": tr("Reading captions and pictures"),
-        "ready": tr("Getting the first step ready"),
+        "encode": tr("Encoding captions and pictures"),
+        "ready": tr("Preparing the first step"),
     }[part]
 
 
@@ -51,8 +51,8 @@ class PrepareView(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._lines = {part: _Line(part_words(part)) for part in PARTS}
-        title = label(tr("Getting ready"), "heading-s")
-        note = label(tr("What is read here is read once; the steps themselves begin after that."), "small", "muted", wrap=True)
+        title = label(tr("Preparing"), "heading-s")
+        note = label(tr("Done once, before the first step."), "small", "muted", wrap=True)
         frame = card()
         frame.setLayout(column(title, *self._lines.values(), 2, note, spacing=8, margins=(16, 14, 16, 14)))
         self.setLayout(column(frame, -1))
@@ -94,5 +94,5 @@ class _Line(QWidget):
         self._bar.setVisible(state == "now")
         self._bar.setRange(0, 1000 if share is not None else 0)
         self._bar.setValue(round(1000 * share) if share is not None else 0)
-        spoken = {"done": tr("done"), "now": tr("at work"), "later": tr("waits")}[state]
+        spoken = {"done": tr("done"), "now": tr("running"), "later": tr("waiting")}[state]
         self.setAccessibleName(f"{self._said}: {figure or spoken}")

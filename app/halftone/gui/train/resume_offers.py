@@ -34,13 +34,13 @@ class TrainOffers(QWidget):
         self._told = (broken, refused)
         clear(self._cards)
         if refused is not None:
-            words = sentences(tr("Training could not begin."), error_sentence(refused), error_remedy(refused))
+            words = sentences(tr("Training could not start."), error_sentence(refused), error_remedy(refused))
             copy = (tr("Copy details"), "link", lambda: self.copy.emit(refused))
             self._cards.addWidget(notice("danger", "octagon-alert", words, copy))
         if broken is not None:
-            words = tr("“{0}” was broken off; step {1} of {2} is saved.", *run_facts(broken))
+            words = tr("“{0}” stopped early, saved at step {1} of {2}.", *run_facts(broken))
             leave = (tr("Not now"), "link", lambda: self.leave.emit(broken))
-            go_on = (tr("Go on"), "primary", lambda: self.go_on.emit(broken))
+            go_on = (tr("Resume"), "primary", lambda: self.go_on.emit(broken))
             self._cards.addWidget(notice("info", "info", words, leave, go_on))
         self.setVisible(self._cards.count() > 0)
 

@@ -36,7 +36,7 @@ class TrainActs(QObject):
         record = self._training.run.record
         if record is not None:
             place = Path.home() / f"{record.config.name}.html"
-            file_dialogs.ask_save(self._owner, tr("Export this run"), place, tr("Report (*.html)"), "html", self.export)
+            file_dialogs.ask_save(self._owner, tr("Export report"), place, tr("Report (*.html)"), "html", self.export)
 
     def export(self, path: str) -> None:
         """Write the run as one page."""

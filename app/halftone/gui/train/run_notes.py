@@ -57,18 +57,18 @@ class RunNotes(QWidget):
             self._cards.addWidget(omen_card(omen))
             return
         remedy, changed = found
-        words = tr("Begin again with it: {0}", REMEDIES[remedy].text(catalogue()))
+        words = tr("Restart with {0}", REMEDIES[remedy].text(catalogue()))
         self._cards.addWidget(omen_card(omen, (words, "link", lambda: self.again.emit(changed))))
 
     def _show_unsaved(self, record: RunRecord) -> None:
         """What could not be written or made; the training goes on."""
         if record.unsaved is not None:
-            said = tr("Step {0} could not be saved; Halftone tries again.", figures.group(record.unsaved.step))
+            said = tr("Step {0} was not saved. Halftone will retry.", figures.group(record.unsaved.step))
             words = sentences(said, error_sentence(record.unsaved.error), error_remedy(record.unsaved.error))
             folder = (tr("Choose folder…"), "primary", self.folder_wanted.emit)
             self._cards.addWidget(notice("warn", "triangle-alert", words, folder))
         if record.no_picture is not None:
-            words = sentences(tr("A test picture could not be made."), error_sentence(record.no_picture))
+            words = sentences(tr("A test picture failed."), error_sentence(record.no_picture))
             self._cards.addWidget(notice("warn", "triangle-alert", words))
 
     def _show_end(self, end: Ended) -> None:
@@ -76,14 +76,14 @@ class RunNotes(QWidget):
             self._show_done(end.report)
         elif end.outcome == "failed":
             why = sentences(error_sentence(end.error), error_remedy(end.error)) if end.error is not None else ""
-            words = sentences(tr("Training stopped. What was saved is kept."), why)
-            self._cards.addWidget(notice("danger", "octagon-alert", words, (tr("Go on"), "primary", self.go_on.emit)))
+            words = sentences(tr("Training stopped. Saved steps are kept."), why)
+            self._cards.addWidget(notice("danger", "octagon-alert", words, (tr("Resume"), "primary", self.go_on.emit)))
         else:
-            self._cards.addWidget(notice("unknown", "info", tr("Training was stopped.")))
+            self._cards.addWidget(notice("unknown", "info", tr("Training stopped.")))
 
     def _show_done(self, report: TrainReport) -> None:
         whole = report.steps >= report.steps_wanted
-        again = () if whole or not report.path else ((tr("Go on"), "link", self.go_on.emit),)
+        again = () if whole or not report.path else ((tr("Resume"), "link", self.go_on.emit),)
         tried = (tr("Try it in Create"), "primary", lambda: self.try_wanted.emit(report.path))
         icon, level = ("circle-check", "ok") if whole else ("square-check-big", "info")
         buttons = (*again, tried) if report.path else again

@@ -43,7 +43,7 @@ class RunHeader(QWidget):
         self.views = Segmented([("chart", tr("Chart")), ("pictures", tr("Test pictures"))])
         self.views.set_value("chart")
         self.views.chosen.connect(self.chosen)
-        self.menu = icon_button("file-down", tr("Export this run as a page…"), clicked=self.export.emit)
+        self.menu = icon_button("file-down", tr("Export report…"), clicked=self.export.emit)
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName(tr("Training"))
@@ -197,7 +197,7 @@ class ChartCard(QWidget):
 def omen_card(omen: Omen, *buttons: Offered) -> QWidget:
     """What was foreseen before the first step, and what helps."""
     helps = remedy_words(omen)
-    said = tr("This will go wrong:") if omen.certain else tr("This may go wrong:")
+    said = tr("This will fail:") if omen.certain else tr("Warning:")
     words = sentences(said, omen_words(omen).text(catalogue()), helps.text(catalogue()) if helps is not None else "")
     return notice("danger" if omen.certain else "warn", "octagon-alert" if omen.certain else "triangle-alert", words, *buttons)
 

@@ -149,7 +149,7 @@ class RateRow(TrainRow):
         return self._edit.text().strip()
 
     def problem(self) -> str:
-        return tr("The learning rate is a number such as 0.0001 or 1e-4.") if math.isnan(self.value()) else ""
+        return tr("Use a learning rate such as 0.0001 or 1e-4.") if math.isnan(self.value()) else ""
 
 
 class ChoiceRow(TrainRow):

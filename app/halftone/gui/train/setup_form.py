@@ -56,17 +56,17 @@ class TrainForm(QWidget):
         self._left_out: tuple[str, ...] = ()
         self._taking = self._chosen = False
         self._suited_to, self._suited = "", dict[str, int | float]()
-        self.model = ChoiceRow("model", tr("Base model"), tr("The model that the LoRA is made for. It stays as it is."))
+        self.model = ChoiceRow("model", tr("Base model"), tr("Training does not change it."))
         self.pictures = FolderRow(
             "pictures",
             tr("Pictures"),
-            tr("A folder with 10 to 100 pictures; a text file of the same name beside a picture is its caption."),
+            tr("10 to 100 pictures, with captions in .txt files of the same name."),
             self.ask_pictures,
         )
         self.output = FolderRow(
             "output",
             tr("Save in"),
-            tr("Where the LoRA and its run are saved."),
+            "",
             self.ask_output,
         )
         self._groups = (self._first(), self._second(), self._third())
@@ -91,40 +91,36 @@ class TrainForm(QWidget):
     def _first(self) -> tuple[TrainRow, ...]:
         native = (0, tr("Native"))
         return (
-            TextRow("name", tr("Name"), tr("The LoRA's name; its file is called so.")),
+            TextRow("name", tr("Name"), tr("Also the file name.")),
             self.model,
             self.pictures,
             ChoiceRow(
                 "size",
                 tr("Size"),
-                tr("Pixels of the edge of a square picture. Larger ones take more memory and time."),
+                tr("Edge in pixels. Larger takes more memory and time."),
                 (native, *((size, str(size)) for size in _SIZES)),
             ),
         )
 
     def _second(self) -> tuple[TrainRow, ...]:
         schedules = (("cosine", tr("Cosine")), ("linear", tr("Linear")), ("constant", tr("Constant")))
-        eight = (("adamw8bit", tr("AdamW, 8 bits")),) if has_package("bitsandbytes") else ()
+        eight = (("adamw8bit", tr("AdamW 8-bit")),) if has_package("bitsandbytes") else ()
         optimizers = (("adamw", "AdamW"), *eight, ("prodigy", "Prodigy"))
         return (
-            NumberRow(
-                "rank", tr("Rank"), tr("How much the LoRA can hold. Its file and its memory grow with it. 1 to 256."), (1, 256)
-            ),
-            NumberRow(
-                "alpha", tr("Alpha"), tr("The LoRA counts alpha divided by rank. As large as the rank: in full."), (0.1, 1024), 1
-            ),
+            NumberRow("rank", tr("Rank"), tr("Capacity and file size of the LoRA. 1 to 256."), (1, 256)),
+            NumberRow("alpha", tr("Alpha"), tr("The LoRA is scaled by alpha / rank."), (0.1, 1024), 1),
             RateRow(
                 "learning_rate",
                 tr("Learning rate"),
-                tr("How far each step goes. Too high gives blurred or broken pictures, too low learns nothing. Of Prodigy: 1."),
+                tr("Too high breaks pictures, too low learns nothing. Prodigy: 1."),
             ),
-            ChoiceRow("schedule", tr("Rate schedule"), tr("How the learning rate falls over the steps."), schedules),
-            NumberRow("steps", tr("Steps"), tr("How long it learns: time grows with it. 1 to 100 000."), (1, 100_000)),
-            NumberRow("batch", tr("Batch size"), tr("Pictures per step. More is steadier, and takes memory. 1 to 64."), (1, 64)),
+            ChoiceRow("schedule", tr("LR scheduler"), tr("How the learning rate falls."), schedules),
+            NumberRow("steps", tr("Steps"), tr("1 to 100 000."), (1, 100_000)),
+            NumberRow("batch", tr("Batch size"), tr("Pictures per step. More takes more memory. 1 to 64."), (1, 64)),
             ChoiceRow(
                 "optimizer",
                 tr("Optimiser"),
-                tr("AdamW suits most. In 8 bits it takes less memory, where the device has it. Prodigy finds its own rate."),
+                tr("AdamW suits most. 8-bit takes less memory. Prodigy sets its own rate."),
                 optimizers,
             ),
         )
@@ -135,37 +131,37 @@ class TrainForm(QWidget):
             ChoiceRow(
                 "precision",
                 tr("Precision"),
-                tr("What the model runs in. The LoRA's weights are always FP32. FP32 takes twice the memory."),
+                tr("Of the base model. The LoRA stays in FP32."),
                 precisions,
             ),
             ChoiceRow(
                 "loss_scale",
                 tr("Loss scale"),
-                tr("Keeps small gradients from vanishing in FP16. It is not used in BF16 and FP32."),
+                tr("Keeps small gradients from vanishing. FP16 only."),
                 (("auto", tr("Automatic")), ("off", tr("Off"))),
             ),
             ChoiceRow(
                 "guard",
-                tr("Bad-number guard"),
-                tr("Stops a bad number before it reaches the LoRA, and repeats the step with a cure."),
+                tr("NaN guard"),
+                tr("Keeps NaN out of the LoRA and repeats the step with a cure."),
                 (("every-step", tr("Every step")), ("off", tr("Off"))),
             ),
             NumberRow(
                 "stop_after",
                 tr("Stop after"),
-                tr("Bad steps in a row after which training pauses and asks. Fewer are left out. 1 to 1000."),
+                tr("NaN steps in a row before training pauses. 1 to 1000."),
                 (1, 1000),
                 unit=tr("steps"),
             ),
-            NumberRow("clip", tr("Clipping"), tr("Larger gradients are cut to this. 0: none is cut."), (0, 100), 2),
+            NumberRow("clip", tr("Clipping"), tr("Maximum gradient norm. 0: off."), (0, 100), 2),
             NumberRow(
-                "save_every", tr("Save every"), tr("What is saved can be gone on from. 0: only at the end."), (0, 100_000),
+                "save_every", tr("Save every"), tr("0: only at the end."), (0, 100_000),
                 unit=tr("steps"),
             ),
             NumberRow(
                 "test_every",
                 tr("Test picture every"),
-                tr("Makes a picture with the LoRA as it is then, which takes as long as one in Create. 0: none."),
+                tr("Each takes as long as a picture in Create. 0: none."),
                 (0, 100_000),
                 unit=tr("steps"),
             ),
@@ -173,32 +169,32 @@ class TrainForm(QWidget):
 
     def _further(self) -> tuple[TrainRow, ...]:
         return (
-            TextRow("word", tr("Trigger word"), tr("Put before every caption: in a prompt it calls the style."), tr("none")),
+            TextRow("word", tr("Trigger word"), tr("Added before every caption."), tr("none")),
             TextRow(
-                "test_prompt", tr("Test prompt"), tr("What the test pictures show."), tr("a caption")
+                "test_prompt", tr("Test prompt"), "", tr("a caption")
             ),
-            NumberRow("test_seed", tr("Test seed"), tr("The test pictures begin with the same noise."), _SEEDS),
+            NumberRow("test_seed", tr("Test seed"), "", _SEEDS),
             NumberRow(
-                "shapes", tr("Shapes"), tr("How many shapes of the same area pictures are cut to. 1: all square. 1 to 9."), (1, 9)
+                "shapes", tr("Aspect buckets"), tr("Number of aspect ratios. 1: square only. 1 to 9."), (1, 9)
             ),
-            NumberRow("repeats", tr("Repeats"), tr("How often each picture counts. 1 to 100."), (1, 100)),
+            NumberRow("repeats", tr("Repeats"), tr("Times each picture is used. 1 to 100."), (1, 100)),
             NumberRow(
-                "accumulate", tr("Gather steps"), tr("Gradients of so many batches make one step: slower, steadier. 1 to 64."),
+                "accumulate", tr("Gradient accumulation"), tr("Batches per step: slower, steadier. 1 to 64."),
                 (1, 64),
             ),
-            NumberRow("warm_up", tr("Warm-up"), tr("The learning rate rises over so many steps."), (0, 10_000), unit=tr("steps")),
+            NumberRow("warm_up", tr("Warm-up"), tr("Steps over which the learning rate rises."), (0, 10_000), unit=tr("steps")),
             NumberRow("weight_decay", tr("Weight decay"), tr("Pulls the weights towards zero. 0 to 1."), (0, 1), 3),
             NumberRow(
-                "snr_gamma", tr("Min-SNR"), tr("Keeps easy noise levels from counting too much. 0: off. Usual is 5."), (0, 20), 1
+                "snr_gamma", tr("Min-SNR"), tr("Min-SNR gamma, usually 5. 0: off."), (0, 20), 1
             ),
             NumberRow(
-                "caption_dropout", tr("Without caption"), tr("Share of steps that learn without a caption. 0 to 1."), (0, 1), 2
+                "caption_dropout", tr("Caption dropout"), tr("Share of steps without a caption. 0 to 1."), (0, 1), 2
             ),
-            SwitchRow("flip", tr("Mirror pictures"), tr("Each picture counts mirrored too. Not for faces and writing.")),
+            SwitchRow("flip", tr("Flip pictures"), tr("Also train on flipped copies. Not for faces or text.")),
             SwitchRow(
-                "checkpointing", tr("Save memory"), tr("Computes parts of each step twice: less memory, about a third slower.")
+                "checkpointing", tr("Save memory"), tr("Gradient checkpointing: about a third slower.")
             ),
-            NumberRow("seed", tr("Seed"), tr("Same seed and settings give the same LoRA on the same device."), _SEEDS),
+            NumberRow("seed", tr("Seed"), tr("Same seed, settings and device give the same LoRA."), _SEEDS),
             self.output,
         )  # fmt: skip
 
@@ -276,7 +272,7 @@ class TrainForm(QWidget):
             return tr("Choose a folder with pictures.")
         name = self.row("name").value()
         if name != Path(name).name or name.startswith("."):
-            return tr("The name of the LoRA becomes that of a file: it has no slashes and begins with no dot.")
+            return tr("The name cannot contain slashes or start with a dot.")
         return next(filter(None, (one.problem() for one in self.rows)), "")
 
     def lock(self, on: bool, words: dict[str, str]) -> None:
@@ -285,7 +281,7 @@ class TrainForm(QWidget):
             one.lock(on, words.get(one.key, ""))
 
     def ask_pictures(self) -> None:
-        ask_folder(self, tr("Choose a folder with pictures"), self.choose_pictures)
+        ask_folder(self, tr("Choose folder"), self.choose_pictures)
 
     def ask_output(self) -> None:
         """Where the LoRA goes."""

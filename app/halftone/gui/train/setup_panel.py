@@ -50,14 +50,14 @@ class TrainSetup(QWidget):
         self.title = ElidedLabel("", "heading-s")
         self.line = ElidedLabel("", "caption", "muted", numbers=True)
         head = QWidget()
-        self.earlier_button = icon_button("rotate-ccw", tr("Go on with an earlier run…"), clicked=self.earlier.emit)
+        self.earlier_button = icon_button("rotate-ccw", tr("Resume an earlier run…"), clicked=self.earlier.emit)
         words = column(self.title, self.line, spacing=2)
         self.guide_button = guide_button()
         top = row(words, self.earlier_button, self.guide_button, spacing=4, margins=(14, 10, 10, 10))
         top.setStretch(0, 1)
         head.setLayout(top)
         self.fixed = QWidget()
-        note = label(tr("Settings are fixed while training runs."), "small", "muted", wrap=True)
+        note = label(tr("Settings are locked while training."), "small", "muted", wrap=True)
         fixed = row(IconLabel("lock", "text-muted", 14), note, spacing=8)
         fixed.setStretch(1, 1)
         self.fixed.setLayout(fixed)
@@ -74,10 +74,10 @@ class TrainSetup(QWidget):
         self.reason = label("", "small", "muted", wrap=True)
         self.memory = MemoryLine()
         self.start_button = button(tr("Start training"), "primary", "play", size="hero", clicked=self.start.emit)
-        self.wait_button = button(tr("Take out of the queue"), size="large", clicked=self.withdraw.emit)
+        self.wait_button = button(tr("Remove from queue"), size="large", clicked=self.withdraw.emit)
         self.hold_button = button(
             tr("Pause"), icon="pause", size="large",
-            tip=tr("Pauses after this step. Everything stays in memory."), clicked=self._hold,
+            tip=tr("Pauses after this step."), clicked=self._hold,
         )  # fmt: skip
         self.keep_button = button(
             tr("Stop and keep"), icon="square-check-big", size="large", clicked=self.keep.emit
@@ -109,7 +109,7 @@ class TrainSetup(QWidget):
         self.wait_button.setVisible(job is not None and not running)
         self._pair.setVisible(running)
         self._show_buttons(training)
-        waits = tr("It begins when what runs now is done.") if job is not None and not running else ""
+        waits = tr("Starts after the current job.") if job is not None and not running else ""
         self.start_button.setEnabled(not refusal)
         self.start_button.setToolTip(refusal)
         self.reason.setText(waits or (refusal if job is None else ""))
@@ -126,10 +126,10 @@ class TrainSetup(QWidget):
         self.keep_button.setEnabled(not training.stopping)
         if training.preparing:
             words = tr("Cancelling…") if training.stopping else tr("Cancel")
-            tip = tr("Nothing has been learnt yet, and nothing is left behind.")
+            tip = tr("Nothing is saved yet.")
         else:
             words = tr("Saving…") if training.stopping else tr("Stop and keep")
-            tip = tr("Stops after this step and saves what was learnt. It can be gone on from.")
+            tip = tr("Saves after this step. You can resume later.")
         self.keep_button.set_words(words)
         self.keep_button.setToolTip(tip)
         set_icon(self.keep_button, "x" if training.preparing else "square-check-big", "text-secondary")
@@ -139,7 +139,7 @@ def _line(training: Training, found: str) -> str:
     """Below the name: how long it runs, or what there is to train on."""
     job = training.job
     if job is None:
-        return found or tr("A small add-on that knows your style")
+        return found or tr("Learns your style")
     if not job.running or job.started is None:
         return tr("LoRA, waits in the queue")
     if training.run.record is not None and training.run.record.held:

@@ -28,7 +28,7 @@ class TestPictureButton(HoverButton):
         words = tr("Step {0}", figures.group(shown.picture.step))
         self._words = listed(words, tr("black")) if shown.picture.black else words
         self.setAccessibleName(f"{self._words}: {shown.picture.prompt}")
-        self.setToolTip(tr("Show it large"))
+        self.setToolTip(tr("Enlarge"))
         policy = QSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setSizePolicy(policy)
 
@@ -69,7 +69,7 @@ class PicturesColumn(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._listed: tuple[Shown, ...] | None = None
-        self._hide = icon_button("panel-right-close", tr("Hide the test pictures"), clicked=self.hidden.emit)
+        self._hide = icon_button("panel-right-close", tr("Hide test pictures"), clicked=self.hidden.emit)
         head = row(label(tr("Test pictures"), "body-strong"), -1, self._hide, margins=(12, 6, 8, 6))
         self._prompt = label("", "small", "muted", wrap=True)
         self._list = QVBoxLayout()
@@ -97,7 +97,7 @@ class PicturesColumn(QWidget):
         clear(self._list)
         last = shown[-1].picture if shown else None
         asked = tr("“{0}”, seed {1}", last.prompt, last.seed) if last is not None else ""
-        self._prompt.setText(asked or tr("Pictures that the LoRA makes while it learns appear here."))
+        self._prompt.setText(asked or tr("No test pictures yet."))
         for one in reversed(shown):
             made = TestPictureButton(one)
             made.clicked.connect(lambda _on=False, path=one.picture.path: self.opened.emit(path))

@@ -18,10 +18,10 @@ class EmptyTrain(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._field = DotField(self)
-        title = label(tr("Teach a model your style. Choose 10 to 100 pictures."), "heading-l", wrap=True)
+        title = label(tr("Teach a model your style"), "heading-l", wrap=True)
         title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         words = label(
-            tr("They stay on your computer. Halftone makes a LoRA of them: a small file that adds your style to a model."),
+            tr("A LoRA from 10 to 100 pictures, on your computer."),
             "body",
             "secondary",
             wrap=True,

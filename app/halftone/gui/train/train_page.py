@@ -255,7 +255,7 @@ class TrainPage(Page):
             return tr("Looking at the pictures…")
         pictures = self._known.pictures
         if pictures is not None and not used(pictures, self.form.config().left_out):
-            return tr("None of these pictures can be used.")
+            return tr("No usable pictures.")
         return ""
 
     def _found(self) -> str:

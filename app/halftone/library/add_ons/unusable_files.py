@@ -28,7 +28,14 @@ SCALED: Final = "scaled FP8"
 _READ: Final = {*PACKED, SCALED}
 """Kinds of quantised weights that a transformer's file may have."""
 _PICTURES: Final = ("DC-AE", "Stage A", "MoVQ", "TAESD", "OpenCLIP-H vision")
-_NAMES: Final = {"embedding": "textual inversion", "motion module": "motion module", "style model": "style model"}
+_NAMES: Final = {
+    "embedding": "textual inversion",
+    "text encoder": "text encoder",
+    "image encoder": "image encoder",
+    "motion module": "motion module",
+    "style model": "style model",
+    "upscaler": "upscaler",
+}
 """Kinds of files that are called by English words."""
 _OF_A_BASE: Final = {
     "VAE": "VAE ({0})",
@@ -65,7 +72,16 @@ def instead(found: Recognised, wanted: Words | str) -> Words:
         return Words("it is a whole {0} model", (found.family,))
     if (family := listed_as(found)) == KIND_NAMES["unknown"]:
         return Words("its tensors have no {0}'s names", (wanted,))
-    return Words("it is a {0}", (family if found.kind == "shard" else Words(KIND_NAMES[found.kind]),))
+    if found.kind == "shard":
+        return Words("it is part of a {0} model", (family,))
+    if found.kind == "parts":
+        return Words("it holds only parts of a model")
+    kind = Words(_NAMES[found.kind]) if found.kind in _NAMES else found.kind
+    return Words("it is an {0}" if _takes_an(found.kind) else "it is a {0}", (kind,))
+
+
+def _takes_an(kind: str) -> bool:
+    return _NAMES.get(kind, kind)[0] in "aeiouI"
 
 
 def small_files(family: Family) -> tuple[str, ...]:
@@ -113,7 +129,7 @@ def _of_addition(found: Recognised) -> Words:
         return Words("it is not clear what model it is")
     if found.kind == "parts":
         return Words("it holds parts of a model, but no denoiser: {0}", (tuple(map(_word, found.holds)),))
-    an = (_NAMES.get(found.kind) or found.kind)[0] in "aeiouI"
+    an = _takes_an(found.kind)
     if found.kind in _OF_A_BASE:
         named = _word(found.base) if "VAE" in found.base else Words(_OF_A_BASE[found.kind], (found.base,))
         return Words("it is an {0}, not a whole model" if an else "it is a {0}, not a whole model", (named,))

@@ -28,7 +28,7 @@ _COUNTS: Final = {
     "test_every": (0, 10_000_000),
 }
 _NAMES: Final = {
-    "shapes": "Shapes",
+    "shapes": "Aspect buckets",
     "repeats": "Repeats",
     "rank": "Rank",
     "steps": "Steps",

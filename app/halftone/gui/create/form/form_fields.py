@@ -132,7 +132,7 @@ def limit_note(box: NumberBox, name: str) -> QLabel:
 
     def tell(taken: float) -> None:
         low, high, nearest = (figures.group(round(value)) for value in (box.minimum(), box.maximum(), taken))
-        note.setText(tr("{0} goes from {1} to {2}, so {3} is taken.", name, low, high, nearest))
+        note.setText(tr("{0}: {1} to {2}. Using {3}.", name, low, high, nearest))
         note.show()
 
     box.lineEdit().textEdited.connect(note.hide)
@@ -151,7 +151,7 @@ class SizeBox(QSpinBox):
         self.setSingleStep(SIZE_MULTIPLE)
         self.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.setFont(theme.current().font("body", numbers=True))
-        self.setToolTip(tr("Multiple of 8, from {0} to {1}.", figures.group(SIZE_RANGE[0]), figures.group(SIZE_RANGE[1])))
+        self.setToolTip(tr("Multiple of 8, {0} to {1}.", figures.group(SIZE_RANGE[0]), figures.group(SIZE_RANGE[1])))
         self.setAccessibleName(name)
 
     def stepBy(self, steps: int) -> None:
@@ -173,7 +173,7 @@ class SizeField(QWidget):
         self._native = (512, 512)
         self.presets = Segmented([*((ratio, ratio) for ratio in RATIOS), ("custom", tr("Custom"))])
         for ratio in RATIOS:
-            tip = tr("Presets keep about the same number of pixels, so time and memory stay alike.")
+            tip = tr("Presets of similar pixel count.")
             self.presets.set_tip(ratio, tip)
         self.width_box = SizeBox(tr("Width"))
         self.height_box = SizeBox(tr("Height"))
@@ -263,7 +263,7 @@ class _SeedEdit(QLineEdit):
         super().__init__()
         self.setFont(theme.current().font("body", numbers=True))
         self.setPlaceholderText(tr("Random"))
-        self.setToolTip(tr("Same seed and settings give the same picture."))
+        self.setToolTip(tr("Same seed and settings, same picture."))
         self.setAccessibleName(tr("Seed"))
         self.setValidator(_SeedValidator(self))
         self.editingFinished.connect(self._group)
@@ -309,7 +309,7 @@ class SeedField(QWidget):
         self._newest = newest
         self.edit = _SeedEdit()
         self.dice = icon_button("dices", tr("New random seed"), kind="framed", clicked=self.roll)
-        self.lock = icon_button("lock", tr("Keep this seed for the next picture"), kind="framed", checkable=True)
+        self.lock = icon_button("lock", tr("Reuse this seed"), kind="framed", checkable=True)
         for made in (self.dice, self.lock):
             made.setFixedSize(QSize(28, 28))
         self.lock.toggled.connect(self._locked)

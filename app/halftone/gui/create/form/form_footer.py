@@ -42,7 +42,7 @@ class WhyNot(HoverButton):
     def say(self, words: str) -> None:
         """ "" for nothing to say."""
         self.setText(words)
-        self.setAccessibleName(words or tr("Why nothing can be made"))
+        self.setAccessibleName(words)
         self.setToolTip(words)
         self.setVisible(bool(words))
         self.update()
@@ -76,8 +76,8 @@ class Footer(QWidget):
         self.fits_icon = IconLabel("", "danger", 14)
         self.fits = label("", "small", "secondary", numbers=True)
         self.generate_button = GenerateButton()
-        self.more = button("", "primary", tip=tr("More ways to generate"))
-        self.more.setAccessibleName(tr("More ways to generate"))
+        self.more = button("", "primary", tip=tr("Generate options"))
+        self.more.setAccessibleName(tr("Generate options"))
         self.more.setFixedSize(34, 40)
         set_icon(self.more, "chevron-down", "on-accent")
         self.more.setProperty("size", "hero")
@@ -119,8 +119,7 @@ class Footer(QWidget):
         self.clock.set("triangle-alert" if problem else "clock", "warn" if problem else "text-muted")
         for part in (self.estimate, self.fits_icon, self.fits):
             part.setVisible(not problem)
-        tip = tr("Put the picture behind the running one (Ctrl+Enter)") if queueing else tr("Make the picture (Ctrl+Enter)")
-        self.generate_button.setToolTip(problem or tip)
+        self.generate_button.setToolTip(problem or "Ctrl+Enter")
         self._dress_more(queueing=queueing, usable=not problem)
 
     def _dress_more(self, *, queueing: bool, usable: bool) -> None:
@@ -135,7 +134,7 @@ class Footer(QWidget):
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.addAction(tr("Generate 4"), lambda: self.several.emit(_SEVERAL))
-        menu.addAction(tr("Generate until stopped"), self.endless.emit)
+        menu.addAction(tr("Generate forever"), self.endless.emit)
         menu.addAction(tr("Generate in FP32 once"), self.in_float32.emit)
         corner = self.more.mapToGlobal(QPoint(self.more.width(), 0))
         size = menu.sizeHint()

@@ -70,12 +70,12 @@ def peak_words(found: Forecast) -> str:
     """How much, where the figure comes from, and what is there."""
     peak = figures.size(found.peak)
     if found.pictures == 1:
-        told = tr("Peak memory {0}, measured with your last picture of this kind.", peak)
+        told = tr("Peak memory {0}, measured on a similar picture.", peak)
     elif found.pictures:
-        told = tr("Peak memory {0}, measured with your last {1} pictures of this kind.", peak, found.pictures)
+        told = tr("Peak memory {0}, measured on {1} similar pictures.", peak, found.pictures)
     else:
-        told = tr("Peak memory about {0}, computed from how the model is built.", peak)
-    free = "" if found.free is None else tr("{0} are free.", figures.size(found.free))
+        told = tr("Peak memory about {0}, estimated.", peak)
+    free = "" if found.free is None else tr("{0} free.", figures.size(found.free))
     return sentences(told, free, _tiles_words(found))
 
 
@@ -83,7 +83,7 @@ def _tiles_words(found: Forecast) -> str:
     """What does not fit is not decoded at all."""
     if not found.way.tiled:
         return ""
-    return tr("Decoding in tiles is counted in, and is not enough.") if found.fit == "no" else tr("It is decoded in tiles.")
+    return tr("Not enough even with tiled decoding.") if found.fit == "no" else tr("Decoded in tiles.")
 
 
 def shortage(shape: Shape, found: Forecast | None) -> str:
@@ -91,7 +91,7 @@ def shortage(shape: Shape, found: Forecast | None) -> str:
     if found is None or found.fit != "no" or found.free is None:
         return ""
     least = tr(
-        "{0} needs about {1} of memory, and only {2} are free.",
+        "{0} needs about {1} of memory; {2} is free.",
         size_words(shape),
         figures.size(found.peak),
         figures.size(found.free),
@@ -108,11 +108,11 @@ def ask(parent: QWidget, words: str, go_on: Callable[[], object]) -> None:
     box.setText(words)
     box.setInformativeText(
         sentences(
-            tr("The system may become very slow and end Halftone's worker, or another program."),
-            tr("A smaller size, FP16 or BF16 needs less."),
+            tr("The system may slow down or close programs."),
+            tr("Use a smaller size, or half precision instead of FP32."),
         )
     )
-    yes = box.addButton(tr("Try it all the same"), QMessageBox.ButtonRole.DestructiveRole)
+    yes = box.addButton(tr("Try anyway"), QMessageBox.ButtonRole.DestructiveRole)
     box.setDefaultButton(box.addButton(tr("Cancel"), QMessageBox.ButtonRole.RejectRole))
     yes.clicked.connect(go_on)
     box.finished.connect(box.deleteLater)

@@ -31,8 +31,7 @@ class ModelPart(QWidget):
         self.picture_of: Callable[[str], QImage] = lambda _model: QImage()
         """The newest picture that a model made, a null image where there is none."""
         self.row = ModelRow(framed=True)
-        self.row.setToolTip(tr("The model that makes the picture. The badge says how its numbers behave on this device."))
-        self.open_link = button(tr("Open…"), "link", tip=tr("Open a model of your own: a file or a folder"))
+        self.open_link = button(tr("Open…"), "link", tip=tr("Open a model file or folder"))
         self.open_link.setFont(theme.current().font("small"))
         self.note_icon = IconLabel("info", "text-muted", 14)
         self.note = label("", "caption", "muted", wrap=True)
@@ -76,7 +75,7 @@ class ModelPart(QWidget):
                 seconds = f" · {figures.duration(report.seconds)}" if report is not None else ""
                 self._show_note(words, tr("Check") + seconds, "muted")
             case "overflows":
-                self._show_note(tr("Without Halftone some pictures would come out black."), tr("Fix this model"), "warn")
+                self._show_note(tr("Some of its pictures need recovery."), tr("Fix this model"), "warn")
             case "broken":
                 self._show_note(say(badge.reason), tr("See model health"), "danger")
             case _:

@@ -43,7 +43,7 @@ def badge_tip(badge: Badge, report_date: str) -> str:
     """What stands behind a badge."""
     parts: list[str] = []
     if badge.room_bits is not None:
-        parts.append(tr("Smallest room {0}", figures.bits(badge.room_bits)))
+        parts.append(tr("Headroom {0}", figures.bits(badge.room_bits)))
     if report_date:
         parts.append(tr("checked {0} on this device", figures.moment(report_date)))
     words = tr("{0}.", listed(*parts)) if parts else ""
@@ -231,7 +231,7 @@ class ModelList(QFrame):
         self._layout.addWidget(hline())
         for words, icon, signal in (
             (tr("Open a model…"), "folder-plus", self.open_folder),
-            (tr("Make the fragile demo model"), "flask-conical", self.make_fragile),
+            (tr("Create the overflow demo model"), "flask-conical", self.make_fragile),
         ):
             made = button(words, "row", icon)
             made.clicked.connect(lambda _on=False, signal=signal: self._leave(signal))
@@ -246,11 +246,9 @@ class ModelList(QFrame):
         return entry
 
     def _forget_button(self, model: ModelFacts, leaving: int) -> QWidget:
-        words = tr("Take {0} off the list. Its files stay.", model.name)
+        words = tr("Remove {0} from the list. Its files are kept.", model.name)
         if leaving > 1:
-            words = tr(
-                "Take {0} and the other models of its folder off the list, {1} in all. Their files stay.", model.name, leaving
-            )
+            words = tr("Remove {0} and its folder, {1} models in all. Files are kept.", model.name, leaving)
         made = icon_button("x", words, size=14, clicked=lambda: self._forget(model.id))
         made.setFixedWidth(32)
         return made

@@ -26,8 +26,8 @@ class SamplerField(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._names: tuple[str, ...] = ()
-        self.method = combo(tr("Sampler"), tr("How noise is removed at each step."))
-        self.schedule = combo(tr("Schedule"), tr("How the noise levels lie between the steps."))
+        self.method = combo(tr("Sampler"), "")
+        self.schedule = combo(tr("Schedule"), tr("Noise level at each step."))
         for box in (self.method, self.schedule):
             box.setMinimumWidth(_NARROW)
         self.note = label("", "caption", "warn", wrap=True)
@@ -53,12 +53,12 @@ class SamplerField(QWidget):
         fit = list(dict.fromkeys(split_sampler(name)[0] for name in names))
         self.method.blockSignals(True)
         self.method.clear()
-        self.method.addItem(tr("Model's own"), "")
+        self.method.addItem(tr("Model default"), "")
         for name in fit:
             self.method.addItem(name, name)
         for name in METHODS if names else ():
             if name not in fit:
-                _add_unfit(self.method, name, tr("{0} does not go with this model.", name))
+                _add_unfit(self.method, name, tr("{0} does not work with this model.", name))
         self.method.blockSignals(False)
         self.set_value(chosen)
 
@@ -85,13 +85,13 @@ class SamplerField(QWidget):
     def _list_schedules(self, method: str) -> None:
         """The usual one is the model's; of the others those that the method can do."""
         self.schedule.clear()
-        self.schedule.addItem(tr("Usual"), "")
+        self.schedule.addItem(tr("Default"), "")
         known = {split_sampler(name) for name in self._names}
         for way in SCHEDULES:
             if (method, way) in known:
                 self.schedule.addItem(way, way)
             elif method:
-                _add_unfit(self.schedule, way, tr("{0} has no schedule of that name.", method))
+                _add_unfit(self.schedule, way, tr("Not available with {0}.", method))
         self.schedule.setEnabled(any((method, way) in known for way in SCHEDULES))
 
 

@@ -104,7 +104,7 @@ class FormFiller(QObject):
         """No picture of what stood in the form before; what was begun earlier is of no interest any more."""
         self._turn += 1
         self._form.taken.say(tr("Reading…"))
-        self._form.wait(tr("What was dropped or pasted is still being read."))
+        self._form.wait(tr("Reading…"))
         return self._turn
 
     def _keep_seed(self, request: PictureRequest) -> None:
@@ -150,7 +150,7 @@ class FormFiller(QObject):
 
     def _tell_other(self, found: OtherFile | None) -> None:
         if found is not None:
-            words = tr("{0} is another file than the picture's: its hash is {1}, and the text says {2}.", *found)
+            words = tr("{0} is a different file: hash {1}, expected {2}.", *found)
             self._form.tell(sentences(self._form.taken.text(), words), "warn")
 
     def _forget(self) -> None:
@@ -176,11 +176,10 @@ def taken_words(taken: Taken, precision: tuple[str, str] | None = None) -> str:
         other = _precision_words(*precision)
         return sentences(taken_words(taken), other) if taken.left else other
     if not taken.left:
-        return tr("All settings were taken over.")
+        return tr("Settings imported.")
     told, more = listed(*taken.left[:_TOLD]), len(taken.left) - _TOLD
-    return tr("Taken over, but for what is not known here: {0}.", tr("{0} and {1} more", told, str(more)) if more > 0 else told)
+    return tr("Settings imported. Not found: {0}.", tr("{0} and {1} more", told, str(more)) if more > 0 else told)
 
 
 def _precision_words(made: str, now: str) -> str:
-    words = tr("The precision was not taken over: it was made in {0}, and the next one runs in {1}.", made, now)
-    return sentences(words, tr("To make it as it was, choose {0} as the precision.", made))
+    return tr("Made in {0}, now {1}. Choose {0} to reproduce it.", made, now)

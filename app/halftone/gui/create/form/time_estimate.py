@@ -25,7 +25,7 @@ def size_warning(model: ModelFacts, shape: Shape, times: Times) -> str:
         return ""
     size = size_words(shape)
     factor = figures.group(round(ratio)) if ratio >= 10 else figures.decimal(ratio)
-    what = tr("{0} is {1} times the pixels this model was made for.", size, factor)
+    what = tr("{0} is {1} times the model's native pixels.", size, factor)
     known = computed(model.id, shape, times)
     if known is None:
         return sentences(what, tr("It can take very long."))
@@ -46,8 +46,8 @@ def estimate(model: str, shape: Shape, count: int, times: Times, dtype: DType) -
     known, other = times.mean(model, shape), computed(model, shape, times)
     if known is not None:
         total = figures.duration(known[0] * count)
-        one = tr("Measured with your last picture of this size.")
-        tip = one if known[1] == 1 else tr("Measured with your last {0} pictures of this size.", known[1])
+        one = tr("Measured at this size.")
+        tip = one if known[1] == 1 else tr("Measured on {0} pictures of this size.", known[1])
         return (tr("About {0}", total) if count == 1 else tr("About {0} for {1} pictures", total, count)), tip
     if other is not None:
         return tr("About {0}, computed", figures.duration(other.seconds * count)), tr("Computed from {0}.", _base_words(other))

@@ -16,7 +16,7 @@ class UnwatchedNote(QWidget):
     def __init__(self, controller: Controller) -> None:
         super().__init__()
         self._controller = controller
-        words = tr("NaN check is off. Halftone cannot explain or recover black pictures.")
+        words = tr("NaN check is off. Black pictures are not recovered.")
         self.bar = MessageBar(Message("warn", words, actions=(Act("on", tr("Turn on")),)), closable=False)
         self.bar.acted.connect(lambda _key: self._turn_on())
         self.setLayout(column(self.bar, margins=(12, 8, 12, 8)))
@@ -37,7 +37,7 @@ class NextSteps(QWidget):
     def __init__(self, controller: Controller) -> None:
         super().__init__()
         self._controller = controller
-        words = tr("Saved. Next: add your own models, or see what your device can do.")
+        words = tr("Saved. Next: add models or test your device.")
         self.bar = MessageBar(Message("ok", words, actions=(Act("models", tr("Add a model…")), Act("device", tr("Device")))))
         self.bar.closed.connect(self.hide)
         self.bar.acted.connect(self._act)

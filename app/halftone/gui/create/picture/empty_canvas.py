@@ -78,10 +78,7 @@ class EmptyCanvas(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         title = label(tr("Describe your first picture"), "heading-l")
         words = label(
-            tr(
-                "Type a sentence on the left and press Generate. Everything runs on your own computer. "
-                "Or start with one of these:"
-            ),
+            tr("Type a prompt and press Generate, or pick an example:"),
             "body",
             "secondary",
             wrap=True,
@@ -97,9 +94,9 @@ class EmptyCanvas(QWidget):
         for card in self.cards:
             card.clicked.connect(lambda _on=False, prompt=card.prompt: self.example_chosen.emit(prompt))
         link = button(tr("add your own models"), "link", clicked=self.models_wanted.emit)
-        self._foot = label(tr("Pocket is a small demo model. For finer pictures,"), "small", "muted")
+        self._foot = label(tr("Pocket is a small demo. For better pictures,"), "small", "muted")
         foot = row(-1, self._foot, link, -1, spacing=2)
-        self.english_only = label(tr("The demo model understands English words only."), "small", "muted")
+        self.english_only = label(tr("The demo model understands English only."), "small", "muted")
         self.english_only.setVisible(language() != "en")
         self._lines = column(
             -1,

@@ -73,12 +73,12 @@ class PictureActs(QObject):
         entries = (
             (tr("Open"), lambda: picture_files.open_file(path)),
             (tr("Show file"), lambda: picture_files.show_folder(path)),
-            (tr("Copy the picture"), copied),
-            (tr("Use its settings (Ctrl+R)"), lambda: self._reuse(made)),
-            (tr("Use as start picture"), lambda: self.start_from(made)),
+            (tr("Copy"), copied),
+            (tr("Reuse settings (Ctrl+R)"), lambda: self._reuse(made)),
+            (tr("Send to image to image"), lambda: self.start_from(made)),
             *larger,
             (tr("Save as…"), lambda: self._save(made)),
-            (tr("Move to the bin"), lambda: self._move_to_bin(made)),
+            (tr("Move to bin"), lambda: self._move_to_bin(made)),
         )
         picture_files.open_menu(self._page, at, entries)
 
@@ -90,8 +90,8 @@ class PictureActs(QObject):
         """A picture that is no file is none to start from, and a video is told to be none."""
         self._show_form()
         if made.facts.frames > 1:
-            said = tr("{0} is a video, and a start picture has to be a picture.", Path(made.facts.path).name)
-            self._form.taken.say(sentences(said, tr("Choose one, for example a frame of it that you saved.")))
+            said = tr("{0} is a video. Image to image needs a picture.", Path(made.facts.path).name)
+            self._form.taken.say(sentences(said, tr("Choose a picture, such as a saved frame.")))
         elif made.is_file:
             self._form.start_part.use(made.facts.path)
 

@@ -15,19 +15,19 @@ def details(event: GuardEvent, steps: int = 0) -> tuple[tuple[str, str], ...]:
     rows = [(tr("Where"), _where(event))]
     if event.peak is not None and event.limit is not None:
         rows.append((tr("Peak"), _peak_words(event.peak, event.limit)))
-    rows.append((tr("What followed"), _followed(event)))
+    rows.append((tr("Effect"), _followed(event)))
     if event.step is not None:
-        rows.append((tr("When"), tr("Step {0}. The step before it was finite.", step_words(event).text(catalogue()))))
+        rows.append((tr("When"), tr("Step {0}. The previous step was finite.", step_words(event).text(catalogue()))))
     elif event.action == "enlarged-again":
-        rows.append((tr("When"), tr("While the picture was made larger.")))
+        rows.append((tr("When"), tr("While upscaling.")))
     elif event.in_pass and event.action != "encoded-again":
         rows.append((tr("When"), tr("Decoding, in pass {0}.", event.in_pass)))
     elif event.action == "encoded-again":
-        rows.append((tr("When"), tr("While the prompt was read, before the first step.")))
+        rows.append((tr("When"), tr("While encoding the prompt.")))
     elif steps:
-        rows.append((tr("When"), tr("Decoding, after step {0}. All {0} steps were finite.", steps)))
+        rows.append((tr("When"), tr("Decoding. All {0} steps were finite.", steps)))
     else:
-        rows.append((tr("When"), tr("Decoding, after the last step.")))
+        rows.append((tr("When"), tr("Decoding.")))
     rows.append((tr("Done"), _done(event)))
     return tuple(rows)
 
@@ -62,9 +62,7 @@ def pass_rows(picture: PictureFacts) -> list[tuple[str, str]]:
 def _peak_words(peak: float, limit: float) -> str:
     name = next((TYPE_NAMES[dtype] for dtype, top in FLOAT_LIMITS.items() if top == limit), "")
     if peak > limit:
-        return tr(
-            "{0}, which is {1} the {2} limit of {3}", figures.peak(peak), figures.times(peak / limit), name, _limit_words(limit)
-        )
+        return tr("{0}, {1} the {2} limit of {3}", figures.peak(peak), figures.times(peak / limit), name, _limit_words(limit))
     return tr("{0}, below the {1} limit of {2}", figures.peak(peak), name, _limit_words(limit))
 
 
@@ -81,27 +79,27 @@ def elapsed(seconds: float) -> str:
 
 def _followed(event: GuardEvent) -> str:
     if event.action == "kept":
-        return tr("One colour in every pixel")
+        return tr("One flat colour")
     return {
-        "flat": tr("One colour in every pixel, though the result before was not flat"),
-        "flat-tiles": tr("One colour in parts of the picture, though the result before was not flat there"),
+        "flat": tr("One flat colour. The latents were not."),
+        "flat-tiles": tr("Flat areas where the latents were not."),
     }.get(event.kind, _bad_numbers(event))
 
 
 def _bad_numbers(event: GuardEvent) -> str:
     if event.module and too_large(event):
-        return tr("A value above the limit in this layer, then bad numbers in what follows it")
-    return tr("Bad numbers (NaN or infinity) in the result")
+        return tr("Overflow in this layer, then NaN")
+    return tr("NaN or infinity in the result")
 
 
 def _done(event: GuardEvent) -> str:
     action = {
-        "decoded-again": tr("Decoded again from the saved latents"),
-        "encoded-again": tr("Read the prompt again"),
-        "enlarged-again": tr("Made that part larger again"),
-        "went-back-one-step": tr("Repeated the step from the latents before it"),
-        "stopped": tr("Stopped this picture"),
-        "kept": tr("Kept the picture as it is"),
+        "decoded-again": tr("Decoded again"),
+        "encoded-again": tr("Encoded the prompt again"),
+        "enlarged-again": tr("Upscaled the tile again"),
+        "went-back-one-step": tr("Repeated the step"),
+        "stopped": tr("Stopped"),
+        "kept": tr("Kept as is"),
         "asked": tr("Kept the latents and asked"),
     }.get(event.action, event.action)
     cure = cure_name(event.cure)

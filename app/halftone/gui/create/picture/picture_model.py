@@ -47,7 +47,7 @@ def about_model(message: Message, name: str, now: ModelNow) -> Message:
         return replace(message, actions=kept, strong=sentences(message.strong, tr("{0} is cured now.", name)), price="")
     kept = tuple(act for act in message.actions if act.key not in _ABOUT_THE_MODEL)
     use = (Act("use-model", tr("Use {0} again", _short(name)), "", ""),) if now == "another" else ()
-    return replace(message, actions=(*use, *kept), strong=sentences(message.strong, tr("It was made with {0}.", name)), price="")
+    return replace(message, actions=(*use, *kept), strong=sentences(message.strong, tr("Made with {0}.", name)), price="")
 
 
 def _named(act: Act, name: str) -> Act:

@@ -45,7 +45,7 @@ def _asked_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[st
         *option_rows(request),
         (tr("ControlNet"), text.net_list(request.controls)),
         (tr("IP-Adapter"), text.adapter_list(request.ip_adapters)),
-        (tr("Hires fix"), hires_line(request.hires)),
+        (tr("Hires. fix"), hires_line(request.hires)),
         (tr("Refiner"), refiner_line(request.refiner)),
         (tr("LoRA"), text.lora_list(as_made(request, picture).loras)),
         *start_rows(request),
@@ -66,9 +66,9 @@ def _found_rows(picture: PictureFacts) -> list[tuple[str, str]]:
         cure = picture_details.cure_name(picture.cures.get(name, ""))
         rows.append((text.part_name(name), ", ".join(filter(None, [text.TYPE_NAMES[dtype], cure]))))
     watched = picture.state != "unwatched"
-    rows.append((tr("Bad numbers"), tr("{0} found", len(picture.events)) if watched else tr("not looked for")))
+    rows.append((tr("NaN"), tr("{0} found", len(picture.events)) if watched else tr("not checked")))
     if picture.room_bits is not None:
-        rows.append((tr("Room of the latents"), figures.bits(picture.room_bits)))
+        rows.append((tr("Latent headroom"), figures.bits(picture.room_bits)))
     for event in picture.events:
         where = f"{event.component}.{event.module}" if event.module else text.part_name(event.component)
         done = picture_details.cure_name(event.cure)
@@ -84,21 +84,21 @@ def _made_rows(picture: PictureFacts) -> list[tuple[str, str]]:
         rows.append((tr("Steps"), tr("stopped at step {0} of {1}", picture.steps, picture.stopped_of)))
     elif picture.upscaled is not None:
         how = picture.upscaled
-        rows += [(tr("Made larger"), tr("{0} times", how.scale)), (tr("Upscaler"), how.upscaler), (tr("Made from"), how.source)]
+        rows += [(tr("Upscaled"), tr("{0} ×", how.scale)), (tr("Upscaler"), how.upscaler), (tr("Source"), how.source)]
     elif not picture.passes:
         rows.append((tr("Steps"), str(picture.steps)))
     rows += pass_rows(picture)
     if picture.frames > 1:
         length = figures.decimal(video_seconds(picture))
-        rows.append((tr("Video"), tr("{0} frames, {1} a second, {2} s", picture.frames, picture.fps or 0, length)))
+        rows.append((tr("Video"), tr("{0} frames, {1} fps, {2} s", picture.frames, picture.fps or 0, length)))
     if picture.broken_frames:
-        rows.append((tr("Frames with bad numbers"), frame_list(picture.broken_frames)))
+        rows.append((tr("Frames with NaN"), frame_list(picture.broken_frames)))
     elif picture.flat_frames:
-        rows.append((tr("Frames of one colour"), frame_list(picture.flat_frames)))
+        rows.append((tr("Flat frames"), frame_list(picture.flat_frames)))
     if picture.peak_memory is not None:
         tiled = tr("decoded in tiles") if picture.tiled else ""
         rows.append((tr("Peak memory"), listed(figures.size(picture.peak_memory), tiled)))
-    rows.append((tr("How it ran"), "\n".join(note.text(catalogue()) for note in picture.ran)))
+    rows.append((tr("Notes"), "\n".join(note.text(catalogue()) for note in picture.ran)))
     rows.append((tr("File"), picture.path))
     return rows
 
@@ -111,9 +111,9 @@ def start_rows(request: PictureRequest) -> list[tuple[str, str]]:
     strength = "" if start.strength is None else tr("strength {0}", figures.decimal(start.strength, 2))
     sides = ", ".join(map(str, start.outpaint)) if start.extends else ""
     return [
-        (tr("Start picture"), listed(request.image, strength)),
+        (tr("Image to image"), listed(request.image, strength)),
         (tr("Mask"), request.mask or ""),
-        (tr("Extended by"), sides and tr("{0} (left, top, right, bottom)", sides)),
+        (tr("Outpaint"), sides and tr("{0} (left, top, right, bottom)", sides)),
     ]
 
 
@@ -124,7 +124,7 @@ class ReceiptBar(HoverButton):
         super().__init__()
         self.setFixedHeight(44)
         self.setCheckable(True)
-        self.setToolTip(tr("Show the whole receipt"))
+        self.setToolTip(tr("Show receipt"))
         self._narrow = False
         self.size_words = label("", "small", "secondary", numbers=True)
         self.seed_words = label("", "small", "secondary", numbers=True)
@@ -134,7 +134,7 @@ class ReceiptBar(HoverButton):
         self.sentence = label("", "small", "secondary")
         self.gauge = RoomGauge()
         self.room = label("", "small", "secondary", numbers=True)
-        of_what = tr("Of the latents of this picture. A check looks at every layer, and one of them may have less room.")
+        of_what = tr("Of the latents. Layers may have less.")
         self.gauge.setToolTip(of_what)
         self.room.setToolTip(of_what)
         self.chevron = IconLabel("chevron-up", "text-secondary", 16)
@@ -179,7 +179,7 @@ class ReceiptBar(HoverButton):
         self.gauge.set_bits(room)
         self.gauge.setVisible(room is not None)
         self.room.setVisible(room is not None)
-        self.room.setText("" if room is None else tr("{0} of room", figures.bits(room)))
+        self.room.setText("" if room is None else tr("{0} headroom", figures.bits(room)))
         self.setAccessibleName(f"{word}. {sentence}")
         self._fit()
 

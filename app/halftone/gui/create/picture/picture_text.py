@@ -13,7 +13,7 @@ from halftone.gui.kit.message_bars import Act, Message
 from halftone.gui.text import error_remedy, error_sentence
 from halftone.health.explain import note_for, too_large
 from halftone.health.forecasts.timing import is_measurable
-from halftone.health.part_names import module_words
+from halftone.health.part_names import capital, module_words
 from halftone.health.pictures.frame_lists import frame_list
 from halftone.health.pictures.lora_sentences import cause_words, named
 from halftone.health.pictures.passes import kept_words, step_words
@@ -47,8 +47,8 @@ def picture_message(picture: PictureFacts, price: str = "", steps: int = 0) -> M
     if picture.dark:
         return Message(
             level="info",
-            title=tr("This picture is almost black, but its numbers are fine."),
-            text=tr("The prompt or very high guidance can do this."),
+            title=tr("Dark picture, but its values are finite."),
+            text=tr("Possible causes: the prompt, high guidance."),
             actions=(Act("dismiss", tr("Show anyway"), "", "quiet"),),
         )
     return None
@@ -76,9 +76,7 @@ def _cut_short(picture: PictureFacts, why: ErrorFacts) -> Message:
     go_on = () if in_vain else (Act("recover", tr("Try again"), "rotate-ccw", ""),)
     return Message(
         level="warn",
-        title=tr("The second pass could not be made. The picture of the first pass is saved.")
-        if picture.path
-        else tr("The second pass could not be made."),
+        title=tr("The second pass failed. The first picture is saved.") if picture.path else tr("The second pass failed."),
         text=sentences(error_sentence(why), error_remedy(why)),
         strong="" if picture.path else _what_is_kept(picture),
         actions=(*go_on, Act("fold", tr("Close"), "", "quiet")),
@@ -88,19 +86,17 @@ def _cut_short(picture: PictureFacts, why: ErrorFacts) -> Message:
 def _one_colour(event: GuardEvent) -> Message:
     """Full precision gave nothing better, where that was tried."""
     compared = event.sound_in_float32 is False
-    title = tr("This picture came out in one colour.")
+    title = tr("This picture is one flat colour.")
     if event.frames:
-        title = tr("Frames of this video have only one colour: {0}. They were kept as they are.", frame_list(event.frames))
+        title = tr("Flat frames, kept as is: {0}.", frame_list(event.frames))
     elif compared:
-        title = tr("This picture came out in one colour, also in full precision.")
-    help_ = tr("Its numbers are finite: the prompt, a LoRA, a wrong VAE or a damaged file can do this.")
-    if compared:
-        help_ = tr("Its numbers are finite, so no cure can help: the prompt, a LoRA, a wrong VAE or a damaged file can do this.")
+        title = tr("This picture is one flat colour, even in FP32.")
+    no_cure = tr("Its values are finite, so no cure can help.") if compared else ""
     return Message(
         level="danger",
         title=title,
-        text=help_,
-        strong=tr("The picture and its seed are kept."),
+        text=sentences(no_cure, tr("Check the prompt, LoRAs, VAE and model file.")),
+        strong=tr("Picture and seed are kept."),
         actions=(Act("check", tr("Check the model"), "activity", "primary"), Act("copy", tr("Copy details"), "copy", "quiet")),
         details=details(event),
     )
@@ -122,7 +118,7 @@ def _recovered_often(picture: PictureFacts, event: GuardEvent, price: str) -> Me
     """All repairs in their order, and what they took together; the details are of the last one, a row for each before it."""
     return Message(
         level="warn",
-        title=tr("This picture needed {0} repairs. Halftone recovered it.", len(picture.events)),
+        title=tr("Recovered after {0} repairs.", len(picture.events)),
         text=sentences(*(_repair(alike) for alike in _alike(picture.events))) + _causes(picture.events),
         strong=sentences(_took(sum(event.seconds for event in picture.events)), *_kept_in_mind(picture.events)),
         actions=_fix_actions(),
@@ -156,19 +152,19 @@ def _repair(alike: Sequence[GuardEvent]) -> str:
     if first.step is None:
         return _decode_words(first)
     steps = [step_words(event).text(catalogue()) for event in alike if event.step is not None]
-    at = tr("A bad number appeared at step {0}. Halftone went back one step.", steps[0])
+    at = tr("NaN at step {0}. Halftone repeated the step.", steps[0])
     if len(steps) > 1:
-        at = tr("Bad numbers appeared at the steps {0}. Halftone went back one step each time.", listed(*steps))
+        at = tr("NaN at steps {0}. Halftone repeated each step.", listed(*steps))
     return sentences(at, _step_cure(first))
 
 
 def _kept_in_mind(events: Sequence[GuardEvent]) -> tuple[str, ...]:
     """Whether a cure is in use from the next picture on."""
-    return (tr("The next pictures with this model begin that way too."),) if any(event.remembered for event in events) else ()
+    return (tr("Your next pictures use it too."),) if any(event.remembered for event in events) else ()
 
 
 def _took(seconds: float) -> str:
-    return tr("Nothing was lost. It took {0} more.", elapsed(seconds))
+    return tr("It took {0} longer.", elapsed(seconds))
 
 
 def _recovered_decode(event: GuardEvent, price: str, steps: int) -> Message:
@@ -185,73 +181,67 @@ def _recovered_decode(event: GuardEvent, price: str, steps: int) -> Message:
 
 def _recovered_title(event: GuardEvent) -> str:
     if event.frames:
-        return tr("Frames of this video came out black: {0}. Halftone recovered them.", frame_list(event.frames))
+        return tr("Recovered black frames: {0}.", frame_list(event.frames))
     return tr("This picture came out black. Halftone recovered it.")
 
 
 def _decode_words(event: GuardEvent) -> str:
     """What went wrong outside the steps, and how it was done again."""
     if event.action == "enlarged-again":
-        what = tr("The upscale model gave bad numbers.")
-        return sentences(what, tr("Halftone made that part larger again {0}.", _how(event)))
+        what = tr("The upscale model produced NaN.")
+        return sentences(what, tr("Halftone upscaled that tile again {0}.", _how(event)))
     if event.action != "encoded-again":
-        did = tr("The result before that step was still in memory, so Halftone decoded it again {0}.", _how(event))
+        did = tr("Halftone decoded the latents again {0}.", _how(event))
         return sentences(_decoder_failed(event), did)
-    what = tr("The part of the model that reads the prompt (the text encoder) gave bad numbers.")
+    what = tr("The text encoder produced NaN.")
     if too_large(event):
-        what = tr("The part of the model that reads the prompt (the text encoder) made numbers too large for half precision.")
-    return sentences(what, tr("Halftone read it again {0}.", _how(event)))
+        what = tr("The text encoder overflowed in half precision.")
+    return sentences(what, tr("Halftone encoded the prompt again {0}.", _how(event)))
 
 
 def _decoder_failed(event: GuardEvent) -> str:
     if event.kind == "nonfinite" and not too_large(event):
-        return tr("The part of the model that turns its result into a picture (the VAE decoder) gave bad numbers.")
+        return tr("The VAE decoder produced NaN.")
     if event.kind == "nonfinite":
-        return tr(
-            "The part of the model that turns its result into a picture (the VAE decoder) made numbers too large for half "
-            "precision, so every pixel was lost."
-        )
-    return tr(
-        "The part of the model that turns its result into a picture (the VAE decoder) lost its numbers on the way, so parts of "
-        "the picture came out in one flat colour."
-    )
+        return tr("The VAE decoder overflowed in half precision.")
+    return tr("The VAE decoder lost values, leaving flat areas.")
 
 
 def _how(event: GuardEvent) -> str:
     """How it was done again, by the cure that was taken."""
     return {
-        "none": tr("as it was, and this time it came out right"),
-        "read-again": tr("after reading the model again from its file: its numbers in memory had been damaged"),
-        "rescale": tr("with its numbers made smaller by powers of two, which changes nothing else"),
-        "setting": tr("with a more careful setting"),
-        "upcast-region": tr("with the affected parts in full precision"),
-        "bfloat16": tr("in BF16, which has a far wider range"),
-        "float32-component": tr("in full precision"),
-        "float32-all": tr("in full precision"),
+        "none": tr("unchanged, and it worked"),
+        "read-again": tr("after reloading damaged weights"),
+        "rescale": tr("with values rescaled by powers of two"),
+        "setting": tr("with a safer setting"),
+        "upcast-region": tr("with the affected parts in FP32"),
+        "bfloat16": tr("in BF16"),
+        "float32-component": tr("in FP32"),
+        "float32-all": tr("in FP32"),
     }.get(event.cure, tr("in another way"))
 
 
 def _step_cure(event: GuardEvent) -> str:
     part = module_words(event.component, event.module).text(catalogue())
     return {
-        "none": tr("The step was repeated as it was, and this time it came out right."),
-        "read-again": tr("The model's numbers in memory had been damaged. They were read again from the file."),
-        "upcast-region": tr("{0}: this part now runs in FP32 for this picture.", part),
-        "float32-component": tr("{0}: this part now runs in FP32 for this picture.", part),
-        "float32-all": tr("Everything now runs in FP32 for this picture."),
-        "rescale": tr("{0}: this part now runs with smaller numbers for this picture.", part),
-        "setting": tr("{0}: this part now runs with a more careful setting for this picture.", part),
-        "bfloat16": tr("{0}: this part now runs in BF16 for this picture.", part),
-    }.get(event.cure, tr("{0}: this part was computed again in another way.", part))
+        "none": tr("Repeating the step was enough."),
+        "read-again": tr("Halftone reloaded weights damaged in memory."),
+        "upcast-region": tr("{0}: switched to {1}.", part, "FP32"),
+        "float32-component": tr("{0}: switched to {1}.", part, "FP32"),
+        "float32-all": tr("Everything switched to FP32."),
+        "rescale": tr("{0}: rescaled to stay in range.", part),
+        "setting": tr("{0}: switched to a safer setting.", part),
+        "bfloat16": tr("{0}: switched to {1}.", part, "BF16"),
+    }.get(event.cure, tr("{0}: computed in another way.", part))
 
 
 def _recovered_steps(event: GuardEvent, price: str) -> Message:
-    title = tr("A bad number appeared at step {0}. Halftone went back one step and finished the picture.", step_words(event))
+    title = tr("Recovered from NaN at step {0}.", step_words(event))
     return Message(
         level="warn",
         title=_title(event, title),
         text=_step_cure(event) + _causes((event,)),
-        strong=sentences(tr("It took {0} more.", elapsed(event.seconds)), *_kept_in_mind((event,))),
+        strong=sentences(tr("It took {0} longer.", elapsed(event.seconds)), *_kept_in_mind((event,))),
         actions=_fix_actions(),
         price=price,
         details=details(event),
@@ -261,13 +251,13 @@ def _recovered_steps(event: GuardEvent, price: str) -> Message:
 def _stopped(picture: PictureFacts, event: GuardEvent | None, price: str) -> Message:
     """M3, and pictures that were stopped: the words are those of `explain`, the actions follow from what is known."""
     if event is None:
-        return Message("danger", tr("This picture could not be recovered."), strong=tr("Your prompt and seed are kept."))
+        return Message("danger", tr("This picture could not be recovered."), strong=tr("Prompt and seed are kept."))
     note = note_for(event)
     if event.why == "sampler":  # the model has no fault, and the same steps would end there again
         return Message(note.level, note.title.text(catalogue()), note.text.text(catalogue()), details=details(event))
     curable = event.sound_in_float32 is True and event.why != "no-cure"
     check = (
-        Act("check", tr("Check the model file") if event.lora is None else tr("Check the model"), "activity", "primary"),
+        Act("check", tr("Check the model"), "activity", "primary"),
         Act("copy", tr("Copy details"), "copy", "quiet"),
         Act("fold", tr("Not now"), "", "quiet"),
     )
@@ -286,12 +276,12 @@ def _stopped(picture: PictureFacts, event: GuardEvent | None, price: str) -> Mes
 def _what_is_kept(picture: PictureFacts) -> str:
     """Of a picture that is none yet."""
     if picture.not_kept:
-        return tr("Its steps cannot go on: their state cannot be kept with this model and sampler.")
+        return tr("It cannot be resumed with this model and sampler.")
     if picture.latents is None:
         return ""
     if picture.kept_step is None:
-        return tr("What its steps made is kept, and can be decoded again.")
-    return tr("It is kept as it was after step {0}, and can go on from there.", kept_words(picture))
+        return tr("The latents are saved. You can retry decoding.")
+    return tr("Saved after step {0}. You can resume from there.", kept_words(picture))
 
 
 def _recover_actions() -> tuple[Act, Act]:
@@ -303,7 +293,7 @@ def _recover_actions() -> tuple[Act, Act]:
 
 def _asking(picture: PictureFacts, event: GuardEvent | None) -> Message:
     """Without the result before the decode, or before the step, the picture is made again."""
-    again = tr("Halftone can make it again from the same seed and repair the part that failed.")
+    again = tr("Halftone can recover it from the same seed.")
     title, text = tr("This picture came out black."), again
     if event is not None:
         note = note_for(event)
@@ -324,75 +314,68 @@ def receipt(picture: PictureFacts) -> tuple[str, str, str, str]:
     match picture.state:
         case "clean" | "not-recovered" if picture.flat_frames and picture.path:
             bad = len(picture.flat_frames)
-            return "octagon-alert", "danger", tr("Not recovered"), tr("{0} of {1} frames have one colour", bad, picture.frames)
+            return "octagon-alert", "danger", tr("Not recovered"), tr("{0} of {1} frames are flat", bad, picture.frames)
         case "clean" | "not-recovered" if picture.black and picture.path:
-            return "octagon-alert", "danger", tr("One colour"), tr("Every number is finite, no cure can help")
+            return "octagon-alert", "danger", tr("One colour"), tr("Finite values, no cure can help")
         case "clean":
             return "circle-check", "ok", tr("Clean"), _clean_words(picture)
         case "recovered" if len(picture.events) > 1:
             took = elapsed(sum(event.seconds for event in picture.events))
-            return "triangle-alert", "warn", tr("Recovered"), tr("{0} repairs, {1} more", len(picture.events), took)
+            return "triangle-alert", "warn", tr("Recovered"), tr("{0} repairs, {1} longer", len(picture.events), took)
         case "recovered":
             return "triangle-alert", "warn", tr("Recovered"), _short_recovery(event)
         case "unwatched":
-            return "eye-off", "warn", tr("Not watched"), tr("The NaN check was off")
+            return "eye-off", "warn", tr("Not monitored"), tr("NaN check off")
         case "asking":
-            word = tr("Black") if event is None or event.step is None else tr("Bad number")
+            word = tr("Black") if event is None or event.step is None else tr("NaN")
             return "triangle-alert", "warn", word, tr("Waiting for your answer")
         case "not-recovered" if picture.shortages:
             return (
                 "octagon-alert",
                 "danger",
                 tr("Not finished"),
-                tr("The memory ended at {0} × {1}", picture.width, picture.height),
+                tr("Out of memory at {0} × {1}", picture.width, picture.height),
             )
         case "not-recovered":
-            return "octagon-alert", "danger", tr("Not recovered"), tr("There is no picture to save")
+            return "octagon-alert", "danger", tr("Not recovered"), tr("No picture to save")
 
 
 def _clean_words(picture: PictureFacts) -> str:
     if picture.upscaled is not None:
         how = picture.upscaled
-        return tr("{0} times larger with {1}. Hold B to see it before.", how.scale, model_stem(how.upscaler))
+        return tr("{0} × with {1}. Hold B to compare.", how.scale, model_stem(how.upscaler))
     if picture.dark:
-        return tr("Dark, but every number is fine")
+        return tr("Dark, but finite")
     if picture.cures:
-        return tr("No bad values in {0} steps, with a cure in use", picture.steps)
-    return tr("No bad values in {0} steps", picture.steps)
+        return tr("No NaN in {0} steps, cure in use", picture.steps)
+    return tr("No NaN in {0} steps", picture.steps)
 
 
 def _short_recovery(event: GuardEvent | None) -> str:
     if event is None:
         return ""
     if event.action == "went-back-one-step":
-        return tr("Step {0} repeated after a bad number", step_words(event))
+        return tr("Step {0} repeated after NaN", step_words(event))
     if event.cure == "read-again":
-        return tr("Damaged in memory, read again from the file")
+        return tr("Reloaded after memory damage")
     if event.action == "enlarged-again":
-        return tr("Made larger again after bad numbers, {0}", cure_name(event.cure))
+        return tr("Upscaled again after NaN, {0}", cure_name(event.cure))
     if event.action == "encoded-again":
-        return tr("Prompt read again after an overflow")
+        return tr("Prompt encoded again after overflow")
     cure = cure_name(event.cure)
-    return tr("Decoded again after an overflow, {0}", cure) if cure else tr("Decoded again after an overflow")
+    return tr("Decoded again after overflow, {0}", cure) if cure else tr("Decoded again after overflow")
 
 
 def price_line(report: CheckReport | None) -> str:
     """The measured price of the suggested cure; what was not measured is not named."""
     cure = next((cure for cure in report.cures if cure.suggested), None) if report is not None else None
     if report is None or cure is None:
-        return tr("The check finds the cheapest cure and measures its price here.")
+        return tr("A check finds the cheapest cure and its cost.")
     parts: list[str] = []
     if cure.time_ratio is not None:
         shown = cure.time_ratio if is_measurable(cure.time_ratio, cure.time_spread) else 1.0
         parts.append(tr("about {0} time", figures.change(shown)))
     if cure.memory_bytes is not None:
         parts.append(tr("{0} memory", figures.size_change(cure.memory_bytes)))
-    name = {
-        "rescale": tr("Rescaled in memory"),
-        "setting": tr("A safer setting"),
-        "upcast-region": tr("Affected parts in FP32"),
-        "bfloat16": tr("The component in BF16"),
-        "float32-component": tr("The component in FP32"),
-        "float32-all": tr("Everything in FP32"),
-    }.get(cure.kind, "")
+    name = capital(cure_name(cure.kind))
     return tr("{0}: {1}", name, listed(*parts)) if parts else name

@@ -28,22 +28,22 @@ class CanvasToolbar(QWidget):
         super().__init__()
         self.setFixedHeight(theme.current().px("layout.toolbar"))
         self._following = False
-        self.left_panel = icon_button("panel-left-open", tr("Show the left panel (F6)"))
+        self.left_panel = icon_button("panel-left-open", tr("Show panel (F6)"))
         self.left_panel.hide()
-        self.fit = self._text_button("maximize", tr("Fit"), tr("Fit the picture into the window (Space)"), "fit")
+        self.fit = self._text_button("maximize", tr("Fit"), tr("Fit to window (Space)"), "fit")
         self.zoom = label("", "small", "secondary", numbers=True)
         self.zoom.setMinimumWidth(44)
-        self.vary = self._text_button("shuffle", tr("Vary"), tr("Four pictures that are like this one"), "vary")
-        upscale_tip = tr("Make it larger with an upscale model, as a new file")
+        self.vary = self._text_button("shuffle", tr("Vary"), tr("Make four variations"), "vary")
+        upscale_tip = tr("Upscale and save a copy")
         self.upscale = self._text_button("scaling", tr("Upscale"), upscale_tip, "upscale")
-        self.start = self._text_button("image", tr("Start from it"), tr("Use as start picture"), "start")
-        self.save = button(tr("Save as…"), "", "save", tip=tr("Save a copy of the picture (Ctrl+S)"))
+        self.start = self._text_button("image", tr("Image to image"), tr("Send to image to image"), "start")
+        self.save = button(tr("Save as…"), "", "save", tip=tr("Save a copy (Ctrl+S)"))
         self.save.clicked.connect(lambda: self.acted.emit("save"))
-        self.copy = icon_button("copy", tr("Copy the picture"), clicked=lambda: self.acted.emit("copy"))
+        self.copy = icon_button("copy", tr("Copy"), clicked=lambda: self.acted.emit("copy"))
         self.show_file = icon_button("folder-open", tr("Show file"), clicked=lambda: self.acted.emit("show"))
-        self.delete = icon_button("trash-2", tr("Move to the bin (Delete)"), clicked=lambda: self.acted.emit("delete"))
-        self.more = icon_button("ellipsis", tr("More to do with the picture"), clicked=self._open_menu)
-        self.right_panel = icon_button("panel-right-open", tr("Show the right panel (F7)"))
+        self.delete = icon_button("trash-2", tr("Move to bin (Delete)"), clicked=lambda: self.acted.emit("delete"))
+        self.more = icon_button("ellipsis", tr("More"), clicked=self._open_menu)
+        self.right_panel = icon_button("panel-right-open", tr("Show panel (F7)"))
         self.right_panel.hide()
         self.live = QToolButton()
         self.live.setProperty("kind", "quiet")
@@ -52,7 +52,7 @@ class CanvasToolbar(QWidget):
         self.live.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         set_icon(self.live, "circle-dot", "accent")
         self.live.setIconSize(QSize(14, 14))
-        self.live.setToolTip(tr("Follow the picture that is being made"))
+        self.live.setToolTip(tr("Show the running picture"))
         self.live.clicked.connect(self.live_requested)
         self.live.hide()
         self._line = row(
@@ -135,15 +135,15 @@ class CanvasToolbar(QWidget):
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         makes: tuple[tuple[QAbstractButton, str], ...] = (
-            (self.fit, tr("Fit the picture into the window (Space)")),
-            (self.vary, tr("Four pictures that are like this one")),
+            (self.fit, tr("Fit to window (Space)")),
+            (self.vary, tr("Make four variations")),
             (self.upscale, tr("Upscale…")),
-            (self.start, tr("Use as start picture")),
+            (self.start, tr("Send to image to image")),
         )
         files: tuple[tuple[QAbstractButton, str], ...] = (
-            (self.copy, tr("Copy the picture")),
+            (self.copy, tr("Copy")),
             (self.show_file, tr("Show file")),
-            (self.delete, tr("Move to the bin")),
+            (self.delete, tr("Move to bin")),
         )
         if self.vary.toolButtonStyle() == Qt.ToolButtonStyle.ToolButtonIconOnly:
             self._add(menu, makes)
@@ -158,5 +158,5 @@ class CanvasToolbar(QWidget):
 
 def _live_words(*, following: bool, preview: bool, step: int) -> str:
     if following and not preview:
-        return tr("Last picture, no preview yet")
+        return tr("Waiting for a preview")
     return tr("Live preview, step {0}", step) if following and step > 0 else tr("Live preview")

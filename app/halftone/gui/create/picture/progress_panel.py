@@ -102,15 +102,15 @@ class TransportPanel(QWidget):
         self.left = label("", "body", "secondary", numbers=True)
         self.speed = label("", "small", "muted", numbers=True)
         self.dots = StepDots()
-        self.cancel = button(tr("Cancel"), "", "x", tip=tr("Stop this picture (Esc)"), clicked=self.cancel_requested.emit)
+        self.cancel = button(tr("Cancel"), "", "x", tip=tr("Stop (Esc)"), clicked=self.cancel_requested.emit)
         self.keep = button(
             tr("Stop and keep"),
             "quiet",
             "square-check-big",
-            tip=tr("Shows the picture as it is at this step"),
+            tip=tr("Keep the picture as it is now"),
             clicked=self.keep_requested.emit,
         )
-        self.hint = ElidedLabel(tr("Shows the picture as it is at this step"), "caption", "muted")
+        self.hint = ElidedLabel(tr("Keep the picture as it is now"), "caption", "muted")
         buttons = row(self.cancel, self.keep, self.hint, spacing=8)
         buttons.setStretch(2, 1)
         left = column(
@@ -125,7 +125,7 @@ class TransportPanel(QWidget):
         self.finite_icon = IconLabel("circle-check", "ok", 14)
         self.finite = ElidedLabel("", "small-strong", "ok", numbers=True)
         self.room = label("", "caption", "muted", numbers=True)
-        head = row(label(tr("Numbers so far"), "small"), 8, self.finite_icon, self.finite, spacing=5)
+        head = row(label(tr("Numerics"), "small"), 8, self.finite_icon, self.finite, spacing=5)
         head.setStretch(3, 1)
         right = column(
             head,
@@ -225,7 +225,7 @@ class TransportPanel(QWidget):
         if known:
             room = figures.bits(_room(max(known), limit))
             shown = figures.group(int(limit)) if limit < 1e9 else figures.power(128)
-            self.room.setText(tr("Limit {0} · {1} of room", shown, room))
+            self.room.setText(tr("Limit {0} · {1} headroom", shown, room))
         else:
             self.room.setText("")
 

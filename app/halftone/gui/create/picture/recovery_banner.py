@@ -75,7 +75,7 @@ class Evidence(QWidget):
         pair.addLayout(left, 1)
         pair.addWidget(arrow, 0, Qt.AlignmentFlag.AlignVCenter)
         pair.addLayout(right, 1)
-        self._chart_words = label("", "caption", "secondary")
+        self._chart_words = label(tr("Peak by layer"), "caption", "secondary")
         self._limit_words = label("", "caption", "danger", numbers=True)
         self.chart = HeadroomChart(compact=True)
         self.chart.setFixedHeight(118)
@@ -88,13 +88,11 @@ class Evidence(QWidget):
         self.pictures.setVisible(not failed.isNull() and not recovered.isNull())
         self.failed.show_image(failed)
         self.recovered.show_image(recovered)
-        self._failed_words.setText(tr("What {0} gave", DTYPE_NAMES[dtype]))
+        self._failed_words.setText(tr("{0} result", DTYPE_NAMES[dtype]))
         full = event.cure in ("float32-component", "float32-all", "upcast-region")
         self._recovered_words.setText(tr("Recovered in FP32") if full else tr("Recovered"))
         self.chart_part.setVisible(bool(event.layers))
         if event.layers:
-            component = tr("Peak through the decoder") if event.component.startswith("vae") else tr("Peak through the component")
-            self._chart_words.setText(component)
             limit = FLOAT_LIMITS[dtype]
             shown = figures.group(int(limit)) if limit < 1e9 else figures.power(128)
             self._limit_words.setText(tr("{0} limit {1}", DTYPE_NAMES[dtype], shown))

@@ -56,7 +56,7 @@ class ControlPart(ListRow[Control]):
 
     def _picture(self, index: int, control: Control) -> QPushButton:
         made = button(short(vae_name(control.image)) if control.image else tr("Choose a picture…"), icon="image")
-        made.setToolTip(control.image or tr("The picture that it goes by."))
+        made.setToolTip(control.image or tr("Reference picture"))
         made.setAccessibleName(tr("Picture of {0}", control.name))
         made.setMinimumWidth(40)
         made.clicked.connect(lambda _on=False: ask_picture(self, partial(self.give, index)))

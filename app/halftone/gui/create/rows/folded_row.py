@@ -98,7 +98,7 @@ def _said(error: Exception) -> str:
 
 def no_model_words() -> str:
     """Why a file is not taken while there is no model to try it with."""
-    return tr("Open a model first: only then is it known what fits it.")
+    return tr("Open a model first.")
 
 
 def below(menu: QMenu, opener: QAbstractButton) -> None:

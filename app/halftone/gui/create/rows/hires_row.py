@@ -28,7 +28,7 @@ def hires_line(hires: Hires | None) -> str:
     if hires is None:
         return ""
     strength = tr("strength {0}", figures.decimal(strength_of(hires), 2))
-    return listed(tr("{0} times larger", figures.decimal(hires.scale)), upscaler_words(hires.upscaler), strength)
+    return listed(tr("{0} ×", figures.decimal(hires.scale)), upscaler_words(hires.upscaler), strength)
 
 
 class HiresPart(FoldedPart):
@@ -104,6 +104,6 @@ class HiresPart(FoldedPart):
         self._inside.setVisible(on)
         width, height = larger(*first, hires.scale)
         size = f"{figures.group(width)} × {figures.group(height)}"
-        self.becomes.setText(tr("The picture becomes {0}.", size))
+        self.becomes.setText(tr("Result: {0}.", size))
         self.row.value.setText(size if on else tr("Off"))
         self.changed.emit()

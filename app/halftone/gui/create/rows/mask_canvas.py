@@ -54,8 +54,8 @@ class MaskCanvas(QWidget):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMouseTracking(True)
         self.setCursor(Qt.CursorShape.CrossCursor)
-        self.setAccessibleName(tr("Picture with its mask"))
-        self.setAccessibleDescription(tr("Arrow keys move the brush, Space paints, [ and ] change its size."))
+        self.setAccessibleName(tr("Mask"))
+        self.setAccessibleDescription(tr("Arrow keys move, Space paints, [ and ] resize the brush."))
 
     # --- the mask ---------------------------------------------------------------------------------------------------
 

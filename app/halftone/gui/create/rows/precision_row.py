@@ -16,7 +16,7 @@ class NumericsPart(FoldedPart):
         super().__init__(binding, tr("Numerics"))
         controller = self._controller
         self.precision = Segmented(
-            [("settings", tr("As set")), ("auto", tr("Auto")), ("float16", "FP16"), ("bfloat16", "BF16"), ("float32", "FP32")]
+            [("settings", tr("Global")), ("auto", tr("Auto")), ("float16", "FP16"), ("bfloat16", "BF16"), ("float32", "FP32")]
         )
         how_long = tr("Precision of the next pictures, until Halftone is closed. The setting stays as it is.")
         self.precision.setToolTip(how_long)

@@ -57,8 +57,8 @@ class PictureWell(HoverButton):
         self.setFixedSize(WELL, WELL)
         self._small = QImage()
         self._mask = QImage()
-        self.setAccessibleName(tr("Start picture"))
-        self.setToolTip(tr("Choose a picture, or drop one here"))
+        self.setAccessibleName(tr("Image to image"))
+        self.setToolTip(tr("Choose or drop a picture"))
 
     def show_picture(self, small: QImage, mask: QImage) -> None:
         self._small, self._mask = small, mask
@@ -119,20 +119,20 @@ class MaskFields(QWidget):
         self.blur = binding.number("start.mask_blur", tr("Mask blur"), blur_tip)
         self.content = combo(tr("Masked content"), tr("What the masked part begins with. Acts at a strength below 1."))
         words: dict[MaskedContent, str] = {
-            "original": tr("The picture itself"),
-            "fill": tr("The colours around"),
-            "noise": tr("Coloured noise"),
+            "original": tr("Original"),
+            "fill": tr("Fill"),
+            "noise": tr("Noise"),
         }
         for value, name in words.items():
             self.content.addItem(name, value)
-        self.only = QCheckBox(tr("Only masked area"))
-        tip = tr("Computes only the masked part and what is around it, in the size set above, and lays it back into the picture.")
+        self.only = QCheckBox(tr("Only masked"))
+        tip = tr("Regenerates only the masked area, at the size above.")
         self.only.setToolTip(tip)
         self.padding = binding.number("padding", tr("Padding"), tr("Pixels around the masked part that are computed with it."))
         self._more = QWidget()
         words_of = label(tr("Padding"), "small", "secondary")
         self._more.setLayout(row(words_of, self.padding, -1, spacing=6, margins=(24, 0, 0, 0)))
-        blur, content = label(tr("Mask blur"), "small", "secondary"), label(tr("Begins with"), "small", "secondary")
+        blur, content = label(tr("Mask blur"), "small", "secondary"), label(tr("Masked content"), "small", "secondary")
         line = row(content, self.content, spacing=8)
         line.setStretch(1, 1)
         self.drawn = QWidget()
@@ -159,7 +159,7 @@ class SideFields(QWidget):
             box.valueChanged.connect(lambda _value: self.changed.emit())
         cells = [column(label(name, "caption", "muted"), box, spacing=2) for name, box in zip(names, self.boxes, strict=True)]
         self.presets = button(tr("Presets"))
-        title = label(tr("Extend the picture"), "small", "secondary")
+        title = label(tr("Outpaint"), "small", "secondary")
         self.setLayout(column(row(title, -1, self.presets, spacing=8), row(*cells, spacing=4), spacing=4))
 
     def value(self) -> tuple[int, int, int, int]:

@@ -63,9 +63,9 @@ class StartPart(FoldedPart):
     def _build(self) -> None:
         self.well = PictureWell()
         self.name = ElidedLabel("")
-        self.remove_button = icon_button("x", tr("Remove the start picture"), size=14, clicked=lambda: self.choose(None))
+        self.remove_button = icon_button("x", tr("Remove picture"), size=14, clicked=lambda: self.choose(None))
         self.choose_button = button(tr("Choose…"), icon="image", clicked=self._ask)
-        self.size_button = button(tr("Use its size"), tip=tr("Sets width and height to those of the picture"))
+        self.size_button = button(tr("Use its size"))
         head = row(self.name, self.remove_button, spacing=4)
         head.setStretch(0, 1)
         beside = column(head, self.choose_button, self.size_button, -1, spacing=6)
@@ -78,7 +78,7 @@ class StartPart(FoldedPart):
         self.resize_words = label(tr("Other shape"), "small", "secondary")
         self.resize_mode = combo(tr("Other shape"), tr("What is done where the picture has another shape than the result."))
         modes: dict[Resize, str] = {
-            "stretch": tr("Stretch"),
+            "stretch": tr("Just resize"),
             "crop": tr("Crop and resize"),
             "fill": tr("Resize and fill"),
         }
@@ -243,7 +243,7 @@ class StartPart(FoldedPart):
             (tr("Left and right"), (across, 0, across, 0)),
             (tr("Top and bottom"), (0, down, 0, down)),
             (tr("All around"), (across, down, across, down)),
-            (tr("Not at all"), (0, 0, 0, 0)),
+            (tr("None"), (0, 0, 0, 0)),
         ):
             menu.addAction(words, partial(self._binding.set, "start.outpaint", sides))
         below(menu, self.side_fields.presets)
@@ -314,7 +314,7 @@ def _size(size: tuple[int, int]) -> str:
 def _words(error: Exception) -> str:
     """What is said of it. Raises what is no error of the user's files."""
     if isinstance(error, OSError):
-        return tr("The mask could not be kept: {0}.", problem(error))
+        return tr("Could not save the mask: {0}.", problem(error))
     if not isinstance(error, HalftoneError):
         raise error
     facts = error.as_facts()

@@ -30,9 +30,7 @@ class StylePart(FoldedPart):
         super().__init__(binding, tr("Styles and wildcards"), tip)
         self._list = column(spacing=6)
         self.add_button = button(tr("Add style"), tip=tip, clicked=self._look)
-        self.save_button = button(
-            tr("Save the prompt as a style…"), "quiet", tip=tr("Into a file of Halftone's own."), clicked=self._ask_name
-        )
+        self.save_button = button(tr("Save as style…"), "quiet", clicked=self._ask_name)
         self.result = label("", "caption", "muted", wrap=True)
         self.draws = QCheckBox(tr("Draw from {a|b} and __name__"))
         self.draws.setToolTip(tr("Each picture draws its own words, by its seed: one of those between | or a line of name.txt."))
@@ -104,7 +102,7 @@ class StylePart(FoldedPart):
             menu.addAction(tr("Choose a styles.csv in Settings > Folders")).setEnabled(False)
         if book.broken:
             numbers = listed(*map(str, book.broken[:_SHOWN])) + (" …" if len(book.broken) > _SHOWN else "")
-            self.say(tr("These lines of the styles file could not be read: {0}", numbers))
+            self.say(tr("Unreadable lines in the styles file: {0}", numbers))
         below(menu, self.add_button)
 
     def add(self, style: Style) -> None:
@@ -119,8 +117,8 @@ class StylePart(FoldedPart):
             return
         dialog = QInputDialog(self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.setWindowTitle(tr("Save the prompt as a style"))
-        dialog.setLabelText(tr("Name of the style"))
+        dialog.setWindowTitle(tr("Save as style"))
+        dialog.setLabelText(tr("Style name"))
         dialog.textValueSelected.connect(self.save)
         dialog.open()
 
@@ -132,13 +130,13 @@ class StylePart(FoldedPart):
             self._controller.background.run(lambda: save_style(style), partial(self._saved, style), self._failed, receiver=self)
 
     def _saved(self, style: Style, _none: None) -> None:
-        self.say(tr("Saved as the style {0}.", style.name))
+        self.say(tr("Saved style {0}.", style.name))
 
     def _failed(self, error: Exception) -> None:
         if not isinstance(error, OSError):
             self.refused(error)
             return
-        self.say(sentences(tr("The style could not be saved: {0}.", problem(error))))
+        self.say(sentences(tr("Could not save the style: {0}.", problem(error))))
 
 
 def _told(style: Style) -> str:

@@ -26,7 +26,7 @@ class VariationPart(FoldedPart):
         for box in self.boxes:
             box.setRange(0, SIZE_RANGE[1])
             box.setSpecialValueText("–")
-            box.setToolTip(tr("What a seed makes in one size is kept in another: the noise is drawn as for this size."))
+            box.setToolTip(tr("Keeps the seed's composition at this size."))
             box.setValue(0)
             box.valueChanged.connect(lambda _edge: binding.set("seed_size", self._noise_size()))
         strength = row(label(tr("Variation strength"), "small", "secondary"), -1, self.strength, spacing=8)
@@ -37,7 +37,7 @@ class VariationPart(FoldedPart):
             column(
                 strength,
                 column(label(tr("Variation seed"), "small", "secondary"), self.seed, spacing=5),
-                column(label(tr("Take the noise from the size"), "small", "secondary"), drawn_at, spacing=5),
+                column(label(tr("Use the picture size"), "small", "secondary"), drawn_at, spacing=5),
                 self.note,
                 spacing=10,
                 margins=(14, 10, 14, 12),
