@@ -10,14 +10,39 @@ GUI = Path(__file__).resolve().parents[2] / "app" / "halftone" / "gui"
 _PLACE = re.compile(r"\{([a-z_0-9]*)\}")
 
 
+def sentences() -> dict[str, str]:
+    """Every sentence that counts nothing -> where it stands."""
+    return {**tables(), **literals(), **messages()}
+
+
 def literals() -> dict[str, str]:
     """Sentence -> the file it stands in."""
     found: dict[str, str] = {}
     for file in sorted(GUI.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "tr" and node.args:
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "tr" and node.args and _singular(node) is None:
                 found |= dict.fromkeys(_texts(node.args[0], {}), file.name)
     return found
+
+
+def plurals() -> dict[tuple[str, str], str]:
+    """Singular and plural of every sentence that counts -> the file it stands in."""
+    found: dict[tuple[str, str], str] = {}
+    for file in sorted(GUI.parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("tr", "Words"):
+                match _singular(node), node.args:
+                    case ast.Constant(value=str(one)), [ast.Constant(value=str(many)), *_]:
+                        found[one, many] = file.name
+                    case None, _:
+                        pass
+                    case _:
+                        raise AssertionError(f"{file.name}:{node.lineno}: singular and plural are literals")
+    return found
+
+
+def _singular(call: ast.Call) -> ast.expr | None:
+    return next((word.value for word in call.keywords if word.arg == "one"), None)
 
 
 def messages() -> dict[str, str]:
@@ -35,11 +60,16 @@ def messages() -> dict[str, str]:
     for file, tree in trees.items():
         said = ("Words",) if "cli" in file.parts else ("say", "language.say", "Words")
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in said:
-                asked = [node.args[0], *(word.value for word in node.keywords if word.arg == "one")]
-                for part in asked:
-                    found |= {text: file.name for text in _texts(part, {**everywhere, **own[file]}) if _says_something(text)}
+            if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in said and _singular(node) is None:
+                texts = _texts(node.args[0], {**everywhere, **own[file]})
+                found |= {text: file.name for text in texts if _says_something(text)}
     return found
+
+
+def strings() -> set[str]:
+    """Every string in the sources."""
+    nodes = (node for file in GUI.parent.rglob("*.py") for node in ast.walk(ast.parse(file.read_text("utf-8"))))
+    return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 
 
 def built_messages() -> list[str]:
@@ -64,7 +94,7 @@ def _named(tree: ast.Module) -> dict[str, list[str]]:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             for target in targets:
                 if isinstance(target, ast.Name):
-                    found.setdefault(target.id, []).extend(_texts(node.value, {}))
+                    found.setdefault(target.id, []).extend(_texts(node.value, found if node in tree.body else {}))
     return found
 
 

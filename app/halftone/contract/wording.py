@@ -37,15 +37,18 @@ class Words(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def text(self, catalogue: NullTranslations = ENGLISH) -> str:
         """Return the sentence in the language of the catalogue."""
-        found = self._template(catalogue)
+        found = look_up(self.template, self.one, self.values, catalogue)
         return fill(found, [_shown(value, catalogue) for value in self.values]) if self.values else found
 
     def __str__(self) -> str:
         return self.text()
 
-    def _template(self, catalogue: NullTranslations) -> str:
-        count = self.values[0] if self.one else None
-        return catalogue.ngettext(self.one, self.template, count) if isinstance(count, int) else catalogue.gettext(self.template)
+
+def look_up(template: str, one: str, values: Sequence[object], catalogue: NullTranslations) -> str:
+    """Look a template up: `one`, where there is one, is its singular for a first value of exactly 1."""
+    if not one:
+        return catalogue.gettext(template)
+    return catalogue.ngettext(one, template, values[0] if isinstance(values[0], int) else 2)
 
 
 class Verbatim(str):

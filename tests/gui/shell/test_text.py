@@ -84,7 +84,7 @@ def test_making_the_fragile_model_is_told_while_it_lasts() -> None:
 def test_chinese_has_spaces_around_latin_words_and_its_own_word_for_times(qapp: object) -> None:
     del qapp
     set_language("zh_CN")
-    spaced = [tr("Whole {0} in FP32", "VAE"), tr("Whole {0} in FP32", "文本编码器"), tr("{0} jobs", 3), figures.times(2.4)]
+    spaced = [tr("Whole {0} in FP32", "VAE"), tr("Whole {0} in FP32", "文本编码器"), tr("{0} jobs", 3, one="1 job"), figures.times(2.4)]
     set_language("en")
     assert spaced == ["整个 VAE 改用 FP32", "整个文本编码器改用 FP32", "3 项任务", "2.4\u00a0倍"]
     assert figures.times(2.4) == "2.4\u00a0×"

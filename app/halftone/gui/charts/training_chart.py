@@ -145,7 +145,7 @@ class TrainChart(QWidget):
         smooth = record.smoothed[-1]
         loss = tr("loss {0}", training_chart_paint.loss_text(smooth)) if smooth == smooth else ""
         stopped = record.stopped
-        bad = tr("no bad number") if not stopped else tr("1 bad number") if stopped == 1 else tr("{0} bad numbers", stopped)
+        bad = tr("no bad number") if not stopped else tr("{0} bad numbers", stopped, one="1 bad number")
         return sentences(f"{listed(where, loss, bad)}.")
 
     # input

@@ -296,8 +296,13 @@ def matrix_summary(tests: Sequence[OperationResult], numerics: Numerics) -> str:
     failed = [one for one in tests if one.outcome not in ("right", "missing")]
     off = {"float16-sums": not numerics.fp16_accumulation, "tf32": not numerics.tf32}
     if failed and all(off.get(one.mode, False) for one in failed):
-        one = tr("The one that failed uses a setting that is off.")
-        words.append(one if len(failed) == 1 else tr("The {0} that failed use a setting that is off.", len(failed)))
+        words.append(
+            tr(
+                "The {0} that failed use a setting that is off.",
+                len(failed),
+                one="The one that failed uses a setting that is off.",
+            )
+        )
     return sentences(*words)
 
 

@@ -39,8 +39,9 @@ class KnownCard(QFrame):
             return
         self._shown = tuple(troubles)
         count = len(self._shown)
-        words = tr("Others met {0} troubles on this combination", count)
-        self.head.set_words(tr("Others met 1 trouble on this combination") if count == 1 else words)
+        self.head.set_words(
+            tr("Others met {0} troubles on this combination", count, one="Others met 1 trouble on this combination")
+        )
         clear(self._rows)
         for trouble in self._shown:
             self._rows.addWidget(_entry(trouble))

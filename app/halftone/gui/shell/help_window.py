@@ -254,7 +254,7 @@ class HelpWindow(QDialog):
 
 
 def _hits_words(count: int) -> str:
-    return tr("1 hit") if count == 1 else tr("{0} hits", count) if count else tr("Nothing found. Try fewer words.")
+    return tr("{0} hits", count, one="1 hit") if count else tr("Nothing found. Try fewer words.")
 
 
 def _shortcuts_page() -> str:

@@ -82,7 +82,7 @@ class CheckView(QWidget):
             self._tell("octagon-alert", "danger", title, tr("None of these pictures can be used."))
             return
         odd = [picture for picture in pictures if picture_words(picture) is not None]
-        words = tr("1 picture is used.") if count == 1 else tr("{0} pictures are used.", count)
+        words = tr("{0} pictures are used.", count, one="1 picture is used.")
         often = max(1, round(config.steps * config.batch * config.accumulate / count))
         words = sentences(words, tr("Each is seen about {0} times.", figures.group(often)))
         if not odd:
