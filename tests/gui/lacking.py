@@ -15,20 +15,11 @@ def lacking() -> dict[str, str]:
 
 def left_over() -> list[str]:
     """Entries whose English stands nowhere in the program."""
-    known = words.strings() | words.sentences().keys() | set(sizes())
+    known = words.strings() | words.sentences().keys()
     alone = [entry for entry in entries() if not entry.msgctxt]
     gone = [entry.msgid for entry in alone if not entry.msgid_plural and entry.msgid not in known]
     counted = words.plurals()
     return gone + [one.msgid_plural for one in alone if one.msgid_plural and (one.msgid, one.msgid_plural) not in counted]
-
-
-def sizes() -> list[str]:
-    """What the self-test calls its cases, put together while it runs."""
-    from halftone.measure.cases import cases_for
-    from halftone.measure.modes import MODES
-    from halftone.measure.selftest import check_casting
-
-    return [check_casting(MODES[0], "cpu").size, *(case.size for kind in ("cpu", "cuda") for case in cases_for(kind))]
 
 
 if __name__ == "__main__":

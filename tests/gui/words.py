@@ -4,17 +4,20 @@ entries go through `tr`.
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 GUI = Path(__file__).resolve().parents[2] / "app" / "halftone" / "gui"
 _PLACE = re.compile(r"\{([a-z_0-9]*)\}")
 
 
+@cache
 def sentences() -> dict[str, str]:
     """Every sentence that counts nothing -> where it stands."""
     return {**tables(), **literals(), **messages()}
 
 
+@cache
 def literals() -> dict[str, str]:
     """Sentence -> the file it stands in."""
     found: dict[str, str] = {}
@@ -25,6 +28,7 @@ def literals() -> dict[str, str]:
     return found
 
 
+@cache
 def plurals() -> dict[tuple[str, str], str]:
     """Singular and plural of every sentence that counts -> the file it stands in."""
     found: dict[tuple[str, str], str] = {}
@@ -45,6 +49,7 @@ def _singular(call: ast.Call) -> ast.expr | None:
     return next((word.value for word in call.keywords if word.arg == "one"), None)
 
 
+@cache
 def messages() -> dict[str, str]:
     """Every message that is put into `Words` anywhere, or said on the page of a report -> the file it stands in.
 
@@ -66,6 +71,7 @@ def messages() -> dict[str, str]:
     return found
 
 
+@cache
 def strings() -> set[str]:
     """Every string in the sources."""
     nodes = (node for file in GUI.parent.rglob("*.py") for node in ast.walk(ast.parse(file.read_text("utf-8"))))
@@ -119,9 +125,11 @@ def _texts(node: ast.expr, named: dict[str, list[str]]) -> list[str]:
             return []
 
 
+@cache
 def tables() -> dict[str, str]:
     """Sentences that reach `tr` as values: errors and declared settings."""
     from halftone.contract.error_sentences import WORDS
+    from halftone.contract.vocabulary import DETAIL_NAMES
     from halftone.gui.create.form.prompt_fields import examples
     from halftone.health.headroom import PART_NAMES
     from halftone.health.part_names import COMPONENT_NAMES, CURE_NAMES
@@ -138,6 +146,7 @@ def tables() -> dict[str, str]:
                 found[words] = "settings"
         for choice in setting.choices:
             found |= {words: "settings" for words in (choice.label, choice.sentence) if words}
+    found |= dict.fromkeys(DETAIL_NAMES.values(), "device")
     found |= dict.fromkeys(examples(), "example prompts")
     found |= dict.fromkeys((name for names in PART_NAMES.values() for name in names), "parts")
     found |= dict.fromkeys((*report_sentences.CURE_TITLES.values(), *report_sentences.BROKEN.values()), "report")

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 from tests.helpers.tiny import save_tiny
@@ -63,7 +64,7 @@ def test_settings_without_effect_are_translated(device: str) -> None:
 def test_every_case_of_the_self_test_is_said_in_chinese() -> None:
     habits = [habit(MODES[0], "cpu", Guarded("cpu")) for habit in habits_of("cuda")]
     sizes = {case.size for kind in ("cpu", "cuda") for case in cases_for(kind)} | {one.size for one in habits}
-    said = " ".join(CHINESE.gettext(size) for size in sizes)
+    said = " ".join(size.text(CHINESE) for size in sizes)
     assert set(re.findall(r"\b[a-z]{3,}\b", said)) <= {"exp"}
 
 
@@ -71,7 +72,7 @@ def test_the_size_that_a_device_failed_at_is_said_in_chinese() -> None:
     sizes = {(case.operation, case.size) for kind in ("cpu", "cuda") for case in cases_for(kind) if case.operation in OPERATIONS}
     casting = check_casting(MODES[0], "cpu")
     for operation, size in (*sizes, (casting.operation, casting.size)):
-        facts: dict[str, str | int | float | bool] = {"operation": operation, "size": size}
-        finding = Finding(code="device-fault", component="", module="", dtype="float16", peak=None, limit=None, facts=facts)
+        failing = msgspec.structs.replace(casting, operation=operation, size=size)
+        finding = Finding(code="device-fault", component="", module="", dtype="float16", peak=None, limit=None, failing=failing)
         said = finding_words(finding)[0].text(CHINESE)
         assert set(re.findall(r"\b[a-z]{3,}\b", said)) <= {"exp", "erf", "sin"}

@@ -31,7 +31,7 @@ from halftone.contract.facts import (
 )
 from halftone.contract.plan import Cure
 from halftone.contract.request import ALONE, Extras, Numerics
-from halftone.contract.vocabulary import DTYPE_NAMES, FLOAT_LIMITS, CureKind, DType, ReceiptState
+from halftone.contract.vocabulary import DETAIL_NAMES, DTYPE_NAMES, FLOAT_LIMITS, CureKind, DType, ReceiptState
 from halftone.contract.wording import number
 from halftone.health.device_faults import HABITS, OPERATIONS, detours
 from halftone.health.explain import copy_limits, finding_words, further_words
@@ -322,7 +322,8 @@ def show_devices(
     memory = f" · {facts.memory_total / 1e9:.0f}\u00a0GB" if facts.memory_total else ""
     driver = f" · driver {facts.driver}" if facts.driver else ""
     out.print(Text(f"{facts.name} ({facts.id})", style="bold"))
-    details = "".join(f" · {name}: {value}" for name, value in facts.details.items() if name != "Threads" or not facts.threads)
+    shown = [(DETAIL_NAMES[one], value) for one, value in facts.details.items() if one != "threads" or not facts.threads]
+    details = "".join(f" · {name}: {value}" for name, value in shown)
     _put(out, f"{facts.backend}{memory}{driver} · PyTorch {facts.torch_version}{_threads_words(facts)}{details}", 2, "dim")
     out.print()
     for dtype in report.dtypes:
@@ -355,7 +356,7 @@ def _threads_words(device: DeviceFacts) -> str:
     """Say how many threads compute, and of how many where that is known."""
     if not device.threads:
         return ""
-    if of_all := device.details.get("Threads"):
+    if of_all := device.details.get("threads"):
         return f" · {device.threads} of {of_all} threads in use"
     return f" · {device.threads} thread{'s' * (device.threads > 1)} in use"
 

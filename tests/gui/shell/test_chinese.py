@@ -314,6 +314,7 @@ def test_the_window_is_chinese(qtbot: QtBot) -> None:
 
 ENGLISH_NAMES = {
     "LoRA", "LoRAs", "transformer",
+    "exp", "SiLU", "ROCm", "macOS",
     "VAE", "the VAE", "IP-Adapter", "ControlNet", "Lanczos", "Softmax", "Flash", "Efficient", "cuDNN", "Math",
     "English",
 }  # fmt: skip

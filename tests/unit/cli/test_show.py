@@ -180,9 +180,9 @@ def test_a_device_tells_what_others_met_on_it() -> None:
 @pytest.mark.parametrize(
     ("threads", "details", "said"),
     [
-        (1, {"Cores": "2", "Threads": "2"}, "1 of 2 threads in use · Cores: 2"),
-        (1, {"Cores": "2"}, "1 thread in use · Cores: 2"),
-        (None, {"Threads": "2"}, "Threads: 2"),
+        (1, {"cores": "2", "threads": "2"}, "1 of 2 threads in use · Cores: 2"),
+        (1, {"cores": "2"}, "1 thread in use · Cores: 2"),
+        (None, {"threads": "2"}, "Threads: 2"),
     ],
 )
 def test_the_threads_of_a_device_are_told_once(threads: int | None, details: dict[str, str], said: str) -> None:
@@ -196,7 +196,7 @@ def test_the_threads_of_a_device_are_told_once(threads: int | None, details: dic
 def test_a_device_tells_each_way_around_its_faults() -> None:
     sample = samples.self_test_report()
     test = replace(sample.tests[0], mode="float16", outcome="wrong")
-    bad = (replace(test, operation="attention-backend", size="flash, 64 tokens"), replace(test, operation="copies"))
+    bad = (replace(test, operation="attention-backend", backend="flash"), replace(test, operation="copies"))
     out = Console(file=io.StringIO(), width=200, highlight=False)
     show_devices((), replace(sample, tests=bad), Numerics(), console=out)
     assert isinstance(out.file, io.StringIO)
