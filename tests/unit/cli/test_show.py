@@ -345,7 +345,7 @@ def test_a_script_learns_what_is_kept() -> None:
 
 
 def test_how_it_ran_is_told_after_the_pictures_and_cures_are_not_told_twice() -> None:
-    plan = replace(samples.PLAIN, reasons=(Words("unet runs in BF16."), Words("unet: 26 layers are stored in FP8.")))
+    plan = replace(samples.PLAIN, reasons=(Words("unet runs in BF16."), Words("unet: 26 layers are stored in FP8.", about="run")))
     report = GenerateReport(images=(samples.picture_facts("a.png"),), plan=plan, events=(), seconds=1.0, seconds_per_step=None)
     out = Console(file=io.StringIO(), width=120, highlight=False)
     show_pictures(report, "pocket", AS_SET, console=out)
