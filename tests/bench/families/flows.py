@@ -10,7 +10,7 @@ from tests.bench.faults import videos
 from tests.bench.faults.parts import D, T, deep_vae, flow, letters, qwen_tokenizer, t5
 from tests.helpers import tiny
 
-from halftone.engine.loading.seeing_words import QwenWords
+from halftone.engine.loading.qwen_processor import QwenWords
 
 
 def _sd3(layers: int = 2, **changes: Any) -> Any:

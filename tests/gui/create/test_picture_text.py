@@ -8,7 +8,7 @@ import pytest
 from tests.helpers import samples
 from tests.helpers.wording import chinese
 
-from halftone.cli.events import how_to_finish
+from halftone.cli.reports.guard_events import how_to_finish
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import GuardEvent, LoraCause, PassFacts, PictureFacts, Shortage
 from halftone.contract.request import Lora, PictureRequest

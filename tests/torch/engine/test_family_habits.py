@@ -22,7 +22,7 @@ from halftone.engine.inputs.prompts import prompts_to_read
 from halftone.engine.inputs.resolve import refused, resolve, task_pipeline
 from halftone.engine.inputs.wanted import of_request
 from halftone.engine.loading.load import Loaded, load_pipeline
-from halftone.engine.loading.seeing_words import QwenWords
+from halftone.engine.loading.qwen_processor import QwenWords
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.parts import role
 from halftone.library.models import describe

@@ -7,10 +7,10 @@ from msgspec.structs import replace
 from rich.console import Console
 from tests.helpers import samples
 
-from halftone.cli.objects import check_object, devices_object, generate_object
-from halftone.cli.precision import ChosenPrecision
-from halftone.cli.show import show_check, show_devices, show_pictures, show_repair
-from halftone.cli.work import is_good
+from halftone.cli.jobs.command_jobs import is_good
+from halftone.cli.reports.chosen_precision import ChosenPrecision
+from halftone.cli.reports.json_objects import check_object, devices_object, generate_object
+from halftone.cli.reports.printed_reports import show_check, show_devices, show_pictures, show_repair
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, DeviceFacts, DTypeReport, Finding, GenerateReport, PictureFacts
 from halftone.contract.request import Extras, Lora, Numerics

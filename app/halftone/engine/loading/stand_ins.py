@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import transformers
 
-from halftone.engine.loading.seeing_words import QwenWords
+from halftone.engine.loading.qwen_processor import QwenWords
 from halftone.library.files.folder import INDEX, read_json
 
 _PACKAGE: Final = "torchvision"
