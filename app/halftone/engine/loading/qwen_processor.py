@@ -9,7 +9,7 @@ from transformers import AutoTokenizer, BatchFeature, ProcessorMixin, Qwen2VLIma
 _PICTURE = "<|image_pad|>"
 
 
-class QwenWords(ProcessorMixin):
+class QwenProcessor(ProcessorMixin):
     """As `transformers.Qwen2VLProcessor` without videos: each sign of a picture becomes as many as it has places."""
 
     def __init__(self, image_processor: Any, tokenizer: Any) -> None:
