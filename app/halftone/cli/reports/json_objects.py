@@ -86,9 +86,10 @@ def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: boo
 
 
 def _finding_object(finding: Finding) -> dict[str, Any]:
-    content = _without(_without(msgspec.to_builtins(finding), "facts"), "further")
+    names = ("code", "component", "module", "dtype", "peak", "limit", "step")
     said = {"message": finding_words(finding)[0], "remedy": finding_remedy(finding)}
-    return content | said | {"further": [msgspec.to_builtins(one) for one in finding.further]}
+    further = [msgspec.to_builtins(one) for one in finding.further]
+    return {name: getattr(finding, name) for name in names} | said | {"further": further}
 
 
 def _cure_object(report: CheckReport, cure: Cure) -> dict[str, Any]:
