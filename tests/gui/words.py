@@ -4,22 +4,52 @@ entries go through `tr`.
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 GUI = Path(__file__).resolve().parents[2] / "app" / "halftone" / "gui"
 _PLACE = re.compile(r"\{([a-z_0-9]*)\}")
 
 
+@cache
+def sentences() -> dict[str, str]:
+    """Every sentence that counts nothing -> where it stands."""
+    return {**tables(), **literals(), **messages()}
+
+
+@cache
 def literals() -> dict[str, str]:
     """Sentence -> the file it stands in."""
     found: dict[str, str] = {}
     for file in sorted(GUI.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "tr" and node.args:
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "tr" and node.args and _singular(node) is None:
                 found |= dict.fromkeys(_texts(node.args[0], {}), file.name)
     return found
 
 
+@cache
+def plurals() -> dict[tuple[str, str], str]:
+    """Singular and plural of every sentence that counts -> the file it stands in."""
+    found: dict[tuple[str, str], str] = {}
+    for file in sorted(GUI.parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("tr", "Words"):
+                match _singular(node), node.args:
+                    case ast.Constant(value=str(one)), [ast.Constant(value=str(many)), *_]:
+                        found[one, many] = file.name
+                    case None, _:
+                        pass
+                    case _:
+                        raise AssertionError(f"{file.name}:{node.lineno}: singular and plural are literals")
+    return found
+
+
+def _singular(call: ast.Call) -> ast.expr | None:
+    return next((word.value for word in call.keywords if word.arg == "one"), None)
+
+
+@cache
 def messages() -> dict[str, str]:
     """Every message that is put into `Words` anywhere, or said on the page of a report -> the file it stands in.
 
@@ -35,11 +65,17 @@ def messages() -> dict[str, str]:
     for file, tree in trees.items():
         said = ("Words",) if "cli" in file.parts else ("say", "language.say", "Words")
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in said:
-                asked = [node.args[0], *(word.value for word in node.keywords if word.arg == "one")]
-                for part in asked:
-                    found |= {text: file.name for text in _texts(part, {**everywhere, **own[file]}) if _says_something(text)}
+            if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in said and _singular(node) is None:
+                texts = _texts(node.args[0], {**everywhere, **own[file]})
+                found |= {text: file.name for text in texts if _says_something(text)}
     return found
+
+
+@cache
+def strings() -> set[str]:
+    """Every string in the sources."""
+    nodes = (node for file in GUI.parent.rglob("*.py") for node in ast.walk(ast.parse(file.read_text("utf-8"))))
+    return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 
 
 def built_messages() -> list[str]:
@@ -64,7 +100,7 @@ def _named(tree: ast.Module) -> dict[str, list[str]]:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             for target in targets:
                 if isinstance(target, ast.Name):
-                    found.setdefault(target.id, []).extend(_texts(node.value, {}))
+                    found.setdefault(target.id, []).extend(_texts(node.value, found if node in tree.body else {}))
     return found
 
 
@@ -89,9 +125,11 @@ def _texts(node: ast.expr, named: dict[str, list[str]]) -> list[str]:
             return []
 
 
+@cache
 def tables() -> dict[str, str]:
     """Sentences that reach `tr` as values: errors and declared settings."""
     from halftone.contract.error_sentences import WORDS
+    from halftone.contract.vocabulary import DETAIL_NAMES
     from halftone.gui.create.form.prompt_fields import examples
     from halftone.health.headroom import PART_NAMES
     from halftone.health.part_names import COMPONENT_NAMES, CURE_NAMES
@@ -108,6 +146,7 @@ def tables() -> dict[str, str]:
                 found[words] = "settings"
         for choice in setting.choices:
             found |= {words: "settings" for words in (choice.label, choice.sentence) if words}
+    found |= dict.fromkeys(DETAIL_NAMES.values(), "device")
     found |= dict.fromkeys(examples(), "example prompts")
     found |= dict.fromkeys((name for names in PART_NAMES.values() for name in names), "parts")
     found |= dict.fromkeys((*report_sentences.CURE_TITLES.values(), *report_sentences.BROKEN.values()), "report")

@@ -14,6 +14,7 @@ from halftone.contract.facts import (
 )
 from halftone.contract.plan import Plan
 from halftone.contract.request import Numerics
+from halftone.contract.vocabulary import AttentionBackend
 from halftone.contract.wording import Words
 
 DEVICE = DeviceFacts(id="cuda:0", backend="cuda", name="RTX 9", driver="580.12", torch_version="2.13.0")
@@ -69,11 +70,12 @@ def self_test_report(**changes: Any) -> SelfTestReport:
 
 def with_faulty_flash(device: DeviceFacts) -> SelfTestReport:
     """The self-test of a device where flash attention is wrong and the math backend right."""
+    faulty: tuple[tuple[AttentionBackend, str], ...] = (("flash", "wrong"), ("math", "right"))
     tests = tuple(
         OperationResult(
-            mode="float32", operation="attention-backend", size=f"{name}, 64 tokens", outcome=outcome, expected=1.0, got=1.0,
-            error=0.0, tolerance=0.1, seconds=0.1,
+            mode="float32", operation="attention-backend", size=Words("64 tokens"), backend=name, outcome=outcome, expected=1.0,
+            got=1.0, error=0.0, tolerance=0.1, seconds=0.1,
         )
-        for name, outcome in (("flash", "wrong"), ("math", "right"))
+        for name, outcome in faulty
     )  # fmt: skip
     return self_test_report(device=device, tests=tests)

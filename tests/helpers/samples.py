@@ -85,7 +85,7 @@ def operation(mode: str = "float16", outcome: str = "right") -> OperationResult:
     return OperationResult(
         mode=mode,
         operation="matmul",
-        size="512 x 512",
+        size=Words("512 x 512"),
         outcome=outcome,
         expected=1.0,
         got=1.0,

@@ -2,7 +2,7 @@
 
 import torch
 
-from halftone.cli.hardware import possible_kinds
+from halftone.cli.jobs.hardware import possible_kinds
 
 
 def test_the_kinds_are_those_of_the_build() -> None:

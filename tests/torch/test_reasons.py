@@ -3,10 +3,11 @@
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 from tests.helpers.tiny import save_tiny
-from tests.helpers.wording import Chinese, translated
+from tests.helpers.wording import CHINESE, translated
 
 from halftone.contract.facts import Finding
 from halftone.contract.request import Numerics, PictureRequest
@@ -15,7 +16,6 @@ from halftone.engine.inputs.resolve import resolve
 from halftone.engine.inputs.wanted import of_request
 from halftone.engine.loading.load import Loaded, load_pipeline
 from halftone.engine.loading.plans import base_plan
-from halftone.gui.i18n import table
 from halftone.health.device_faults import OPERATIONS
 from halftone.health.explain import finding_words
 from halftone.library.models import describe
@@ -62,10 +62,9 @@ def test_settings_without_effect_are_translated(device: str) -> None:
 
 
 def test_every_case_of_the_self_test_is_said_in_chinese() -> None:
-    chinese = table("zh_CN")
     habits = [habit(MODES[0], "cpu", Guarded("cpu")) for habit in habits_of("cuda")]
     sizes = {case.size for kind in ("cpu", "cuda") for case in cases_for(kind)} | {one.size for one in habits}
-    said = " ".join(chinese.get(size, size) for size in sizes)
+    said = " ".join(size.text(CHINESE) for size in sizes)
     assert set(re.findall(r"\b[a-z]{3,}\b", said)) <= {"exp"}
 
 
@@ -73,7 +72,7 @@ def test_the_size_that_a_device_failed_at_is_said_in_chinese() -> None:
     sizes = {(case.operation, case.size) for kind in ("cpu", "cuda") for case in cases_for(kind) if case.operation in OPERATIONS}
     casting = check_casting(MODES[0], "cpu")
     for operation, size in (*sizes, (casting.operation, casting.size)):
-        facts: dict[str, str | int | float | bool] = {"operation": operation, "size": size}
-        finding = Finding(code="device-fault", component="", module="", dtype="float16", peak=None, limit=None, facts=facts)
-        said = finding_words(finding)[0].text(Chinese())
+        failing = msgspec.structs.replace(casting, operation=operation, size=size)
+        finding = Finding(code="device-fault", component="", module="", dtype="float16", peak=None, limit=None, failing=failing)
+        said = finding_words(finding)[0].text(CHINESE)
         assert set(re.findall(r"\b[a-z]{3,}\b", said)) <= {"exp", "erf", "sin"}

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None, engine: Callable[[], Engine] | 
 
         with suppress(ImportError):  # said below, with what else the command line has to say
             return open_window()
-    from halftone.cli.output import printing
+    from halftone.cli.terminal.lost_output import printing
 
     return printing(lambda: _run(words, engine))
 

@@ -4,14 +4,15 @@ from typing import Annotated
 
 import typer
 
-import halftone.cli.flags as given
+import halftone.cli.options.flags as given
 from halftone import __version__
-from halftone.cli.command_lines import command_line
-from halftone.cli.fetching import fetch
-from halftone.cli.generate import generate
-from halftone.cli.guide import guide
-from halftone.cli.help import Command, Group
-from halftone.cli.inputs import (
+from halftone.cli.generate.command import generate
+from halftone.cli.generate.upscale_command import upscale
+from halftone.cli.guide.command import guide
+from halftone.cli.jobs.engine_and_log import JOB, Tools
+from halftone.cli.models.fetch_command import fetch
+from halftone.cli.models.list_command import models
+from halftone.cli.options.requests import (
     host_note,
     known_device,
     known_model,
@@ -21,11 +22,10 @@ from halftone.cli.inputs import (
     with_host,
     with_named_parts,
 )
-from halftone.cli.models import models
-from halftone.cli.terminal import say
-from halftone.cli.tools import JOB, Tools
-from halftone.cli.training import training
-from halftone.cli.upscale import upscale
+from halftone.cli.terminal.command_lines import command_line
+from halftone.cli.terminal.control_characters import say
+from halftone.cli.terminal.help import Command, Group
+from halftone.cli.train.group import training
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.messages import Examine, Repair
@@ -106,14 +106,14 @@ def devices(
     tools: Tools = context.obj
     saved = load()
     wanted = known_device(device, saved)
-    from halftone.cli.objects import devices_object, put
-    from halftone.cli.work import measure_device
+    from halftone.cli.jobs.command_jobs import measure_device
+    from halftone.cli.reports.json_objects import devices_object, put
 
     listed, report = measure_device(tools, wanted, again=again, as_json=json)
     if json:
         put(devices_object(listed, report))
     else:
-        from halftone.cli.show import show_devices
+        from halftone.cli.reports.printed_reports import show_devices
 
         show_devices(listed, report, saved.numerics)
 
@@ -156,8 +156,8 @@ def check(
         numerics=given.numerics_of(flags, saved.numerics),
         inputs=ready_inputs(CheckInputs(**with_named_parts(dict(prompt=prompt, **inputs), facts, saved)), facts),
     )
-    from halftone.cli.objects import check_object, put
-    from halftone.cli.work import check_model, choose_precision, tell_notes, write_report
+    from halftone.cli.jobs.command_jobs import check_model, choose_precision, tell_notes, write_report
+    from halftone.cli.reports.json_objects import check_object, put
     from halftone.health.judge import is_cured
 
     tell_notes(host_note(named, command.inputs.transformer, facts))
@@ -166,7 +166,7 @@ def check(
     if json:
         put(check_object(found, precision, layers=layers))
     else:
-        from halftone.cli.show import show_check
+        from halftone.cli.reports.printed_reports import show_check
 
         show_check(found, precision, layers=layers)
     if page is not None:
@@ -180,8 +180,8 @@ def _undo(tools: Tools, facts: ModelFacts, device: str, extras: Extras, *, both:
         raise HalftoneError(
             "setting-bad-value", name="--undo", value=Words("given together with --apply"), allowed=Words("one of the two")
         )
-    from halftone.cli.objects import SCHEMA, put
-    from halftone.cli.work import undo_cure
+    from halftone.cli.jobs.command_jobs import undo_cure
+    from halftone.cli.reports.json_objects import SCHEMA, put
 
     undone = undo_cure(tools, facts, device, extras)
     if as_json:
@@ -215,14 +215,14 @@ def repair(
         numerics=saved.numerics,
         loras=ready_loras(given.loras_of(lora), facts),
     )
-    from halftone.cli.objects import put, repair_object
-    from halftone.cli.work import repair_model
+    from halftone.cli.jobs.command_jobs import repair_model
+    from halftone.cli.reports.json_objects import put, repair_object
 
     report = repair_model(tools, command, as_json=json)
     if json:
         put(repair_object(report))
     else:
-        from halftone.cli.show import show_repair
+        from halftone.cli.reports.printed_reports import show_repair
 
         show_repair(report)
     raise typer.Exit(0 if report.float16_finite else 1)
@@ -234,8 +234,8 @@ def fragile(
 ) -> None:
     """Write Pocket's fragile twin: the same pictures in FP32, black ones in FP16. For trying check and repair."""
     folder = check_copy(describe(POCKET), output)
-    from halftone.cli.objects import put
-    from halftone.cli.work import write_fragile
+    from halftone.cli.jobs.command_jobs import write_fragile
+    from halftone.cli.reports.json_objects import put
 
     path = write_fragile(folder)
     if json:

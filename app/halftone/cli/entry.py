@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from halftone.cli.app import application
-from halftone.cli.command_lines import command_line
-from halftone.cli.output import OutputLostError
-from halftone.cli.remedies import remedy_here
-from halftone.cli.stopped import StoppedBySignal
-from halftone.cli.terminal import say
-from halftone.cli.tools import Tools, kept_log, log_path
-from halftone.cli.usage import is_help, is_usage, usage_facts
+from halftone.cli.jobs.engine_and_log import Tools, kept_log, log_path
+from halftone.cli.jobs.stop_signal import StoppedBySignal
+from halftone.cli.reports.remedies import remedy_here
+from halftone.cli.terminal.command_lines import command_line
+from halftone.cli.terminal.control_characters import say
+from halftone.cli.terminal.lost_output import OutputLostError
+from halftone.cli.terminal.usage_errors import is_help, is_usage, usage_facts
 from halftone.contract.engine import Engine
 from halftone.contract.error_codes import ErrorCode
 from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled, sentence

@@ -9,7 +9,7 @@ import msgspec
 from halftone.contract.echoes import MOST, MOST_OF_LIST, echo
 from halftone.contract.error_codes import ErrorCode
 from halftone.contract.error_sentences import WORDS
-from halftone.contract.wording import ENGLISH, Verbatim, Words, fill, listed
+from halftone.contract.wording import ENGLISH, Verbatim, Words, fill, listed_values
 
 Fact = str | int | float | Words | tuple[Words | str, ...]
 """A tuple is a list."""
@@ -71,8 +71,8 @@ def _shown(name: str, fact: Fact, catalogue: NullTranslations) -> str | int | fl
         case Words():
             return echo(fact.text(catalogue), MOST_OF_LIST)
         case tuple():
-            joined = echo(listed(*(str(_shown(name, one, catalogue)) for one in fact), catalogue=catalogue), MOST_OF_LIST)
-            return joined if any(isinstance(one, Words) for one in fact) else Verbatim(joined)
+            text = listed_values(fact, lambda one: str(_shown(name, one, catalogue)), catalogue)
+            return type(text)(echo(text, MOST_OF_LIST))
         case _:
             return fact
 

@@ -6,8 +6,10 @@ from halftone.contract.errors import ErrorFacts
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Control, Extras, IpAdapter, Lora, Numerics, Upscaled, extras_of
 from halftone.contract.vocabulary import (
+    AttentionBackend,
     CureKind,
     Depth,
+    DeviceDetail,
     DType,
     DTypeState,
     FindingCode,
@@ -30,19 +32,20 @@ class DeviceFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     capability: str | None = None
     torch_version: str = ""
     threads: int | None = None
-    details: dict[str, str] = msgspec.field(default_factory=dict)
-    """Further rows of the Device page, label -> value, only what was read from the system."""
+    details: dict[DeviceDetail, str] = msgspec.field(default_factory=dict[DeviceDetail, str])
+    """Further rows of the Device page, only what was read from the system."""
 
 
 class OperationResult(msgspec.Struct, frozen=True, kw_only=True):
     """One test with a known answer.
 
-    mode: dtype with its accumulation: "float32", "tf32", "float16", "float16-sums", "bfloat16".
+    mode: dtype with its accumulation: "float32", "tf32", "float16", "float16-sums", "bfloat16". backend: of attention, where the
+    test chose one.
     """
 
     mode: str
     operation: str
-    size: str
+    size: Words
     outcome: str
     """"right", "wrong", "nonfinite", "zeros" or "missing"."""
     seconds: float
@@ -50,6 +53,7 @@ class OperationResult(msgspec.Struct, frozen=True, kw_only=True):
     expected: float | None = None
     got: float | None = None
     error: float | None = None
+    backend: AttentionBackend | None = None
 
 
 class SpeedResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -178,7 +182,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     peak: largest absolute value in the range pass; limit: of `dtype`; step: denoising step, None outside the loop.
     further: modules of the same component that are no origin of their own, in running order: they were handed values over the
-    limit already, or they are tight as well.
+    limit already, or they are tight as well. failing: the test of the device that went wrong, of a "device-fault".
     """
 
     code: FindingCode
@@ -190,6 +194,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     step: int | None = None
     facts: dict[str, str | int | float | bool] = msgspec.field(default_factory=dict[str, str | int | float | bool])
     further: tuple[FurtherLayer, ...] = ()
+    failing: OperationResult | None = None
 
 
 class LayerPeak(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

@@ -46,8 +46,25 @@ MaskedContent = Literal["original", "fill", "noise"]
 """What the masked part begins with: itself, the colours around it, or coloured noise."""
 ReceiptState = Literal["clean", "recovered", "not-recovered", "unwatched", "asking"]
 
+DeviceDetail = Literal[
+    "cores", "threads", "instruction-sets", "architecture", "multiprocessors", "cuda", "cudnn", "rocm", "platform", "macos"
+]  # fmt: skip
+
 DTYPE_NAMES: Final[dict[DType, str]] = {"float16": "FP16", "bfloat16": "BF16", "float32": "FP32"}
 """As people write them."""
+
+DETAIL_NAMES: Final[dict[DeviceDetail, str]] = {
+    "cores": "Cores",
+    "threads": "Threads",
+    "instruction-sets": "Instruction sets",
+    "architecture": "Architecture",
+    "multiprocessors": "Multiprocessors",
+    "cuda": "CUDA",
+    "cudnn": "cuDNN",
+    "rocm": "ROCm",
+    "platform": "Platform",
+    "macos": "macOS",
+}
 
 FLOAT_LIMITS: Final[dict[str, float]] = {
     "float16": 65504.0,

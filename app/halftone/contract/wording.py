@@ -5,11 +5,11 @@ is a string is a name, a path or a word of the user's: it is made harmless and n
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from gettext import NullTranslations
 from string import Formatter
 from types import MappingProxyType
-from typing import Final, Union, cast
+from typing import Final, Literal, Union, cast
 
 import msgspec
 
@@ -21,6 +21,8 @@ _NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 NARROW: Final = "\u202f"
 MINUS: Final = "\u2212"
 
+About = Literal["", "run", "first-step"]
+"""How a job ran, or what a setting did not do; the time of the step that compiled."""
 Value = Union["Words", str, int, float, tuple[Union["Words", str], ...]]
 """What may stand in a placeholder; a tuple is a list, joined by the comma of the language."""
 
@@ -28,24 +30,29 @@ Value = Union["Words", str, int, float, tuple[Union["Words", str], ...]]
 class Words(msgspec.Struct, frozen=True, omit_defaults=True):
     """A message with numbered placeholders, and its values.
 
-    one: the message for a first value of exactly 1, where the count changes the sentence; "" where it does not.
+    one: the message for a first value of exactly 1, where the count changes the sentence; "" where it does not. about: what the
+    sentence tells, where it is picked by that.
     """
 
     template: str
     values: tuple[Value, ...] = ()
     one: str = ""
+    about: About = ""
 
     def text(self, catalogue: NullTranslations = ENGLISH) -> str:
         """Return the sentence in the language of the catalogue."""
-        found = self._template(catalogue)
+        found = look_up(self.template, self.one, self.values, catalogue)
         return fill(found, [_shown(value, catalogue) for value in self.values]) if self.values else found
 
     def __str__(self) -> str:
         return self.text()
 
-    def _template(self, catalogue: NullTranslations) -> str:
-        count = self.values[0] if self.one else None
-        return catalogue.ngettext(self.one, self.template, count) if isinstance(count, int) else catalogue.gettext(self.template)
+
+def look_up(template: str, one: str, values: Sequence[object], catalogue: NullTranslations) -> str:
+    """Look a template up: `one`, where there is one, is its singular for a first value of exactly 1."""
+    if not one:
+        return catalogue.gettext(template)
+    return catalogue.ngettext(one, template, values[0] if isinstance(values[0], int) else 2)
 
 
 class Verbatim(str):
@@ -62,37 +69,41 @@ def fill(template: str, values: Sequence[object] = (), named: Mapping[str, objec
     """
     if not any(map(_is_han, template)):
         return template.format(*values) if named is _NOTHING else template.format_map(named)
-    formatter, parts = Formatter(), list[str]()
+    formatter, parts = Formatter(), list[tuple[_Part, str]]()
     for literal, field, spec, conversion in formatter.parse(template):
-        parts.append(literal)
+        parts.append(("literal", literal))
         if field is not None:
             value, _ = formatter.get_field(field, values, named)
             shown = formatter.convert_field(value, conversion) if conversion else value
             text = format(shown, formatter.vformat(spec or "", values, named))
-            parts.append(Verbatim(text) if isinstance(value, Verbatim) or _is_path(text) else text)
-    said, kept = "", False
-    for part in filter(None, parts):
-        own = isinstance(part, Verbatim)
-        said = _joined(said, part, kept=own or kept)
-        kept = own
-    return said
+            parts.append(("name" if isinstance(value, Verbatim) or _is_path(text) else "word", text))
+    sentence, left = "", cast("_Part", "literal")
+    for right, text in parts:
+        if text:
+            sentence = _joined(sentence, text, left, right)
+            left = right
+    return sentence
+
+
+_Part = Literal["literal", "word", "name"]
+"""What a part of a sentence comes from: its template, or a value."""
 
 
 def _is_path(text: str) -> bool:
     return "/" in text or "\\" in text
 
 
-def _joined(before: str, after: str, *, kept: bool) -> str:
-    """The two, one behind the other, with as many blanks between them as Chinese wants; kept: those that are there stay."""
+def _joined(before: str, after: str, left: _Part, right: _Part) -> str:
+    """Join the two with as many blanks between them as Chinese wants. Only blanks of the template go, and none beside a name."""
     if not before:
         return after
     if _is_han(before[-1]) != _is_han(after[0]) and (_is_latin(before[-1]) or _is_latin(after[0])):
         return f"{before} {after}"
-    if kept:
+    if "name" in (left, right):
         return before + after
-    if before[-1] == " " and _is_han(before[-2:-1]) and _is_han(after[0]):
+    if left == "literal" and before[-1] == " " and _is_han(before[-2:-1]) and _is_han(after[0]):
         return before[:-1] + after
-    if after[0] == " " and _is_han(before[-1]) and _is_han(after[1:2]):
+    if right == "literal" and after[0] == " " and _is_han(before[-1]) and _is_han(after[1:2]):
         return before + after[1:]
     return before + after
 
@@ -108,6 +119,12 @@ def _is_latin(letter: str) -> bool:
 def listed(*parts: str, catalogue: NullTranslations = ENGLISH) -> str:
     """Join the parts that are not empty by the comma of a language."""
     return catalogue.gettext(", ").join(filter(None, parts))
+
+
+def listed_values(parts: Sequence[Words | str], shown: Callable[[Words | str], str], catalogue: NullTranslations) -> str:
+    """Join the values of a list; where all of them are names, the list is `Verbatim`."""
+    text = listed(*map(shown, parts), catalogue=catalogue)
+    return text if any(isinstance(part, Words) for part in parts) else Verbatim(text)
 
 
 def mentions(words: Words, values: Collection[Words | str]) -> bool:
@@ -149,21 +166,26 @@ def _shown(value: Value, catalogue: NullTranslations) -> str:
         case Words():
             return value.text(catalogue)
         case tuple():
-            joined = listed(*(_shown(part, catalogue) for part in value), catalogue=catalogue)
-            return joined if any(isinstance(part, Words) for part in value) else Verbatim(joined)
+            return listed_values(value, lambda part: _shown(part, catalogue), catalogue)
         case str():
             return Verbatim(value if value.isprintable() else harmless(value))
         case _:
             return number(value)
 
 
-_ONCE_TEXT: Final = frozenset({"reasons", "ran", "reason", "refusal"})
+_ONCE_TEXT: Final = frozenset({"reasons", "ran", "reason", "refusal", "size"})
 """Fields that held finished text in files of earlier versions."""
 
 
 def of_earlier_versions(content: object) -> object:
     """Make sentences of the finished text that earlier versions kept in the files of checks and of unfinished pictures."""
     match content:
+        case {"operation": "attention-backend", "size": str(size), **entries} if "backend" not in entries:
+            backend = size.partition(",")[0]
+            return of_earlier_versions({"operation": "attention-backend", "size": size, "backend": backend, **entries})
+        case {"details": {**labels}, **entries}:
+            details = {label.lower().replace(" ", "-"): text for label, text in cast("dict[str, object]", labels).items()}
+            return {"details": details, **cast("dict[str, object]", of_earlier_versions(entries))}
         case {**entries}:
             return {name: _worded(one) if name in _ONCE_TEXT else of_earlier_versions(one) for name, one in entries.items()}
         case list():
@@ -187,7 +209,7 @@ def spelled_out(content: object) -> object:
     match content:
         case Words():
             return content.text()
-        case {"template": str(), **others} if others.keys() <= {"values", "one"}:
+        case {"template": str(), **others} if others.keys() <= {"values", "one", "about"}:
             return msgspec.convert(content, Words).text()
         case {**entries}:
             return {name: spelled_out(one) for name, one in entries.items()}

@@ -1,23 +1,26 @@
-"""The window's words in the user's language: English sentences are keys; JSON tables, one per part, hold the rest."""
+"""The window's words in the user's language: English sentences are the keys of a catalogue."""
 
-from functools import cache
 from gettext import NullTranslations
 from typing import Literal
 
-import msgspec
 from PySide6.QtCore import QCoreApplication, QLibraryInfo, QLocale, QTranslator
 
+from halftone.contract import wording
 from halftone.contract.echoes import harmless
 from halftone.contract.wording import ENGLISH, Words, fill
-from halftone.settings.places import resources
+from halftone.settings.translations import catalogue_of
 
-CONTEXT = "halftone"
+_QT = "Qt"
+"""The context (msgctxt) of what Qt says itself and its own translation lacks."""
 LanguageChoice = Literal["system", "en", "zh_CN"]
 
 
-def tr(text: str, *values: object) -> str:
-    """`text` in the language in force, its numbered placeholders {0}, {1} filled with `values`, which are made harmless."""
-    found = QCoreApplication.translate(CONTEXT, text)
+def tr(text: str, *values: object, one: str = "") -> str:
+    """`text` in the language in force, its numbered placeholders {0}, {1} filled with `values`, which are made harmless.
+
+    one: the text for a first value of exactly 1, where the count changes it.
+    """
+    found = wording.look_up(text, one, values, catalogue())
     return fill(found, [_shown(value) for value in values]) if values else found
 
 
@@ -32,26 +35,7 @@ def say(words: Words | None) -> str:
 
 def catalogue() -> NullTranslations:
     """The catalogue of the language in force, for `Words.text`."""
-    return ENGLISH if _language == "en" else _spoken(_language)
-
-
-@cache
-def _spoken(language: str) -> NullTranslations:
-    return _Table(language)
-
-
-class _Table(NullTranslations):
-    """Our tables as a catalogue of gettext."""
-
-    def __init__(self, language: str) -> None:
-        super().__init__()
-        self._words = table(language)
-
-    def gettext(self, message: str) -> str:
-        return self._words.get(message, message)
-
-    def ngettext(self, msgid1: str, msgid2: str, n: int) -> str:
-        return self.gettext(msgid1 if n == 1 else msgid2)
+    return _catalogue
 
 
 def sentences(*parts: str) -> str:
@@ -61,43 +45,24 @@ def sentences(*parts: str) -> str:
 
 def listed(*parts: str) -> str:
     """Parts of a list, joined by the language's comma."""
-    return harmless(("，" if _language.startswith("zh") else ", ").join(filter(None, parts)))
+    return harmless(wording.listed(*parts, catalogue=_catalogue))
 
 
-@cache
-def table(language: str) -> dict[str, str]:
-    """English -> translation: all files of resources/translations/<language>/."""
-    merged: dict[str, str] = {}
-    for file in sorted((resources() / "translations" / language).glob("*.json")):
-        merged.update(msgspec.json.decode(file.read_bytes(), type=dict[str, str]))
-    return merged
-
-
-@cache
-def qt_words(language: str) -> dict[str, str]:
-    """English -> translation of what Qt says itself and its own catalogue of that language lacks."""
-    file = resources() / "translations" / "qt" / f"{language}.json"
-    return msgspec.json.decode(file.read_bytes(), type=dict[str, str])
-
-
-class Catalogue(QTranslator):
-    """Our tables as a Qt translator, so that LanguageChange events and Qt's own look-up work as usual."""
-
-    def __init__(self, language: str) -> None:
-        super().__init__()
-        self._words = table(language)
-        self._of_qt = qt_words(language)
+class _QtTranslator(QTranslator):
+    """Translates what Qt says itself and its own translation lacks."""
 
     def isEmpty(self) -> bool:
-        return not self._words
+        return False
 
     def translate(self, context: str, text: str, disambiguation: str | None = None, n: int = -1) -> str | None:
-        del disambiguation, n
-        return (self._words if context == CONTEXT else self._of_qt).get(text)
+        del context, disambiguation, n
+        found = _catalogue.pgettext(_QT, text)
+        return found if found != text else None
 
 
 _installed: list[QTranslator] = []
 _language = "en"
+_catalogue = ENGLISH
 
 
 def language() -> str:
@@ -117,10 +82,11 @@ def system_language() -> str:
 
 
 def set_language(choice: LanguageChoice) -> str:
-    """Install the translators of a language (and Qt's own for its dialogs); returns the language in force."""
-    global _language
+    """Put a language in force, in Qt's own dialogs too; returns its name."""
+    global _language, _catalogue
     app = QCoreApplication.instance()
     _language = system_language() if choice == "system" else choice
+    _catalogue = catalogue_of(_language)
     for old in _installed:
         QCoreApplication.removeTranslator(old)
     _installed.clear()
@@ -130,7 +96,7 @@ def set_language(choice: LanguageChoice) -> str:
     qt_own = QTranslator()
     if qt_own.load(QLocale(_language), "qtbase", "_", QLibraryInfo.path(QLibraryInfo.LibraryPath.TranslationsPath)):
         _install(qt_own)
-    _install(Catalogue(_language))
+    _install(_QtTranslator())
     return _language
 
 

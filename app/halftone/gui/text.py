@@ -96,7 +96,7 @@ def _left_by(ended: Ended | None) -> tuple[str, str, str] | None:
     recovered = sum(1 for picture in ended.job.pictures if picture.state == "recovered")
     if not recovered:
         return None
-    count = tr("1 picture recovered") if recovered == 1 else tr("{0} pictures recovered", recovered)
+    count = tr("{0} pictures recovered", recovered, one="1 picture recovered")
     return count, "triangle-alert", "warn"
 
 
@@ -104,7 +104,7 @@ def _cancelled(job: Job) -> str:
     stepping = job.phase == "denoise" and job.total
     where = tr("Cancelled at step {0} of {1}", job.done, job.total) if stepping else tr("Cancelled")
     count = len(job.pictures)
-    kept = tr("1 picture kept") if count == 1 else tr("{0} pictures kept", count) if count else tr("nothing kept")
+    kept = tr("{0} pictures kept", count, one="1 picture kept") if count else tr("nothing kept")
     return listed(where, kept)
 
 

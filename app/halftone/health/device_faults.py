@@ -34,11 +34,6 @@ HABITS: Final = {
 _FAULTS: Final = frozenset({"wrong", "nonfinite", "zeros"})
 
 
-def backend_of(test: OperationResult) -> AttentionBackend:
-    """The backend of attention that a test ran on."""
-    return next(name for name in _NAMES if test.size.startswith(f"{name},"))
-
-
 def faulty_backends(tests: Sequence[OperationResult]) -> frozenset[AttentionBackend]:
     """Backends of attention that were wrong in any of these tests."""
     return _backends_with(_FAULTS, tests)
@@ -46,8 +41,8 @@ def faulty_backends(tests: Sequence[OperationResult]) -> frozenset[AttentionBack
 
 def _backends_with(outcomes: frozenset[str], tests: Sequence[OperationResult]) -> frozenset[AttentionBackend]:
     """Backends that had such an outcome in a type itself; modes that share a type (TF32, FP16 sums) do not count."""
-    own = (one for one in tests if one.operation == "attention-backend" and one.mode in DTYPE_NAMES)
-    return frozenset(backend_of(one) for one in own if one.outcome in outcomes)
+    own = (one for one in tests if one.backend is not None and one.mode in DTYPE_NAMES)
+    return frozenset(one.backend for one in own if one.backend and one.outcome in outcomes)
 
 
 def sound_of(

@@ -40,8 +40,8 @@ def finding_words(finding: Finding) -> tuple[Words, Words]:
     measured = finding.peak is not None and finding.limit is not None
     known = all(source) if finding.code in ("weights-nonfinite", "weights-clipped") else measured
     message = _offset_words(finding, where) if "shows" in finding.facts else Words(with_numbers if known else without, values)
-    if finding.code == "device-fault" and (operation := OPERATIONS.get(str(finding.facts.get("operation")))):
-        message = Words(_FAILED_AT, (DTYPE_NAMES[finding.dtype], Words(operation), Words(str(finding.facts["size"]))))
+    if finding.failing is not None and (operation := OPERATIONS.get(finding.failing.operation)):
+        message = Words(_FAILED_AT, (DTYPE_NAMES[finding.dtype], Words(operation), finding.failing.size))
     if came_once(finding):
         return Words(_CAME_ONCE, values), Words(_CAME_ONCE_REMEDY)
     if "lora" in finding.facts:

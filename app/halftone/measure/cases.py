@@ -16,6 +16,7 @@ import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import Tensor
 
 from halftone.contract.vocabulary import AttentionBackend
+from halftone.contract.wording import Words
 from halftone.measure.backends import backends_of
 from halftone.measure.modes import Mode
 
@@ -34,7 +35,7 @@ class Case:
     """
 
     operation: str
-    size: str
+    size: Words
     make: Make
     run: Run
     factor: float = 4.0
@@ -163,14 +164,14 @@ def _first_channels(count: int) -> tuple[Cut, Callable[[Tensor], Tensor]]:
 def _matmul(rows: int, terms: int, columns: int, *, sample: int = 0) -> Case:
     cut, pick = _first_rows(sample) if sample else (None, None)
     make = _weighted((rows, terms), (terms, columns))
-    size = f"{rows} × {terms} × {columns}"
+    size = Words("{0} × {1} × {2}", (rows, terms, columns))
     return Case("matmul", size, make, torch.matmul, cut=cut, pick=pick)
 
 
 def _convolution(batch: int, channels: int, edge: int, kernel: int, *, sample: int = 0) -> Case:
     cut, pick = _first_channels(sample) if sample else (None, None)
     make = _weighted((batch, channels, edge, edge), (channels, channels, kernel, kernel))
-    size = f"{kernel} × {kernel}, {batch} × {channels} × {edge} × {edge}"
+    size = Words("{0} × {0}, {1} × {2} × {3} × {3}", (kernel, batch, channels, edge))
     return Case("convolution", size, make, _conv3 if kernel == 3 else F.conv2d, cut=cut, pick=pick)
 
 
@@ -178,22 +179,26 @@ def _attend(batch: int, heads: int, tokens: int, width: int, *, keys: int = 0, s
     cut, pick = _first_rows(sample) if sample else (None, None)
     keys = keys or tokens
     make = _normal((batch, heads, tokens, width), (batch, heads, keys, width), (batch, heads, keys, width))
-    size = f"{tokens} × {keys} tokens, {heads} heads of {width}"
+    size = Words("{0} × {1} tokens, {2} heads of {3}", (tokens, keys, heads, width))
     return Case("attention", size, make, _attention, factor=8.0, cut=cut, pick=pick)
+
+
+_BACKEND_NAMES: Final = {"flash": "Flash", "efficient": "Efficient", "cudnn": "cuDNN", "math": "Math"}
 
 
 def _on_backend(backend: AttentionBackend) -> tuple[Case, ...]:
     """The same attention on one backend: which of them a device may use is told apart."""
 
-    def case(size: str, make: Make, run: Run) -> Case:
-        return Case("attention-backend", f"{backend}, {size}", make, run, factor=8.0, backends=(backend,))
+    def case(size: Words, make: Make, run: Run) -> Case:
+        named = Words("{0}", ((Words(_BACKEND_NAMES[backend]), size),))
+        return Case("attention-backend", named, make, run, factor=8.0, backends=(backend,))
 
     shape = (1, 2, 64, 32)
     return (
-        case("64 tokens", _normal(shape, shape, shape), _attention),
-        case("64 tokens with a mask", _normal(shape, shape, shape), _masked_attention),
-        case("large scores", _positive(shape), _large_scores),
-        case("8 192 keys", _positive((1, 1, 8192, 16)), _long_attention),
+        case(Words("64 tokens"), _normal(shape, shape, shape), _attention),
+        case(Words("64 tokens with a mask"), _normal(shape, shape, shape), _masked_attention),
+        case(Words("large scores"), _positive(shape), _large_scores),
+        case(Words("8 192 keys"), _positive((1, 1, 8192, 16)), _long_attention),
     )
 
 
@@ -201,24 +206,24 @@ _SMALL: Final = (
     _matmul(16, 64, 32),
     _convolution(1, 16, 8, 3),
     _attend(1, 2, 16, 32),
-    Case("group-norm", "1 × 32 × 8 × 8", _normal((1, 32, 8, 8)), _group_norm),
-    Case("layer-norm", "16 × 64", _normal((16, 64)), _layer_norm),
-    Case("softmax", "16 × 64", _normal((16, 64), scale=4.0), _softmax),
-    Case("softmax", "scores up to 30 000", _normal((16, 64), scale=8000.0), _softmax),
-    Case("group-norm", "values of 2 000", _normal((1, 64, 16, 16), scale=2000.0), _group_norm),
-    Case("layer-norm", "values of 2 000", _normal((64, 256), scale=2000.0), _layer_norm),
-    Case("functions", "exp", _ramp(-10.0, 10.0), torch.exp),
-    Case("functions", "GELU", _ramp(-12.0, 12.0), F.gelu),
-    Case("functions", "GELU with tanh", _ramp(-12.0, 12.0), _tanh_gelu),
-    Case("functions", "SiLU", _ramp(-12.0, 12.0), F.silu),
-    Case("functions", "sigmoid", _ramp(-12.0, 12.0), torch.sigmoid),
-    Case("functions", "timestep embedding", _ramp(0.0, 999.0, 1000), _wave),
-    Case("long-sums", "4 096 products", _positive((8, 4096), (4096, 8)), torch.matmul),
-    Case("long-sums", "32 768 terms", _positive((8, 32768)), _sums),
-    Case("long-sums", "mean of 65 536", _positive((8, 65536)), _mean),
-    Case("long-sums", "softmax of 8 192", _normal((8, 8192)), _softmax),
-    Case("upsampling", "nearest, 1 × 8 × 16 × 16", _normal((1, 8, 16, 16)), _twice),
-    Case("upsampling", "smooth, 1 × 8 × 16 × 16", _normal((1, 8, 16, 16)), _twice_smooth),
+    Case("group-norm", Words("1 × 32 × 8 × 8"), _normal((1, 32, 8, 8)), _group_norm),
+    Case("layer-norm", Words("16 × 64"), _normal((16, 64)), _layer_norm),
+    Case("softmax", Words("16 × 64"), _normal((16, 64), scale=4.0), _softmax),
+    Case("softmax", Words("scores up to 30 000"), _normal((16, 64), scale=8000.0), _softmax),
+    Case("group-norm", Words("values of 2 000"), _normal((1, 64, 16, 16), scale=2000.0), _group_norm),
+    Case("layer-norm", Words("values of 2 000"), _normal((64, 256), scale=2000.0), _layer_norm),
+    Case("functions", Words("exp"), _ramp(-10.0, 10.0), torch.exp),
+    Case("functions", Words("GELU"), _ramp(-12.0, 12.0), F.gelu),
+    Case("functions", Words("GELU with tanh"), _ramp(-12.0, 12.0), _tanh_gelu),
+    Case("functions", Words("SiLU"), _ramp(-12.0, 12.0), F.silu),
+    Case("functions", Words("sigmoid"), _ramp(-12.0, 12.0), torch.sigmoid),
+    Case("functions", Words("timestep embedding"), _ramp(0.0, 999.0, 1000), _wave),
+    Case("long-sums", Words("4 096 products"), _positive((8, 4096), (4096, 8)), torch.matmul),
+    Case("long-sums", Words("32 768 terms"), _positive((8, 32768)), _sums),
+    Case("long-sums", Words("mean of 65 536"), _positive((8, 65536)), _mean),
+    Case("long-sums", Words("softmax of 8 192"), _normal((8, 8192)), _softmax),
+    Case("upsampling", Words("nearest, 1 × 8 × 16 × 16"), _normal((1, 8, 16, 16)), _twice),
+    Case("upsampling", Words("smooth, 1 × 8 × 16 × 16"), _normal((1, 8, 16, 16)), _twice_smooth),
 )
 
 _CPU_SIZES: Final = (
@@ -228,9 +233,9 @@ _CPU_SIZES: Final = (
     _convolution(1, 128, 16, 1),
     _attend(1, 8, 256, 40),
     _attend(1, 8, 256, 40, keys=77),
-    Case("group-norm", "2 × 320 × 32 × 32", _normal((2, 320, 32, 32), offset=3.0), _group_norm),
-    Case("layer-norm", "1 024 × 320", _normal((1024, 320), offset=3.0), _layer_norm),
-    Case("softmax", "8 × 256 × 256", _normal((8, 256, 256), scale=4.0), _softmax),
+    Case("group-norm", Words("2 × 320 × 32 × 32"), _normal((2, 320, 32, 32), offset=3.0), _group_norm),
+    Case("layer-norm", Words("1 024 × 320"), _normal((1024, 320), offset=3.0), _layer_norm),
+    Case("softmax", Words("8 × 256 × 256"), _normal((8, 256, 256), scale=4.0), _softmax),
 )
 
 _GPU_SIZES: Final = (
@@ -245,21 +250,21 @@ _GPU_SIZES: Final = (
     _attend(2, 8, 4096, 40, sample=16),
     _attend(2, 8, 4096, 40, keys=77, sample=64),
     _attend(2, 20, 1024, 64, sample=32),
-    Case("group-norm", "2 × 320 × 64 × 64", _normal((2, 320, 64, 64), offset=3.0), _group_norm),
-    Case("group-norm", "1 × 128 × 512 × 512", _normal((1, 128, 512, 512), offset=3.0), _group_norm),
-    Case("layer-norm", "8 192 × 1 280", _normal((8192, 1280), offset=3.0), _layer_norm),
-    Case("softmax", "8 × 1 024 × 1 024", _normal((8, 1024, 1024), scale=4.0), _softmax),
+    Case("group-norm", Words("2 × 320 × 64 × 64"), _normal((2, 320, 64, 64), offset=3.0), _group_norm),
+    Case("group-norm", Words("1 × 128 × 512 × 512"), _normal((1, 128, 512, 512), offset=3.0), _group_norm),
+    Case("layer-norm", Words("8 192 × 1 280"), _normal((8192, 1280), offset=3.0), _layer_norm),
+    Case("softmax", Words("8 × 1 024 × 1 024"), _normal((8, 1024, 1024), scale=4.0), _softmax),
 )
 
 _NOTES: Final = (
-    Case("near-limit", "SiLU", _filled((4096,), 0.99), F.silu),
-    Case("near-limit", "GELU", _filled((4096,), 0.99), F.gelu),
-    Case("near-limit", "GELU with tanh", _filled((4096,), 0.99), _tanh_gelu),
-    Case("near-limit", "layer norm", _filled((64, 64), 0.99), _layer_norm),
-    Case("near-limit", "group norm", _filled((1, 32, 8, 8), 0.99), _group_norm),
-    Case("near-limit", "RMS norm", _filled((64, 64), 0.99), lambda x: F.rms_norm(x, x.shape[-1:], eps=1e-6)),
-    Case("near-limit", "softmax", _filled((64, 64), 0.99), _softmax),
-    Case("near-limit", "sum of halves", _filled((64, 2), 0.45), _sums),
-    Case("tiny-values", "matrix product", _tiny, torch.matmul),
-    Case("tiny-values", "doubling", _tiny, lambda a, _b: a + a),
+    Case("near-limit", Words("SiLU"), _filled((4096,), 0.99), F.silu),
+    Case("near-limit", Words("GELU"), _filled((4096,), 0.99), F.gelu),
+    Case("near-limit", Words("GELU with tanh"), _filled((4096,), 0.99), _tanh_gelu),
+    Case("near-limit", Words("layer norm"), _filled((64, 64), 0.99), _layer_norm),
+    Case("near-limit", Words("group norm"), _filled((1, 32, 8, 8), 0.99), _group_norm),
+    Case("near-limit", Words("RMS norm"), _filled((64, 64), 0.99), lambda x: F.rms_norm(x, x.shape[-1:], eps=1e-6)),
+    Case("near-limit", Words("softmax"), _filled((64, 64), 0.99), _softmax),
+    Case("near-limit", Words("sum of halves"), _filled((64, 2), 0.45), _sums),
+    Case("tiny-values", Words("matrix product"), _tiny, torch.matmul),
+    Case("tiny-values", Words("doubling"), _tiny, lambda a, _b: a + a),
 )

@@ -15,6 +15,7 @@ import torch
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import DeviceFacts, MemoryFacts
+from halftone.contract.vocabulary import DeviceDetail
 from halftone.contract.wording import either
 
 log = logging.getLogger(__name__)
@@ -88,11 +89,11 @@ def _cuda_devices() -> Iterator[DeviceFacts]:
     hip = torch.version.hip
     for index in range(torch.cuda.device_count()):
         properties = torch.cuda.get_device_properties(index)
-        details = {"Multiprocessors": str(properties.multi_processor_count)}
+        details: dict[DeviceDetail, str] = {"multiprocessors": str(properties.multi_processor_count)}
         if hip:
-            details |= {"ROCm": hip, "Architecture": str(getattr(properties, "gcnArchName", "")).partition(":")[0]}
+            details |= {"rocm": hip, "architecture": str(getattr(properties, "gcnArchName", "")).partition(":")[0]}
         else:
-            details |= {"CUDA": torch.version.cuda or "", "cuDNN": _cudnn_version()}
+            details |= {"cuda": torch.version.cuda or "", "cudnn": _cudnn_version()}
         yield DeviceFacts(
             id=f"cuda:{index}",
             backend="rocm" if hip else "cuda",
@@ -124,7 +125,7 @@ def _xpu_devices() -> Iterator[DeviceFacts]:
             memory_total=int(properties.total_memory),
             driver=str(getattr(properties, "driver_version", "")) or None,
             torch_version=str(torch.__version__),
-            details=_filled({"Platform": str(getattr(properties, "platform_name", ""))}),
+            details=_filled({"platform": str(getattr(properties, "platform_name", ""))}),
         )
 
 
@@ -138,7 +139,7 @@ def _mps_devices() -> Iterator[DeviceFacts]:
         memory_total=psutil.virtual_memory().total,
         driver=platform.mac_ver()[0] or None,
         torch_version=str(torch.__version__),
-        details=_filled({"macOS": platform.mac_ver()[0]}),
+        details=_filled({"macos": platform.mac_ver()[0]}),
     )
 
 
@@ -169,10 +170,10 @@ def _cpu_device() -> DeviceFacts:
         threads=torch.get_num_threads(),
         details=_filled(
             {
-                "Cores": str(cores or ""),
-                "Threads": str(psutil.cpu_count() or ""),
-                "Instruction sets": ", ".join(_instruction_sets()),
-                "Architecture": platform.machine(),
+                "cores": str(cores or ""),
+                "threads": str(psutil.cpu_count() or ""),
+                "instruction-sets": ", ".join(_instruction_sets()),
+                "architecture": platform.machine(),
             }
         ),
     )
@@ -247,5 +248,5 @@ def _output(command: list[str]) -> str:
     return done.stdout.strip()
 
 
-def _filled(details: dict[str, str]) -> dict[str, str]:
+def _filled(details: dict[DeviceDetail, str]) -> dict[DeviceDetail, str]:
     return {label: value for label, value in details.items() if value}

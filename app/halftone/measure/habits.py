@@ -7,6 +7,7 @@ from typing import Final
 import torch
 
 from halftone.contract.facts import OperationResult
+from halftone.contract.wording import Words
 from halftone.health.faults import raise_if_lost
 from halftone.measure.late import Courier
 from halftone.measure.modes import Mode
@@ -43,7 +44,7 @@ def check_random_numbers(mode: Mode, device: str, _guarded: Guarded) -> Operatio
         usual = abs(float(spread[1])) < 0.05 and abs(float(spread[0]) - 1.0) < 0.05
         return torch.equal(first, again) and not torch.equal(first, other) and usual
 
-    return _result(mode, "random-numbers", "65 536 drawn with a seed", right)
+    return _result(mode, "random-numbers", Words("65 536 drawn with a seed"), right)
 
 
 def check_copies(mode: Mode, device: str, _guarded: Guarded) -> OperationResult:
@@ -54,15 +55,15 @@ def check_copies(mode: Mode, device: str, _guarded: Guarded) -> OperationResult:
         there = values.pin_memory().to(device, non_blocking=True)
         return torch.equal(Courier(heeding=False).send(there).read(), values)
 
-    return _result(mode, "copies", "4 096 numbers without a wait", right)
+    return _result(mode, "copies", Words("4 096 numbers without a wait"), right)
 
 
 def check_memory(mode: Mode, _device: str, guarded: Guarded) -> OperationResult:
     """What no test wrote to still holds what it held."""
-    return _result(mode, "memory", "1 MiB kept", guarded.is_whole)
+    return _result(mode, "memory", Words("1 MiB kept"), guarded.is_whole)
 
 
-def _result(mode: Mode, operation: str, size: str, right: Callable[[], bool]) -> OperationResult:
+def _result(mode: Mode, operation: str, size: Words, right: Callable[[], bool]) -> OperationResult:
     """An answer of yes or no. What this device or torch lacks is "missing"."""
     started = time.perf_counter()
     try:

@@ -124,6 +124,7 @@ def run_case(case: Case, mode: Mode, device: str) -> OperationResult:
         mode=mode.name,
         operation=case.operation,
         size=case.size,
+        backend=case.backends[0] if case.backends else None,
         outcome=outcome,
         expected=_json(float(expected.flatten()[worst])),
         got=_json(float(sample.flatten()[worst])),
@@ -154,7 +155,7 @@ def compare(expected: torch.Tensor, got: torch.Tensor, allowed: float, *, whole_
     return outcome, worst, error
 
 
-_CASTING: Final = Case("casting", "bit by bit", lambda _generator, _mode: (), torch.clone, factor=0.0)
+_CASTING: Final = Case("casting", Words("bit by bit"), lambda _generator, _mode: (), torch.clone, factor=0.0)
 
 
 def check_casting(mode: Mode, device: str) -> OperationResult:
@@ -171,7 +172,7 @@ def check_casting(mode: Mode, device: str) -> OperationResult:
     return OperationResult(
         mode=mode.name,
         operation="casting",
-        size=f"{values.size} values, bit by bit",
+        size=Words("{0} values, bit by bit", (int(values.size),)),
         outcome="wrong" if wrong.size else "right",
         expected=_json(float(expected[index])),
         got=_json(float(got[index])),
@@ -267,6 +268,7 @@ def _failed(case: Case, mode: Mode, error: Exception, seconds: float) -> Operati
         mode=mode.name,
         operation=case.operation,
         size=case.size,
+        backend=case.backends[0] if case.backends else None,
         outcome="missing" if missing else "wrong",
         tolerance=tolerance(case, mode),
         seconds=seconds,
@@ -363,7 +365,7 @@ def _passed(ran: Sequence[OperationResult], notes: Sequence[OperationResult]) ->
         if right == len(ran):
             return Words("{0} tests passed.", (right,), one="1 test passed.")
         return Words("{0} of {1} tests passed.", (right, len(ran)))
-    by_kind: dict[str, list[str]] = {}
+    by_kind: dict[str, list[Words]] = {}
     for note in notes:
         by_kind.setdefault(_OPERATION_WORDS[note.operation], []).append(note.size)
     wrong = tuple(Words("{0}: {1}", (Words(kind), tuple(sizes))) for kind, sizes in by_kind.items())

@@ -10,7 +10,7 @@ from PIL import Image, PngImagePlugin
 from tests.bench.bad_inputs.case import Case
 from tests.helpers.pictures import picture_facts
 
-from halftone.cli.picture_settings import from_picture
+from halftone.cli.generate.settings_from_picture import from_picture
 from halftone.contract.request import PictureRequest, Upscaled
 from halftone.metadata.picture import exif_of
 from halftone.metadata.picture_settings import said_by

@@ -13,7 +13,7 @@ from tests.bench.bad_inputs.case import Case
 from tests.helpers.pictures import picture_facts
 from tests.helpers.reports import DEVICE, MODEL, check_report, self_test_report
 
-from halftone.cli.train_config import example, read_config
+from halftone.cli.train.config_file import example, read_config
 from halftone.contract.plan import Plan
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.gallery.history import History

@@ -10,7 +10,7 @@ from tests.bench.faults import videos
 from tests.bench.faults.parts import D, T, deep_vae, flow, letters, qwen_tokenizer, t5
 from tests.helpers import tiny
 
-from halftone.engine.loading.seeing_words import QwenWords
+from halftone.engine.loading.qwen_processor import QwenProcessor
 
 
 def _sd3(layers: int = 2, **changes: Any) -> Any:
@@ -250,7 +250,7 @@ def name_qwen_vl(folder: Path) -> None:
 
 def qwen_vl(folder: Path) -> dict[str, Any]:
     """Its reader, which diffusers cannot load without torchvision."""
-    return {"processor": QwenWords.from_pretrained(folder / "processor")}
+    return {"processor": QwenProcessor.from_pretrained(folder / "processor")}
 
 
 def save_qwen_vl(folder: Path) -> None:

@@ -8,13 +8,13 @@ from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
 from tests.helpers import samples
 from tests.helpers.model_files import ramp, safetensors, write_json
+from tests.helpers.wording import chinese
 
 from halftone.contract.messages import Examine
 from halftone.contract.request import IpAdapter, PictureRequest
 from halftone.gui.create.form.form_fields import NumberBox
 from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.gui.health import health_view
-from halftone.gui.i18n import table
 
 
 def write_adapter(path: Path, text: int = 128) -> Path:
@@ -91,7 +91,7 @@ def test_the_receipt_of_a_picture_names_them() -> None:
     rows = dict(receipt_rows(made, PictureRequest(prompt="a sun", ip_adapters=(one,))))
     assert rows["IP-Adapter"] == "plus 0.50 · a.png, b.png"
     assert (rows["Image encoder"], rows["Image encoder 2"]) == ("FP16", "FP16")
-    words = table("zh_CN")
+    words = chinese()
     assert words["image encoder"] == words["Image encoder"] == "图像编码器"
 
 

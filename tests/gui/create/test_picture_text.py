@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 from tests.helpers import samples
+from tests.helpers.wording import chinese
 
-from halftone.cli.events import how_to_finish
+from halftone.cli.reports.guard_events import how_to_finish
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import GuardEvent, LoraCause, PassFacts, PictureFacts, Shortage
 from halftone.contract.request import Lora, PictureRequest
@@ -15,7 +16,6 @@ from halftone.contract.vocabulary import ReceiptState
 from halftone.gui.create.picture.picture_model import about_model, without_memory
 from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.gui.create.picture.picture_text import picture_message, receipt
-from halftone.gui.i18n import table
 from halftone.health.explain import note_for
 from halftone.health.pictures.passes import kept_words
 
@@ -132,7 +132,7 @@ def test_window_and_terminal_say_the_same_of_a_picture_that_was_given_up(
         assert receipt(picture)[2] == ("Black" if step is None else "NaN")
     if sound is not False:
         assert "even in FP32" not in message.spoken
-    known = table("zh_CN")
+    known = chinese()
     unknown: list[str] = []
 
     class Listening(NullTranslations):

@@ -67,7 +67,7 @@ def test_the_sample_holds_every_operation_that_is_measured() -> None:
 def test_nothing_is_wider_than_a_small_window(qtbot: QtBot, language: Literal["en", "zh_CN"]) -> None:
     set_language(language)
     bad = [("float16", "attention-backend"), ("float16", "copies"), ("float16", "memory")]
-    longest = {"size": "3 × 3, 1 × 128 × 512 × 512", "outcome": "zeros", "expected": -1.2345e-5, "got": -1.2345e-5}
+    longest = {"size": Words("3 × 3, 1 × 128 × 512 × 512"), "outcome": "zeros", "expected": -1.2345e-5, "got": -1.2345e-5}
     wide = msgspec.structs.replace(kit.known_answers()[0], operation="convolution", mode="float16", **longest)
     page, _ = open_page(qtbot, tests=(*kit.known_answers(bad), wide))
     page.resize(1024, 570)
@@ -339,7 +339,7 @@ def test_what_halftone_will_do_follows_the_settings(qtbot: QtBot) -> None:
     ],
 )
 def test_faulty_backends_are_told(faulty: tuple[str, ...], backend: AttentionBackend, told: list[tuple[str, str]]) -> None:
-    tests = tuple(msgspec.structs.replace(FAULT, size=f"{name}, 64 tokens") for name in faulty)
+    tests = tuple(msgspec.structs.replace(FAULT, size=Words("{0}, 64 tokens", (name,)), backend=name) for name in faulty)
     report = kit.measured(tests=(*kit.known_answers(()), *tests))
     lines = device_view.promises(report, Numerics(attention_backend=backend), ("float16", Words("measured")))
     assert [(one.text, one.reason) for one in lines if "ttention" in one.text] == told
@@ -359,7 +359,7 @@ def test_faulty_copies_are_told_in_both_languages() -> None:
 @pytest.mark.parametrize("faults", [(), ("flash",), ("flash", "efficient", "cudnn")])
 @pytest.mark.parametrize("width", [1440, 1024])
 def test_no_promise_and_no_reason_is_cut_off(qtbot: QtBot, width: int, faults: tuple[str, ...]) -> None:
-    wrong = tuple(msgspec.structs.replace(FAULT, size=f"{name}, 64 tokens") for name in faults)
+    wrong = tuple(msgspec.structs.replace(FAULT, size=Words("{0}, 64 tokens", (name,)), backend=name) for name in faults)
     tests = (*kit.known_answers(), *wrong, *(msgspec.structs.replace(FAULT, operation="copies") for _ in faults))
     page, _ = open_page(qtbot, tests=tests)
     page.resize(width, 570)

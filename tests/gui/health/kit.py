@@ -24,7 +24,7 @@ from halftone.contract.facts import (
 from halftone.contract.messages import AnyCommand, AnyEvent, Examine, JobEnded, MemoryChanged, Ready
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
-from halftone.contract.vocabulary import DType
+from halftone.contract.vocabulary import AttentionBackend, DType
 from halftone.contract.wording import Words
 from halftone.gui.controller import Controller
 from halftone.gui.process import Link
@@ -41,7 +41,7 @@ GPU = DeviceFacts(
     driver="572.16",
     capability="8.6",
     torch_version="2.13.0",
-    details={"CUDA": "12.8", "Multiprocessors": "28"},
+    details={"cuda": "12.8", "multiprocessors": "28"},
 )
 CPU = DeviceFacts(
     id="cpu", backend="cpu", name="AMD EPYC, 2 cores", memory_total=8_000_000_000, torch_version="2.13.0", threads=2
@@ -268,6 +268,7 @@ _SIZES = {
     "attention-backend": ("math, 64 tokens with a mask", "flash, large scores"),
     "copies": ("4 096 numbers without a wait",),
 }
+_BACKENDS: dict[str, AttentionBackend] = {"math, 64 tokens with a mask": "math", "flash, large scores": "flash"}
 
 
 def known_answers(
@@ -284,7 +285,8 @@ def known_answers(
                     OperationResult(
                         mode=mode,
                         operation=operation,
-                        size=size,
+                        size=Words("{0}", (tuple(map(Words, size.split(", "))),)),
+                        backend=_BACKENDS.get(size),
                         outcome="wrong" if wrong else "right",
                         expected=1024.5,
                         got=992.0 if wrong else 1024.25,

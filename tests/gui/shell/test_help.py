@@ -14,10 +14,11 @@ from PySide6.QtWidgets import QToolButton
 from pytestqt.qtbot import QtBot
 from tests.gui import words
 from tests.gui.stage import Stage
+from tests.helpers.wording import chinese as texts
 
 from halftone.gui import theme
 from halftone.gui.controller import PageName
-from halftone.gui.i18n import set_language, table
+from halftone.gui.i18n import set_language
 from halftone.gui.settings.settings_page import SECTIONS
 from halftone.gui.shell.guide_view import fragments
 from halftone.gui.shell.help_window import PAGE_TOPICS, PLACES, SHORTCUTS, HelpWindow, shortcuts
@@ -66,8 +67,8 @@ class Browser(QObject):
 
 @pytest.mark.parametrize("topic", guide.TOPICS)
 def test_bold_words_are_words_of_the_window(topic: str) -> None:
-    english = {*words.tables(), *words.literals(), *words.messages(), *(name for name, _icon in SECTIONS)}
-    chinese = set(table("zh_CN").values())
+    english = {*words.sentences(), *(name for name, _icon in SECTIONS)}
+    chinese = set(texts().values())
     folder = guide.guide_folder()
     bold = {language: BOLD.findall((folder / language / f"{topic}.md").read_text("utf-8")) for language in ("en", "zh_CN")}
     assert not [one for one in bold["en"] if one not in english]

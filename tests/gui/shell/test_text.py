@@ -96,7 +96,10 @@ def test_how_grave_a_message_is(kind: NoticeKind, level: str) -> None:
 def test_chinese_has_spaces_around_latin_words_and_its_own_word_for_times(qapp: object) -> None:
     del qapp
     set_language("zh_CN")
-    spaced = [tr("Whole {0} in FP32", "VAE"), tr("Whole {0} in FP32", "文本编码器"), tr("{0} jobs", 3), figures.times(2.4)]
+    whole = "Whole {0} in FP32"
+    named = tr("Model health: {0}", "我的模型"), tr(whole, "我的 模型")
+    spaced = [tr(whole, "VAE"), tr(whole, "文本编码器"), tr("{0} jobs", 3, one="1 job"), figures.times(2.4)]
     set_language("en")
+    assert named == ("模型健康：我的模型", "整个我的 模型改用 FP32")
     assert spaced == ["整个 VAE 改用 FP32", "整个文本编码器改用 FP32", "3 项任务", "2.4\u00a0倍"]
     assert figures.times(2.4) == "2.4\u00a0×"

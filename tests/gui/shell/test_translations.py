@@ -1,36 +1,62 @@
-"""Every visible sentence has a Chinese translation with the same placeholders; reasons of the core are recognised."""
+"""Every visible sentence has a Chinese translation with the same placeholders, and none is left over."""
 
 import re
 
 import msgspec
 import pytest
-from tests.gui import words
+from tests.gui import lacking, words
 from tests.helpers import samples
+from tests.helpers.wording import CHINESE, chinese, entries
 
 from halftone.contract.facts import DTypeReport
 from halftone.contract.wording import Words
-from halftone.gui.i18n import say, set_language, table, tr
+from halftone.gui.i18n import say, set_language, tr
 from halftone.health.precision import Weights, choose_auto, follow_weights
-
-SENTENCES = {**words.tables(), **words.literals(), **words.messages()}
 
 
 def test_every_sentence_is_translated() -> None:
-    missing = {file: sentence for sentence, file in SENTENCES.items() if sentence not in table("zh_CN")}
-    assert not missing
+    assert lacking.lacking() == {}
 
 
-@pytest.mark.parametrize("sentence", sorted(set(SENTENCES) & set(table("zh_CN"))))
-def test_placeholders_are_kept(sentence: str) -> None:
-    assert words.placeholders(sentence) == words.placeholders(table("zh_CN")[sentence])
+def test_no_translation_is_left_over() -> None:
+    assert lacking.left_over() == []
 
 
-@pytest.mark.parametrize("sentence", sorted(table("zh_CN")))
-def test_chinese_has_its_own_brackets_and_no_space_beside_them(sentence: str) -> None:
-    said = table("zh_CN")[sentence]
-    if sentence.startswith(("Report (*", "Pictures ({0}", "Model file (*", "Models (*")):
-        return  # Qt reads the endings of files from such brackets
-    assert not re.search(r"[\u4e00-\u9fff] ?\(|\) ?[\u4e00-\u9fff]| [（）]|[（）] ", said)
+def test_every_entry_is_whole() -> None:
+    assert [entry.msgid for entry in entries() if not entry.translated() or entry.obsolete] == []
+
+
+def test_the_entries_stand_in_order() -> None:
+    order = [(entry.comment, entry.msgid, entry.msgid_plural) for entry in entries()]
+    assert order == sorted(order), "by the part of the program, then by the English"
+
+
+def test_placeholders_are_kept() -> None:
+    asked = [
+        (entry.msgid_plural or entry.msgid, text) for entry in entries() for text in (entry.msgstr, *entry.msgstr_plural.values())
+    ]
+    kept = {english: text for english, text in asked if text and words.placeholders(english) != words.placeholders(text)}
+    assert kept == {}
+
+
+def test_a_singular_holds_no_further_placeholders() -> None:
+    counted = [entry for entry in entries() if entry.msgid_plural]
+    assert [one.msgid for one in counted if not words.placeholders(one.msgid) <= words.placeholders(one.msgid_plural)] == []
+
+
+def test_chinese_has_its_own_brackets_and_no_space_beside_them() -> None:
+    endings = ("Report (*", "Pictures ({0}", "Model file (*", "Models (*")  # Qt reads the endings of files from such brackets
+    stray = re.compile(r"[\u4e00-\u9fff] ?\(|\) ?[\u4e00-\u9fff]| [（）]|[（）] ")
+    assert [text for english, text in chinese().items() if not english.startswith(endings) and stray.search(text)] == []
+
+
+def test_a_count_has_one_form_in_chinese() -> None:
+    forms = [CHINESE.ngettext("1 job", "{0} jobs", count) for count in (0, 1, 2)]
+    assert forms == ["{0} 项任务"] * 3
+    assert Words("{0} jobs", (1,), one="1 job").text(CHINESE) == "1 项任务"
+    assert Words("{0} jobs", (1,), one="1 job").text() == "1 job"
+    assert Words("{0} jobs", (1.0,), one="1 job").text() == "1 jobs", "a measured number is no count"
+    assert CHINESE.gettext("") == "", "no head of a file is shown"
 
 
 DTYPES = (
@@ -75,7 +101,8 @@ def test_a_language_can_be_changed_and_changed_back(qapp: object) -> None:
     del qapp
     set_language("zh_CN")
     assert tr("Generate") == "生成"
-    assert tr("{0} jobs", 3) == "3 项任务"
+    assert tr("{0} jobs", 3, one="1 job") == "3 项任务"
+    assert tr("{0} jobs", 1, one="1 job") == "1 项任务"
     assert tr("no such sentence") == "no such sentence"
     set_language("en")
     assert tr("Generate") == "Generate"
@@ -91,9 +118,9 @@ _STRAY = {
 @pytest.mark.parametrize("where", _STRAY)
 def test_no_stray_blanks_stand_in_chinese(where: str) -> None:
     """What stands around placeholders is put right when they are filled."""
-    assert [words for words in table("zh_CN").values() if _STRAY[where].search(words)] == []
+    assert [words for words in chinese().values() if _STRAY[where].search(words)] == []
 
 
 def test_a_number_that_is_none_has_one_name_in_chinese() -> None:
     others = re.compile("异常值|坏数|非有限|含有非数值|不是数字的值")
-    assert [words for words in table("zh_CN").values() if others.search(words)] == []
+    assert [words for words in chinese().values() if others.search(words)] == []

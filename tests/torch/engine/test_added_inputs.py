@@ -24,7 +24,7 @@ from tests.helpers.tiny import liven, load_tiny
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from halftone.cli.objects import repair_object
+from halftone.cli.reports.json_objects import repair_object
 from halftone.contract.messages import Repair
 from halftone.contract.plan import Plan, input_of, inputs_in, is_input, rescaled_modules
 from halftone.contract.request import Control, Lora, Numerics

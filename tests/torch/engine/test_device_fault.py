@@ -20,7 +20,7 @@ def faulty() -> None:
     failing = OperationResult(
         mode="float16",
         operation="gemm",
-        size="1024",
+        size=Words("1024"),
         outcome="wrong",
         expected=1.0,
         got=2.0,
@@ -41,7 +41,8 @@ def test_a_faulty_precision_is_named_and_another_one_suggested(engine: Diffusers
     report, _ = check(engine, models["sd15"], "float16")
     first = report.findings[0]
     assert (first.code, first.component, first.dtype) == ("device-fault", "", "float16")
-    assert first.facts == {"operation": "gemm", "size": "1024", "outcome": "wrong"}
+    assert first.failing is not None
+    assert (first.failing.operation, first.failing.size, first.failing.outcome) == ("gemm", Words("1024"), "wrong")
     assert str(finding_words(first)[0]) == "FP16 is faulty on this device."
     assert report.verdict == "fixable"
     assert [cure.kind for cure in report.cures if cure.suggested] == ["bfloat16"]

@@ -22,7 +22,7 @@ from halftone.engine.inputs.prompts import prompts_to_read
 from halftone.engine.inputs.resolve import refused, resolve, task_pipeline
 from halftone.engine.inputs.wanted import of_request
 from halftone.engine.loading.load import Loaded, load_pipeline
-from halftone.engine.loading.seeing_words import QwenWords
+from halftone.engine.loading.qwen_processor import QwenProcessor
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.parts import role
 from halftone.library.models import describe
@@ -118,7 +118,7 @@ def test_what_a_pipeline_says_of_its_inputs_is_told_as_its_words() -> None:
 
 def test_each_sign_of_a_picture_becomes_its_places(tmp_path: Path) -> None:
     flows.save_qwen_vl(tmp_path)
-    words = QwenWords.from_pretrained(tmp_path)
+    words = QwenProcessor.from_pretrained(tmp_path)
     sign = words.tokenizer.convert_tokens_to_ids("<|image_pad|>")
     picture = Image.new("RGB", (56, 56))
     read = words(text=["a<|image_pad|>b<|image_pad|>"], images=[picture, picture], padding=True, return_tensors="pt")

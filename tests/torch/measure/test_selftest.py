@@ -24,8 +24,9 @@ CPU = find_device("cpu")
 
 def result(outcome: str = "right", *, mode: str = "float16", operation: str = "matmul", size: str = "2 × 2") -> OperationResult:
     return OperationResult(
-        mode=mode, operation=operation, size=size, outcome=outcome, expected=1.0, got=1.0, error=0.0, tolerance=0.1, seconds=0.1
-    )
+        mode=mode, operation=operation, size=Words(size), outcome=outcome, expected=1.0, got=1.0, error=0.0, tolerance=0.1,
+        seconds=0.1,
+    )  # fmt: skip
 
 
 def speed(mode: str, seconds: float, operation: str = "matmul") -> SpeedResult:
@@ -143,7 +144,7 @@ def test_a_bad_number_outside_the_sample_is_seen() -> None:
 
 
 def broken(run: Callable[..., torch.Tensor]) -> Case:
-    return Case("matmul", "4 × 4", lambda g, _m: (torch.randn(4, 4, generator=g),), run)
+    return Case("matmul", Words("4 × 4"), lambda g, _m: (torch.randn(4, 4, generator=g),), run)
 
 
 def fails_on_half(error: Exception) -> Callable[[torch.Tensor], torch.Tensor]:

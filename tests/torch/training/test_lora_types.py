@@ -10,7 +10,7 @@ from tests.helpers.engine_runs import Recorder, Steady
 from tests.helpers.reports import with_faulty_flash
 from tests.helpers.trainings import Directed, Killed, tiny_training, train
 
-from halftone.cli.training_lines import event_line
+from halftone.cli.train.lines import event_line
 from halftone.contract.messages import AnyEvent, Examine, TrainBegins, TrainSaved, TrainStep
 from halftone.contract.plan import Plan
 from halftone.contract.request import CheckInputs, Numerics

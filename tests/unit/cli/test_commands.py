@@ -22,8 +22,8 @@ from typer.main import get_command
 
 from halftone.cli import main
 from halftone.cli.app import application
-from halftone.cli.hardware import names_here, possible_kinds
-from halftone.cli.objects import finite
+from halftone.cli.jobs.hardware import names_here, possible_kinds
+from halftone.cli.reports.json_objects import finite
 from halftone.contract.errors import Fact
 from halftone.contract.request import Lora, Numerics, PictureRequest
 from halftone.gallery.history import History

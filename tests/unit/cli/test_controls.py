@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from halftone.cli.command_lines import control_word, extra_words
-from halftone.cli.flags import _control
+from halftone.cli.options.flags import _control
+from halftone.cli.terminal.command_lines import control_word, extra_words
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Control, Extras, Lora, PictureRequest
 from halftone.health.pictures.requests import check_request

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 from tests.helpers.samples import GUARDED
 
-from halftone.cli.events import event_line, what_to_do
+from halftone.cli.reports.guard_events import event_line, what_to_do
 from halftone.contract.facts import GuardEvent
 
 STEP = replace(GUARDED, component="unet", module="mid_block", action="went-back-one-step", step=3)

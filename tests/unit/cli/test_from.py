@@ -11,7 +11,7 @@ from tests.helpers.model_files import ramp, safetensors, write_folder
 from tests.helpers.scripted import ScriptedEngine
 
 from halftone.cli import main
-from halftone.cli.picture_settings import not_used
+from halftone.cli.generate.settings_from_picture import not_used
 from halftone.contract.request import Hires, PictureRequest
 from halftone.gallery.history import History
 from halftone.settings.store import Settings, save

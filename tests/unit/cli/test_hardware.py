@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from halftone.cli.hardware import names_here, possible_kinds
+from halftone.cli.jobs.hardware import names_here, possible_kinds
 
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the signs are Linux's")
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from halftone.cli.command_lines import extra_words
-from halftone.cli.flags import ip_adapters_of
-from halftone.cli.objects import start_object
+from halftone.cli.options.flags import ip_adapters_of
+from halftone.cli.reports.json_objects import start_object
+from halftone.cli.terminal.command_lines import extra_words
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Extras, IpAdapter, PictureRequest
 

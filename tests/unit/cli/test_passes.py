@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 from tests.helpers.samples import picture_facts
 
-from halftone.cli.passes import hires_of, passes_words, refiner_of
+from halftone.cli.generate.pass_options import hires_of, passes_words, refiner_of
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import PassFacts
 from halftone.contract.request import Hires, Refiner

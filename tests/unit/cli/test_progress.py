@@ -6,7 +6,7 @@ import threading
 import pytest
 from tests.helpers import samples
 
-from halftone.cli.progress import Progress, TimeLeft
+from halftone.cli.terminal.progress import Progress, TimeLeft
 from halftone.contract.messages import PhaseChanged, PictureReady, PlanChanged, StepDone
 from halftone.contract.plan import Plan
 from halftone.contract.vocabulary import Phase

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from halftone.cli.remedies import finding_remedy, remedy_here
+from halftone.cli.reports.remedies import finding_remedy, remedy_here
 from halftone.contract.error_codes import ERROR_CODES, ErrorCode
 from halftone.contract.error_sentences import WORDS
 from halftone.contract.errors import ErrorFacts

@@ -7,10 +7,10 @@ from msgspec.structs import replace
 from rich.console import Console
 from tests.helpers import samples
 
-from halftone.cli.objects import check_object, devices_object, generate_object
-from halftone.cli.precision import ChosenPrecision
-from halftone.cli.show import show_check, show_devices, show_pictures, show_repair
-from halftone.cli.work import is_good
+from halftone.cli.jobs.command_jobs import is_good
+from halftone.cli.reports.chosen_precision import ChosenPrecision
+from halftone.cli.reports.json_objects import check_object, devices_object, generate_object
+from halftone.cli.reports.printed_reports import show_check, show_devices, show_pictures, show_repair
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, DeviceFacts, DTypeReport, Finding, GenerateReport, PictureFacts
 from halftone.contract.request import Extras, Lora, Numerics
@@ -180,9 +180,9 @@ def test_a_device_tells_what_others_met_on_it() -> None:
 @pytest.mark.parametrize(
     ("threads", "details", "said"),
     [
-        (1, {"Cores": "2", "Threads": "2"}, "1 of 2 threads in use · Cores: 2"),
-        (1, {"Cores": "2"}, "1 thread in use · Cores: 2"),
-        (None, {"Threads": "2"}, "Threads: 2"),
+        (1, {"cores": "2", "threads": "2"}, "1 of 2 threads in use · Cores: 2"),
+        (1, {"cores": "2"}, "1 thread in use · Cores: 2"),
+        (None, {"threads": "2"}, "Threads: 2"),
     ],
 )
 def test_the_threads_of_a_device_are_told_once(threads: int | None, details: dict[str, str], said: str) -> None:
@@ -196,7 +196,7 @@ def test_the_threads_of_a_device_are_told_once(threads: int | None, details: dic
 def test_a_device_tells_each_way_around_its_faults() -> None:
     sample = samples.self_test_report()
     test = replace(sample.tests[0], mode="float16", outcome="wrong")
-    bad = (replace(test, operation="attention-backend", size="flash, 64 tokens"), replace(test, operation="copies"))
+    bad = (replace(test, operation="attention-backend", backend="flash"), replace(test, operation="copies"))
     out = Console(file=io.StringIO(), width=200, highlight=False)
     show_devices((), replace(sample, tests=bad), Numerics(), console=out)
     assert isinstance(out.file, io.StringIO)
@@ -345,7 +345,7 @@ def test_a_script_learns_what_is_kept() -> None:
 
 
 def test_how_it_ran_is_told_after_the_pictures_and_cures_are_not_told_twice() -> None:
-    plan = replace(samples.PLAIN, reasons=(Words("unet runs in BF16."), Words("unet: 26 layers are stored in FP8.")))
+    plan = replace(samples.PLAIN, reasons=(Words("unet runs in BF16."), Words("unet: 26 layers are stored in FP8.", about="run")))
     report = GenerateReport(images=(samples.picture_facts("a.png"),), plan=plan, events=(), seconds=1.0, seconds_per_step=None)
     out = Console(file=io.StringIO(), width=120, highlight=False)
     show_pictures(report, "pocket", AS_SET, console=out)

@@ -9,7 +9,7 @@ from tests.helpers.model_files import write_folder
 from tests.helpers.scripted import Picture, ScriptedEngine, Steps
 
 from halftone.cli import main
-from halftone.cli.console import HarmlessConsole
+from halftone.cli.terminal.console import HarmlessConsole
 from halftone.settings.store import load, save
 
 EVIL = "\x1b]0;owned\x07\x1b[2Jsun\u202egnp"

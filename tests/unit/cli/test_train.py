@@ -15,10 +15,10 @@ from tests.unit.cli.test_commands import Run, run
 from tests.unit.library.test_training_runs import broken_run
 
 from halftone.cli import main
-from halftone.cli.jobs import run_job
-from halftone.cli.tools import JOB, Tools
-from halftone.cli.train_config import EXAMPLE, read_config
-from halftone.cli.training_lines import end_lines, event_line
+from halftone.cli.jobs.engine_and_log import JOB, Tools
+from halftone.cli.jobs.in_process import run_job
+from halftone.cli.train.config_file import EXAMPLE, read_config
+from halftone.cli.train.lines import end_lines, event_line
 from halftone.contract.engine import Emit, TrainControl
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.messages import Keep, TestPicture, Train, TrainBegins, TrainCaught, TrainSaved, TrainUnsaved

@@ -7,7 +7,7 @@ from tests.helpers import samples
 from tests.helpers.model_files import ramp, safetensors
 from tests.unit.cli.test_commands import Run, run
 
-from halftone.cli.passes import hires_of, upscaler_file
+from halftone.cli.generate.pass_options import hires_of, upscaler_file
 from halftone.contract.request import Hires, PictureRequest
 from halftone.gallery.history import History
 from halftone.settings.store import Settings, save

@@ -20,6 +20,9 @@ from halftone.contract.wording import Words, fill
         ("{0:.1f} 位", (2.04,), "2.0 位"),
         ("{0} {1}", ("我的", "模型"), "我的 模型"),
         ("{0}: no such model", ("模型",), "模型: no such model"),
+        ("{0}的模型", ("甲 ",), "甲 的模型"),
+        ("模型{0}", (" 甲",), "模型 甲"),
+        ("模型 {0} 和 {1} 的层", ("甲", "乙"), "模型甲和乙的层"),
     ],
 )
 def test_blanks_stand_beside_latin_letters_only(template: str, values: tuple[object, ...], said: str) -> None:

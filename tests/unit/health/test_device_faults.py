@@ -12,7 +12,7 @@ from halftone.health.explain import finding_words
 RIGHT: Final = OperationResult(
     mode="float16",
     operation="matmul",
-    size="2 × 2",
+    size=Words("2 × 2"),
     outcome="right",
     expected=1.0,
     got=1.0,
@@ -23,10 +23,11 @@ RIGHT: Final = OperationResult(
 NONE: Final[frozenset[AttentionBackend]] = frozenset()
 
 
-def reported(*tests: tuple[str, str, str]) -> SelfTestReport:
-    """tests: (operation, size, outcome)."""
+def reported(*tests: tuple[str, AttentionBackend | None, str]) -> SelfTestReport:
+    """tests: (operation, backend of attention, outcome)."""
     results = tuple(
-        msgspec.structs.replace(RIGHT, operation=operation, size=size, outcome=outcome) for operation, size, outcome in tests
+        msgspec.structs.replace(RIGHT, operation=operation, backend=backend, outcome=outcome)
+        for operation, backend, outcome in tests
     )
     return SelfTestReport(
         device=DeviceFacts(id="card:0", backend="card", name="Card"), dtypes=(), tests=results, speeds=(), bits=(), effects=(),
@@ -34,11 +35,11 @@ def reported(*tests: tuple[str, str, str]) -> SelfTestReport:
     )  # fmt: skip
 
 
-FLASH: Final = ("attention-backend", "flash, 64 tokens", "nonfinite")
+FLASH: Final = ("attention-backend", "flash", "nonfinite")
 
 
-def on(*names: str, outcome: str = "right") -> tuple[tuple[str, str, str], ...]:
-    return tuple(("attention-backend", f"{name}, 64 tokens", outcome) for name in names)
+def on(*names: AttentionBackend, outcome: str = "right") -> tuple[tuple[str, AttentionBackend | None, str], ...]:
+    return tuple(("attention-backend", name, outcome) for name in names)
 
 
 @pytest.mark.parametrize(
@@ -46,17 +47,17 @@ def on(*names: str, outcome: str = "right") -> tuple[tuple[str, str, str], ...]:
     [
         ((), NONE, ()),
         ((*on("flash"), *on("cudnn", outcome="missing")), NONE, ()),
-        ((FLASH, ("attention-backend", "flash, large scores", "right")), {"flash"}, ("math",)),
+        ((FLASH, ("attention-backend", "flash", "right")), {"flash"}, ("math",)),
         ((FLASH, *on("efficient", "cudnn", "math")), {"flash"}, ("efficient", "cudnn", "math")),
         ((FLASH, *on("math"), *on("efficient", "cudnn", outcome="missing")), {"flash"}, ("math",)),
         ((*on("flash", outcome="wrong"), *on("math", outcome="wrong"), *on("cudnn")), {"flash", "math"}, ("cudnn", "math")),
-        ((("attention", "flash, as if", "wrong"),), NONE, ()),
+        ((("attention", None, "wrong"),), NONE, ()),
         (on("flash", "efficient", "cudnn", "math", outcome="zeros"), {"flash", "efficient", "cudnn", "math"}, ()),
         ((FLASH, *on("math", outcome="wrong"), *on("cudnn", outcome="missing")), {"flash", "math"}, ()),
     ],
 )
 def test_backends_that_were_wrong_are_avoided(
-    tests: tuple[tuple[str, str, str], ...], faulty: set[str], sound: tuple[str, ...]
+    tests: tuple[tuple[str, AttentionBackend | None, str], ...], faulty: set[str], sound: tuple[str, ...]
 ) -> None:
     report = reported(*tests)
     assert avoided_backends(report) == faulty
@@ -72,12 +73,12 @@ def test_backends_are_judged_in_types_alone(mode: str, counts: bool) -> None:
 
 @pytest.mark.parametrize(("outcome", "faulty"), [("right", False), ("missing", False), ("wrong", True)])
 def test_copies_that_were_wrong_are_known(outcome: str, faulty: bool) -> None:
-    assert copies_are_faulty(reported(("copies", "4 096 numbers", outcome))) is faulty
+    assert copies_are_faulty(reported(("copies", None, outcome))) is faulty
     assert not copies_are_faulty(None)
 
 
 def test_each_way_around_a_fault_is_told() -> None:
-    report = reported(FLASH, *on("math"), ("copies", "4 096 numbers", "wrong"))
+    report = reported(FLASH, *on("math"), ("copies", None, "wrong"))
     other, copies = detours(report, "auto")
     assert str(other) == "Attention avoids flash, which failed the self-test on this device."
     assert str(copies) == "Copies are synchronous: others failed the self-test on this device."
@@ -91,16 +92,16 @@ def test_each_way_around_a_fault_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "message"),
+    ("failing", "message"),
     [
-        ({}, "FP16 is faulty on this device."),
-        ({"operation": "of-tomorrow", "size": "1"}, "FP16 is faulty on this device."),
+        (None, "FP16 is faulty on this device."),
+        (msgspec.structs.replace(RIGHT, operation="of-tomorrow"), "FP16 is faulty on this device."),
         (
-            {"operation": "layer-norm", "size": "16 × 64"},
+            msgspec.structs.replace(RIGHT, operation="layer-norm", size=Words("16 × 64")),
             "FP16 is faulty on this device. Failed test: Layer norm, 16 × 64.",
         ),
     ],
 )
-def test_a_fault_of_the_device_names_the_operation(facts: dict[str, str | int | float | bool], message: str) -> None:
-    finding = Finding(code="device-fault", component="", module="", dtype="float16", peak=None, limit=None, facts=facts)
+def test_a_fault_of_the_device_names_the_operation(failing: OperationResult | None, message: str) -> None:
+    finding = Finding(code="device-fault", component="", module="", dtype="float16", peak=None, limit=None, failing=failing)
     assert finding_words(finding)[0].text() == message

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 from tests.helpers.samples import GUARDED
 
-from halftone.cli.events import event_line
+from halftone.cli.reports.guard_events import event_line
 from halftone.contract.facts import Finding, LoraCause
 from halftone.health.explain import finding_words, note_for
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from tests.helpers.samples import GUARDED, picture_facts
 
-from halftone.cli.events import event_line
+from halftone.cli.reports.guard_events import event_line
 from halftone.health.explain import note_for
 from halftone.health.pictures.frame_lists import clock, frame_list, video_seconds
 

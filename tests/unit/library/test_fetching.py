@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from halftone import __version__
 from halftone.cli.app import application
-from halftone.cli.command_lines import command_line
 from halftone.cli.entry import run
+from halftone.cli.terminal.command_lines import command_line
 from halftone.contract.errors import HalftoneError
 from halftone.library.files.fetching import fetch
 from halftone.library.files.small_files import T5, lacking, take

@@ -53,7 +53,7 @@ def test_a_report_comes_back_whole() -> None:
 def test_records_are_strict_json_whatever_was_measured(number: float) -> None:
     tests = (
         OperationResult(
-            mode="float16", operation="gemm", size="8", outcome="nonfinite", expected=1.0, got=number, error=math.inf,
+            mode="float16", operation="gemm", size=Words("8"), outcome="nonfinite", expected=1.0, got=number, error=math.inf,
             tolerance=0.1, seconds=0.1,
         ),
     )  # fmt: skip

@@ -56,21 +56,22 @@ def without_effect(numerics: Numerics, device: torch.device) -> tuple[Words, ...
     notes: list[Words] = []
     if device.type != "cuda":
         notes += [
-            Words("{0} has no effect on {1}: it is a switch of CUDA's matrix products.", (name, device.type))
+            Words("{0} has no effect on {1}: it is a switch of CUDA's matrix products.", (name, device.type), about="run")
             for field, name in _CUDA_ONLY.items()
             if getattr(numerics, field) and not (field == "tf32" and device.type == "cpu")  # a processor has it too
         ]
     if numerics.offload not in ("auto", "none") and device.type == "cpu":
-        notes.append(Words("Offload has no effect on {0}: the weights are in its memory already.", (device.type,)))
+        notes.append(Words("Offload has no effect on {0}: the weights are in its memory already.", (device.type,), about="run"))
     if is_absent(numerics.attention_backend, device.type):
         notes.append(
             Words(
                 "Attention backend {0} does not exist on {1}: torch's own choice is used.",
                 (numerics.attention_backend, device.type),
+                about="run",
             )
         )
     if numerics.math_attention_reduction and numerics.attention_backend not in ("auto", "math"):
-        notes.append(Words("Half-precision math attention reduction acts only with the math backend."))
+        notes.append(Words("Half-precision math attention reduction acts only with the math backend.", about="run"))
     return tuple(notes)
 
 

@@ -68,7 +68,7 @@ def told_as_it_is(loaded: Loaded) -> tuple[Words, ...]:
     """Say that FP8 storage does nothing with a file of its own."""
     if not loaded.fp8 or loaded.transformer is None:
         return ()
-    return (Words("FP8 storage leaves a transformer of its own file as that file has it."),)
+    return (Words("FP8 storage leaves a transformer of its own file as that file has it.", about="run"),)
 
 
 def read_denoiser(loaded: Loaded, name: str, path: str) -> nn.Module:

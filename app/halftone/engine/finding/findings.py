@@ -9,7 +9,7 @@ import msgspec
 from torch import nn
 from torch.nn.modules.conv import _ConvNd  # pyright: ignore[reportPrivateUsage] - the base of all convolutions
 
-from halftone.contract.facts import DTypeReport, Finding, FurtherLayer, SelfTestReport
+from halftone.contract.facts import Finding, FurtherLayer, SelfTestReport
 from halftone.contract.vocabulary import FLOAT_LIMITS, TIGHT_BITS, DType, FindingCode
 from halftone.health.judge import innermost
 from halftone.library.files.scan import TensorScan
@@ -133,7 +133,7 @@ def device_findings(tested: SelfTestReport | None, dtype: DType) -> list[Finding
     """The device fault of the precision that was asked for, if the self-test saw one. It belongs to no component."""
     faulty = [report for report in tested.dtypes if report.dtype == dtype and report.state == "wrong"] if tested else []
     return [
-        Finding(code="device-fault", component="", module="", dtype=dtype, peak=None, limit=None, facts=_failing(report))
+        Finding(code="device-fault", component="", module="", dtype=dtype, peak=None, limit=None, failing=report.failing)
         for report in faulty
     ]
 
@@ -143,11 +143,6 @@ def without_consequences(found: Sequence[Finding], device: Sequence[Finding]) ->
     the limit are its doing, and no module's.
     """
     return [one for one in found if one.code not in _WITHOUT_PEAKS] if device else list(found)
-
-
-def _failing(report: DTypeReport) -> dict[str, str | int | float | bool]:
-    test = report.failing
-    return {} if test is None else {"operation": test.operation, "size": test.size, "outcome": test.outcome}
 
 
 def damage_findings(scans: Sequence[TensorScan], dtypes: Mapping[str, DType], modules: Mapping[str, nn.Module]) -> list[Finding]:

@@ -140,12 +140,12 @@ class Room:
         reasons: list[Words] = []
         if self.way.offload != "none" and numerics.offload == "auto":
             named, all_at_once = _NAMES[self.way.offload], size_text(self.plain.peak)
-            reasons.append(Words(_OFFLOADED, (Words(named), all_at_once)))
+            reasons.append(Words(_OFFLOADED, (Words(named), all_at_once), about="run"))
         if self.way.tiled and numerics.vae_tiling == "always":
-            reasons.append(Words("The VAE decodes in tiles: VAE tiling is set to Always."))
+            reasons.append(Words("The VAE decodes in tiles: VAE tiling is set to Always.", about="run"))
         elif self.way.tiled:
             whole = size_text(bytes_in(self.plain, self.tiled, Way(self.way.offload)))
-            reasons.append(Words(_TILED, (whole,)))
+            reasons.append(Words(_TILED, (whole,), about="run"))
         return tuple(reasons)
 
     def put(self, way: Way) -> None:

@@ -97,7 +97,7 @@ class Compiling:
         take_all_compiled(self._loaded)
         missing = missing_compiler(self._loaded.device) if self._wanted else None
         if missing or not self._wanted:
-            return (Words("Compile is left out: {0}", (missing,)),) if missing else ()
+            return (Words("Compile is left out: {0}", (missing,), about="run"),) if missing else ()
         _prepare()
         notes: list[Words] = []
         for name, module in self._loaded.modules.items():
@@ -116,16 +116,17 @@ class Compiling:
         if not self._put or not seconds:
             return ()
         if error := self._loaded.compiler.error:
-            return (Words("Compile is left out, because torch's compiler failed here: {0}.", (error,)),)
+            return (Words("Compile is left out, because torch's compiler failed here: {0}.", (error,), about="run"),)
         if not any(map(is_compiled, self._loaded.modules.values())):
-            return (Words("Compile: from a fault on the model ran as it is, so that its cause could be found."),)
+            return (Words("Compile: from a fault on the model ran as it is, so that its cause could be found.", about="run"),)
         later = sorted(seconds[1:])
         if not later:
-            return (Words("Compile: the first step, which compiles, took {0} s.", (f"{seconds[0]:.1f}",)),)
+            return (Words("Compile: the first step, which compiles, took {0} s.", (f"{seconds[0]:.1f}",), about="first-step"),)
         return (
             Words(
                 "Compile: the first step took {0} s, the others {1} s each.",
                 (f"{seconds[0]:.1f}", f"{later[len(later) // 2]:.2f}"),
+                about="first-step",
             ),
         )
 
@@ -136,13 +137,13 @@ _PACKED: Final = "Compile is left out: the weights of {0} are kept in fewer bits
 def _hindrance(loaded: "Loaded", name: str, module: nn.Module) -> Words | None:
     """Say why it runs as it is; None where nothing is in the way."""
     if not repeated_blocks(module):
-        return Words("Compile has no effect: {0} names no blocks that repeat.", (name,))
+        return Words("Compile has no effect: {0} names no blocks that repeat.", (name,), about="run")
     if loaded.states[name].upcast:
-        return Words("Compile is left out: a cure computes some layers of {0} in FP32.", (name,))
+        return Words("Compile is left out: a cure computes some layers of {0} in FP32.", (name,), about="run")
     if loaded.places.mode in ("group", "sequential"):
-        return Words("Compile is left out: the weights of {0} come to the GPU part by part.", (name,))
+        return Words("Compile is left out: the weights of {0} come to the GPU part by part.", (name,), about="run")
     if loaded.places.packed or packed_layers(module):
-        return Words(_PACKED, (name,))
+        return Words(_PACKED, (name,), about="run")
     return None
 
 

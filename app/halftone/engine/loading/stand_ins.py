@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import transformers
 
-from halftone.engine.loading.seeing_words import QwenWords
+from halftone.engine.loading.qwen_processor import QwenProcessor
 from halftone.library.files.folder import INDEX, read_json
 
 _PACKAGE: Final = "torchvision"
@@ -28,7 +28,7 @@ def put_stand_ins(folder: Path) -> None:
     for kind in named.intersection(_ONLY_WORDS):
         setattr(transformers, kind, transformers.PreTrainedTokenizerFast)
     for kind in named.intersection(_PICTURES_TOO):
-        setattr(transformers, kind, QwenWords)
+        setattr(transformers, kind, QwenProcessor)
 
 
 def put_guidance(pipe: Any) -> None:

@@ -447,9 +447,10 @@ def told_packing(modules: Mapping[str, nn.Module]) -> tuple[Words, ...]:
         Words(
             "{0}: {1} of {2} layers are stored in FP8; the others would lose by it.",
             (name, len(own.packed), len(own.packed) + own.wide),
+            about="run",
         )
         if own.wide
-        else Words("{0}: {1} layers are stored in FP8.", (name, len(own.packed)))
+        else Words("{0}: {1} layers are stored in FP8.", (name, len(own.packed)), about="run")
         for name, own in placed.items()
         if own is not None and own.packed
     )

@@ -4,7 +4,8 @@ import math
 
 from halftone.contract.plan import Plan, rescaled_modules
 from halftone.contract.vocabulary import DTYPE_NAMES, FLOAT_LIMITS, DType
-from halftone.gui.i18n import listed, tr
+from halftone.contract.wording import Words
+from halftone.gui.i18n import listed, say, tr
 from halftone.gui.kit import figures
 from halftone.health.headroom import ChartData, Layer, part_key, part_names, room_bits, room_state
 
@@ -95,7 +96,7 @@ def cure_label(plan: Plan | None) -> str:
         return ""
     upcast = sum(len(modules) for modules in plan.upcast.values())
     if upcast:
-        return tr("cure: 1 part in FP32") if upcast == 1 else tr("cure: {0} parts in FP32", upcast)
+        return tr("cure: {0} parts in FP32", upcast, one="cure: 1 part in FP32")
     rescaled = sum(len(rescaled_modules(tensors)) for tensors in plan.rescale.values())
     if rescaled:
         return tr("cure: {0} layers rescaled", rescaled)
@@ -108,4 +109,4 @@ def part_name(key: str) -> str:
 
 
 def part_count(count: int) -> str:
-    return tr("1 layer") if count == 1 else tr("{0} layers", figures.group(count))
+    return say(Words("{0} layers", (count,), one="1 layer"))

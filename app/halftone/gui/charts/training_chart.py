@@ -145,7 +145,7 @@ class TrainChart(QWidget):
         smooth = record.smoothed[-1]
         loss = tr("loss {0}", training_chart_paint.loss_text(smooth)) if smooth == smooth else ""
         stopped = record.stopped
-        bad = tr("no NaN") if not stopped else tr("1 NaN") if stopped == 1 else tr("{0} NaNs", stopped)
+        bad = tr("no NaN") if not stopped else tr("{0} NaNs", stopped, one="1 NaN")
         return sentences(f"{listed(where, loss, bad)}.")
 
     # input

@@ -10,9 +10,9 @@ from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QFontMetrics, QPainter, QPen, QPolygonF
 
 from halftone.contract.training import WATCHED, Caught
-from halftone.contract.wording import number
+from halftone.contract.wording import Words, number
 from halftone.gui import theme
-from halftone.gui.i18n import catalogue, tr
+from halftone.gui.i18n import catalogue, say, tr
 from halftone.gui.kit import figures
 from halftone.health.training.training_curve import (
     Bin,
@@ -296,7 +296,7 @@ def _paint_strip(painter: QPainter, frame: Frame, drawn: Drawn) -> None:
     if not drawn.watched:
         _title(painter, frame, head, tr("NaN guard"), tr("off"))
         return
-    per = tr("1 step per dot") if strip.per == 1 else tr("{0} steps per dot", figures.group(strip.per))
+    per = say(Words("{0} steps per dot", (strip.per,), one="1 step per dot"))
     _title(painter, frame, head, tr("NaN guard"), per)
     painter.setFont(colours.font("small"))
     painter.setPen(colours.color("text-secondary"))

@@ -226,7 +226,7 @@ class QueuePanel(QWidget):
             self._arrange(jobs[:6])
         for job in jobs[:6]:
             self._rows[job.id].show_job(job, self._preview if job.running else QImage())
-        self.count.setText(tr("1 job") if len(jobs) == 1 else tr("{0} jobs", len(jobs)))
+        self.count.setText(tr("{0} jobs", len(jobs), one="1 job"))
         self.pause.setChecked(state.paused)
         if not jobs:
             self._preview = QImage()

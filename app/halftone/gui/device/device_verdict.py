@@ -128,7 +128,7 @@ def _failing(report: SelfTestReport) -> str:
     bad = next((one.failing for one in report.dtypes if one.dtype == "float16" and one.failing is not None), None)
     if bad is None:
         return ""
-    return tr("Failed test: {0}, {1}.", operation_name(bad.operation), tr(bad.size))
+    return tr("Failed test: {0}, {1}.", operation_name(bad.operation), bad.size)
 
 
 def _processor(report: SelfTestReport, chosen: Precision) -> Verdict:

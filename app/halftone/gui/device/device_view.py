@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from halftone.contract.facts import BitsResult, DeviceFacts, OperationResult, SelfTestReport
 from halftone.contract.request import Numerics
+from halftone.contract.vocabulary import DETAIL_NAMES
 from halftone.contract.wording import Words
 from halftone.gui.charts.device_charts import Mark, MatrixRow
 from halftone.gui.charts.headroom_chart_text import type_name
@@ -317,7 +318,7 @@ def device_rows(device: DeviceFacts) -> list[tuple[str, str]]:
         rows.append(("PyTorch", device.torch_version))
     if device.threads:
         rows.append((tr("Threads"), str(device.threads)))
-    rows += [(tr(name), value) for name, value in device.details.items()]
+    rows += [(tr(DETAIL_NAMES[name]), value) for name, value in device.details.items()]
     return rows
 
 

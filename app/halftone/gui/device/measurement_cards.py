@@ -12,7 +12,7 @@ from halftone.contract.request import Numerics
 from halftone.gui import icons, theme
 from halftone.gui.charts.device_charts import BitsRow, SpeedBar, TestMatrix, speed_words
 from halftone.gui.device import device_view
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import say, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import clear, column, label, row, set_tone
 
@@ -141,7 +141,7 @@ class TestsCard(QFrame):
             self._add_result(index, one)
 
     def _add_result(self, line: int, one: OperationResult) -> None:
-        self._grid.addWidget(label(tr(one.size), "small", wrap=True, numbers=True), line, 0)
+        self._grid.addWidget(label(say(one.size), "small", wrap=True, numbers=True), line, 0)
         cells = (
             number_words(one.expected),
             number_words(one.got),

@@ -147,7 +147,7 @@ def cure_title(cure: Cure) -> str:
             return tr("Rescale in memory")
         case "upcast-region":
             count = upcast_blocks(cure.plan)
-            return tr("Upcast 1 part") if count == 1 else tr("Upcast {0} parts", count)
+            return tr("Upcast {0} parts", count, one="Upcast 1 part")
         case "bfloat16":
             return tr("{0} in BF16", listed(_bfloat16_parts(cure.plan)))
         case "float32-component":

@@ -37,8 +37,7 @@ class KnownCard(QFrame):
             return
         self._shown = tuple(troubles)
         count = len(self._shown)
-        words = tr("{0} reports from other users", count)
-        self.head.set_words(tr("1 report from other users") if count == 1 else words)
+        self.head.set_words(tr("{0} reports from other users", count, one="1 report from other users"))
         clear(self._rows)
         for trouble in self._shown:
             self._rows.addWidget(_entry(trouble))

@@ -116,7 +116,7 @@ def _in_float16(report: CheckReport) -> str:
 def _tight_text(report: CheckReport) -> str:
     places = [(layer.component, layer.module) for layer in report.layers]
     _, count = over_and_tight(places, rooms_of(report.layers, report.precision))
-    words = tr("1 layer is close to the limit.") if count == 1 else tr("{0} layers are close to the limit.", figures.group(count))
+    words = say(Words("{0} layers are close to the limit.", (count,), one="1 layer is close to the limit."))
     return sentences(words, tr("Halftone watches them; a cure adds headroom."))
 
 
@@ -155,7 +155,7 @@ def _cure_sentence(plan: Plan) -> str:
         return tr("Rescaling fixes that.")
     if plan.upcast:
         count = health_text.upcast_blocks(plan)
-        return tr("The cure runs 1 part in FP32.") if count == 1 else tr("The cure runs {0} parts in FP32.", count)
+        return tr("The cure runs {0} parts in FP32.", count, one="The cure runs 1 part in FP32.")
     return tr("A cure is ready.") if not plan.is_plain else ""
 
 
@@ -187,7 +187,7 @@ def _cured_text(report: CheckReport) -> str:
     plan = report.plan
     if plan.upcast:
         count = health_text.upcast_blocks(plan)
-        done = tr("1 part runs in FP32.") if count == 1 else tr("{0} parts run in FP32.", count)
+        done = tr("{0} parts run in FP32.", count, one="1 part runs in FP32.")
     elif plan.rescale:
         done = tr("{0} layers are rescaled in memory.", health_text.rescaled_layers(plan))
     else:

@@ -61,8 +61,7 @@ class Closing(QObject):
         if training.running and state.running is not None and self.jobs == 1:
             done, total = (figures.group(number) for number in (state.running.done, state.running.total or 0))
             return tr("Training is at step {0} of {1}. Finish it, or stop now and keep the result?", done, total)
-        one = tr("Finish 1 job first, or stop now?")
-        return one if self.jobs == 1 else tr("Finish {0} jobs first, or stop now?", self.jobs)
+        return tr("Finish {0} jobs first, or stop now?", self.jobs, one="Finish 1 job first, or stop now?")
 
     def _answered(self) -> None:
         self._box = None
@@ -120,5 +119,6 @@ class ClosingNote(QWidget):
     def _refresh(self) -> None:
         jobs = self._closing.jobs
         self.setVisible(self._closing.waiting and jobs > 0)
-        one = tr("Halftone closes when this job is done.")
-        self.words.setText(one if jobs == 1 else tr("Halftone closes when these {0} jobs are done.", jobs))
+        self.words.setText(
+            tr("Halftone closes when these {0} jobs are done.", jobs, one="Halftone closes when this job is done.")
+        )

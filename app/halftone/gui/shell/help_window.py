@@ -254,7 +254,7 @@ class HelpWindow(QDialog):
 
 
 def _hits_words(count: int) -> str:
-    return tr("1 match") if count == 1 else tr("{0} matches", count) if count else tr("No matches.")
+    return tr("{0} matches", count, one="1 match") if count else tr("No matches.")
 
 
 def _shortcuts_page() -> str:

@@ -129,7 +129,7 @@ class JobRing(HoverButton):
         self.update()
 
     def _words(self) -> str:
-        count = tr("1 job") if self._jobs == 1 else tr("{0} jobs", self._jobs)
+        count = tr("{0} jobs", self._jobs, one="1 job")
         if self._fraction is None:
             return count
         return f"{round(self._fraction * 100)}{figures.HARD}% · {count}"

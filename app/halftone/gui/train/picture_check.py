@@ -82,7 +82,7 @@ class CheckView(QWidget):
             self._tell("octagon-alert", "danger", title, tr("No usable pictures."))
             return
         odd = [picture for picture in pictures if picture_words(picture) is not None]
-        words = tr("1 picture used.") if count == 1 else tr("{0} pictures used.", count)
+        words = tr("{0} pictures used.", count, one="1 picture used.")
         often = max(1, round(config.steps * config.batch * config.accumulate / count))
         words = sentences(words, tr("About {0} times each.", figures.group(often)))
         if not odd:

@@ -124,8 +124,7 @@ def _part(frame: _Frame, box: headroom.PartBox, catalogue: NullTranslations) -> 
     name = name if len(name) <= room else catalogue.gettext(box.part.short)
     yield _text(box.x, y + 16, name if len(name) <= room else f"{name[: max(1, room - 1)]}…", "part")
     count = len(box.part.layers)
-    words = Words("1 layer") if count == 1 else Words("{0} layers", (count,))
-    if len(said := words.text(catalogue)) <= room:
+    if len(said := Words("{0} layers", (count,), one="1 layer").text(catalogue)) <= room:
         yield _text(box.x, y + 30, said, "axis")
 
 

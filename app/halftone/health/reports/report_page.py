@@ -237,8 +237,7 @@ def _treatment(name: str, plan: Plan, language: Language) -> str:
     """What a plan does with one component."""
     told = [html.escape(DTYPE_NAMES[plan.dtypes[name]])]
     if layers := rescaled_modules(plan.rescale.get(name, {})):
-        one = Words("1 layer rescaled")
-        told.append(language.words(one if len(layers) == 1 else Words("{0} layers rescaled", (len(layers),))))
+        told.append(language.words(Words("{0} layers rescaled", (len(layers),), one="1 layer rescaled")))
     if whole := plan.wide_modules(name):
         told.append(f"{language.say('in FP32')}: {_codes(whole, name)}")
     if results := plan.wide_results(name):

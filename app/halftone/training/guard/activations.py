@@ -16,8 +16,7 @@ from torch.utils.hooks import RemovableHandle
 
 from halftone.measure.probe import floating_outputs
 from halftone.measure.stats import has_values
-from halftone.training.guard.finite import largest, looked_at
-from halftone.training.guard.kinds import ALL, INFINITE, NONE, Kinds, without
+from halftone.training.guard.finite import ALL, INFINITE, NONE, Kinds, largest, looked_at, without
 from halftone.training.guard.networks import joined
 
 _PASS_ON: Final = (nn.Identity, nn.Dropout, nn.Flatten, nn.Unflatten)

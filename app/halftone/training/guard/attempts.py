@@ -8,17 +8,15 @@ from typing import Final
 import torch
 
 from halftone.contract.training import Cause, Omen, Watched
-from halftone.training.guard.accumulation import Accumulation
 from halftone.training.guard.activations import ActivationWatch
-from halftone.training.guard.backward import GradientWatch
-from halftone.training.guard.curing import SMALLEST_SCALE, Curing
+from halftone.training.guard.backward import Behind, GradientWatch, any_bad, any_row_nan, behind
+from halftone.training.guard.curing import SMALLEST_SCALE, Curing, Problem
 from halftone.training.guard.finite import bad_among, norms, read
 from halftone.training.guard.forecast import forecast, without_schedule
 from halftone.training.guard.networks import Networks
-from halftone.training.guard.problem import Problem
+from halftone.training.guard.optimizers import Accumulation
 from halftone.training.guard.replay import Calls, Origin
 from halftone.training.guard.state import GoodState
-from halftone.training.guard.targets import Behind, any_bad, any_row_nan, behind
 from halftone.training.guard.update import SAFE_GRADIENT
 from halftone.training.guard.updates import Ahead, Updates
 

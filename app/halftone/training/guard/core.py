@@ -20,20 +20,17 @@ import torch
 
 from halftone.contract.training import Caught, Deed, Foreseen, Omen, Remedy, TrainCure
 from halftone.engine.basics.tensors import NAMES
-from halftone.training.guard.accumulation import Accumulation
 from halftone.training.guard.activations import ActivationWatch
 from halftone.training.guard.attempts import Attempt, Attempts
 from halftone.training.guard.backward import GradientWatch
 from halftone.training.guard.between import Between
-from halftone.training.guard.curing import Curing
+from halftone.training.guard.curing import Curing, Problem
 from halftone.training.guard.forecast import CLIP, apply_to_optimizer, raise_norm_epsilons, schedule_for
 from halftone.training.guard.networks import Networks, guarded_parameters, named_networks, optimized
-from halftone.training.guard.optimizers import Schedules, as_one, members, scaler_of
-from halftone.training.guard.problem import Problem
-from halftone.training.guard.randomness import RandomState, accelerators_of
+from halftone.training.guard.optimizers import Accumulation, Schedules, as_one, members, scaler_of
 from halftone.training.guard.replay import Calls
 from halftone.training.guard.sentences import foreseen, told
-from halftone.training.guard.state import GoodState
+from halftone.training.guard.state import GoodState, RandomState, accelerators_of
 from halftone.training.guard.updates import Updates
 
 Forecast = Literal["tell", "apply", "off"]

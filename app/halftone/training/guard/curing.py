@@ -1,18 +1,39 @@
-"""The cures of a step: chosen by what is wrong, from the cheapest, applied until they are removed."""
+"""What is wrong with a step, and its cures: chosen by what is wrong, from the cheapest, applied until they are removed."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import torch
 from torch import nn
 
-from halftone.contract.training import TrainCure
+from halftone.contract.training import Cause, TrainCure, Watched
 from halftone.training.guard.cures import Rung, WideRegion, ladder
-from halftone.training.guard.masters import Masters, is_narrow
 from halftone.training.guard.networks import joined, optimized
-from halftone.training.guard.problem import Problem
+from halftone.training.guard.optimizers import Masters, is_narrow
 from halftone.training.guard.state import GoodState
 from halftone.training.guard.update import EPSILON
+
+
+@dataclass(frozen=True)
+class Problem:
+    """name: as people see it, of the module or parameter; network, module: to find a module by. cure: the one that its cause
+    asks for, where the optimizer alone can be cured. was, now: of a setting that cannot be.
+    """
+
+    cause: Cause
+    watched: Watched
+    name: str
+    network: str = ""
+    module: str | None = None
+    kind: str = ""
+    dtype: torch.dtype | None = None
+    peak: float | None = None
+    further: tuple[str, ...] = ()
+    cure: TrainCure = "none"
+    was: str = ""
+    now: str = ""
+
 
 SMALLEST_SCALE: Final = 1.0
 """A loss scale that has to go below this one no longer scales up what is small."""

@@ -17,11 +17,10 @@ from halftone.engine.basics.tensors import map_tensors, peak_of, tensors_in
 from halftone.measure.probe import Probe, Reading, floating_outputs
 from halftone.measure.randomness import TorchState
 from halftone.training.guard.cures import WideRegion
-from halftone.training.guard.finite import looked_at, read
-from halftone.training.guard.kinds import NONE, Kinds, filled_kinds, kinds_in, mended
+from halftone.training.guard.finite import NONE, Kinds, filled_kinds, kinds_in, looked_at, mended, read
 from halftone.training.guard.networks import joined
 from halftone.training.guard.outside import surroundings
-from halftone.training.guard.randomness import accelerators_of
+from halftone.training.guard.state import accelerators_of
 
 log = logging.getLogger(__name__)
 _LARGE: Final = 1e15

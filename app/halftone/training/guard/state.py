@@ -1,14 +1,18 @@
-"""The good state of a training: what is kept of it, how much that costs, and how it comes back."""
+"""The good state of a training: what is kept of it, how much that costs, and how it comes back; where random numbers stand."""
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
+import numpy as np
 import torch
 from torch import nn
 
+from halftone.measure.randomness import TorchState, accelerators_among
 from halftone.training.guard.finite import bad_among, read
-from halftone.training.guard.masters import Masters
 from halftone.training.guard.networks import named_buffers, optimized, state_tensors
+from halftone.training.guard.optimizers import Masters
 from halftone.training.guard.protection import HostRing, LastGood
 from halftone.training.guard.update import (
     BadUpdate,
@@ -222,3 +226,27 @@ class GoodState:
         self.exact = True
         self._ring.clear()
         self._last = LastGood({**self.trained, **self._wide()}, self._optimizer)
+
+
+def accelerators_of(networks: Mapping[str, nn.Module]) -> tuple[torch.device, ...]:
+    """The devices that networks lie on and that have random numbers of their own, each once."""
+    return accelerators_among(p.device for network in networks.values() for p in network.parameters())
+
+
+@dataclass(frozen=True)
+class RandomState:
+    """Of torch, NumPy's global numbers and Python's: all that a loss function may draw from without saying so."""
+
+    tensors: TorchState
+    numpy: dict[str, Any]
+    python: tuple[Any, ...]
+
+    @classmethod
+    def now(cls, accelerators: Iterable[torch.device]) -> "RandomState":
+        return cls(TorchState.now(accelerators), np.random.get_state(legacy=False), random.getstate())
+
+    def put_back(self) -> None:
+        """Random numbers go on from here."""
+        self.tensors.put_back()
+        np.random.set_state(self.numpy)
+        random.setstate(self.python)

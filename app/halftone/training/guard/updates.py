@@ -16,11 +16,10 @@ from typing import Any, Final
 import torch
 
 from halftone.training.guard.backward import GradientWatch
-from halftone.training.guard.curing import Curing
+from halftone.training.guard.curing import Curing, Problem
 from halftone.training.guard.finite import bad_among, plain, waits
 from halftone.training.guard.networks import optimized
 from halftone.training.guard.optimizers import kind_of, step_schedule
-from halftone.training.guard.problem import Problem
 from halftone.training.guard.state import GoodState
 from halftone.training.guard.update import SAFE_GRADIENT, BadUpdate, Judged, skips_when_told
 

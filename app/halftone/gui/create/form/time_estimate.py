@@ -46,8 +46,7 @@ def estimate(model: str, shape: Shape, count: int, times: Times, dtype: DType) -
     known, other = times.mean(model, shape), computed(model, shape, times)
     if known is not None:
         total = figures.duration(known[0] * count)
-        one = tr("Measured at this size.")
-        tip = one if known[1] == 1 else tr("Measured on {0} pictures of this size.", known[1])
+        tip = tr("Measured on {0} pictures of this size.", known[1], one="Measured at this size.")
         return (tr("About {0}", total) if count == 1 else tr("About {0} for {1} pictures", total, count)), tip
     if other is not None:
         return tr("About {0}, computed", figures.duration(other.seconds * count)), tr("Computed from {0}.", _base_words(other))

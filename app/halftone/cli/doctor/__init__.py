@@ -1,0 +1,1 @@
+"""`train doctor`: what another trainer left of a run."""

@@ -1,0 +1,155 @@
+"""The command `generate`."""
+
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from msgspec.structs import replace
+
+from halftone.cli.generate import pass_options
+from halftone.cli.generate.prompt_options import asked_words, option
+from halftone.cli.generate.settings_from_picture import from_picture, precision_note
+from halftone.cli.jobs.engine_and_log import Tools
+from halftone.cli.options import flags as given
+from halftone.cli.options.requests import host_note, kept_request, known_model, new_request, prompt_notes, ready_request
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.parameters import OPTION_PARAMETERS
+from halftone.contract.request import PictureRequest, Start
+from halftone.contract.vocabulary import DType
+from halftone.contract.wording import Words
+from halftone.settings.store import Settings, load
+
+_PLACE = "A .png, .jpg or .webp file, of a video .mp4 or .webp, or a folder. Left out: your pictures folder."
+_LATENTS = "Finish a picture that was kept, as it was asked for: decode it, or go on from its last good step."
+_FROM = "Take over the settings of a picture of Halftone, A1111, Forge or ComfyUI; what is given beside it counts before them."
+
+Prompt = Annotated[
+    str | None, typer.Argument(help="What you want to see. Needed unless --latents or --from is given.", show_default=False)
+]
+Output = Annotated[str | None, typer.Option("--output", "-o", help=_PLACE, show_default=False)]
+Video = Annotated[str | None, typer.Option("--video", metavar="KIND", help="Of video models: mp4 or webp.", show_default=False)]
+Fps = Annotated[int | None, option("fps")]
+Latents = Annotated[str | None, typer.Option("--latents", metavar="FILE", help=_LATENTS, show_default=False)]
+From = Annotated[str | None, typer.Option("--from", metavar="PICTURE", help=_FROM, show_default=False)]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output file if there is one.")]
+Batch = Annotated[int, option("batch")]
+Sampler = Annotated[
+    str | None, typer.Option("--sampler", help='As A1111 or ComfyUI name them: "DPM++ 2M Karras", euler_ancestral.')
+]
+
+
+class Then(NamedTuple):
+    """The picture whose settings are taken over, and what it was made in where nothing else is wished."""
+
+    picture: str | None
+    dtype: DType | None
+
+
+def generate(
+    context: typer.Context,
+    prompt: Prompt = None,
+    model: given.ModelOption = None,
+    output: Output = None,
+    video: Video = None,
+    fps: Fps = None,
+    latents: Latents = None,
+    picture: From = None,
+    overwrite: Overwrite = False,
+    batch: Batch = 1,
+    sampler: Sampler = None,
+    hires: pass_options.Scale = None,
+    hires_upscaler: pass_options.Upscaler = None,
+    hires_steps: pass_options.Steps = None,
+    hires_strength: pass_options.Strength = None,
+    refiner: pass_options.RefinerModel = None,
+    refiner_at: pass_options.RefinerAt = None,
+    device: given.Device = None,
+    json: given.Json = False,
+    *,
+    inputs: given.Inputs,
+    words: given.PromptFlags,
+    flags: given.Flags,
+) -> None:
+    """Make a picture. Its numbers are watched; a black one is recovered and explained.
+
+    Exit code: 0 fine or recovered, 1 a picture could not be recovered or only its first pass was made, 2 the input was wrong.
+    """
+    tools: Tools = context.obj
+    saved = load()
+    second = pass_options.hires_of(hires, hires_upscaler, hires_steps, hires_strength, saved)
+    other = pass_options.refiner_of(refiner, refiner_at)
+    asked = dict(prompt=prompt, sampler=sampler, batch=batch, hires=second, refiner=other, **inputs)
+    base, notes, named, made = _base(asked, words, (latents, picture), (model, device), _given_inside(context), saved)
+    facts = known_model(base.model, saved)
+    request = replace(
+        base,
+        output=output,
+        overwrite=overwrite,
+        video=given.video_of(video) or (base.video if output is None else None),
+        fps=base.fps if fps is None else fps,
+        numerics=given.numerics_of(flags, base.numerics),
+    )
+    ready = ready_request(request, facts, saved)
+    then = Then(picture, None if "precision" in flags else made)
+    raise typer.Exit(0 if _made(tools, ready, facts, notes, then, named=named, as_json=json) else 1)
+
+
+def _given_inside(context: typer.Context) -> frozenset[str]:
+    """Name the fields of `Start`, and the options with a flag of their own, that stand in the command line."""
+    return frozenset(name for name in (*Start.__struct_fields__, *OPTION_PARAMETERS) if context.params.get(name) is not None)
+
+
+def _base(
+    asked: dict[str, Any],
+    words: given.PromptFlags,
+    files: tuple[str | None, str | None],
+    where: tuple[str | None, str | None],
+    meant: frozenset[str],
+    saved: Settings,
+) -> tuple[PictureRequest, tuple[str, ...], bool, DType | None]:
+    """(the request, what is to be told of it, whether it says which model, what the picture was made in whose settings are
+    taken over). files: kept latents, a picture whose settings are
+    taken over. where: model and device. meant: fields of the start picture and named options that were given.
+    """
+    (latents, picture), (model, device) = files, where
+    if latents is not None and picture is not None:
+        raise HalftoneError(
+            "setting-bad-value", name="--from", value=Words("given together with --latents"), allowed=Words("one of the two")
+        )
+    if latents is not None:
+        return kept_request(latents, {**asked, **words}, model, device, saved), (), True, None
+    asked, told, made = {**asked, **asked_words(words, saved)}, (), None
+    if picture is not None:
+        asked, model, told, made = from_picture(picture, asked, {*words, "seed", *meant}, model, saved)
+    base = new_request(asked, model, device, saved)
+    return base, (*told, *host_note(asked, base.transformer, known_model(base.model, saved))), model is not None, made
+
+
+def _made(
+    tools: Tools, ready: PictureRequest, facts: ModelFacts, notes: tuple[str, ...], then: Then, *, named: bool, as_json: bool
+) -> bool:
+    """Make the pictures of a request and show what came of it; True if all are good. notes: on what it was made of; named:
+    the user said which model.
+    """
+    from halftone.cli.generate.size_notes import size_note
+    from halftone.cli.jobs import command_jobs
+    from halftone.cli.reports.json_objects import asked_object, generate_object, put, start_object
+
+    notes = (*notes, *prompt_notes(ready, facts))
+    if not named and not as_json:
+        command_jobs.tell_notes((f"Model: {facts.name}, as --model was left out.",))
+    command_jobs.tell_notes(notes)
+    precision = command_jobs.choose_precision(tools, ready.device, ready.numerics, facts, ready.extras, as_json=as_json)
+    if then.picture is not None:
+        command_jobs.tell_notes(precision_note(then.picture, then.dtype, precision.dtype))
+    command_jobs.check_memory(tools, ready, facts, precision.dtype)
+    command_jobs.tell_unused_cure(tools, ready.device, facts, precision.dtype, ready.numerics)
+    command_jobs.tell_notes(size_note(ready, facts, command_jobs.conditions(tools, ready, precision.dtype)))
+    report = command_jobs.make_pictures(tools, ready, as_json=as_json)
+    if as_json:
+        put(generate_object(report, precision, notes) | {"asked": asked_object(ready)} | start_object(ready))
+    else:
+        from halftone.cli.reports.printed_reports import show_pictures
+
+        show_pictures(report, facts.id, precision, extras=ready.extras)
+    return bool(report.images) and all(command_jobs.is_good(picture) for picture in report.images)

@@ -1,0 +1,172 @@
+"""`generate --from PICTURE`: what a picture says of itself, under what is given beside it."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence, Set
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import asdict, replace
+
+from halftone.cli.options.flags import absolute
+from halftone.cli.options.requests import known_model
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.parameters import OPTION_PARAMETERS, PARAMETERS
+from halftone.contract.request import PictureRequest, Start
+from halftone.contract.vocabulary import DTYPE_NAMES, DType
+from halftone.health.pictures.imported_settings import Known, is_ours, known_here, made_in, take_over
+from halftone.library.add_ons.inversions import encoder_widths, inversion_folders, list_inversions, matched
+from halftone.library.files.listing import listed
+from halftone.library.models import describe, runnable
+from halftone.library.options import over
+from halftone.metadata.parameters import STOPPED, model_name
+from halftone.metadata.picture_settings import said_by
+from halftone.metadata.reading import Parameters
+from halftone.settings.store import Settings
+
+_SAID: Final[dict[str, tuple[str, ...]]] = {
+    **{one.name if one.is_option else one.field: one.keys for one in PARAMETERS},
+    "model": ("Model",),
+    "sampler": ("Sampler", "Schedule type"),
+    "hires": ("Hires upscale", "Hires resize", "Hires steps", "Hires upscaler", "Hires denoising strength"),
+    "refiner": ("Refiner", "Refiner switch at"),
+    "seed_size": ("Seed resize from",),
+    "inversions": ("Embeddings", "TI hashes"),
+}
+"""Fields -> what a picture calls them: of what is given nothing is taken over, and so nothing told."""
+_SEVERAL: Final = {"controls": "ControlNet ", "ip_adapters": "IP-Adapter "}
+"""Fields -> how a picture begins the names of each of several."""
+_GIVE_AGAIN: Final = {
+    "Model": "was made with the model {0}, which is not in your folders. Give it with --model",
+    "Mask": "was made with the mask {0}. Give it again with --mask",
+    "ControlNet": "was made with a ControlNet ({0}). Give it and its picture again with --control",
+    "IP-Adapter": "was made with an IP-Adapter ({0}). Give it and its pictures again with --ip-adapter",
+    "Transformer": "was made with the transformer {0}. Give it again with --transformer",
+    "Embedding": "was made with the embedding {0}, which is not in your folders. Give its file with --embedding",
+    "VAE": "was made with the VAE {0}, which is not in your folders. Give its file with --vae",
+    "Refiner": "was made with the refiner {0}, which is not in your folders. Give it with --refiner",
+}
+"""Maps what a picture says was used to what to do, where Halftone cannot find it by itself."""
+_START: Final = "Start picture"
+_REMEMBERED: Final = 2000
+"""Pictures of the history among which a model is looked for."""
+
+log = logging.getLogger(__name__)
+
+
+class FromPicture(NamedTuple):
+    """model: as it is named here, None where the picture names none that is known. told: a sentence for each thing that was
+    not taken over. made_in: what the picture says it was made in.
+    """
+
+    asked: dict[str, Any]
+    model: str | None
+    told: tuple[str, ...]
+    made_in: DType | None
+
+
+def from_picture(picture: str, asked: Mapping[str, Any], meant: Set[str], model: str | None, saved: Settings) -> FromPicture:
+    """asked: field -> value; None is no wish but for the fields `meant`. Raises HalftoneError as `said_by` and `describe`;
+    picture-model-unknown for a picture of Halftone whose model is not found, picture-start-missing for one made from another
+    picture that is not given.
+    """
+    path = Path(absolute(picture))
+    given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None or name in meant}
+    whole = said_by(path)
+    if _START in whole.fields and "image" not in given:
+        raise HalftoneError("picture-start-missing", path=path.name, start=whole.fields[_START])
+    asked_options = meant & OPTION_PARAMETERS.keys()
+    said = _unasked(whole, {*given, *asked_options, *(() if model is None else ("model",))})
+    own = known_model(None, saved) if model is None else describe(model)
+    known = (*(one.facts for one in listed(saved.model_folders)), *_used_before(said))
+    models = (own, *(one for one in known if one.id != own.id))
+    now = PictureRequest(prompt="", model=own.id, **{name: given[name] for name in ("image", "mask", "start") if name in given})
+    first = take_over(said, now, Known(models)).request.model
+    taken = take_over(said, now, known_here(saved, models, _words(next(one for one in models if one.id == first), saved)))
+    found = {name: value for name, value in asdict(taken.request).items() if value != getattr(now, name)} | given
+    if "options" in given:
+        runs = next(one.pipeline for one in models if one.id == taken.request.model)
+        its_options = {name: value for name, value in taken.request.options.items() if name not in asked_options}
+        found["options"] = over(given["options"], its_options, runs)
+    found |= _started(taken.request, given, meant)
+    found.pop("model", None)
+    found.setdefault("prompt", "")
+    named = "Model" in said.fields and not any(left.startswith("Model: ") for left in taken.left)
+    if "Model" in said.fields and not named and is_ours(said):
+        raise HalftoneError("picture-model-unknown", path=path.name, model=said.fields["Model"])
+    told = tuple(f"{path.name} {words}" for words in not_used(taken.left))
+    return FromPicture(found, model or (taken.request.model if named else None), told, made_in(whole))
+
+
+def _started(taken: PictureRequest, given: Mapping[str, Any], meant: Set[str]) -> dict[str, Any]:
+    """Put the fields of `Start` that were given over those that the picture says; the size of an extended picture is its own."""
+    own: Start = given.get("start", Start())
+    start = replace(taken.start, **{name: getattr(own, name) for name in Start.__struct_fields__ if name in meant})
+    free = (
+        {} if not start.extends or start.only_masked is not None else {"width": given.get("width"), "height": given.get("height")}
+    )
+    return {"start": start, **free}
+
+
+def not_used(left: Sequence[str]) -> Iterator[str]:
+    """Say of each value that is not used what to do about it. left: "Name: value", as a picture says them."""
+    for one in left:
+        name, _, value = one.partition(": ")
+        kind = name.rstrip(" 0123456789")
+        if kind in _GIVE_AGAIN:
+            yield f"{_GIVE_AGAIN[kind].format(value)} to make the same picture."
+        elif name == STOPPED:
+            yield f"was stopped after step {value}, so a picture with all steps looks different."
+        elif one.startswith("<lora:"):
+            yield f"was made with {one}, which is not in your folders. Give its file with --lora to make the same picture."
+        else:
+            yield f"says “{one}”, which is not used."
+
+
+def precision_note(picture: str, made: DType | None, now: DType) -> tuple[str, ...]:
+    """Told where a picture was made in another precision than the one that is made from its settings now: it looks different."""
+    if made is None or made == now:
+        return ()
+    was, runs = DTYPE_NAMES[made], DTYPE_NAMES[now]
+    return (f"{Path(picture).name} was made in {was}; this one runs in {runs}. To make it as it was: --precision {made}",)
+
+
+def _used_before(said: Parameters) -> tuple[ModelFacts, ...]:
+    """Models of pictures on this computer, of the name that is told, that lie in no folder of the settings."""
+    name = said.fields.get("Model")
+    if name is None:
+        return ()
+    import sqlite3
+
+    from halftone.gallery.history import History
+
+    try:
+        with History() as history:
+            used = dict.fromkeys(entry.request.model for entry in history.recent(_REMEMBERED))
+    except (OSError, sqlite3.Error) as error:
+        log.info("the history cannot be read: %s", error)
+        return ()
+    return tuple(facts for model in used if model_name(model) == name and (facts := _described(model)) is not None)
+
+
+def _described(model: str) -> ModelFacts | None:
+    try:
+        facts = describe(model)
+        runnable(facts)
+    except HalftoneError:
+        return None
+    return facts
+
+
+def _unasked(said: Parameters, given: Set[str]) -> Parameters:
+    """Without what is given."""
+    gone = {name for field in given for name in _SAID.get(field, ())}
+    several = tuple(start for field, start in _SEVERAL.items() if field in given)
+    gone |= {name for name in said.fields if name.startswith(several)} if several else set()
+    return replace(said, fields={name: value for name, value in said.fields.items() if name not in gone})
+
+
+def _words(model: ModelFacts, saved: Settings) -> tuple[str, ...]:
+    """Names of embeddings that the model reads."""
+    widths = encoder_widths(model)
+    return tuple(one.name for one in list_inversions(inversion_folders(saved)) if matched(one, widths)) if widths else ()

@@ -1,0 +1,1 @@
+"""`guide`: the user guide as plain lines."""

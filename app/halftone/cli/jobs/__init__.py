@@ -1,0 +1,1 @@
+"""Jobs of the commands: the engine in this process, its log, its end."""

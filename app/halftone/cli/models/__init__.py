@@ -1,0 +1,1 @@
+"""The commands that list models and fetch small files."""

@@ -1,0 +1,80 @@
+"""The command that fetches small files: it shows what it would fetch from where, and asks."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+import halftone.cli.options.flags as given
+from halftone.cli.terminal.command_lines import command_line
+from halftone.cli.terminal.control_characters import say
+from halftone.contract.errors import HalftoneError
+from halftone.contract.wording import Words
+from halftone.library.files.small_files import lacking
+from halftone.library.models import describe
+from halftone.settings.disk import size_text
+
+
+def fetch(
+    model: Annotated[str, typer.Argument(help="The model's file.", show_default=False)],
+    yes: Annotated[bool, typer.Option("--yes", help="Fetch without asking.")] = False,
+    json: given.Json = False,
+    progress: Annotated[bool, typer.Option("--progress", hidden=True)] = False,
+) -> None:
+    """Fetch the small files that a model in one file lacks, as a tokenizer's words.
+
+    Nothing else is ever fetched, no weights and no code. HF_ENDPOINT names another server than huggingface.co; a token is
+    sent only where you set HF_TOKEN.
+    With --json nothing is asked: it is fetched with --yes only.
+    """
+    from halftone.library.files import fetching
+
+    facts = describe(model)
+    files = lacking(facts)
+    if json:
+        from halftone.cli.reports.json_objects import SCHEMA, put
+
+        told = _as_lines if progress else _silent
+        fetched = [str(fetching.fetch(file, told)) for file in files] if yes else []
+        put({"schema": SCHEMA, "missing": [str(file.place) for file in lacking(facts)], "fetched": fetched})
+        return
+    if not files:
+        say("Nothing is missing that could be fetched.")
+        return
+    for file in files:
+        say(f"{fetching.hub()}/{file.repository}  {file.path}  {size_text(file.size)}  →  {file.place}")
+    if not yes and not _agreed():
+        say("Nothing was fetched.")
+        return
+    for file in files:
+        place = fetching.fetch(file, _as_words if sys.stderr.isatty() else _silent)
+        say(f"{place} is here now.")
+
+
+def _silent(_done: int, _whole: int) -> None:
+    """Elsewhere than on a terminal nobody looks."""
+
+
+def _as_lines(done: int, whole: int) -> None:
+    """For the window: an object a line."""
+    sys.stderr.write(f'{{"done": {done}, "total": {whole}}}\n')
+    sys.stderr.flush()
+
+
+def _as_words(done: int, whole: int) -> None:
+    """One line that is written over; it ends with the file."""
+    sys.stderr.write(f"\r{size_text(done)} of {size_text(whole)}  " + ("\n" if done >= whole else ""))
+    sys.stderr.flush()
+
+
+def _agreed() -> bool:
+    """The answer to the question. Raises HalftoneError usage where nobody can give one."""
+    say("Fetch this? [y/N]: ", end="")
+    answer = sys.stdin.readline()
+    if not answer:
+        say()
+        hint = Words("Add --yes to fetch without a question. ")
+        raise HalftoneError(
+            "usage", problem=Words("Nothing was fetched, because nobody answered"), hint=hint, command=command_line("fetch")
+        )
+    return answer.strip().lower() in ("y", "yes")

@@ -1,0 +1,1 @@
+"""The options of the commands, and the requests that they become."""

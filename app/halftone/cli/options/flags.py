@@ -1,0 +1,373 @@
+"""The options of the commands. Those of the numerics are made from the declared settings, so that none can be forgotten."""
+
+import functools
+import inspect
+import json
+import math
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Final, NoReturn, cast, get_args
+
+import msgspec
+import typer
+
+from halftone.cli.generate.prompt_options import option, word_parameters
+from halftone.contract.errors import HalftoneError
+from halftone.contract.limits import RANDOM_SEED
+from halftone.contract.parameters import OPTION_PARAMETERS, PARAMETERS, Parameter, option_flag
+from halftone.contract.request import CheckInputs, Control, IpAdapter, Lora, Numerics, OptionValue, Start
+from halftone.contract.vocabulary import MaskedContent, Resize, VideoFormat
+from halftone.contract.wording import Words, either
+from halftone.library.add_ons.loras import weight_of
+from halftone.library.videos import FORMATS
+from halftone.settings.declared import ALIASES, DECLARED, Alias, Setting
+
+_INPUTS: Final = "What to make"
+_SHORT: Final = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "full": "float32"}
+_NUMERICS: Final = "Numerics (the rest comes from your settings; --no-… turns a switch off)"
+
+_WHICH: Final = "A .safetensors file, a diffusers folder, or pocket, the bundled model. Left out: the last used one."
+_WHERE: Final = "auto, cpu, cuda:0, mps, xpu:0 … Left out: from your settings."
+
+Model = Annotated[str | None, typer.Argument(help=_WHICH, show_default=False)]
+ModelOption = Annotated[str | None, typer.Option("--model", "-m", help=_WHICH, show_default=False)]
+Device = Annotated[str | None, typer.Option("--device", metavar="NAME", help=_WHERE, show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
+_LORA: Final = "FILE[:WEIGHT]"
+_CONTROL: Final = "CONTROLNET=[canny:]PICTURE[:STRENGTH[:START-END]]"
+_CONTROL_HELP: Final = "A ControlNet and what it is given (canny: its edges); may be repeated. START-END: part of the steps, 0-1."
+_CANNY: Final = "canny:"
+_IP_ADAPTER: Final = "FILE=PICTURE[:STRENGTH]"
+_IP_ADAPTER_HELP: Final = "An IP-Adapter and a picture to go by; may be repeated, with the same file for several pictures."
+_PICTURE: Final = re.compile(r"(.+?)(?::(\d*\.?\d+)(?::(\d*\.?\d+)-(\d*\.?\d+))?)?", re.DOTALL)
+"""Picture, strength, start, end."""
+_SCALED: Final = re.compile(r"(.+):(\d*\.?\d+)", re.DOTALL)
+"""Picture, strength."""
+_LORA_HELP: Final = "An add-on to the model, and how much of it; may be repeated. In the prompt: <lora:name:weight>."
+_EMBEDDING_HELP: Final = "Learned words (textual inversion), which the prompt names as the file is named; may be repeated."
+_MERGED: Final = "Merged into the copy, which then holds it for good; may be repeated."
+Merged = Annotated[list[str] | None, typer.Option("--lora", metavar=_LORA, help=_MERGED, show_default=False)]
+Inputs = dict[str, Any]
+"""Inputs that were given: field of CheckInputs or PictureRequest -> value; None of a seed: a random one is wanted."""
+
+PromptFlags = dict[str, Any]
+"""Options of `halftone.cli.generate.prompt_options` that were given."""
+
+Flags = dict[str, str | bool]
+"""Numerics options that were given: parameter name -> value."""
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command with a parameter `inputs: Inputs` the options of a picture's inputs, and one with `flags: Flags` one
+    option for each numerics setting and A1111's names."""
+    own = inspect.signature(command, eval_str=True).parameters
+    numerics = [parameter for setting in _settings() for parameter in _setting_parameters(setting)]
+    numerics += [_alias_parameter(alias) for alias in ALIASES]
+    offered = (("inputs", _input_parameters()), ("words", word_parameters()), ("flags", numerics))
+    groups = {name: group for name, group in offered if name in own}
+
+    @functools.wraps(command)
+    def wrapper(**values: Any) -> None:
+        gathered: dict[str, dict[str, Any]] = {}
+        for name, group in groups.items():
+            picked = {parameter.name: values.pop(parameter.name) for parameter in group}
+            gathered[name] = {key: value for key, value in picked.items() if value is not None}
+        if gathered.get("inputs", {}).get("seed") == RANDOM_SEED:
+            gathered["inputs"]["seed"] = None
+        if "option" in gathered.get("inputs", {}):
+            gathered["inputs"]["options"] = options_of(gathered["inputs"].pop("option"))
+        if "inputs" in gathered:
+            gathered["inputs"] = _with_options_named(gathered["inputs"])
+        if "lora" in gathered.get("inputs", {}):
+            gathered["inputs"]["loras"] = loras_of(gathered["inputs"].pop("lora"))
+        if "embedding" in gathered.get("inputs", {}):
+            gathered["inputs"]["inversions"] = tuple(map(absolute, gathered["inputs"].pop("embedding")))
+        if "control" in gathered.get("inputs", {}):
+            gathered["inputs"]["controls"] = tuple(map(_control, gathered["inputs"].pop("control")))
+        if "ip_adapter" in gathered.get("inputs", {}):
+            gathered["inputs"]["ip_adapters"] = ip_adapters_of(gathered["inputs"].pop("ip_adapter"))
+        if "inputs" in gathered:
+            gathered["inputs"] = with_start(gathered["inputs"])
+        for name in {"image", "mask", "vae", "transformer"} & gathered.get("inputs", {}).keys():
+            gathered["inputs"][name] = absolute(gathered["inputs"][name])
+        command(**values, **gathered)
+
+    shown = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, parameter in own.items() if name not in groups]
+    shown += [parameter for group in groups.values() for parameter in group]
+    vars(wrapper)["__signature__"] = inspect.Signature(shown)
+    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+    return wrapper
+
+
+def numerics_of(flags: Flags, saved: Numerics) -> Numerics:
+    """The saved numerics, changed by what was given. Raises HalftoneError setting-bad-value."""
+    changes: dict[str, str | bool] = {}
+    for setting in _settings():
+        if setting.field in flags:
+            changes[setting.field] = _checked(setting, flags[setting.field])
+        if _off_name(setting) in flags:
+            if setting.field in flags:
+                _contradict(setting.flags[1], setting.flags[0])
+            changes[setting.field] = False
+    for alias in ALIASES:
+        if not flags.get(_alias_name(alias)):
+            continue
+        if changes.get(alias.field, alias.value) != alias.value:
+            _contradict(alias.flag, _spelled(alias.field, changes[alias.field]))
+        changes[alias.field] = alias.value
+    return msgspec.convert(msgspec.to_builtins(saved) | changes, Numerics)
+
+
+def _contradict(flag: str, other: str) -> NoReturn:
+    raise HalftoneError(
+        "setting-bad-value", name=flag, value=Words("given together with {0}", (other,)), allowed=Words("only one of them")
+    )
+
+
+def options_of(pairs: list[str] | None) -> dict[str, OptionValue]:
+    """["eta=0.5", "name=x"] -> {"eta": 0.5, "name": "x"}: JSON where it is a number, a boolean, a string or a list of
+    these, else text.
+    """
+    options: dict[str, OptionValue] = {}
+    for pair in pairs or []:
+        key, found, text = pair.partition("=")
+        if not found or not key.strip():
+            raise HalftoneError(
+                "setting-bad-value",
+                name="--option",
+                value=pair,
+                allowed=Words("KEY=VALUE, for instance eta=0.5 or sigmas=[1.0, 0.5]"),
+            )
+        options[key.strip()] = _typed(text)
+    return options
+
+
+def _with_options_named(given: Inputs) -> Inputs:
+    """Put the options that have a flag of their own into the others, as diffusers counts. Raises HalftoneError setting-bad-value
+    where both were given.
+    """
+    named = {name: given[name] for name in OPTION_PARAMETERS if name in given}
+    options: dict[str, OptionValue] = dict(given.get("options", {}))
+    for name, number in named.items():
+        if name in options:
+            _contradict(option_flag(name), f"--option {name}")
+        options |= OPTION_PARAMETERS[name].entry(number)
+    return {name: value for name, value in given.items() if name not in named} | ({"options": options} if named else {})
+
+
+def video_of(given: str | None) -> VideoFormat | None:
+    """Raises HalftoneError setting-bad-value."""
+    if given is None:
+        return None
+    try:
+        return msgspec.convert(given.lower().removeprefix("."), VideoFormat)
+    except msgspec.ValidationError as error:
+        raise HalftoneError("setting-bad-value", name="--video", value=given, allowed=either(*FORMATS)) from error
+
+
+def loras_of(given: list[str] | None) -> tuple[Lora, ...]:
+    """["a.safetensors:0.6", "b.safetensors"] -> LoRAs with their weights, 1 where none is named; paths absolute."""
+    return tuple(_lora(text) for text in given or [])
+
+
+def _lora(text: str) -> Lora:
+    path, _, weight = text.rpartition(":")
+    lora = Lora(path=text)
+    if path and not _is_file(text) and (_is_number(weight) or path.endswith(".safetensors") or _is_file(path)):
+        lora = Lora(path=path)  # else the colon is one of the path itself
+        lora = msgspec.structs.replace(lora, weight=weight_of(lora.name, weight))
+    return msgspec.structs.replace(lora, path=absolute(lora.path))
+
+
+def _control(text: str) -> Control:
+    """ "net=pose.png:0.8:0-0.5" -> a ControlNet with its picture; a colon may be of a path, as in C:\\net=C:\\pose.png. "net"
+    alone has none: a check makes one up.
+    """
+    path, right = _halves(text)
+    if path and path == text:
+        return Control(path=absolute(path), image="")
+    canny, right = right.startswith(_CANNY), right.removeprefix(_CANNY)
+    found = None if _is_file(right) else _PICTURE.fullmatch(right)
+    image, scale, start, end = (right, None, None, None) if found is None else found.groups()
+    if not path or not image:
+        allowed = Words("{0}, for instance net=pose.png:0.8", (_CONTROL,))
+        raise HalftoneError("setting-bad-value", name="--control", value=text, allowed=allowed)
+    numbers = {name: float(number) for name, number in (("scale", scale), ("start", start), ("end", end)) if number is not None}
+    return Control(path=absolute(path), image=absolute(image), canny=canny, **numbers)
+
+
+def ip_adapters_of(given: list[str]) -> tuple[IpAdapter, ...]:
+    """["a=x.png", "a=y.png", "b=z.png:0.5"] -> two adapters, the first with both pictures; of the same file with another strength
+    it is another one.
+    """
+    found: dict[tuple[str, float], IpAdapter] = {}
+    for text in given:
+        path, right = _halves(text)
+        if path and path == text:
+            found[path, 1.0] = IpAdapter(path=absolute(path), images=())
+            continue
+        match = None if _is_file(right) else _SCALED.fullmatch(right)
+        image, scale = (right, 1.0) if match is None else (match[1], float(match[2]))
+        if not path or not image:
+            allowed = Words("{0}, for instance plus.safetensors=face.png:0.6", (_IP_ADAPTER,))
+            raise HalftoneError("setting-bad-value", name="--ip-adapter", value=text, allowed=allowed)
+        before = found.get((path, scale), IpAdapter(path=absolute(path), images=(), scale=scale))
+        found[path, scale] = msgspec.structs.replace(before, images=(*before.images, absolute(image)))
+    return tuple(found.values())
+
+
+def _halves(text: str) -> tuple[str, str]:
+    """ControlNet and picture: at the first = that has a file or folder before it, else at the first one."""
+    places = [index for index, letter in enumerate(text) if letter == "="]
+    place = next((index for index in places if os.path.exists(text[:index])), places[0] if places else len(text))
+    return text[:place], text[place + 1 :]
+
+
+def with_start(given: Inputs) -> Inputs:
+    """The fields of Start put into one. Raises HalftoneError setting-bad-value."""
+    found = {name: given[name] for name in Start.__struct_fields__ if name in given}
+    if not found:
+        return given
+    for name, allowed in (("resize", get_args(Resize)), ("masked_content", get_args(MaskedContent))):
+        if found.get(name, allowed[0]) not in allowed:
+            raise HalftoneError("setting-bad-value", name=_spelled(name, True), value=found[name], allowed=either(*allowed))
+    if "outpaint" in found:
+        found["outpaint"] = _sides(found["outpaint"])
+    return {name: value for name, value in given.items() if name not in found} | {"start": Start(**found)}
+
+
+def _sides(text: str) -> tuple[int, int, int, int]:
+    try:
+        left, top, right, bottom = (int(part) for part in text.split(","))
+    except ValueError as error:
+        raise _no_sides(text) from error
+    if not any((left, top, right, bottom)):
+        raise _no_sides(text)
+    return left, top, right, bottom
+
+
+def _no_sides(text: str) -> HalftoneError:
+    allowed = Words("LEFT,TOP,RIGHT,BOTTOM in pixels, for instance 0,0,128,0")
+    return HalftoneError("setting-bad-value", name="--outpaint", value=text, allowed=allowed)
+
+
+def absolute(path: str) -> str:
+    """A path that means the same from another folder; as it is where its `~` names nobody."""
+    try:
+        return str(Path(path).expanduser().absolute())
+    except RuntimeError:
+        return path
+
+
+def _is_file(path: str) -> bool:
+    """Not so for what cannot be the name of a file, one that is too long for instance."""
+    try:
+        return os.path.isfile(path)
+    except (OSError, ValueError):
+        return False
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _typed(text: str) -> OptionValue:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    items = cast("list[object]", value) if isinstance(value, list) else [value]
+    if any(isinstance(item, float) and not math.isfinite(item) for item in items):
+        return text
+    return value if all(isinstance(item, bool | int | float | str) for item in items) else text
+
+
+def _input_parameters() -> list[inspect.Parameter]:
+    single = [
+        _parameter(one.name, Annotated[one.kind | None, option(one.field, _INPUTS)]) for one in PARAMETERS if _is_input(one)
+    ]
+    said = "Any further argument of the pipeline; may be repeated."
+    repeated = typer.Option("--option", metavar="KEY=VALUE", rich_help_panel=_INPUTS, help=said, show_default=False)
+    lora = typer.Option("--lora", metavar=_LORA, rich_help_panel=_INPUTS, help=_LORA_HELP, show_default=False)
+    embedding = typer.Option("--embedding", metavar="FILE", rich_help_panel=_INPUTS, help=_EMBEDDING_HELP, show_default=False)
+    control = typer.Option("--control", metavar=_CONTROL, rich_help_panel=_INPUTS, help=_CONTROL_HELP, show_default=False)
+    shown = typer.Option("--ip-adapter", metavar=_IP_ADAPTER, rich_help_panel=_INPUTS, help=_IP_ADAPTER_HELP, show_default=False)
+    return [
+        *single,
+        _parameter("lora", Annotated[list[str] | None, lora]),
+        _parameter("embedding", Annotated[list[str] | None, embedding]),
+        _parameter("control", Annotated[list[str] | None, control]),
+        _parameter("ip_adapter", Annotated[list[str] | None, shown]),
+        _parameter("option", Annotated[list[str] | None, repeated]),
+    ]
+
+
+def _is_input(one: Parameter) -> bool:
+    """Whether a check takes it, too."""
+    return one.field.partition(".")[0] in CheckInputs.__struct_fields__
+
+
+def _settings() -> list[Setting]:
+    return [setting for setting in DECLARED if setting.page == "Numerics"]
+
+
+def _setting_parameters(setting: Setting) -> list[inspect.Parameter]:
+    """One option; for a switch its --no- form too, which the help leaves out (its panel names it)."""
+    first, *opposite = setting.flags
+    if setting.kind == "choice":
+        return [_hinted(setting.field, str, first, metavar="VALUE", said=_help(setting))]
+    switch = _hinted(setting.field, bool, first, said=_help(setting), hidden=setting.default is True)
+    said = f"Turn off: {setting.title}. {setting.sentence}"
+    return [switch, *(_hinted(_off_name(setting), bool, flag, said=said, hidden=not setting.default) for flag in opposite)]
+
+
+def _alias_parameter(alias: Alias) -> inspect.Parameter:
+    return _hinted(_alias_name(alias), bool, alias.flag, said=f"The same as {_spelled(alias.field, alias.value)}.")
+
+
+def _hinted(
+    name: str, kind: type, flag: str, *, said: str, metavar: str | None = None, hidden: bool = False
+) -> inspect.Parameter:
+    option = typer.Option(flag, metavar=metavar, rich_help_panel=_NUMERICS, help=said, show_default=False, hidden=hidden)
+    return _parameter(name, Annotated[kind | None, option])
+
+
+def _parameter(name: str, annotation: object) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _alias_name(alias: Alias) -> str:
+    return "alias_" + alias.flag.strip("-").replace("-", "_")
+
+
+def _off_name(setting: Setting) -> str:
+    return f"off_{setting.field}"
+
+
+def _help(setting: Setting) -> str:
+    if setting.kind == "switch":
+        return f"{setting.title}. {setting.sentence}"
+    *values, last = (choice.value for choice in setting.choices)
+    sentence = re.sub(r" Compared with [^.]+\.$", "", setting.sentence)  # that is about the settings page's figures
+    return f"{', '.join(values)} or {last}. {sentence}"
+
+
+def _spelled(field: str, value: str | bool) -> str:
+    flag = "--" + field.replace("_", "-")
+    return f"{flag} {value}" if isinstance(value, str) else flag
+
+
+def _checked(setting: Setting, value: str | bool) -> str | bool:
+    if isinstance(value, bool):
+        return value
+    wanted = _SHORT.get(value.lower(), value.lower())
+    allowed = [choice.value for choice in setting.choices]
+    if wanted not in allowed:
+        raise HalftoneError("setting-bad-value", name=setting.flags[0], value=value, allowed=either(*allowed))
+    return wanted

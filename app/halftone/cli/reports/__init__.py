@@ -1,0 +1,1 @@
+"""What a command prints in the end: lines for people, objects for programs."""

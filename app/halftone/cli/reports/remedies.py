@@ -1,0 +1,89 @@
+"""What a person in a terminal can do: it names options and commands where the window names buttons and pages."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from halftone.cli.terminal.command_lines import command_line
+from halftone.contract.error_codes import ErrorCode
+from halftone.contract.errors import ErrorFacts, filled, remedy, sentence
+from halftone.contract.facts import Finding
+from halftone.contract.limits import RANDOM_SEED
+from halftone.contract.vocabulary import FindingCode
+from halftone.health.explain import finding_words
+from halftone.health.pictures.requests import SEEDS
+from halftone.settings.places import settings_file
+
+_KNOWN: Final = "under [folders] in {settings}"
+_LORA: Final = f"ive its file, --lora FILE, or add its folder to loras {_KNOWN}."
+_APPLY: Final = "Use the cure that the check offers instead:  {check}"
+_HERE: Final[dict[ErrorCode, str]] = {
+    "model-needs-parts": "Name a diffusers folder of {family} with --model, and this file with --transformer.",
+    "model-needs-files": "Fetch it with:  {fetch}  or put it into {folder}.",
+    "model-sampler-unfit": "Name another sampler, --sampler NAME, or another model: --model MODEL.",
+    "style-unknown": "Choose {known}; a file of styles is named with --styles FILE.",
+    "wildcard-missing": "Use {near}, or let nothing be drawn: --no-draw.",
+    "wildcard-none": "Name the folder with its .txt file: --wildcards FOLDER.",
+    "picture-needed": "Give one: --image FILE.",
+    "mask-needed": "Give one, white where the picture is to change: --mask FILE.",
+    "start-no-picture": "Leave --image out, or choose another model: --model MODEL.",
+    "start-no-mask": "Leave --mask and --outpaint out, or choose another model: --model MODEL.",
+    "start-no-strength": "Leave --strength out, or choose another model: --model MODEL.",
+    "picture-silent": "To start from it, give it with --image FILE.",
+    "picture-graph": "Give what you know of it with options of its own, or start from it: --image FILE.",
+    "picture-start-missing": "Give it with --image FILE, or leave out --from and write the prompt yourself.",
+    "picture-model-unknown": "Give its file or folder, or another model: --model PATH.",
+    "latents-strange-file": f"If you trust them, put them into {{folder}}, or add the folder of that file to models {_KNOWN}.",
+    "hires-unsupported": "Leave --hires out, or make the finished picture larger:  {upscale}",
+    "second-pass-black": "Check the model, or use a smaller scale (--hires) or strength (--hires-strength).",
+    "second-pass-flat": "Use a smaller scale (--hires) or strength (--hires-strength), or check the model.",
+    "upscaler-missing": f"Check the path, or add its folder to upscalers {_KNOWN}.",
+    "lora-unknown": f"There are: {{found}}. G{_LORA}",
+    "lora-none-found": f"G{_LORA}",
+    "lora-no-folder": f"G{_LORA}",
+    "out-of-memory": "Choose a smaller size. If this ran in FP32, --precision float16 or bfloat16 needs less.",
+    "model-too-large": "Close other programs that use it, leave --offload at auto, or use another device: --device NAME. "
+    "If this ran in FP32, --precision float16 or bfloat16 needs less.",
+    "check-no-memory": "Close other programs that use it, leave --offload at auto, or use another device: --device NAME.",
+    "no-rescale": _APPLY,
+    "train-no-memory": 'Set checkpointing = true, batch = 1, a smaller size or precision = "bfloat16", and begin again.',
+    "train-config": "A file with every setting is printed by:  {example}",
+    "repair-eight-bits": _APPLY,
+}
+"""Where it is not what the window says. {settings}: the settings file; {check}, {fetch}, {upscale}, {example}: commands."""
+_OF_FINDINGS: Final[dict[FindingCode, str]] = {
+    "attention-overflow": "Apply the cure, or use --upcast-cross-attention always.",
+    "accumulation-overflow": "Apply the cure, or use --no-fp16-accumulation.",
+}
+_REPLACING: Final = ("generate", "check")
+"""Commands that may replace a file."""
+
+
+def remedy_here(error: ErrorFacts, words: Sequence[str] = ()) -> str:
+    """words: of the command line, if it was refused."""
+    if error.code == "output-exists" and words[:1] and words[0] in _REPLACING:
+        return "Choose another name, or replace it with --overwrite."
+    if error.code == "value-out-of-range" and error.facts.get("name") in SEEDS:
+        return f"{remedy(error).removesuffix('.')}, or {RANDOM_SEED} for a random one."
+    if error.code == "output-bad-type" and not Path(str(error.facts.get("path", ""))).suffix:
+        return f"{remedy(error)} If it is to be a folder, create it first."
+    if error.code not in _HERE:
+        return remedy(error)
+    commands = {
+        "settings": str(settings_file()),
+        "fetch": command_line("fetch", str(error.facts.get("path", "FILE"))),
+        "check": command_line("check", "MODEL", "--apply"),
+        "example": command_line("train", "--example"),
+        "upscale": command_line("upscale", "PICTURE", "--with", "MODEL"),
+    }
+    return filled(_HERE[error.code], error.facts | commands)
+
+
+def say_here(error: ErrorFacts) -> str:
+    return f"{sentence(error)} {remedy_here(error)}"
+
+
+def finding_remedy(finding: Finding) -> str:
+    """Of one that its measurement explains; a LoRA that is the cause has its own."""
+    own = finding_words(finding)[1].text()
+    return own if "lora" in finding.facts else _OF_FINDINGS.get(finding.code, own)

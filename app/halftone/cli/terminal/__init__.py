@@ -1,0 +1,1 @@
+"""The terminal itself: what is safe to print there, progress, help, refusals."""

@@ -1,0 +1,1 @@
+"""`train`: a LoRA from a file of settings."""

@@ -1,0 +1,164 @@
+"""The file of settings of a training: read as the person wrote it, and what is wrong with it in a sentence."""
+
+import codecs
+import difflib
+import os
+import tomllib
+from collections.abc import Iterator
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+
+import halftone.cli.options.flags as given
+from halftone.cli.terminal.command_lines import command_line
+from halftone.cli.terminal.control_characters import say
+from halftone.contract.errors import HalftoneError
+from halftone.contract.training import TrainConfig
+from halftone.contract.wording import Words
+from halftone.settings.disk import system_words
+from halftone.settings.regular_files import read_regular
+
+EXAMPLE: Final = """\
+# A LoRA training. Run it with:  {command}
+# What is left out is as the model's own note has it (Pocket learns with 0.003 in 300 steps), else as it stands here.
+model = "pocket"                 # a model's name or its path
+pictures = "pictures"            # a folder; a text file of the same name beside a picture is its caption
+output = "loras"                 # where the LoRA and its run are saved
+name = "my-style"                # the LoRA's file is called so
+
+# size = 0                       # pixels of a square picture's edge; 0: the model's own
+# shapes = 3                     # how many shapes of the same area pictures are cut to
+# repeats = 1                    # how often each picture counts
+# flip = false                   # mirrored pictures count too
+# word = ""                      # put before every caption: in a prompt it calls the style
+# left_out = []                  # names of pictures that are not used
+
+# steps = 1600
+# batch = 2                      # pictures per step
+# accumulate = 1                 # batches per step
+# rank = 16                      # how much the LoRA can hold
+# alpha = 16.0                   # it counts alpha / rank
+# optimizer = "adamw"            # adamw, adamw8bit, prodigy
+# learning_rate = 0.0001         # of prodigy: 1.0
+# schedule = "cosine"            # constant, linear, cosine
+# warm_up = 0                    # steps over which the learning rate rises
+# weight_decay = 0.01
+# clip = 1.0                     # larger gradients are cut to this; 0: none is
+# snr_gamma = 5.0                # Min-SNR; 0: off
+# caption_dropout = 0.05         # share of steps without a caption
+# seed = 0
+
+# device = "auto"
+# precision = "auto"             # auto, float16, bfloat16, float32; the LoRA's weights are always float32
+# loss_scale = "auto"            # auto, off
+# guard = "every-step"           # every-step, off
+# stop_after = 5                 # bad steps in a row that end the training; fewer are left out
+# checkpointing = false          # less memory, slower
+
+# save_every = 200               # steps; what is saved can be gone on from
+# test_every = 200               # steps between test pictures; 0: none
+# test_prompt = ""
+# test_seed = 7
+"""
+_KINDS: Final[dict[type, str]] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "words in quotes",
+    tuple: "a list of words in quotes",
+}
+_MARKS: Final = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+"""How a file begins that an editor or a shell of Windows wrote, and what it is then."""
+
+
+def example() -> str:
+    """A file of settings with comments."""
+    return EXAMPLE.format(command=command_line("train", "my-training.toml"))
+
+
+def read_config(place: str) -> TrainConfig:
+    """Paths in it count from the folder of the call; what it leaves open is as the model's note has it, and told. Raises
+    HalftoneError train-config where the file holds no training.
+    """
+    from halftone.library.training_data.training_checks import settings_for
+
+    content = _content(place)
+    wrong = next((said for said in _faults(content)), None)
+    if wrong is not None:
+        raise _refused(place, wrong)
+    known = {name: value for name, value in settings_for(content["model"]).items() if name not in content}
+    if known:
+        told = ", ".join(f"{name} = {value:g}" for name, value in known.items())
+        say(f"From the model's own note, as the file leaves it open: {told}.", err=True)
+    try:
+        config = msgspec.convert({**known, **content}, TrainConfig)
+    except msgspec.ValidationError as error:
+        raise _refused(place, str(error).rstrip(".")) from error
+    pictures, output = given.absolute(config.pictures), given.absolute(config.output)
+    return msgspec.structs.replace(config, name=config.name.removesuffix(".safetensors"), pictures=pictures, output=output)
+
+
+def _content(place: str) -> dict[str, Any]:
+    try:
+        raw = read_regular(place)
+    except OSError as error:
+        why = Words("it is a folder") if os.path.isdir(place) else system_words(error)
+        raise _refused(place, Words("it cannot be read ({0})", (why,))) from error
+    coding = next((name for mark, name in _MARKS if raw.startswith(mark)), "utf-8")
+    try:
+        return tomllib.loads(raw.decode(coding))
+    except UnicodeDecodeError as error:
+        raise _refused(place, Words("it is no text file in UTF-8")) from error
+    except tomllib.TOMLDecodeError as error:
+        raise _refused(place, _complaint(str(error), raw.decode(coding))) from error
+    except RecursionError as error:
+        raise _refused(place, Words("it is nested too deeply")) from error
+    except ValueError as error:
+        raise _refused(place, Words("it holds a number of too many digits")) from error
+
+
+def _complaint(said: str, text: str) -> Words | str:
+    """What the parser says, with what most often lies behind it."""
+    said = (said[:1].lower() + said[1:]).rstrip(".")
+    if "escape" in said or "hex" in said:
+        return Words(r"{0}: in a path write / or \\ for each \, or put it between 'single quotes'", (said,))
+    if "invalid value" in said:
+        return Words('{0}: words need quotes, as in name = "my-style"', (said,))
+    return said if text.strip() else Words("it is empty")
+
+
+def _faults(content: dict[str, Any]) -> Iterator[Words]:
+    """What is wrong with it, one sentence's middle after another."""
+    kinds = get_type_hints(TrainConfig)
+    for name, value in content.items():
+        if name not in kinds:
+            close = difflib.get_close_matches(name.lower().replace("-", "_"), list(kinds), 1)
+            if close:
+                yield Words("there is no setting {0}; {1} may be meant", (name, close[0]))
+            else:
+                yield Words("there is no setting {0}", (name,))
+        elif (takes := _takes(kinds[name], value)) is not None:
+            shown = f"“{value}”" if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+            yield Words("{0} takes {1}, not {2}", (name, takes, shown))
+    for field in msgspec.structs.fields(TrainConfig):
+        if field.required and field.name not in content:
+            yield Words("{0} is not set", (field.name,)) if content else Words("it is empty")
+
+
+def _takes(kind: Any, value: object) -> Words | None:
+    """What a setting takes, None where `value` is that."""
+    if get_origin(kind) is Literal:
+        return None if value in get_args(kind) else Words("one of {0}", (get_args(kind),))
+    kind = get_origin(kind) or kind
+    fits = {
+        bool: isinstance(value, bool),
+        int: isinstance(value, int) and not isinstance(value, bool),
+        float: isinstance(value, int | float) and not isinstance(value, bool),
+        str: isinstance(value, str),
+        tuple: isinstance(value, list) and all(isinstance(one, str) for one in value),
+    }
+    return None if fits[kind] else Words(_KINDS[kind])
+
+
+def _refused(place: str, wrong: Words | str) -> HalftoneError:
+    return HalftoneError("train-config", file=place, problem=wrong)
