@@ -14,14 +14,13 @@ from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
 from halftone.gui.background import Background, QtClock
 from halftone.gui.process import HalftoneProcesses, Link
+from halftone.gui.shell.pages import PageName
 from halftone.session.draft import EMPTY
 from halftone.session.ports import Ports
 from halftone.session.session import Session
 from halftone.session.state import AppState
 from halftone.settings import store
 from halftone.settings.store import Settings
-
-PageName = Literal["create", "health", "train", "device", "settings"]
 
 
 def _judged(state: AppState) -> tuple[object, ...]:

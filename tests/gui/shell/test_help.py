@@ -17,14 +17,13 @@ from tests.gui.stage import Stage
 from tests.helpers.wording import chinese as texts
 
 from halftone.gui import theme
-from halftone.gui.controller import PageName
 from halftone.gui.i18n import set_language
 from halftone.gui.settings.settings_page import SECTIONS
 from halftone.gui.shell.guide_view import fragments
-from halftone.gui.shell.help_window import PAGE_TOPICS, PLACES, SHORTCUTS, HelpWindow, shortcuts
+from halftone.gui.shell.help_window import PLACES, SHORTCUTS, HelpWindow, shortcuts
+from halftone.gui.shell.pages import PAGES
 from halftone.settings import guide
 
-PAGES: Final[tuple[PageName, ...]] = ("create", "health", "train", "device", "settings")
 BOLD: Final = re.compile(r"\*\*([^*\n]+)\*\*")
 
 
@@ -76,8 +75,7 @@ def test_bold_words_are_words_of_the_window(topic: str) -> None:
 
 
 def test_every_page_has_a_chapter() -> None:
-    assert set(PAGE_TOPICS) == set(PAGES)
-    assert set(PAGE_TOPICS.values()) <= set(guide.TOPICS)
+    assert {page.chapter for page in PAGES.values()} <= set(guide.TOPICS)
 
 
 # --- the way to it --------------------------------------------------------------------------------------------------
@@ -105,7 +103,7 @@ def test_f1_and_the_question_mark_of_each_page_open_its_chapter(qtbot: QtBot) ->
             else:
                 stage.workspace.top.help.click()
             assert help_.isVisible(), (name, way)
-            assert help_.topic == PAGE_TOPICS[name]
+            assert help_.topic == PAGES[name].chapter
             assert help_.entries[help_.topic].isChecked()
             assert help_.view.toPlainText().startswith(guide.chapter(help_.topic).title)
     stage.close()

@@ -17,14 +17,6 @@ from halftone.gui.kit.stock_widgets import ElidedLabel, clear, column, icon_butt
 from halftone.gui.shell.guide_view import GuideView, url_is_outside
 from halftone.settings import guide, places
 
-PAGE_TOPICS: Final = {
-    "create": "first-picture",
-    "health": "health",
-    "device": "numerics",
-    "settings": "numerics",
-    "train": "training",
-}
-"""The chapter that tells of each page."""
 SHORTCUTS: Final = "shortcuts"
 PLACES: Final = "places"
 """Topics of the two chapters that are made here."""

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QFont, QFontMetrics, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QButtonGroup, QSizePolicy, QWidget
+from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QSizePolicy, QWidget
 
 from halftone.contract.facts import DeviceFacts, SelfTestReport
 from halftone.contract.vocabulary import DTYPE_NAMES, DType, DTypeState
 from halftone.gui import icons, theme
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import say, tr
 from halftone.gui.kit import figures, meters
 from halftone.gui.kit.stock_widgets import Bar, HoverButton, icon_button, label
+from halftone.gui.shell.pages import PAGES, PageName
 
 _NOISE = re.compile(
     r"\((R|TM|C)\)|\b(NVIDIA|GeForce|AMD|Radeon|Intel|Advanced Micro Devices|Corporation|CPU|Processor|Graphics)\b|@.*$",
@@ -284,10 +285,10 @@ class TopBar(Bar):
         self.name.setFont(font)
         self._gap = QWidget()
         self._gap.setFixedWidth(16)
-        self.tabs: dict[str, Tab] = {
-            "create": Tab(tr("Create"), "image", tr("Generate pictures (Ctrl+1)")),
-            "health": Tab(tr("Health"), "activity", tr("Check and cure models (Ctrl+2)")),
-            "train": Tab(tr("Train"), "chart-line", tr("Train a LoRA (Ctrl+5)")),
+        self.tabs: dict[PageName, Tab] = {
+            name: Tab(say(page.tab.name), page.tab.icon, say(page.tab.tip))
+            for name, page in PAGES.items()
+            if page.tab is not None
         }
         self.group = QButtonGroup(self)
         self.group.setExclusive(True)
@@ -305,6 +306,8 @@ class TopBar(Bar):
         self.add(self.ring, self.chip, self.help, self.settings, gap=2)
         for made in (self.help, self.settings):
             made.setFixedSize(30, 30)
+        self.openers: dict[PageName, QAbstractButton] = {"device": self.chip, "settings": self.settings}
+        self.openers.update(self.tabs)
         for button in (self.chip, self.settings):
             self.group.addButton(button)
 
@@ -313,8 +316,6 @@ class TopBar(Bar):
         self._gap.setFixedWidth(10 if narrow else 16)
         self.chip.set_narrow(narrow)
 
-    def show_page(self, page: str) -> None:
+    def show_page(self, page: PageName) -> None:
         """Mark the tab, chip or gear of this page."""
-        part = {**self.tabs, "device": self.chip, "settings": self.settings}.get(page)
-        if part is not None:
-            part.setChecked(True)
+        self.openers[page].setChecked(True)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -13,7 +14,7 @@ from PySide6.QtWidgets import QFileDialog, QStackedWidget, QWidget
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.messages import AnyEvent, JobStarted
 from halftone.gui import text, theme
-from halftone.gui.controller import Controller, PageName
+from halftone.gui.controller import Controller
 from halftone.gui.create.create_page import CreatePage
 from halftone.gui.create.picture.picture_report import copy_details
 from halftone.gui.i18n import set_language, tr
@@ -23,6 +24,7 @@ from halftone.gui.kit.stock_widgets import column
 from halftone.gui.shell import stopping
 from halftone.gui.shell.closing import Closing, ClosingNote
 from halftone.gui.shell.lacking_card import LackingCard
+from halftone.gui.shell.pages import PAGES, PageName
 from halftone.gui.shell.statusbar import StatusBar
 from halftone.gui.shell.topbar import TopBar
 from halftone.gui.shell.window import MainWindow
@@ -103,10 +105,8 @@ class Workspace(QObject):
         theme.dress()
 
     def _connect(self) -> None:
-        for name, tab in self.top.tabs.items():
-            tab.clicked.connect(lambda _on=False, page=name: self._go(cast("PageName", page)))
-        self.top.chip.clicked.connect(lambda: self._go("device"))
-        self.top.settings.clicked.connect(lambda: self._go("settings"))
+        for name, button in self.top.openers.items():
+            button.clicked.connect(partial(self._opener_clicked, name))
         self.top.help.clicked.connect(self.show_guide)
         self.top.ring.clicked.connect(self._show_queue)
         self.status.activity.clicked.connect(self._activity_clicked)
@@ -115,13 +115,12 @@ class Workspace(QObject):
         self.status.memory.clicked.connect(lambda: self._go("device"))
         self.status.version.clicked.connect(self.show_guide)
 
+    def _opener_clicked(self, name: PageName, _on: bool = False) -> None:
+        self._go(name)
+
     def _add_shortcuts(self) -> None:
         keys: tuple[tuple[str, Callable[[], object]], ...] = (
-            ("Ctrl+1", lambda: self._go("create")),
-            ("Ctrl+2", lambda: self._go("health")),
-            ("Ctrl+3", lambda: self._go("device")),
-            ("Ctrl+5", lambda: self._go("train")),
-            ("Ctrl+,", lambda: self._go("settings")),
+            *((page.key, partial(self._go, name)) for name, page in PAGES.items()),
             ("F1", self.show_guide),
             ("F8", self.focus_message),
             ("Ctrl+H", self._check_model),
@@ -143,39 +142,24 @@ class Workspace(QObject):
     def page(self, name: PageName) -> QWidget:
         """The page of this name, made when it is first wanted."""
         if name not in self._pages:
-            made = self._make_page(name)
+            made = PAGES[name].make(self.controller)
             self._pages[name] = made
+            match name:
+                case "train":
+                    cast("TrainPage", made).try_wanted.connect(self._try_lora)
+                case "settings":
+                    settings = cast("SettingsPage", made)
+                    settings.show_section(self._section)
+                    settings.section_shown.connect(self._section_shown)
+                case "device":
+                    tour = self._tour = cast("DevicePage", made)
+                    tour.make_first_picture.connect(self._make_first_picture)
+                    tour.skip_tour.connect(self._end_tour)
+                    tour.set_first_run(not self.controller.settings.first_run_done)
+                case _:
+                    pass
             self.stack.addWidget(made)
         return self._pages[name]
-
-    def _make_page(self, name: PageName) -> QWidget:
-        """Their modules are imported here: the first window is there sooner without them."""
-        match name:
-            case "health":
-                from halftone.gui.health.health_page import HealthPage
-
-                return HealthPage(self.controller)
-            case "train":
-                from halftone.gui.train.train_page import TrainPage
-
-                train = TrainPage(self.controller)
-                train.try_wanted.connect(self._try_lora)
-                return train
-            case "settings":
-                from halftone.gui.settings.settings_page import SettingsPage
-
-                settings = SettingsPage(self.controller, self._section)
-                settings.section_shown.connect(self._section_shown)
-                return settings
-            case _:
-                from halftone.gui.device.device_page import DevicePage
-
-                page = DevicePage(self.controller)
-                page.make_first_picture.connect(self._make_first_picture)
-                page.skip_tour.connect(self._end_tour)
-                page.set_first_run(not self.controller.settings.first_run_done)
-                self._tour = page
-                return page
 
     # --- pages ------------------------------------------------------------------------------------------------------
 
@@ -396,11 +380,11 @@ class Workspace(QObject):
 
     def show_guide(self) -> None:
         """The guide, at the chapter of the page that is shown."""
-        from halftone.gui.shell.help_window import PAGE_TOPICS, HelpWindow
+        from halftone.gui.shell.help_window import HelpWindow
 
         if self._help is None:
             self._help = HelpWindow(self.window, lambda: self.controller.settings.pictures_folder)
-        self._help.show_topic(PAGE_TOPICS[self._page])
+        self._help.show_topic(PAGES[self._page].chapter)
 
     # --- size and end -----------------------------------------------------------------------------------------------
 
