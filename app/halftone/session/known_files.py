@@ -1,11 +1,15 @@
-"""What the folders of the settings hold of files that are used beside a model."""
+"""What the folders of the settings hold of files that are used beside a model, embeddings among them."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 from halftone.contract.facts import ModelFacts
 from halftone.library.add_ons.extras import known_parts, known_transformers
+from halftone.library.add_ons.inversions import Inversion, encoder_widths, inversion_folders, list_inversions
 from halftone.library.add_ons.loras import known_loras, lora_folders
 from halftone.library.add_ons.upscalers import known_upscalers
+from halftone.session.events import Replaced
 from halftone.session.ports import Executor
 from halftone.session.store import Store
 
@@ -39,3 +43,42 @@ class KnownFiles:
         """Look into the folders of upscale models, too."""
         settings = self._store.state.settings
         self._executor.run(lambda: known_upscalers(settings), then)
+
+
+class EmbeddingList:
+    """The embeddings that the folders of the settings hold, and those of them that the selected model can read."""
+
+    def __init__(self, store: Store, executor: Executor) -> None:
+        self._store = store
+        self._executor = executor
+        self._looks = 0
+        store.subscribe(lambda state: inversion_folders(state.settings), lambda _folders: self.look())
+        store.subscribe(lambda state: state.draft.inversions, lambda _files: self.look())
+        store.subscribe(lambda state: state.models, lambda _models: self.look())
+        store.subscribe(lambda state: state.selections, lambda _count: self._measure())
+
+    def look(self) -> None:
+        """Read the folders in the background. Files that the draft names count before those, as long as they are there."""
+        state = self._store.state
+        folders = inversion_folders(state.settings)
+        requested = tuple(path for path in state.draft.inversions if Path(path).is_absolute())  # a picture's text has only names
+        self._looks += 1
+        number = self._looks
+        self._executor.run(lambda: list_inversions(folders, requested), lambda known: self._found(number, known))
+        self._measure()
+
+    def _measure(self) -> None:
+        """How wide the words of the selected model are."""
+        model = self._store.state.model
+        if model is not None:
+            self._executor.run(lambda: encoder_widths(model), lambda widths: self._measured(model.id, widths))
+
+    def _found(self, number: int, known: tuple[Inversion, ...]) -> None:
+        """number: of the look; an older one may end later."""
+        if number == self._looks:
+            self._store.take(Replaced(part=replace(self._store.state.embeddings, known=known)))
+
+    def _measured(self, model: str, widths: tuple[int, ...]) -> None:
+        current = self._store.state.model
+        if current is not None and current.id == model:
+            self._store.take(Replaced(part=replace(self._store.state.embeddings, widths=widths)))

@@ -10,23 +10,19 @@ from halftone.contract.facts import CheckReport, SelfTestReport
 from halftone.contract.messages import AnyEvent, JobEnded, Quit, Ready, Repair, SelfTest, WorkerLost
 from halftone.library.models import POCKET
 from halftone.session.checks import Checks
-from halftone.session.devices import DeviceChoice
+from halftone.session.devices import DeviceChoice, IdleMeasuring
 from halftone.session.drafting import Drafting
-from halftone.session.embedding_list import EmbeddingList
 from halftone.session.events import Noted, Starting
 from halftone.session.fragile import FragileMaker
-from halftone.session.idle_measuring import IdleMeasuring
 from halftone.session.job_queue import JobQueue
-from halftone.session.known_files import KnownFiles
+from halftone.session.known_files import EmbeddingList, KnownFiles
 from halftone.session.model_list import ModelList
 from halftone.session.model_memory import ModelMemory
 from halftone.session.ports import Ports, WorkerLink
 from halftone.session.small_files import SmallFiles
 from halftone.session.state import AppState, Ended
 from halftone.session.store import Store
-from halftone.session.training import Training
-from halftone.session.training_memory import TrainingMemory
-from halftone.session.training_pictures import TrainingPictures
+from halftone.session.training import Training, TrainingMemory, TrainingPictures
 from halftone.session.writing import RecordWriter, SettingsKeeper
 from halftone.settings.folders import clear_leftovers
 from halftone.settings.store import Settings

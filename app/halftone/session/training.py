@@ -1,16 +1,24 @@
-"""The training of this session: begun, paused, answered and followed; the queue runs it like any other job."""
+"""The training of this session: its pictures and memory before it begins, then run, paused, answered and followed."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
+import msgspec
+
+from halftone.contract.errors import ErrorFacts, HalftoneError
+from halftone.contract.facts import MemoryFacts, ModelFacts
 from halftone.contract.messages import AnyEvent, Decide, Hold, TestPicture, Train, TrainCaught, TrainHeld
-from halftone.contract.training import Caught, TrainChoice, TrainConfig
+from halftone.contract.training import Caught, TrainChoice, TrainConfig, TrainPicture
+from halftone.contract.vocabulary import DType
+from halftone.health.training.training_memory import TrainingForecast, training_forecast
 from halftone.health.training.training_record import RunRecord
+from halftone.library.training_data.training_pictures import read_pictures, reading_of, shapes_for
+from halftone.library.training_data.training_runs import BrokenRun, unfinished
 from halftone.session.events import Replaced
 from halftone.session.job_queue import JobQueue, new_job_id
-from halftone.session.ports import Clock, Delay, WorkerLink
-from halftone.session.state import Ended, Job, Shown, TrainingRun
+from halftone.session.ports import Clock, Delay, Executor, WorkerLink
+from halftone.session.state import Ended, Job, Preparation, Shown, TrainingRun
 from halftone.session.store import Store
 
 _SAVING_SECONDS: Final = 30.0
@@ -167,3 +175,115 @@ def followed(run: TrainingRun, event: AnyEvent, blob: bytes, now: float) -> Trai
             pass
     asked = run.record is not None and run.record.asks is not None
     return replace(run, answered=run.answered and asked)
+
+
+_DEPENDS = ("model", "size", "shapes", "rank", "batch", "optimizer", "checkpointing", "precision")
+"""Fields of TrainConfig that the memory depends on."""
+
+
+class TrainingMemory:
+    """How much memory the training in the form would need, computed off this thread."""
+
+    def __init__(self, store: Store, executor: Executor) -> None:
+        self._store = store
+        self._executor = executor
+        self._key: tuple[object, ...] | None = None
+
+    def look(self, config: TrainConfig, model: ModelFacts | None, auto: DType, backend: str, memory: MemoryFacts | None) -> None:
+        """auto: the type that the device computes best in."""
+        if model is None:
+            return
+        free = None if memory is None else _rounded(memory.total - memory.others)
+        key = (*(getattr(config, name) for name in _DEPENDS), model.fingerprint, auto, backend, free)
+        if key == self._key:
+            return
+        self._key = key
+        dtype: DType = auto if config.precision == "auto" else config.precision
+        narrow = None if auto == "float32" else auto
+        self._executor.run(
+            lambda: training_forecast(config, model, dtype, on_cpu=backend == "cpu", free=free, narrow=narrow),
+            lambda found: self._known(key, found),
+            lambda _error: self._known(key, None),
+        )
+
+    def _known(self, key: tuple[object, ...], found: TrainingForecast | None) -> None:
+        if key == self._key:
+            self._store.take(Replaced(part=replace(self._store.state.preparation, forecast=found)))
+
+
+def _rounded(free: int) -> int:
+    """To ten megabytes, and never below zero: what others use changes all the time."""
+    return max(0, round(free / 1e7)) * 10_000_000
+
+
+_QUIET_SECONDS = 0.3
+"""Who types a size, or looks through folders, is not waited on."""
+Key = tuple[str, int, int, str]
+
+
+class TrainingPictures:
+    """The folder of pictures, read in the background before a training begins, and runs that were broken off."""
+
+    def __init__(self, store: Store, executor: Executor, clock: Clock) -> None:
+        self._store = store
+        self._executor = executor
+        self._key: Key | None = None
+        self._wanted: tuple[TrainConfig, ModelFacts] | None = None
+        self._not_now: set[str] = set()
+        self._quiet = Delay(clock, _QUIET_SECONDS, self._read)
+
+    @property
+    def _known(self) -> Preparation:
+        return self._store.state.preparation
+
+    def look(self, config: TrainConfig, model: ModelFacts | None) -> None:
+        """Read the pictures of a training, unless they were read as they are wanted; all of them, those left out too."""
+        if model is None or not config.pictures:
+            return
+        key = (config.pictures, config.size, config.shapes, model.id)
+        if key != self._key:
+            self._key, self._wanted = key, (msgspec.structs.replace(config, left_out=()), model)
+            self._learn(replace(self._known, busy=True, pictures=None, error=None))
+            self._quiet.start()
+
+    def again(self) -> None:
+        """Read them anew: the folder may have changed."""
+        if not self._known.busy:
+            self._read()
+
+    def look_for_broken(self, output: str) -> None:
+        """Runs in the folder of LoRAs that can be gone on from."""
+        self._executor.run(lambda: unfinished(output), self._found)
+
+    def forget_broken(self, folder: str) -> None:
+        """Offer this one no more, as long as the program runs; it stays among the earlier ones."""
+        self._not_now.add(folder)
+        self._found(self._known.earlier)
+
+    def _found(self, found: tuple[BrokenRun, ...]) -> None:
+        broken = tuple(run for run in found if not run.kept and run.folder not in self._not_now)
+        self._learn(replace(self._known, broken=broken, earlier=found))
+
+    def _read(self) -> None:
+        if self._wanted is None:
+            return
+        key, (config, model) = self._key, self._wanted
+        self._learn(replace(self._known, busy=True, pictures=None, error=None))
+        self._executor.run(
+            lambda: read_pictures(config, shapes_for(config, model), reading_of(model)),
+            lambda found: self._answer(key, found, None),
+            lambda error: self._answer(key, None, _facts(error)),
+        )
+
+    def _answer(self, key: Key | None, found: tuple[TrainPicture, ...] | None, error: ErrorFacts | None) -> None:
+        if key == self._key:
+            self._learn(replace(self._known, busy=False, pictures=found, error=error))
+
+    def _learn(self, known: Preparation) -> None:
+        self._store.take(Replaced(part=known))
+
+
+def _facts(error: Exception) -> ErrorFacts:
+    if isinstance(error, HalftoneError):
+        return error.as_facts()
+    return ErrorFacts(code="internal", facts={"detail": str(error), "log": ""})

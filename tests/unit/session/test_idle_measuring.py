@@ -7,7 +7,7 @@ from tests.helpers.sessions import Desk
 from halftone.contract.messages import AnyCommand, Cancel, Generate, JobEnded, SelfTest
 from halftone.contract.request import PictureRequest
 from halftone.contract.vocabulary import Outcome
-from halftone.session.idle_measuring import QUIET_SECONDS
+from halftone.session.devices import QUIET_SECONDS
 
 
 @pytest.fixture
