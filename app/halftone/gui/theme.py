@@ -96,12 +96,7 @@ class Theme:
 
     def qss(self) -> str:
         """The style sheet with every @token filled in."""
-        arrows = (resources() / "theme" / "arrows" / self.name).as_posix()
-
-        def fill(match: re.Match[str]) -> str:
-            return arrows if match[1] == "arrows" else self.color(match[1]).name()
-
-        return _TOKEN.sub(fill, _style_template())
+        return _sheet(self.name)
 
     def palette(self) -> QPalette:
         """So that dialogs, placeholders and disabled text match the style sheet."""
@@ -133,6 +128,17 @@ class Theme:
         for target in (role.WindowText, role.Text, role.ButtonText):
             palette.setColor(QPalette.ColorGroup.Disabled, target, self.color("text-disabled"))
         return palette
+
+
+@cache
+def _sheet(name: ThemeName) -> str:
+    theme = Theme(name)
+    arrows = (resources() / "theme" / "arrows" / name).as_posix()
+
+    def fill(match: re.Match[str]) -> str:
+        return arrows if match[1] == "arrows" else theme.color(match[1]).name()
+
+    return _TOKEN.sub(fill, _style_template())
 
 
 def tabular(font: QFont) -> QFont:

@@ -132,12 +132,12 @@ def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtb
     made = msgspec.structs.replace(samples.picture_facts("/a.png"), width=128, height=128, steps=12, seconds=2.0)
     form.steps.set_value(24)
     asked = form.request()
-    form.learn(msgspec.structs.replace(made, path="/b.png", seconds=1.0), msgspec.structs.replace(asked, device="cuda:0"))
-    form.learn(msgspec.structs.replace(made, path="/c.png", seconds=1.0), msgspec.structs.replace(asked, resume_latents="x"))
-    form.learn(made, asked)
+    form.learn((msgspec.structs.replace(made, path="/b.png", seconds=1.0), msgspec.structs.replace(asked, device="cuda:0")))
+    form.learn((msgspec.structs.replace(made, path="/c.png", seconds=1.0), msgspec.structs.replace(asked, resume_latents="x")))
+    form.learn((made, asked))
     assert "About 1\u00a0h\u00a09\u00a0min, estimated from 2\u00a0s at 128 × 128, 12 steps" in form.size_note.text()
     assert form.estimate.text() == "About 1\u00a0h\u00a09\u00a0min, estimated", "one time, not two"
-    form.learn(msgspec.structs.replace(made, width=4096, height=4096, steps=24), asked)
+    form.learn((msgspec.structs.replace(made, width=4096, height=4096, steps=24), asked))
     assert form.size_note.isHidden(), "what was measured stands above the button"
     form.size_field.set_value((248, 248))
     assert form.size_note.isHidden()

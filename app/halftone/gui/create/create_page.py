@@ -150,7 +150,7 @@ class CreatePage(QWidget):
         if job is None or not isinstance(job.command, Generate):
             return
         asked = job.command.request
-        self.form.learn(event.facts, asked)
+        self.form.learn((event.facts, asked))
         end = event.thumbnail_size + event.failed_size
         thumbnail, failed = blob[: event.thumbnail_size], blob[event.thumbnail_size : end]
         if event.facts.path:
@@ -181,8 +181,7 @@ class CreatePage(QWidget):
         shown = [made for made in found if made.is_file]
         self.history.set_thumbs([made.thumb for made in shown])
         self._first_time = not found
-        for made in reversed(found):
-            self._learn(made)
+        self._learn(found)
         self.form.model_part.refresh()
         if shown and self.centre.shown is None and self._controller.state.running_kind("Generate", "Upscale") is None:
             self.centre.show_picture(shown[0])
@@ -191,12 +190,13 @@ class CreatePage(QWidget):
         """Pictures that another program made go on top; what is shown and has the focus stays."""
         for made in reversed(found):
             self.history.add(made.thumb)
-            self._learn(made)
+        self._learn(found)
         self.form.model_part.refresh()
 
-    def _learn(self, made: Made) -> None:
-        if made.whole and made.facts.upscaled is None:
-            self.form.learn(made.facts, made.request)
+    def _learn(self, found: list[Made]) -> None:
+        """found: newest first."""
+        whole = (made for made in reversed(found) if made.whole and made.facts.upscaled is None)
+        self.form.learn(*((made.facts, made.request) for made in whole))
 
     def pick(self, path: str) -> None:
         """Show a picture of the history."""

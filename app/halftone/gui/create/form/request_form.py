@@ -337,9 +337,10 @@ class CreateForm(QWidget):
 
     # --- footer -----------------------------------------------------------------------------------------------------
 
-    def learn(self, picture: PictureFacts, request: PictureRequest) -> None:
-        """Remember how long a picture took; the estimate is the mean of those like the next one."""
-        self._pictures.learn(picture, request)
+    def learn(self, *pictures: tuple[PictureFacts, PictureRequest]) -> None:
+        """Remember how long pictures took; the estimate is the mean of those like the next one."""
+        for facts, request in pictures:
+            self._pictures.learn(facts, request)
         self._refresh_footer()
 
     def _shape(self) -> Shape:

@@ -1,6 +1,7 @@
 """The canvas before the first picture: a dot field, a line of help and four examples; a click on one starts it."""
 
 from collections.abc import Sequence
+from functools import cache
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QImage, QPainter, QPaintEvent, QPen
@@ -60,6 +61,7 @@ class ExampleCard(HoverButton):
         painter.drawText(lower, int(_LEFT), painter.fontMetrics().elidedText(self.prompt, _ELIDE, round(words.width())))
 
 
+@cache
 def example_image(index: int) -> QImage:
     """The bundled picture of an example, a null image if there is none."""
     file = resources() / "pocket" / "examples" / f"{index + 1}.png"
