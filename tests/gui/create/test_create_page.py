@@ -291,7 +291,7 @@ def test_a_bad_step_that_was_repaired_is_told_as_such(qtbot: QtBot, tmp_path: Pa
     stage.wait(lambda: not stage.page.centre.banner.isHidden())
     message = stage.page.centre.banner.message
     assert message is not None
-    assert message.title == "NaN at step 2. Halftone went back one step and finished the picture."
+    assert (message.title, message.text) == ("Recovered from NaN at step 2.", "Repeating the step was enough.")
     stage.close()
 
 

@@ -193,10 +193,10 @@ def test_cfg_rescale_comes_back_to_the_digit_and_goes_where_a_start_picture_runs
     box.setValue(0.5)
     assert form.request().options == {"guidance_rescale": 0.5}
     Image.new("RGB", (32, 32)).save(path := tmp_path / "sun.png")
-    form.start_part.take(PictureRequest(prompt="a", image=str(path)))
+    form.start_part.choose(str(path))
     stage.wait(lambda: form.request().image is not None)
-    assert (form.request().options, part.note.text()) == ({}, "Not with a start picture: CFG rescale.")
-    form.start_part.take(PictureRequest(prompt="a"))
+    assert (form.request().options, part.note.text()) == ({}, "Not with image to image: CFG rescale.")
+    form.start_part.choose(None)
     assert (form.request().options, part.note.text()) == ({"guidance_rescale": 0.5}, "")
     box.setValue(0)
     assert form.request().options == {}
