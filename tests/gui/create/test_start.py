@@ -97,7 +97,7 @@ def test_what_cannot_be_used_is_said_and_stops_generate(qtbot: QtBot, picture: s
     chosen(stage, picture)
     assert form.refusal() == ""
     form.follow(replace(samples.POCKET, name="Sana", pipeline="SanaPipeline"))
-    assert form.refusal() == "Sana makes no picture from another one. Leave the start picture out, or choose another model."
+    assert form.refusal() == "Sana does not support image to image. Remove the picture, or choose another model."
     assert form.start_part.row.value.text() == "Not supported"
     form.start_part.choose(None)
     assert (form.refusal(), form.start_part.caption.text()) == ("", "This model has no image to image.")
