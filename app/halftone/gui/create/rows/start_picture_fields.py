@@ -1,4 +1,4 @@
-"""Fields of the part Start picture: the picture's well, what is set of its mask, and by how much it is extended."""
+"""Fields of the row Image to image: the picture's well, what is set of its mask, and by how much it is extended."""
 
 from dataclasses import dataclass
 from pathlib import Path
