@@ -127,7 +127,7 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
     Parameter("start.only_masked", int, Words("Masked area padding"), ("--only-masked",),
         "Compute only the masked part, with so many pixels around it.", ("Masked area padding",), ONLY_MASKED_RANGE,
         arguments=("padding_mask_crop",)),
-    Parameter("start.outpaint", str, Words("Extended by"), ("--outpaint",),
+    Parameter("start.outpaint", str, Words("Outpaint"), ("--outpaint",),
         "Extend the start picture: LEFT,TOP,RIGHT,BOTTOM in pixels. Of it up to five times the mask blur changes there.",
         ("Outpaint",)),
     Parameter("vae", str, Words("VAE"), ("--vae",), "A VAE's .safetensors file or folder in the place of the model's own.",

@@ -42,16 +42,16 @@ def size_problem(edge: int) -> Words | None:
 def _noise_problem(size: tuple[int, int] | None) -> Words | None:
     low = limits.SIZE_RANGE[0]
     if size is not None and any(edge % limits.SIZE_MULTIPLE or edge < low for edge in size):
-        return Words("The size of the noise has to be a multiple of 8, in width and height.")
+        return Words("Noise width and height must be multiples of 8.")
     return None
 
 
 def _lacking(nets: Sequence[Control] | Sequence[IpAdapter]) -> Words | None:
     for net in nets:
         if isinstance(net, Control) and not net.image:
-            return Words("Choose a picture for the ControlNet {0}.", (net.name,))
+            return Words("Choose a picture for {0}.", (net.name,))
         if isinstance(net, IpAdapter) and not net.images:
-            return Words("Choose a picture for the IP-Adapter {0}.", (net.name,))
+            return Words("Choose a picture for {0}.", (net.name,))
     return None
 
 
@@ -60,13 +60,13 @@ def _start_problem(draft: Draft, model: ModelFacts | None) -> Problem | None:
         return None
     if draft.image is None:
         needed = needs_picture(model.pipeline)
-        return Words("This model starts from a picture. Choose one under Start picture.") if needed else None
+        return Words("This model needs a picture under Image to image.") if needed else None
     if not takes_picture(model.pipeline):
         return ErrorFacts(code="start-no-picture", facts={"model": model.name})
     if draft.mask is not None and not masks(model):
         return ErrorFacts(code="start-no-mask", facts={"model": model.name})
     if needs_mask(model.pipeline) and draft.mask is None and not extends(draft, model):
-        return Words("This model paints only inside a mask. Paint one under Start picture.")
+        return Words("This model needs a mask under Image to image.")
     return None
 
 
@@ -78,9 +78,9 @@ def _hires_clash(draft: Draft, model: ModelFacts | None) -> Words | None:
     if not draft.hires_on:
         return None
     if model is not None and makes_videos(model):
-        return Words("Hires fix is for pictures, and this model makes videos. Turn it off, or choose another model.")
+        return Words("Hires. fix does not work with video models.")
     if _masked(draft, model):
-        return Words("Hires fix cannot be used with a mask or an extension. Turn it off, or use a start picture without them.")
+        return Words("Hires. fix does not work with inpainting or outpainting.")
     return None
 
 
@@ -88,7 +88,7 @@ def _refiner_clash(draft: Draft, model: ModelFacts | None) -> Words | None:
     if draft.refiner is None:
         return None
     if _masked(draft, model):
-        return Words("The refiner cannot be used with a mask or an extension. Use no refiner, or a start picture without them.")
+        return Words("The refiner does not work with inpainting or outpainting.")
     if draft.hires_on:
-        return Words("The refiner cannot be used with Hires fix. Use one of the two.")
+        return Words("The refiner does not work with Hires. fix.")
     return None

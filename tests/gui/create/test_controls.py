@@ -42,7 +42,7 @@ def test_one_is_added_given_a_picture_and_sent(qtbot: QtBot, net: Path, tmp_path
     part.row.click()
     part.add(str(net))
     stage.wait(lambda: len(part.items()) == 1)
-    assert form.refusal() == part.note.text() == "Choose a picture for the ControlNet edges."
+    assert form.refusal() == part.note.text() == "Choose a picture for edges."
     assert not form.generate_button.isEnabled()
     assert not form.submit()
     part.give(0, str(tmp_path / "pose.png"))
@@ -104,4 +104,4 @@ def test_no_copy_is_offered_of_a_model_that_was_checked_with_one() -> None:
     exact = tuple(cure for cure in report.cures if cure.kind == "rescale")
     report = msgspec.structs.replace(report, controls=(Control(path="/n/edges", image="/p/pose.png"),))
     view = health_view.HealthView("overflows", "", "", cures=exact, report=report)
-    assert copy_refusal(view).startswith("A copy is of the model itself")
+    assert copy_refusal(view) == "A copy contains only the model. Reset ControlNet on Create and check again."

@@ -291,7 +291,8 @@ def test_a_bad_step_that_was_repaired_is_told_as_such(qtbot: QtBot, tmp_path: Pa
     stage.wait(lambda: not stage.page.centre.banner.isHidden())
     message = stage.page.centre.banner.message
     assert message is not None
-    assert message.title == "NaN at step 2. Halftone went back one step and finished the picture."
+    assert message.title == "Recovered from NaN at step 2."
+    assert message.text == "UNet, third up block: rescaled for this picture to stay in range."
     stage.close()
 
 

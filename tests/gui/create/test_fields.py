@@ -135,7 +135,7 @@ def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtb
     form.learn((msgspec.structs.replace(made, path="/b.png", seconds=1.0), msgspec.structs.replace(asked, device="cuda:0")))
     form.learn((msgspec.structs.replace(made, path="/c.png", seconds=1.0), msgspec.structs.replace(asked, resume_latents="x")))
     form.learn((made, asked))
-    assert "About 1\u00a0h\u00a09\u00a0min, estimated from 2\u00a0s at 128 × 128, 12 steps" in form.size_note.text()
+    assert "About 1\u00a0h\u00a09\u00a0min or longer, estimated from 2\u00a0s at 128 × 128, 12 steps." in form.size_note.text()
     assert form.estimate.text() == "About 1\u00a0h\u00a09\u00a0min, estimated", "one time, not two"
     form.learn((msgspec.structs.replace(made, width=4096, height=4096, steps=24), asked))
     assert form.size_note.isHidden(), "what was measured stands above the button"
@@ -147,9 +147,21 @@ def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtb
 @pytest.mark.parametrize(
     ("measured", "wanted", "said"),
     [
-        (((2048, 2048, 30),), (2048, 2048, 10), "2\u202f048 × 2\u202f048, 30 steps: about 20\u00a0s."),
-        (((4096, 2048, 10),), (2048, 2048, 10), "4\u202f096 × 2\u202f048, 10 steps: about 30\u00a0s."),
-        (((2048, 2048, 10),), (4096, 2048, 10), "10 steps: about 2\u00a0min, or longer, as time may grow faster than pixels."),
+        (
+            ((2048, 2048, 30),),
+            (2048, 2048, 10),
+            "About 20\u00a0s, estimated from 1\u00a0min at 2\u202f048 × 2\u202f048, 30 steps.",
+        ),
+        (
+            ((4096, 2048, 10),),
+            (2048, 2048, 10),
+            "About 30\u00a0s, estimated from 1\u00a0min at 4\u202f096 × 2\u202f048, 10 steps.",
+        ),
+        (
+            ((2048, 2048, 10),),
+            (4096, 2048, 10),
+            "About 2\u00a0min or longer, estimated from 1\u00a0min at 2\u202f048 × 2\u202f048, 10 steps.",
+        ),
         (((1024, 1024, 10), (4096, 2048, 10)), (2048, 2048, 10), "estimated from 1\u00a0min at 1\u202f024 × 1\u202f024"),
     ],
 )
@@ -202,7 +214,7 @@ def test_a_value_for_an_earlier_model_is_told_of_until_it_is_taken_or_fits(qtbot
     form.guidance.set_value(20.0)
     choose(stage, OTHER)
     choose(stage, msgspec.structs.replace(OTHER, id="/twin", name="Twin"))
-    assert form.own_values.words.text() == "Your values stay. Twin was made for: Guidance 6.0."
+    assert form.own_values.words.text() == "Twin recommends Guidance 6.0."
     assert not form.own_values.isHidden()
     choose(stage, msgspec.structs.replace(OTHER, id="/fits", default_guidance=20.0))
     assert form.own_values.isHidden()
@@ -401,8 +413,8 @@ def test_the_estimate_is_of_the_precision_that_is_chosen(qtbot: QtBot) -> None:
     form.steps.set_value(facts.steps)
     assert form.estimate.text().startswith("About ")
     stage.controller.session.settings.choose_precision("float32")
-    assert form.estimate.text() == "Time not measured yet"
-    assert form.estimate.toolTip() == "No picture like this was made in FP32 yet."
+    assert form.estimate.text() == "Time unknown"
+    assert form.estimate.toolTip() == "No similar picture in FP32 yet."
     stage.controller.session.settings.choose_precision("float16")
     assert form.estimate.text().startswith("About ")
     stage.close()

@@ -79,7 +79,7 @@ def test_the_time_left_is_that_of_both_passes() -> None:
 def test_the_receipt_tells_both() -> None:
     request = PictureRequest(prompt="a", steps=20, hires=Hires(scale=2.0, steps=10, strength=0.5))
     rows = dict(receipt_rows(MADE, request))
-    assert rows["Hires. fix"] == hires_line(request.hires) == "2.0 times larger, Latent, strength 0.50"
+    assert rows["Hires. fix"] == hires_line(request.hires) == "2.0 ×, Latent, strength 0.50"
     assert rows["Pass 1"] == "512 × 512, 20 steps, 8.0\u00a0s"
     assert "1024 × 1024, 10 steps" in rows["Pass 2"]
     assert "Notes" not in rows

@@ -35,7 +35,7 @@ def test_one_is_added_given_pictures_and_sent(qtbot: QtBot, tmp_path: Path) -> N
     part.row.click()
     part.add(str(path))
     stage.wait(lambda: len(part.items()) == 1)
-    assert form.refusal() == part.note.text() == "Choose a picture for the IP-Adapter plus."
+    assert form.refusal() == part.note.text() == "Choose a picture for plus."
     assert not form.submit()
     for name in ("one.png", "two.png", "three.png"):
         part.give(0, str(tmp_path / name))

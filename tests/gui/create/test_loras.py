@@ -82,7 +82,7 @@ def test_a_prompt_that_names_one_as_a1111_does(qtbot: QtBot, folder: Path) -> No
     assert [lora.name for lora in jobs[1].loras] == ["sepia", "sepia"], "the second one was named again"
     form.prompt.setPlainText("a sun <lora:nothing:1>")
     assert not form.submit()
-    said = f"No LoRA nothing in {folder}. There are: sepia, Soft grain."
+    said = f"No LoRA nothing in {folder}. Found: sepia, Soft grain."
     assert form.lora_part.note.text().startswith(said)
     assert form.lora_part.note.isVisible()
     form.prompt.setPlainText("a sun <lora:nothin:1>")

@@ -97,12 +97,12 @@ def test_what_cannot_be_used_is_said_and_stops_generate(qtbot: QtBot, picture: s
     chosen(stage, picture)
     assert form.refusal() == ""
     form.follow(replace(samples.POCKET, name="Sana", pipeline="SanaPipeline"))
-    assert form.refusal() == "Sana makes no picture from another one. Leave the start picture out, or choose another model."
-    assert form.start_part.row.value.text() == "Not with this model"
+    assert form.refusal() == "Sana does not support image to image. Remove the picture, or choose another model."
+    assert form.start_part.row.value.text() == "Not supported"
     form.start_part.choose(None)
-    assert (form.refusal(), form.start_part.caption.text()) == ("", "This model makes pictures from words alone.")
+    assert (form.refusal(), form.start_part.caption.text()) == ("", "This model has no image to image.")
     form.follow(replace(samples.POCKET, pipeline="FluxFillPipeline"))
-    assert form.refusal() == "This model starts from a picture. Choose one under Start picture."
+    assert form.refusal() == "This model needs a picture under Image to image."
     chosen(stage, picture)
     assert form.refusal() == "This model needs a mask under Image to image."
     stage.close()
@@ -234,7 +234,7 @@ def test_a_picture_is_extended_in_its_own_size(qtbot: QtBot, picture: str) -> No
     form = stage.page.form
     chosen(stage, picture)
     form.start_part.side_fields.set_value((16, 0, 24, 0))
-    assert form.start_part.caption.text() == "The picture is 64 × 48; the result will be 104 × 48."
+    assert form.start_part.caption.text() == "Input 64 × 48, result 104 × 48."
     assert not form.size_field.isEnabled()
     request = form.request()
     assert (request.width, request.height) == (None, None)

@@ -44,7 +44,7 @@ def test_one_is_chosen_sent_and_given_up(qtbot: QtBot, tmp_path: Path) -> None:
     assert health_view.model_tags(model, controller.state.extras_of(model))[0] == "Transformer: unet"
     stage.idle()
     part._own.click()
-    assert (part.row.value.text(), form.request().transformer, controller.state.extras) == ("Model's own", None, Extras())
+    assert (part.row.value.text(), form.request().transformer, controller.state.extras) == ("Model default", None, Extras())
     stage.close()
 
 

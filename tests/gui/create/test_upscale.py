@@ -52,7 +52,7 @@ def test_the_button_makes_the_shown_picture_larger(qtbot: QtBot, tmp_path: Path)
     assert (made.facts.seed, made.request.prompt) == (source.facts.seed, "a red sun")
     assert receipt(made.facts)[2:] == ("Clean", "4 × with 4x-Sharp. Hold B to compare.")
     rows = dict(receipt_rows(made.facts, made.request))
-    assert (rows["Upscaled"], rows["Source"]) == ("4 times", source.facts.path)
+    assert (rows["Upscaled"], rows["Source"]) == ("4 ×", source.facts.path)
     assert "Steps" not in rows
     assert not centre.canvas._before.isNull(), "what it was, for holding B"
     assert stage.page.history.paths()[:2] == [made.facts.path, source.facts.path]
@@ -105,7 +105,7 @@ def test_it_is_followed_while_it_runs_and_failure_is_told(qtbot: QtBot, tmp_path
     stage.page.acts.upscaling.start(centre.shown.facts.path, str(tmp_path))
     stage.wait(lambda: bool(stage.controller.state.notices))
     stage.idle()
-    assert seen[0] == ("Upscaling part 3 of 12", True, False)
+    assert seen[0] == ("Upscaling tile 3 of 12", True, False)
     assert stage.controller.state.notices[-1].kind == "failed"
     assert not centre.transport.isVisible()
     assert centre.shown is not None

@@ -51,7 +51,7 @@ def test_one_is_chosen_sent_and_given_up(qtbot: QtBot) -> None:
     assert health_view.model_tags(model, controller.state.extras_of(model))[0] == "VAE: vae"
     stage.idle()
     part._own.click()
-    assert (part.row.value.text(), form.request().vae, controller.state.extras) == ("Model's own", None, Extras())
+    assert (part.row.value.text(), form.request().vae, controller.state.extras) == ("Model default", None, Extras())
     stage.close()
 
 
@@ -175,4 +175,4 @@ def test_no_copy_is_offered_of_a_model_that_was_checked_with_another() -> None:
     view = health_view.HealthView("overflows", "", "", cures=tuple(exact), report=report)
     assert copy_refusal(view) == ""
     other = replace(view, report=msgspec.structs.replace(report, vae="/v/crisp.safetensors"))
-    assert copy_refusal(other).startswith("A copy is of the model itself")
+    assert copy_refusal(other) == "A copy contains only the model. Reset VAE on Create and check again."

@@ -177,7 +177,7 @@ def test_a_model_that_makes_videos_of_pictures_asks_for_one(qtbot: QtBot, tmp_pa
     form = stage.page.form
     Image.new("RGB", (32, 32)).save(tmp_path / "start.png")
     form.follow(msgspec.structs.replace(samples.POCKET, family="Stable Video Diffusion", pipeline="StableVideoDiffusionPipeline"))
-    assert form.refusal() == "This model starts from a picture. Choose one under Start picture."
+    assert form.refusal() == "This model needs a picture under Image to image."
     form.start_part.choose(str(tmp_path / "start.png"))
     stage.wait(lambda: form.refusal() == "")
     request = form.request()

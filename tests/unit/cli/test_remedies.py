@@ -16,7 +16,7 @@ from halftone.contract.wording import Words
 from halftone.settings.declared import DECLARED
 
 CLICKS = re.compile(
-    r"\b(Settings|Folders|Start picture|the (hires|second) pass|window|button|click|menu|row|page|Choose one under|"
+    r"\b(Settings|Folders|Image to image|the (hires|second) pass|window|button|click|menu|row|page|Choose one under|"
     + "|".join(re.escape(setting.title) for setting in DECLARED if setting.page == "Numerics")
     + r")\b"
 )

@@ -56,7 +56,7 @@ def shortcuts() -> tuple[tuple[str, str], ...]:
         ("F11", tr("Full screen")),
         ("← →", tr("Previous, next picture")),
         ("Space, 0, 1", tr("Fit to window, 100 %")),
-        ("Delete", tr("Move to the bin")),
+        ("Delete", tr("Move to bin")),
         (tr("B (hold)"), tr("Show the picture before recovery")),
     )
 

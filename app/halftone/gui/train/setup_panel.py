@@ -141,10 +141,10 @@ def _line(training: Training, found: str) -> str:
     if job is None:
         return found or tr("Learns your style")
     if not job.running or job.started is None:
-        return tr("LoRA, waits in the queue")
+        return tr("Queued")
     if training.run.record is not None and training.run.record.held:
-        return tr("LoRA, paused")
-    return tr("LoRA, running for {0}", figures.duration(time.monotonic() - job.started))
+        return tr("Paused")
+    return tr("Running for {0}", figures.duration(time.monotonic() - job.started))
 
 
 def _locked_words(training: Training, found: str) -> dict[str, str]:

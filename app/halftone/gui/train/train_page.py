@@ -252,7 +252,7 @@ class TrainPage(Page):
         if self._known.error is not None:
             return error_sentence(self._known.error)
         if self._known.busy:
-            return tr("Looking at the pictures…")
+            return tr("Checking pictures…")
         pictures = self._known.pictures
         if pictures is not None and not used(pictures, self.form.config().left_out):
             return tr("No usable pictures.")

@@ -141,5 +141,5 @@ class OwnValues(QWidget):
         }
         made_for, own = defaults_of(model), self._binding.draft.own
         told = (f"{words[name][0]} {words[name][1](getattr(made_for, name))}" for name in own)
-        self.words.setText(tr("Your values stay. {0} was made for: {1}.", model.name, listed(*told)))
+        self.words.setText(tr("{0} recommends {1}.", model.name, listed(*told)))
         self.setVisible(bool(own))

@@ -226,7 +226,7 @@ class ModelList(QFrame):
             entry = self._add(model, known, picture)
             entry.show_model(model.name, line, look.state, tip=badge_tip(look, ""), chosen=model.id in in_use)
         for part in found.parts.values():
-            tip = tr("It runs with the other parts of a model that it fits.")
+            tip = tr("Uses the other parts of a matching model.")
             self._add(part, known, picture).show_model(part.name, part_line(part), "", tip=tip, chosen=part.path in in_use)
         self._layout.addWidget(hline())
         for words, icon, signal in (

@@ -37,11 +37,10 @@ class PromptsPart(QWidget):
 
     def __init__(self, binding: Binding) -> None:
         super().__init__()
-        tip = tr("Describe what you want to see. The counter shows how much of the model's reading length is used.")
-        self.prompt = PromptEdit(tr("Prompt"), tip, tr("Describe a picture, for example: {0}", examples()[0]))
+        self.prompt = PromptEdit(tr("Prompt"), "", tr("For example: {0}", examples()[0]))
         self.counter = PromptCounter(binding.controller.background)
-        leave_out = tr("What to leave out. Has no effect at guidance 1.")
-        self.negative = PromptEdit(tr("Negative prompt"), leave_out, tr("What to leave out (optional)"))
+        leave_out = tr("Has no effect at guidance 1.")
+        self.negative = PromptEdit(tr("Negative prompt"), leave_out, tr("What to leave out"))
         self.negative.setFixedHeight(_NEGATIVE)
         self.negative.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.words_note, self.taken = WordsNote(), TakenNote()
@@ -98,7 +97,7 @@ class PromptCounter(QLabel):
         signs = (*notes((prompt,), weights=reads_in_chunks(self._model.family)), *unfollowed((prompt,)))
         told = [say(note) for note in signs]
         if used > room:
-            told.append(tr("The model reads only the first {0} parts of words.", room))
+            told.append(tr("Only the first {0} tokens are used.", room))
         set_tone(self, "warn" if told else "muted")
         self.setToolTip("\n".join(told))
 

@@ -133,13 +133,13 @@ class CreateForm(QWidget):
     def _sampling_part(self) -> QWidget:
         """How a picture is made: steps, guidance, sampler, seed and how many."""
         most = figures.group(STEPS_RANGE[1])
-        steps_tip = tr("More steps refine the picture and take longer. 1 to {0}; the slider has the usual ones.", most)
+        steps_tip = tr("More steps add detail. 1 to {0}.", most)
         self.steps = self._binding.slider("steps", tr("Steps"), steps_tip, (1, 150))
         most = figures.group(GUIDANCE_RANGE[1])
-        guidance_tip = tr("How strictly the picture follows the prompt. 0 to {0}; the slider has the usual ones.", most)
+        guidance_tip = tr("How closely to follow the prompt (CFG scale). 0 to {0}.", most)
         self.guidance = self._binding.slider("guidance", tr("Guidance"), guidance_tip, (1, 30), 0.1)
         self.sampler, self.seed = SamplerField(), SeedField(self._newest_seed)
-        batch_tip = tr("How many pictures, one after another. 1 to {0}.", figures.group(BATCH_RANGE[1]))
+        batch_tip = tr("Number of pictures, 1 to {0}.", figures.group(BATCH_RANGE[1]))
         self.batch = self._binding.number("batch", tr("Batch"), batch_tip, width=68)
         self.batch_note = limit_note(self.batch, tr("Batch"))
         self._binding.bind("sampler", self.sampler)
@@ -240,7 +240,7 @@ class CreateForm(QWidget):
         if not self._draft.prompt.strip():
             self.edit(prompt=examples()[0])
             self.prompt.selectAll()  # what is typed next takes its place
-            said = tr("The prompt was empty, so the example is used.")
+            said = tr("Empty prompt: using the example.")
         take_tags = partial(self.lora_part.take_tags, draws=self._draft.draws)
         if (prompt := take_tags(self._draft.prompt)) is None:
             return False
@@ -366,7 +366,7 @@ class CreateForm(QWidget):
         problem = self.refusal()
         short = room.shortage(self._shape(), found)
         warning = "" if problem or model is None else sentences(short, size_warning(model, self._shape(), times))
-        waits = tr("A training runs. New pictures wait until it is done.") if self._controller.session.training.running else ""
+        waits = tr("Pictures wait until training ends.") if self._controller.session.training.running else ""
         warning, tone = (warning, "danger" if short else "warn") if warning else (waits, "secondary")
         self.size_note.setText(warning)
         set_tone(self.size_note, tone)

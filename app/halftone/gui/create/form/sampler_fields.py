@@ -73,7 +73,7 @@ class SamplerField(QWidget):
         self.method.setCurrentIndex(max(0, self.method.findData(method)))
         self._list_schedules(method)
         self.schedule.setCurrentIndex(max(0, self.schedule.findData(way)))
-        self.note.setText(tr("{0} does not go with this model, so its own sampler is taken.", wanted or ""))
+        self.note.setText(tr("{0} does not work here. Using the model default.", wanted or ""))
         self.note.setVisible(bool(wanted and not name and self._names))
 
     def _method_changed(self) -> None:

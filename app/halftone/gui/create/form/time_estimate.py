@@ -28,17 +28,17 @@ def size_warning(model: ModelFacts, shape: Shape, times: Times) -> str:
     what = tr("{0} is {1} times the model's native pixels.", size, factor)
     known = computed(model.id, shape, times)
     if known is None:
-        return sentences(what, tr("It can take very long."))
+        return sentences(what, tr("This may take very long."))
     measured, about = _base_words(known), figures.duration(known.seconds)
     if known.longer(shape):
-        cost = tr("Computed from {0}: about {1}, or longer, as time may grow faster than pixels.", measured, about)
+        cost = tr("About {1} or longer, estimated from {0}.", measured, about)
     else:
-        cost = tr("Computed from {0}: about {1}.", measured, about)
+        cost = tr("About {1}, estimated from {0}.", measured, about)
     return sentences(what, cost)
 
 
 def _base_words(known: Computed) -> str:
-    return tr("{0} measured at {1}, {2} steps", figures.duration(known.measured), size_words(known.base), known.base.steps)
+    return tr("{0} at {1}, {2} steps", figures.duration(known.measured), size_words(known.base), known.base.steps)
 
 
 def estimate(model: str, shape: Shape, count: int, times: Times, dtype: DType) -> tuple[str, str]:
@@ -49,8 +49,8 @@ def estimate(model: str, shape: Shape, count: int, times: Times, dtype: DType) -
         tip = tr("Measured on {0} pictures of this size.", known[1], one="Measured at this size.")
         return (tr("About {0}", total) if count == 1 else tr("About {0} for {1} pictures", total, count)), tip
     if other is not None:
-        return tr("About {0}, computed", figures.duration(other.seconds * count)), tr("Computed from {0}.", _base_words(other))
-    return tr("Time not measured yet"), tr("No picture like this was made in {0} yet.", DTYPE_NAMES[dtype])
+        return tr("About {0}, estimated", figures.duration(other.seconds * count)), tr("Estimated from {0}.", _base_words(other))
+    return tr("Time unknown"), tr("No similar picture in {0} yet.", DTYPE_NAMES[dtype])
 
 
 def size_words(shape: Shape) -> str:

@@ -226,12 +226,12 @@ def _step_cure(event: GuardEvent) -> str:
     return {
         "none": tr("Repeating the step was enough."),
         "read-again": tr("Halftone reloaded weights damaged in memory."),
-        "upcast-region": tr("{0}: switched to {1}.", part, "FP32"),
-        "float32-component": tr("{0}: switched to {1}.", part, "FP32"),
-        "float32-all": tr("Everything switched to FP32."),
-        "rescale": tr("{0}: rescaled to stay in range.", part),
-        "setting": tr("{0}: switched to a safer setting.", part),
-        "bfloat16": tr("{0}: switched to {1}.", part, "BF16"),
+        "upcast-region": tr("{0}: switched to {1} for this picture.", part, "FP32"),
+        "float32-component": tr("{0}: switched to {1} for this picture.", part, "FP32"),
+        "float32-all": tr("Everything switched to FP32 for this picture."),
+        "rescale": tr("{0}: rescaled for this picture to stay in range.", part),
+        "setting": tr("{0}: switched to a safer setting for this picture.", part),
+        "bfloat16": tr("{0}: switched to {1} for this picture.", part, "BF16"),
     }.get(event.cure, tr("{0}: computed in another way.", part))
 
 

@@ -24,7 +24,7 @@ class ControlPart(ListRow[Control]):
     def __init__(self, binding: Binding) -> None:
         kind = Listed[Control](
             title=tr("ControlNet"),
-            tip=tr("Guides the picture with another one: its edges, its depth, a pose."),
+            tip=tr("Guide with edges, depth or a pose."),
             adding=tr("Add ControlNet"),
             kinds=tr("ControlNet files"),
             folders=True,
@@ -40,14 +40,14 @@ class ControlPart(ListRow[Control]):
 
     def inside(self, index: int, item: Control, head: QBoxLayout) -> QLayout:
         edges = QCheckBox(tr("Edges"))
-        edges.setToolTip(tr("Give it the edges of the picture (Canny) instead of the picture as it is."))
+        edges.setToolTip(tr("Apply Canny edge detection first."))
         self.tie(index, "canny", edges)
         middle = row(self._picture(index, item), edges, spacing=8)
         middle.setStretch(0, 1)
         low, high = (f"{value:g}" for value in CONTROL_RANGE)
-        strength = self._number(index, "scale", tr("Strength"), tr("How strongly it counts. {0} to {1}.", low, high))
-        begins = self._number(index, "start", tr("From"), tr("The part of the steps at which it begins to count, from 0 to 1."))
-        ends = self._number(index, "end", tr("To"), tr("The part of the steps at which it ends to count, from 0 to 1."))
+        strength = self._number(index, "scale", tr("Strength"), tr("{0} to {1}.", low, high))
+        begins = self._number(index, "start", tr("From"), tr("Starting control step (0 to 1)"))
+        ends = self._number(index, "end", tr("To"), tr("Ending control step (0 to 1)"))
         return column(head, middle, row(*strength, -1, spacing=6), row(*begins, *ends, -1, spacing=6), spacing=6)
 
     def _number(self, index: int, field: str, words: str, tip: str) -> tuple[QWidget, QWidget]:

@@ -38,20 +38,20 @@ class HiresPart(FoldedPart):
     opens = True
 
     def __init__(self, binding: Binding) -> None:
-        tip = tr("Draws the picture once more, larger: more detail than a large size at once, and no doubled figures.")
-        super().__init__(binding, tr("Hires fix"), tip)
-        self.on = QCheckBox(tr("Second, larger pass"))
+        tip = tr("Redraw larger for detail without duplicated subjects.")
+        super().__init__(binding, tr("Hires. fix"), tip)
+        self.on = QCheckBox(tr("Enable Hires. fix"))
         self.on.setToolTip(tip)
         low, high = (figures.decimal(value) for value in SCALE_RANGE)
-        scale_tip = tr("Times the width and the height. {0} to {1}.", low, high)
-        self.scale = binding.slider("hires.scale", tr("Larger"), scale_tip, (1, 4), 0.1)
-        upscaler_tip = tr("Latent: what the model works on is enlarged. Lanczos: the finished pixels are.")
+        scale_tip = tr("{0} to {1}.", low, high)
+        self.scale = binding.slider("hires.scale", tr("Upscale by"), scale_tip, (1, 4), 0.1)
+        upscaler_tip = tr("Latent upscales the latents, Lanczos the pixels.")
         self.upscaler = combo(tr("Upscaler"), upscaler_tip)
         for way in (LATENT, LANCZOS):
             self.upscaler.addItem(upscaler_words(way), way)
-        steps_tip = tr("Steps of the second pass. 0: as many as the first one has.")
+        steps_tip = tr("0: same as the first pass.")
         self.steps = binding.slider("hires.steps", tr("Steps"), steps_tip, (0, 150))
-        strength_tip = tr("How much is drawn anew: 0.3 adds detail, 0.7 changes the picture.")
+        strength_tip = tr("0.3 adds detail, 0.7 changes the picture.")
         self.strength = number_box("hires.strength", tr("Denoising strength"), strength_tip, width=68)
         words = label(tr("Denoising strength"), "small", "secondary")
         words.setBuddy(self.strength)

@@ -24,7 +24,7 @@ class IpAdapterPart(ListRow[IpAdapter]):
     def __init__(self, binding: Binding) -> None:
         kind = Listed[IpAdapter](
             title=tr("IP-Adapter"),
-            tip=tr("Makes the picture after the likeness of others: their style, their things, a face."),
+            tip=tr("Copy a style, subject or face."),
             adding=tr("Add IP-Adapter"),
             kinds=tr("IP-Adapter files"),
             folders=False,
@@ -42,10 +42,10 @@ class IpAdapterPart(ListRow[IpAdapter]):
     def inside(self, index: int, item: IpAdapter, head: QBoxLayout) -> QLayout:
         pictures = [self._picture(index, place, image) for place, image in enumerate(item.images)]
         words = tr("Add another picture…") if item.images else tr("Choose a picture…")
-        more = button(words, icon="image", tip=tr("The picture that it goes by."))
+        more = button(words, icon="image", tip=tr("Reference picture"))
         more.clicked.connect(lambda _on=False: ask_picture(self, partial(self.give, index)))
         low, high = (f"{value:g}" for value in IP_ADAPTER_RANGE)
-        tip = tr("How strongly it counts. {0} to {1}.", low, high)
+        tip = tr("{0} to {1}.", low, high)
         scale = self.number(index, "scale", f"{item.name}: {tr('Strength')}", tip)
         strength = row(label(tr("Strength"), "small", "secondary"), scale, -1, spacing=6)
         return column(head, *pictures, row(more, -1), strength, spacing=6)

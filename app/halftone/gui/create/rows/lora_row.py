@@ -23,7 +23,7 @@ class LoraPart(ListRow[Lora]):
         self._folders: tuple[str, ...] = ()
         kind = Listed[Lora](
             title=tr("LoRA"),
-            tip=tr("Small add-ons to the model."),
+            tip="",
             adding=tr("Add LoRA"),
             kinds=tr("LoRA files"),
             folders=False,
@@ -54,7 +54,7 @@ class LoraPart(ListRow[Lora]):
 
     def inside(self, index: int, item: Lora, head: QBoxLayout) -> QLayout:
         low, high = (f"{value:g}" for value in LORA_RANGE)
-        tip = tr("How much of {0} is added: 0 is nothing, 1 all of it. {1} to {2}.", item.name, low, high)
+        tip = tr("Weight of {0}, {1} to {2}.", item.name, low, high)
         head.insertWidget(1, self.number(index, "weight", tr("Weight of {0}", item.name), tip))
         return head
 

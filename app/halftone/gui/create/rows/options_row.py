@@ -27,7 +27,7 @@ class OptionsPart(FoldedPart):
         super().__init__(binding, tr("Options"), tr("Clip skip and what else the pipelines of some models take."))
         self.boxes = {name: _box(one) for name, one in OPTION_PARAMETERS.items()}
         self.others = label("", "caption", "muted", wrap=True)
-        self.remove = icon_button("x", tr("Remove the other options"), size=14, clicked=lambda: self._keep(self.boxes))
+        self.remove = icon_button("x", tr("Remove other options"), size=14, clicked=lambda: self._keep(self.boxes))
         told = row(self.others, self.remove, spacing=6)
         told.setStretch(0, 1)
         named = [row(label(_name(name), "small", "secondary"), -1, box, spacing=8) for name, box in self.boxes.items()]
@@ -60,7 +60,7 @@ class OptionsPart(FoldedPart):
                 box.setValue(wanted)
             box.setEnabled(name in there)
         shown = listed(*(f"{_name(name)} {self.boxes[name].text()}" for name in numbers if name in there))
-        self.row.value.setText(shown if there else tr("Not with this model"))
+        self.row.value.setText(shown if there else tr("Not supported"))
         others = {name: value for name, value in draft.options.items() if name not in self.boxes}
         self.others.setText(tr("Other options: {0}", ", ".join(f"{name} {value}" for name, value in others.items())))
         for widget in (self.others, self.remove):
@@ -70,7 +70,7 @@ class OptionsPart(FoldedPart):
             masked = draft.image is not None and ((draft.mask is not None and masks(model)) or extends(draft, model))
             running = known_options(model, image=draft.image is not None, mask=masked)
             unused = [_name(name) for name in numbers if name in there and name not in running]
-        self.say(tr("Not with a start picture: {0}.", listed(*unused)) if unused else "")
+        self.say(tr("Not with image to image: {0}.", listed(*unused)) if unused else "")
 
 
 def _name(option: str) -> str:

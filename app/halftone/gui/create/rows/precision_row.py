@@ -18,7 +18,7 @@ class NumericsPart(FoldedPart):
         self.precision = Segmented(
             [("settings", tr("Global")), ("auto", tr("Auto")), ("float16", "FP16"), ("bfloat16", "BF16"), ("float32", "FP32")]
         )
-        how_long = tr("Precision of the next pictures, until Halftone is closed. The setting stays as it is.")
+        how_long = tr("Applies to this session only.")
         self.precision.setToolTip(how_long)
         words = label(how_long, "caption", "muted", wrap=True)
         self.setLayout(column(self.precision, words, spacing=6, margins=(14, 10, 14, 12)))

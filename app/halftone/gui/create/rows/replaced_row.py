@@ -146,7 +146,7 @@ class ReplacedRow(FoldedPart):
 
     def _open_menu(self) -> None:
         menu: QMenu = self.menu()
-        menu.addAction(self._kind.none or tr("Model's own"), partial(self.set_file, None))
+        menu.addAction(self._kind.none or tr("Model default"), partial(self.set_file, None))
         add_known(menu, self.known(), self.choose)
         kind = self._kind
         add_choosing(menu, kind.choosing, kind.kinds, self.choose, folders=kind.folders, endings=kind.endings)
@@ -161,8 +161,8 @@ class VaePart(ReplacedRow):
     def __init__(self, binding: Binding) -> None:
         kind = Replaced(
             title=tr("VAE"),
-            tip=tr("What makes the pixels. Another one can change colours, and hold in FP16 where the model's own does not."),
-            own=tr("Use the model's own VAE"),
+            tip=tr("Another VAE can change colours, or avoid overflow in FP16."),
+            own=tr("Use model default"),
             choosing=tr("Choose VAE"),
             kinds=tr("VAE files"),
             endings="*.safetensors",
@@ -183,11 +183,8 @@ class TransformerPart(ReplacedRow):
     def __init__(self, binding: Binding) -> None:
         kind = Replaced(
             title=tr("Transformer"),
-            tip=tr(
-                "What turns noise into a picture: the transformer or UNet. A GGUF or FP8 file of it takes less memory; "
-                "everything else stays the model's own."
-            ),
-            own=tr("Use the model's own transformer"),
+            tip=tr("Another transformer or UNet, such as a smaller GGUF or FP8 file."),
+            own=tr("Use model default"),
             choosing=tr("Choose transformer"),
             kinds=tr("Transformer files"),
             endings="*.gguf *.safetensors *.sft",
@@ -221,9 +218,7 @@ class RefinerPart(ReplacedRow):
     def __init__(self, binding: Binding) -> None:
         kind = Replaced(
             title=tr("Refiner"),
-            tip=tr(
-                "A refiner of SDXL makes the last steps: finer detail. Where both do not fit, the base model leaves the memory."
-            ),
+            tip=tr("An SDXL refiner adds detail in the last steps."),
             own=tr("Use no refiner"),
             choosing=tr("Choose refiner"),
             kinds=tr("Refiners"),
@@ -232,8 +227,8 @@ class RefinerPart(ReplacedRow):
             check=_check_refiner,
             none=tr("Off"),
         )
-        tip = tr("The share of the steps that the base model makes. Usual: 0.8.")
-        self.at = binding.slider("refiner_at", tr("Takes over at"), tip, (0.5, 0.95), 0.01)
+        tip = tr("Fraction of the steps, usually 0.8.")
+        self.at = binding.slider("refiner_at", tr("Switch at"), tip, (0.5, 0.95), 0.01)
         super().__init__(binding, kind, self.at)
         binding.watch(lambda _at: self.row.value.setText(self.words()), "refiner_at")
 
@@ -248,7 +243,7 @@ class RefinerPart(ReplacedRow):
 
 def refiner_line(refiner: Refiner | None) -> str:
     """In a receipt, "" for none."""
-    return "" if refiner is None else listed(refiner.name, tr("from {0} of the steps", figures.decimal(refiner.at, 2)))
+    return "" if refiner is None else listed(refiner.name, tr("switch at {0}", figures.decimal(refiner.at, 2)))
 
 
 def _check_refiner(path: str, model: ModelFacts) -> None:

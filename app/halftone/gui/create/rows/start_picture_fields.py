@@ -1,4 +1,4 @@
-"""Fields of the part Start picture: the picture's well, what is set of its mask, and by how much it is extended."""
+"""Fields of the row Image to image: the picture's well, what is set of its mask, and by how much it is extended."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,9 +115,9 @@ class MaskFields(QWidget):
 
     def __init__(self, binding: Binding) -> None:
         super().__init__()
-        blur_tip = tr("Radius in pixels of the blur that softens the edge of the mask.")
+        blur_tip = tr("Softens the edge of the mask, in pixels.")
         self.blur = binding.number("start.mask_blur", tr("Mask blur"), blur_tip)
-        self.content = combo(tr("Masked content"), tr("What the masked part begins with. Acts at a strength below 1."))
+        self.content = combo(tr("Masked content"), tr("No effect at strength 1."))
         words: dict[MaskedContent, str] = {
             "original": tr("Original"),
             "fill": tr("Fill"),
@@ -128,7 +128,7 @@ class MaskFields(QWidget):
         self.only = QCheckBox(tr("Only masked"))
         tip = tr("Regenerates only the masked area, at the size above.")
         self.only.setToolTip(tip)
-        self.padding = binding.number("padding", tr("Padding"), tr("Pixels around the masked part that are computed with it."))
+        self.padding = binding.number("padding", tr("Padding"), tr("Pixels around the mask to include."))
         self._more = QWidget()
         words_of = label(tr("Padding"), "small", "secondary")
         self._more.setLayout(row(words_of, self.padding, -1, spacing=6, margins=(24, 0, 0, 0)))
@@ -152,7 +152,7 @@ class SideFields(QWidget):
     def __init__(self) -> None:
         super().__init__()
         names = (tr("Left"), tr("Top"), tr("Right"), tr("Bottom"))
-        self.boxes = [number_box("start.outpaint", name, tr("Pixels that are added at this side.")) for name in names]
+        self.boxes = [number_box("start.outpaint", name, tr("Pixels to add on this side.")) for name in names]
         for box in self.boxes:
             box.setSingleStep(_SIDE_STEP)
             box.setMinimumWidth(44)

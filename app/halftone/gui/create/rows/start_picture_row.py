@@ -49,8 +49,8 @@ class StartPart(FoldedPart):
     field = "image"
 
     def __init__(self, binding: Binding) -> None:
-        tip = tr("Use a picture as a starting point: change it, paint inside of it, extend it.")
-        super().__init__(binding, tr("Start picture"), tip)
+        tip = tr("Change, inpaint or outpaint a picture.")
+        super().__init__(binding, tr("Image to image"), tip)
         self._seen: Seen | None = None
         self._mask_seen: str | None = None
         self._mask_small = QImage()
@@ -71,12 +71,10 @@ class StartPart(FoldedPart):
         beside = column(head, self.choose_button, self.size_button, -1, spacing=6)
         top = row(self.well, beside, spacing=10)
         top.setStretch(1, 1)
-        tip = tr(
-            "How much of it is made anew: near 0 it stays as it is, at 1 only its place is kept. {0} to {1}.", *STRENGTH_RANGE
-        )
-        self.strength = self._binding.slider("start.strength", tr("Strength"), tip, (0.05, 1), 0.05)
-        self.resize_words = label(tr("Other shape"), "small", "secondary")
-        self.resize_mode = combo(tr("Other shape"), tr("What is done where the picture has another shape than the result."))
+        tip = tr("How much to change the picture. {0} to {1}.", *STRENGTH_RANGE)
+        self.strength = self._binding.slider("start.strength", tr("Denoising strength"), tip, (0.05, 1), 0.05)
+        self.resize_words = label(tr("Resize mode"), "small", "secondary")
+        self.resize_mode = combo(tr("Resize mode"), tr("Used when the aspect ratios differ."))
         modes: dict[Resize, str] = {
             "stretch": tr("Just resize"),
             "crop": tr("Crop and resize"),
@@ -84,9 +82,9 @@ class StartPart(FoldedPart):
         }
         for value, words in modes.items():
             self.resize_mode.addItem(words, value)
-        self.paint_button = button(tr("Paint…"), tip=tr("Paint over what is to be made anew; the rest stays as it is"))
-        self.mask_button = button(tr("Choose…"), tip=tr("A picture that is white where something new is to be"))
-        self.mask_remove = icon_button("x", tr("Remove the mask"), size=14, clicked=lambda: self.choose_mask(None))
+        self.paint_button = button(tr("Paint…"), tip=tr("Paint the area to regenerate."))
+        self.mask_button = button(tr("Choose…"), tip=tr("A picture, white where to regenerate"))
+        self.mask_remove = icon_button("x", tr("Remove mask"), size=14, clicked=lambda: self.choose_mask(None))
         self.mask_fields, self.side_fields = MaskFields(self._binding), SideFields()
         self.caption = label("", "caption", "muted", wrap=True)
         self._resizing, self._masking = QWidget(), QWidget()
@@ -147,7 +145,7 @@ class StartPart(FoldedPart):
             try:
                 check_shape(self._draft.mask, (size.width(), size.height()), seen.size)
             except HalftoneError:
-                self._trouble = tr("The mask was painted for a picture of another shape and was removed.")
+                self._trouble = tr("The mask did not fit and was removed.")
                 self._binding.set("mask", None)
         self._show()
 
@@ -288,21 +286,21 @@ class StartPart(FoldedPart):
 
     def _caption(self, there: bool, extended: bool) -> str:
         if self._draft.image is None:
-            return "" if there else tr("This model makes pictures from words alone.")
+            return "" if there else tr("This model has no image to image.")
         if self._seen is None:
             return ""
         wide, high = self._seen.size
         if extended:
             left, top, right, bottom = self._draft.start.outpaint
             made = _size((wide + left + right, high + top + bottom))
-            return tr("The picture is {0}; the result will be {1}.", _size(self._seen.size), made)
-        return tr("The picture is {0}.", _size(self._seen.size))
+            return tr("Input {0}, result {1}.", _size(self._seen.size), made)
+        return tr("Input {0}.", _size(self._seen.size))
 
     def _value(self, there: bool, masked: bool, extended: bool) -> str:
         if self._draft.image is None:
             return tr("None")
         if not there:
-            return tr("Not with this model")
+            return tr("Not supported")
         strength = figures.decimal(self.strength.value(), 2) if has_strength(self._draft, self._model) else ""
         return listed(strength, tr("mask") if masked else "", tr("extended") if extended else "") or tr("Chosen")
 

@@ -26,14 +26,14 @@ class StylePart(FoldedPart):
     """The chosen styles with what each adds, a menu of all, and a way to keep the present prompt as one."""
 
     def __init__(self, binding: Binding) -> None:
-        tip = tr("Words that are put around your prompt, from a styles.csv.")
+        tip = tr("Prompt styles from a styles.csv.")
         super().__init__(binding, tr("Styles and wildcards"), tip)
         self._list = column(spacing=6)
         self.add_button = button(tr("Add style"), tip=tip, clicked=self._look)
         self.save_button = button(tr("Save as style…"), "quiet", clicked=self._ask_name)
         self.result = label("", "caption", "muted", wrap=True)
-        self.draws = QCheckBox(tr("Draw from {a|b} and __name__"))
-        self.draws.setToolTip(tr("Each picture draws its own words, by its seed: one of those between | or a line of name.txt."))
+        self.draws = QCheckBox(tr("Expand wildcards"))
+        self.draws.setToolTip(tr("{a|b} and __name__, chosen by the seed."))
         buttons = column(row(self.add_button, -1), row(self.save_button, -1), spacing=4)
         self.setLayout(column(self._list, self.result, buttons, self.draws, self.note, spacing=8, margins=(14, 10, 14, 12)))
         binding.bind("draws", self.draws)

@@ -14,15 +14,15 @@ class VariationPart(FoldedPart):
     field = "seed_size"
 
     def __init__(self, binding: Binding) -> None:
-        tip = tr("Pictures that are alike: the noise of the seed is turned a little towards that of another one.")
+        tip = tr("Blend in another seed's noise for similar pictures.")
         super().__init__(binding, tr("Variation"), tip)
-        tip = tr("0: the picture of the seed; 1: nearly that of the variation seed.")
+        tip = tr("0 is the seed, 1 nearly the variation seed.")
         self.strength = binding.number("variation_strength", tr("Variation strength"), tip, width=72)
         self.seed = SeedField()
         self.seed.edit.setAccessibleName(tr("Variation seed"))
-        self.seed.edit.setToolTip(tr("In a batch this seed counts up, and the other one stays."))
-        self.seed.lock.setToolTip(tr("Keep this seed for the next picture"))
-        self.boxes = self.wide, self.high = SizeBox(tr("Width of the noise")), SizeBox(tr("Height of the noise"))
+        self.seed.edit.setToolTip(tr("Increases within a batch; the main seed stays."))
+        self.seed.lock.setToolTip(tr("Reuse this seed"))
+        self.boxes = self.wide, self.high = SizeBox(tr("Noise width")), SizeBox(tr("Noise height"))
         for box in self.boxes:
             box.setRange(0, SIZE_RANGE[1])
             box.setSpecialValueText("–")

@@ -19,11 +19,11 @@ class VideoPart(FoldedPart):
 
     def __init__(self, binding: Binding) -> None:
         super().__init__(binding, tr("Video"))
-        self.kind = combo(tr("File type"), tr("MP4 plays everywhere; WebP moves in browsers and chats like a picture."))
+        self.kind = combo(tr("File type"), tr("MP4 plays everywhere, WebP in browsers and chats."))
         for value, name in _NAMES.items():
             self.kind.addItem(name, value)
-        self.frames = binding.number("num_frames", tr("Frames"), tr("How many pictures the video has. More take longer."))
-        self.fps = binding.number("fps", tr("Frames per second"), tr("How fast they follow each other."))
+        self.frames = binding.number("num_frames", tr("Frames"), "")
+        self.fps = binding.number("fps", tr("Frames per second"), "")
         for box in (self.frames, self.fps):
             box.setSpecialValueText(tr("Auto"))
             box.setMinimumWidth(60)
@@ -45,4 +45,4 @@ class VideoPart(FoldedPart):
         self.line.setVisible(there)
         self.setVisible(there and self.row.isChecked())
         if model is not None:
-            self.fps.setToolTip(tr("How fast they follow each other. The model's own: {0}.", usual_fps(model)))
+            self.fps.setToolTip(tr("Model default: {0}.", usual_fps(model)))
