@@ -59,7 +59,7 @@ def test_the_layer_of_an_applied_check_is_told_before_the_first_step_and_when_it
         "float16", begins.dtype, f"unet.{found.module}", "check"
     )  # fmt: skip
     assert (wider.peak, wider.limit) == (found.peak, found.limit)
-    assert "instead of FP16: the check found that UNet" in event_line(begins)
+    assert ", not FP16: UNet" in event_line(begins)
     assert written(tmp_path / "out" / "lora") == wider
     set_applied(report, False)  # what was decided for a run holds to its end
     again = Directed()
