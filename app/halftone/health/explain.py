@@ -265,7 +265,7 @@ def _stopped(event: GuardEvent) -> Note:
         title = "This picture came out black. Halftone stopped, as your settings say."
         if event.step is not None or not _decoding(event):
             title = "This picture would have come out black. Halftone stopped, as your settings say."
-        text = "NaN {0}."
+        text = "NaN {0}. Your setting for black pictures stopped it."
     elif event.why == "no-cure":
         title = "This picture could not be recovered."
         text = "NaN {0}, and no cure helped."

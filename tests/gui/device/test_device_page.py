@@ -135,7 +135,7 @@ def test_half_precision_works(qtbot: QtBot) -> None:
             "missing",
             "float32",
             "FP16 is faulty on this GPU",
-            "FP32. Pictures take about 2.4\u00a0× as long.",
+            "Halftone uses FP32. Pictures take about 2.4\u00a0× as long.",
         ),
         ("wrong", "works", "bfloat16", "FP16 is faulty on this GPU", "Halftone uses BF16."),
         ("works", "slow", "float16", "Half precision works on this GPU", "BF16 is slow here."),

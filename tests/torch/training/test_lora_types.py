@@ -15,6 +15,7 @@ from halftone.contract.messages import AnyEvent, Examine, TrainBegins, TrainSave
 from halftone.contract.plan import Plan
 from halftone.contract.request import CheckInputs, Numerics
 from halftone.contract.training import TrainConfig, WiderType
+from halftone.contract.vocabulary import DTYPE_NAMES
 from halftone.engine.basics.torch_settings import heed
 from halftone.engine.checks.fragile import make_fragile
 from halftone.engine.service import DiffusersEngine
@@ -59,7 +60,7 @@ def test_the_layer_of_an_applied_check_is_told_before_the_first_step_and_when_it
         "float16", begins.dtype, f"unet.{found.module}", "check"
     )  # fmt: skip
     assert (wider.peak, wider.limit) == (found.peak, found.limit)
-    assert "instead of FP16: the check found that UNet" in event_line(begins)
+    assert f"Trains in {DTYPE_NAMES[begins.dtype]}, not FP16: UNet, " in event_line(begins)
     assert written(tmp_path / "out" / "lora") == wider
     set_applied(report, False)  # what was decided for a run holds to its end
     again = Directed()

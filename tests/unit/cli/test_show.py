@@ -13,6 +13,7 @@ from halftone.cli.reports.json_objects import check_object, devices_object, gene
 from halftone.cli.reports.printed_reports import show_check, show_devices, show_pictures, show_repair
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, DeviceFacts, DTypeReport, Finding, GenerateReport, PictureFacts
+from halftone.contract.plan import Plan
 from halftone.contract.request import Extras, Lora, Numerics
 from halftone.contract.wording import Words
 from halftone.health.device_faults import detours
@@ -57,6 +58,13 @@ def test_a_rescaling_says_whether_it_is_exact(deviation: dict[str, float] | None
     report = samples.check_report(fragile=True)
     cures = tuple(replace(cure, plan=replace(cure.plan, deviation=deviation)) for cure in report.cures)
     assert said in lines(replace(report, cures=cures))
+
+
+def test_a_rescaled_epsilon_says_that_a_copy_may_differ() -> None:
+    report = samples.check_report(fragile=True)
+    plan = Plan(rescale={"vae": {"decoder.norm.eps": 2}}, deviation={})
+    cures = tuple(replace(cure, plan=plan) if cure.kind == "rescale" else cure for cure in report.cures)
+    assert "Exact but for rounding. A copy cannot store norm epsilons, so it may differ." in lines(replace(report, cures=cures))
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ def test_messages_of_the_specification() -> None:
 def test_a_picture_stopped_by_the_setting_is_not_called_broken_in_float32() -> None:
     note = note_for(event("stopped", sound_in_float32=True, why="setting"))
     assert note.title.text().endswith("Halftone stopped, as your settings say.")
+    assert note.text.text().startswith("NaN during decoding. Your setting for black pictures stopped it. ")
     assert "FP32 stays in range, peak 212\u202f000." in note.text.text()
     silent = note_for(event("stopped", sound_in_float32=True, why="setting", peak=None)).text.text()
     assert "FP32 stays in range." in silent

@@ -63,7 +63,7 @@ def test_every_omen_is_told_with_what_helps(code: Foreseen) -> None:
 
 def test_a_rate_is_written_out() -> None:
     said = words.omen_words(Omen(code="rate-too-high", certain=False, value=0.01, limit=0.0005))
-    assert said.text() == ("Learning rate 0.01 is high for weights around 0.0005.")
+    assert said.text() == "Learning rate 0.01 is high: one step can change weights by that much; they are around 0.0005."
 
 
 def test_what_helps_is_silent_where_nothing_does() -> None:
@@ -183,7 +183,8 @@ def test_of_a_training_that_nobody_watched_nothing_is_claimed(steps: int, bad: i
 
 def test_a_high_rate_is_held_against_what_it_changes() -> None:
     rate = Omen(code="rate-too-high", certain=False, name="up", value=1.0, limit=0.038)
-    assert words.omen_words(rate).text().startswith("Learning rate 1 is high for weights around ")
+    said = words.omen_words(rate).text()
+    assert said == "Learning rate 1 is high: one step can change weights by that much; they are around 0.038."
     endless = Omen(code="rate-too-high", certain=True, name="up", value=1e39)
     assert words.omen_words(endless).text() == "Learning rate 1 × 10^39 is too high for any weight."
 

@@ -4,7 +4,7 @@ from gettext import NullTranslations
 from typing import Final, Literal
 
 from halftone.contract.facts import CheckReport, Finding
-from halftone.contract.plan import Cure, Plan
+from halftone.contract.plan import Cure, Plan, is_epsilon
 from halftone.contract.request import Extras
 from halftone.contract.vocabulary import DTYPE_NAMES, CureKind, DTypeState, FindingCode
 from halftone.contract.wording import ENGLISH, Words
@@ -117,6 +117,8 @@ def exactness_words(plan: Plan) -> Words | None:
     if change is None:
         return Words("Not measured whether the rescaling is exact.")
     if not change:
+        if any(is_epsilon(name) for own in plan.rescale.values() for name in own):
+            return Words("Exact but for rounding. A copy cannot store norm epsilons, so it may differ.")
         return Words("Exact but for rounding.")
     return Words("Not exact: the result changed by up to {0}.", (share_of_change(change),))
 

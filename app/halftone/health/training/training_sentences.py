@@ -242,7 +242,7 @@ _FORESEEN: Final[dict[Foreseen, Words]] = {
     "second-moment-underflow": Words("Small gradients of {0} vanish in {2} when squared."),
     "no-master-weights": Words("The trained {2} weights have no FP32 copy, so small updates are lost."),
     "rate-below-resolution": Words("Learning rate {1} is too low for {2} weights: updates below {3} are lost."),
-    "rate-too-high": Words("Learning rate {1} is high for weights around {3}."),
+    "rate-too-high": Words("Learning rate {1} is high: one step can change weights by that much; they are around {3}."),
     "no-loss-scale": Words("Without a loss scale, small gradients vanish in {2}."),
     "loss-scale-range": Words("Loss scale {1} is outside the {2} range."),
     "loss-scale-useless": Words("{2} does not need a loss scale."),
