@@ -365,7 +365,7 @@ class CreateForm(QWidget):
         problem = self.refusal()
         short = room.shortage(self._shape(), found)
         warning = "" if problem or model is None else sentences(short, size_warning(model, self._shape(), times))
-        waits = tr("A training runs. New pictures wait until it is done.") if self._controller.session.training.running else ""
+        waits = tr("Pictures wait until training ends.") if self._controller.session.training.running else ""
         warning, tone = (warning, "danger" if short else "warn") if warning else (waits, "secondary")
         self.size_note.setText(warning)
         set_tone(self.size_note, tone)
