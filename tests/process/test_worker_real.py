@@ -98,7 +98,7 @@ def test_a_killed_worker_costs_one_job_and_says_so(tmp_path: Path) -> None:
         end = worker.end("killed")
         assert end.error is not None
         assert (end.outcome, end.error.code) == ("failed", "worker-lost")
-        assert say(end.error).startswith("The part of Halftone that computes stopped unexpectedly (the system ended it")
+        assert say(end.error).startswith("The engine stopped unexpectedly (the system ended it, often because memory ran out).")
         assert Path(str(end.error.facts["log"])).exists()
         assert list(tmp_path.iterdir()) == []
         worker.restart()

@@ -145,7 +145,7 @@ def test_until_the_first_step_its_parts_are_told_with_their_progress(desk: Desk)
         "Reading the folder: done",
         "Loading the model: done",
         "Encoding captions and pictures: 3 of 12",
-        "Preparing the first step: waits",
+        "Preparing the first step: waiting",
     ]
     desk.tell(PhaseChanged(phase="encode", done=12, total=12))
     assert header.title.text() == "Preparing the first step"
@@ -167,7 +167,10 @@ def test_one_that_could_not_begin_says_why_above_the_pictures(desk: Desk) -> Non
     desk.tell(JobStarted(kind="train"))
     desk.tell(JobEnded(outcome="failed", error=ErrorFacts(code="train-no-optimizer", facts={"name": "a", "package": "b"})))
     assert desk.page.centre.currentWidget() is desk.page.checked
-    assert any(words.startswith("Training could not start. The optimizer a is not there") for words in desk.words(desk.page))
+    assert any(
+        words.startswith("Training could not start. The optimizer a needs the package b, which is missing or does not run here.")
+        for words in desk.words(desk.page)
+    )
     desk.page.setup.start_button.click()
     desk.page.refresh()
     assert not desk.page.offers.isVisibleTo(desk.page)
@@ -187,7 +190,7 @@ def test_the_memory_is_told_before_the_start_with_what_would_save_most(desk: Des
     qtbot.waitUntil(lambda: desk.known.forecast is not None and desk.known.forecast.fit == "no")
     page.refresh()
     assert setup.memory.words.text().startswith("Does not fit, about ")
-    assert "are free." in setup.memory.accessibleName()
+    assert "80\u00a0MB free." in setup.memory.accessibleName()
     assert setup.memory.saving.text().startswith("With “Save memory”: about ")
     setup.memory.saving.click()
     assert page.form.config().checkpointing
@@ -203,7 +206,7 @@ def test_what_does_not_fit_is_asked_about_before_it_begins(desk: Desk, qtbot: Qt
     qtbot.waitUntil(lambda: desk.known.forecast is not None and desk.known.forecast.fit == "no")
     desk.page.start()
     (box,) = desk.page.findChildren(QMessageBox)
-    assert "only 20\u00a0MB are free" in box.text()
+    assert "of memory; 20\u00a0MB is free." in box.text()
     assert desk.controller.session.training.job is None
     next(button for button in box.buttons() if "Try it" in button.text()).click()
     assert desk.controller.session.training.job is not None
@@ -299,7 +302,7 @@ def test_stop_and_keep_is_asked_for_once(desk: Desk) -> None:
     assert len(desk.sent(Keep)) == 1
     desk.end(steps=1)
     assert "Training stopped at step 1 of 20, 1 NaN stopped." in desk.words(desk.page)
-    desk.button("Go on").click()
+    desk.button("Resume").click()
     assert desk.controller.session.training.job is not None
 
 
@@ -593,7 +596,7 @@ def test_what_is_foreseen_is_told_with_what_helps(desk: Desk) -> None:
         TrainBegins(config=CONFIG, pictures=PICTURES, omens=(omen,), dtype="float16", folder="/loras/run"),
     )
     said = " ".join(desk.words(desk.page))
-    assert "This may go wrong: Without gradient clipping" in said
+    assert "Warning: Without gradient clipping" in said
     assert "Try gradient clipping at 1.0." in said
 
 
@@ -719,7 +722,7 @@ def test_an_optimiser_that_is_not_installed_is_not_offered(qtbot: QtBot, monkeyp
 @pytest.mark.parametrize("name", ["a/b", "../a", ".hidden"])
 def test_a_name_that_is_no_file_s_stops_the_start(desk: Desk, name: str) -> None:
     desk.choose(msgspec.structs.replace(CONFIG, name=name))
-    assert "no slashes" in desk.page.setup.reason.text()
+    assert "The name cannot contain slashes or start with a dot." in desk.page.setup.reason.text()
 
 
 def test_a_page_that_made_way_for_one_in_another_language_hears_of_no_job(desk: Desk) -> None:

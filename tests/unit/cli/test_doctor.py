@@ -100,7 +100,7 @@ def test_the_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (None, "run-missing", "There is no training run at {path}."),
         ({}, "run-empty", "{path} is empty."),
         ({"notes.txt": b"hello\n"}, "run-silent", "{path} contains no training log. Checked: 1."),
-        ({"a.ckpt": b"\x80\x04.", "b.pt": b"PK"}, "run-pickles", "{path} holds only pickle files"),
+        ({"a.ckpt": b"\x80\x04.", "b.pt": b"PK"}, "run-pickles", "{path} contains only pickle files."),
         ({"a.safetensors": b"no"}, "run-silent", "{path} contains no training log. Checked: 1."),
     ],
 )

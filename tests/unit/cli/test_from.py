@@ -96,7 +96,7 @@ def test_a_picture_made_from_another_one_is_not_made_without_it(
     )
     assert main(["generate", "--from", path]) == 2
     said = " ".join(capfd.readouterr().err.split())
-    assert said.startswith("sun.png was made from the picture boat.png, and without that one Halftone would make")
+    assert said.startswith("sun.png was made from the picture boat.png, which is missing.")
     assert "Give it with --image FILE, or leave out --from and write the prompt yourself." in said
     assert asked("--from", path, "--image", picture).start.strength == 0.5
 
@@ -105,7 +105,7 @@ def test_a_model_that_is_not_here_is_told(picture: str, tmp_path: Path, capfd: p
     assert picture
     assert asked("--from", written(tmp_path, TEXT.replace("tiny", "gone"))).model == "pocket"
     said = capfd.readouterr().err
-    assert "sun.png needs the model gone, which is not in your folders. Give it with --model to make" in said
+    assert "sun.png was made with the model gone, which is not in your folders. Give it with --model to make" in said
     assert "Model: Pocket (demo), as --model was left out." in said
 
 
@@ -161,7 +161,10 @@ def test_a_plain_workflow_of_comfyui_is_taken_over_and_another_one_refused(
     graph["4"]["class_type"] = "KSamplerAdvanced"
     capfd.readouterr()
     assert main(["generate", "--from", written(tmp_path, json.dumps(graph), "prompt")]) == 2
-    assert "a workflow of ComfyUI that is not plain: it has the node KSamplerAdvanced. Give what" in capfd.readouterr().err
+    assert (
+        "sun.png comes from a ComfyUI workflow that Halftone cannot read: it has the node KSamplerAdvanced. Give what"
+        in capfd.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(
@@ -169,7 +172,7 @@ def test_a_plain_workflow_of_comfyui_is_taken_over_and_another_one_refused(
     [
         (["--from", "none.png"], "There is no picture at "),
         (["--from", "plain.png"], "plain.png contains no settings. To start from it, give it with --image FILE."),
-        (["--from", "text.png"], "is not a picture that can be read"),
+        (["--from", "text.png"], "is not a readable picture. Choose a PNG, JPEG or WebP file."),
         (["--from", "plain.png", "--latents", "x"], "--from cannot be given together with --latents"),
     ],
 )

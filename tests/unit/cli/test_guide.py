@@ -69,4 +69,4 @@ def test_an_unknown_topic_is_one_sentence(topic: str, capsys: pytest.CaptureFixt
 
 def test_near_topics_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     _code, _out, err = said(capsys, "healt")
-    assert err == "The guide has no topic “healt”See . Did you mean health? halftone guide --help.\n"
+    assert err == "The guide has no topic “healt”. Did you mean health? See halftone guide --help.\n"

@@ -66,5 +66,5 @@ def test_other_files_are_no_models(tmp_path: Path) -> None:
 def test_a_model_that_lacks_a_small_file_says_which(tmp_path: Path) -> None:
     save_flux(tmp_path / "whole.safetensors")
     save(Settings(model_folders=(str(tmp_path),)))
-    assert "Halftone can run" in told()
+    assert "needs one more small file: google-t5/t5-base/tokenizer.json (1.4\N{NO-BREAK SPACE}MB)." in told()
     assert [one["state"] for one in json.loads(told("--json"))["models"]] == ["ready", "needs-files"]

@@ -120,7 +120,7 @@ def test_what_is_no_training_is_refused_in_one_sentence(run: Run, config: Path, 
     config.write_text(content, "utf-8")
     done = run("train", str(config))
     assert done.code == 2
-    assert f"{config} is no training: " in done.err
+    assert f"{config} is not a valid training file: " in done.err
     assert said in done.err
     assert done.err.endswith("A file with every setting is printed by:  halftone train --example\n")
     assert "Traceback" not in done.err
@@ -207,7 +207,7 @@ def test_test_pictures_are_told() -> None:
         ("clip = -1", "Clip cannot be -1.0. Use 0 or a number above it."),
         ("learning_rate = nan", "Learning rate cannot be nan."),
         ("caption_dropout = 2", "Caption dropout cannot be 2.0."),
-        ('pictures = "nowhere"', "There is no folder of pictures at"),
+        ('pictures = "nowhere"', "There is no picture folder at"),
         ('model = "nowhere"', "There is no model at"),
         ('left_out = ["a.png", "b.png"]', "left_out cannot be b.png. Use names of pictures in that folder."),
     ],
@@ -249,7 +249,7 @@ def test_a_run_is_found_by_the_lora_it_was_to_become(run: Run, broken: Path) -> 
 
 def test_a_damaged_run_is_not_called_none(run: Run, broken: Path) -> None:
     (broken / "run.json").write_text("{", "utf-8")
-    assert "Cannot resume: run.json is unreadable." in run("train", "--resume", str(broken)).err
+    assert f"Cannot resume: {broken / 'run.json'} is unreadable." in run("train", "--resume", str(broken)).err
 
 
 class Ending(ScriptedEngine):

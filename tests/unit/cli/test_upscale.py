@@ -60,9 +60,9 @@ def test_it_stands_on_the_list_with_what_made_its_source(run: Run, picture: Path
         (("gone.png", "--with", "MODEL"), "There is no picture at"),
         (("SUN", "--with", "old.pth"), "it is a pickle file"),
         (("SUN", "SUN", "--with", "MODEL", "-o", "both.png"), "both.png does not exist. Create it"),
-        (("SUN", "--with", "MODEL", "-o", "a.gif"), "no file type that Halftone writes"),
-        (("SUN", "--with", "MODEL", "-o", "SUN"), "nothing of yours is overwritten"),
-        (("MODEL", "--with", "MODEL"), "is not a picture that can be read"),
+        (("SUN", "--with", "MODEL", "-o", "a.gif"), "Halftone cannot write the file type of"),
+        (("SUN", "--with", "MODEL", "-o", "SUN"), "Halftone never overwrites your files."),
+        (("MODEL", "--with", "MODEL"), "is not a readable picture. Choose a PNG, JPEG or WebP file."),
     ],
 )
 def test_what_cannot_work_is_said_in_one_sentence(

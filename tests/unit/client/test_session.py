@@ -218,8 +218,8 @@ def test_the_last_of_many_crashes_is_not_told_as_a_new_start() -> None:
         if talk.session.may_restart:
             talk.session.start()
             talk.say(READY)
-    assert all("It was started again" in words for words in told[:-1])
-    assert "It stopped too often, so it stays off" in told[-1]
+    assert all("It restarted, and finished work is kept." in words for words in told[:-1])
+    assert "It stopped too often. Restart Halftone; finished work is kept." in told[-1]
 
 
 def test_one_ready_worker_that_lived_makes_good_for_those_before() -> None:

@@ -78,7 +78,7 @@ def test_everything_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
     error = refusal(root)
     weights = Words("weights of {0} (a .safetensors file)", ("vae",))
     assert error.facts["missing"] == ("tokenizer/tokenizer.json", "unet/config.json", weights)
-    assert "has no tokenizer/tokenizer.json, unet/config.json, weights of vae (a .safetensors file)." in str(error)
+    assert "lacks tokenizer/tokenizer.json, unet/config.json, weights of vae (a .safetensors file)." in str(error)
 
 
 def test_a_missing_component_folder_is_named(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_single_file_is_recognised_by_its_names(tmp_path: Path, keys: str, fam
     alone = facts.takes_place  # which runs with the other parts of a folder
     assert caught.value.code == ("model-needs-parts" if alone else "model-unsupported")
     assert f"cannot run {path} {'alone' if alone else 'yet'}: {why}" in str(caught.value)
-    assert f"{'Add' if alone else 'Choose'} a diffusers folder" in str(caught.value)
+    assert f"{'Add a' if alone else 'Choose its'} diffusers folder" in str(caught.value)
 
 
 def test_the_fingerprint_follows_the_files(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_one_that_is_not_found_names_what_was_looked_through(folder: Path, tmp_p
     folders = lora_folders(settings)
     assert folders == (str(folder), str(empty))
     for looked, code, told in (
-        (folders, "lora-unknown", f"in {folder}, {empty}. There are: Grain v2, sepia."),
+        (folders, "lora-unknown", f"in {folder}, {empty}. Found: Grain v2, sepia."),
         ((str(empty),), "lora-none-found", f"{empty}. Add your LoRA folder in Settings, Folders"),
         ((), "lora-no-folder", "no LoRA or model folder is set. Add"),
     ):
@@ -121,7 +121,7 @@ def test_of_many_those_are_told_first_that_are_spelled_nearly_alike(tmp_path: Pa
         (tmp_path / f"{name}.safetensors").write_bytes(safetensors({"lora_unet_a.lora_down.weight": ramp(2)}))
     with pytest.raises(HalftoneError) as caught:
         take_tags("<lora:Watercolor>", known_loras((str(tmp_path),)), (str(tmp_path),))
-    assert "There are: watercolour, waterfall, a0, a1" in str(caught.value)
+    assert "Found: watercolour, waterfall, a0, a1" in str(caught.value)
 
 
 @pytest.mark.parametrize(("key", "kind"), [("oft_unet_a.oft_blocks", "OFT"), ("lora_unet_a.a1.weight", "GLoRA")])

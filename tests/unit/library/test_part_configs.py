@@ -56,7 +56,7 @@ FAULTS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"transformers_weights": "adapter_model.bin"}, "text_encoder/config.json names other weights than those beside it"),
     (
         {"quantization_config": {"quant_method": "bitsandbytes"}},
-        "text_encoder is quantised by bitsandbytes, which Halftone cannot read in a folder",
+        "text_encoder is quantised by bitsandbytes, which Halftone does not read in a folder",
     ),
 )
 
