@@ -229,7 +229,9 @@ def test_a_repaired_copy_takes_controlnets_here_and_says_what_it_is_no_use_for(f
     assert report.without_add_ons == ("unet",)
     note = copy_limits(report)
     assert note is not None
-    assert note.text().startswith("UNet: the copy works with smaller numbers than LoRAs, ControlNets and IP-Adapters")
+    assert note.text() == (
+        "UNet: Halftone adapts LoRAs, ControlNets and IP-Adapters to this copy. In other programs, use them with the original."
+    )
     assert repair_object(report)["without_add_ons"] == ("unet",)
     wide, _ = generate(engine, faulty / "model", controls=control(faulty), family="sd15")
     for precision in ("float32", "float16"):

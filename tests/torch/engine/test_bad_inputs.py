@@ -153,8 +153,8 @@ NAMED: tuple[tuple[str, str, str], ...] = (
     ("__../secret__", "wildcard-missing", "There is no wildcard ../secret."),
     ("__../../*__", "wildcard-missing", "There is no wildcard ../../*."),
     ("{__/etc/passwd__|a}", "wildcard-missing", "There is no wildcard /etc/passwd."),
-    ("{<lora:../secret:1>|a}", "lora-unknown", "There is no LoRA called ../secret in "),
-    ("__line__", "lora-unknown", "There is no LoRA called /nowhere/secret in "),
+    ("{<lora:../secret:1>|a}", "lora-unknown", "No LoRA ../secret in "),
+    ("__line__", "lora-unknown", "No LoRA /nowhere/secret in "),
 )
 """Prompts in which a name leads out of the folders, the last by a line of a wildcard."""
 

@@ -134,7 +134,7 @@ def test_a_file_with_weights_at_the_limit_is_not_called_healthy(
     report, _ = check(engine, _edited(models["sd15"], tmp_path / "cut", cut), "float32", family="sd15")
     words, tone = verdict_words(report)
     assert (report.verdict, tone) == ("healthy", "warn")
-    assert words.text().endswith("but numbers in diffusion_pytorch_model.safetensors stand at FP16's limit.")
+    assert words.text().endswith(". Weights in diffusion_pytorch_model.safetensors sit at the FP16 limit.")
 
 
 def test_constants_at_the_limit_are_no_weights_that_were_cut_off() -> None:

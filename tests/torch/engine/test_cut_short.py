@@ -154,7 +154,7 @@ def test_a_second_pass_of_one_colour_leaves_the_first_picture(
     (picture,) = report.images
     assert (picture.state, picture.black) == ("clean", False)
     assert picture.cut_short is not None
-    assert say(picture.cut_short).startswith("The second pass came out in one colour, and no cure can help")
+    assert say(picture.cut_short).startswith("The second pass is one flat colour. Its values are finite, so no cure can help.")
     assert picture.latents is None, "it would come out so again"
     assert np.array_equal(pixels(report), first)
 

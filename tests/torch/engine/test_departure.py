@@ -59,7 +59,7 @@ def test_the_layer_that_adds_an_offset_is_named_and_not_the_norm_where_it_shows(
     assert (found.module, found.code) in ((layer, "flat-output"), (layer, "inexact-output"))
     assert "norm" in str(found.facts["shows"])
     assert found.peak == pytest.approx(offset.size, rel=0.05)
-    assert str(finding_words(found)[0]).startswith(f"{module_words(component, layer).text()}: it adds an offset of up to ")
+    assert str(finding_words(found)[0]).startswith(f"{module_words(component, layer).text()}: an offset of up to ")
 
 
 def test_an_offset_that_the_type_can_hold_is_no_cause() -> None:

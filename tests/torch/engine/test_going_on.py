@@ -207,7 +207,7 @@ def test_a_strength_that_leaves_no_step_is_told(
     assert caught.value.code == "strength-too-small"
     told = str(caught.value)
     assert f"3 steps at a strength of {strength} leave no step to compute." in told
-    assert "0.34 or more" in told
+    assert "Use a strength of at least 0.34, or more steps." in told
     least, events = generate(engine, models[family], image=picture, steps=3, start=Start(strength=0.34))
     assert (least.images[0].state, len(events.of(StepDone))) == ("clean", 1)
 

@@ -45,11 +45,11 @@ def test_a_lora_that_is_too_strong_is_named(engine: DiffusersEngine, models: dic
     assert (first.code, first.component) == ("activation-overflow", "unet")
     assert ".attentions.0.transformer_blocks.0.attn" in first.module
     assert first.facts["lora"] == "too much"
-    said = "The model alone stays in range here; the LoRA too much, at a weight of 0.8, does not let it."
+    said = " Without the LoRA too much (weight 0.8), the model stays in range here."
     assert str(finding_words(first)[0]).endswith(said)
     assert sum("lora" in finding.facts for finding in report.findings) == 1, "it is said once"
     held = 0.8 * float(first.facts["lora_share"])
-    assert str(finding_words(first)[1]) == f"Apply the cure, or lower the weight of too much: at {held:g} the same step held."
+    assert str(finding_words(first)[1]) == f"Apply the cure, or lower the weight of too much: at {held:g}, the same step held."
     lighter, _ = check(engine, models["sd15"], loras=(mild, Lora(path=strong.path, weight=held)))
     assert lighter.verdict in ("healthy", "tight")
     cure = next(cure for cure in report.cures if cure.suggested)
@@ -142,7 +142,7 @@ def test_bad_numbers_in_its_file_end_the_check_before_anything_runs(
     assert (finding.code, finding.component) == ("weights-nonfinite", "unet")
     assert finding.module
     assert finding.module in tensor
-    assert str(finding_words(finding)[0]) == f"The LoRA holed contains NaN in its tensor {tensor}."
+    assert str(finding_words(finding)[0]) == f"The LoRA holed has NaN in tensor {tensor}."
     assert report.layers == ()
 
 

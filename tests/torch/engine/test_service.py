@@ -62,9 +62,7 @@ def test_a_cure_is_remembered_whole_and_told_plainly(models: dict[str, Path], as
     remember_cure(loaded, CPU, asked, numerics, plan, "unet")
     learned = recall(loaded.facts, CPU, asked, numerics)
     assert learned is not None
-    assert tuple(map(str, learned.reasons)) == (
-        f"Denoiser (UNet): computed {how}, as that gave a sound picture before on this device.",
-    )
+    assert tuple(map(str, learned.reasons)) == (f"UNet: computed {how}, which worked before on this device.",)
     again, _ = first_plan(loaded, CPU, asked, numerics)
     assert (again.settings, again.rescale, again.upcast) == (plan.settings, plan.rescale, plan.upcast)
 

@@ -112,7 +112,7 @@ def test_the_noise_of_another_size_is_taken(engine: DiffusersEngine, models: dic
         ({"variation_strength": 1.5}, "Variation strength cannot be 1.5"),
         ({"variation_seed": -1}, "Variation seed cannot be -1"),
         ({"seed_size": (60, 64)}, "is 60, which is not a multiple of 8"),
-        ({"prompt": "a __nothing__"}, "names the wildcard nothing, and no folder has wildcards"),
+        ({"prompt": "a __nothing__"}, "The wildcard nothing is unknown: no folder has wildcards"),
     ],
 )
 def test_what_cannot_be_is_refused(engine: DiffusersEngine, models: dict[str, Path], changes: Any, said: str) -> None:
