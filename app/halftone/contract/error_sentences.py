@@ -71,7 +71,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "The picture or prompt is too large for {model}.",
         "Use a smaller size or a shorter prompt.",
     ),
-    "model-broken": ("{model} contains broken weights: {detail}.", "No setting can cure that. Download the file again."),
+    "model-broken": ("{model} contains broken weights: {detail}.", "No setting can fix that. Download the file again."),
     "device-unknown": ("There is no device {device} here.", "Use {known}."),
     "device-lost": ("{device} stopped responding: {detail}.", "Finished work is kept. Try again."),
     "precision-missing": ("{device} cannot compute in {dtype}.", "Use {known}."),
