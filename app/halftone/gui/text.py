@@ -215,7 +215,7 @@ def _short_notice(notice: Notice) -> Message:
             return _model_notice(notice.kind, notice.facts)
         case "not-kept":
             title = tr("The measurements of {0} could not be saved.", first)
-            used = tr("Halftone measures again at the next start.")
+            used = tr("Halftone uses them until it closes, and measures again at the next start.")
             return Message("warn", title, sentences(tr("{0}.", capital(say(notice.why))), used))
         case "model-refused" if notice.error is not None:
             said = sentences(error_sentence(notice.error), error_remedy(notice.error))

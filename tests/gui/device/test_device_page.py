@@ -124,7 +124,7 @@ def test_half_precision_works(qtbot: QtBot) -> None:
     assert bars[2].toolTip().startswith("UNet step: 25.0\u00a0TFLOPS\nTransformer step: ")
     assert page.speed._caption.text().startswith("One UNet step plus one transformer step")
     assert len(page.bits.findChildren(BitsRow)) == 5
-    assert page.tests._summary.text() == "153 of 155 passed. The 2 that failed use a setting that is off."
+    assert page.tests._summary.text() == "153 of 155 passed. The rest use settings that are off."
 
 
 @pytest.mark.parametrize(
@@ -500,4 +500,4 @@ def test_what_others_met_on_the_card_is_shown_with_its_source(qtbot: QtBot) -> N
     qtbot.addWidget(page)
     page.show()
     said = " ".join(one.text() for one in page.findChildren(QLabel))
-    assert "FP16 gives green or black pictures on this family of cards. (pytorch #58123" in said
+    assert "FP16 gives green or black pictures on these cards. (pytorch #58123" in said

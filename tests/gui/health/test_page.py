@@ -384,7 +384,7 @@ def test_a_failed_check_keeps_what_was_measured_and_can_be_repeated(qtbot: QtBot
     kit.end(link, job, "failed", error=ErrorFacts(code="device-lost", facts={"device": "cuda:0", "detail": "reset"}))
     page.refresh()
     assert page.verdict.title() == "Check failed"
-    assert "cuda:0 stopped answering" in page.verdict.text()
+    assert "cuda:0 stopped responding" in page.verdict.text()
     assert page.chart._mark.text() == "Not finished"
     page.verdict._copy.click()
     assert "RTX 3060" in QGuiApplication.clipboard().text()
@@ -622,17 +622,35 @@ def test_the_figures_of_the_verdict_stand_in_one_line_in_chinese_too(qtbot: QtBo
         set_language("en")
 
 
+CLIPPED = Finding(
+    code="weights-clipped", component="unet", module="conv_in", dtype="float16", peak=65504.0, limit=65504.0,
+    facts={"file": "m.safetensors", "tensor": "conv_in.weight", "count": 3, "read": True},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("applied", "state", "title"),
+    [
+        (False, "overflows", "FP16 turns some pictures black on this GPU; weights sit at the FP16 limit"),
+        (True, "cured", "Cured: no layer overflows; weights sit at the FP16 limit"),
+    ],
+)
+def test_a_cure_does_not_hide_numbers_at_the_limit(qtbot: QtBot, *, applied: bool, state: str, title: str) -> None:
+    plain, _ = open_page(qtbot, kit.report(applied=applied))
+    page, _ = open_page(qtbot, kit.report(applied=applied, findings=(*kit.report().findings, CLIPPED)))
+    assert (page.view.state, page.view.title) == (state, title)
+    assert plain.view.title == title.removesuffix("; weights sit at the FP16 limit")
+    assert "probably clipped" in page.view.text
+    assert page.view.text.endswith("Look for this model in BF16 or FP32.")
+
+
 def test_a_file_with_numbers_at_the_limit_warns_and_says_what_to_do(qtbot: QtBot) -> None:
-    facts: dict[str, str | int | float | bool] = {"file": "m.safetensors", "tensor": "conv_in.weight", "count": 3, "read": True}
-    clipped = Finding(
-        code="weights-clipped", component="unet", module="conv_in", dtype="float16", peak=65504.0, limit=65504.0, facts=facts
-    )
-    page, _ = open_page(qtbot, msgspec.structs.replace(kit.healthy(), findings=(clipped,)))
+    page, _ = open_page(qtbot, msgspec.structs.replace(kit.healthy(), findings=(CLIPPED,)))
     assert page.view.state == "tight"
     assert page.view.title == "Works in FP16, but weights sit at the FP16 limit"
     assert "probably clipped" in page.view.text
     assert page.view.text.endswith("Look for this model in BF16 or FP32.")
-    page, _ = open_page(qtbot, msgspec.structs.replace(kit.healthy(), verdict="tight", findings=(clipped,)))
+    page, _ = open_page(qtbot, msgspec.structs.replace(kit.healthy(), verdict="tight", findings=(CLIPPED,)))
     assert page.view.title == "Works in FP16, with little headroom"
     assert "close to the limit" in page.view.text
     assert page.view.text.endswith("Look for this model in BF16 or FP32.")

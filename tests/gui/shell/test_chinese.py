@@ -317,7 +317,7 @@ ENGLISH_NAMES = {
     "LoRA", "LoRAs", "transformer",
     "exp", "SiLU", "ROCm", "macOS",
     "VAE", "the VAE", "IP-Adapter", "ControlNet", "Lanczos", "Softmax", "Flash", "Efficient", "cuDNN", "Math",
-    "English",
+    "English", "NaN",
 }  # fmt: skip
 """What is called so in Chinese as well."""
 

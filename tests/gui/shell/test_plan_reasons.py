@@ -52,9 +52,10 @@ def chinese(qapp: object) -> Iterator[None]:
 def test_every_kind_of_reason_is_among_the_cases() -> None:
     given = " ".join(map(str, reasons_given()))
     kinds = (
-        "powers of two", "run in FP32, until", "stay in FP32", "blocks)", "layers)", " and ", "whole model runs in",
+        "powers of two", "run in FP32 until", "stay in FP32", "blocks)", "layers)", " and ", "whole model runs in",
         " runs in BF16",
-        " runs in FP32", "sums run", "uses a backend", "scores are computed", "Sums of", "Partial sums", "between two model",
+        " runs in FP32", "sums run", "keeps its scores", "scores are computed",
+        "Products accumulate", "Partial sums", "between model calls",
     )  # fmt: skip
     assert [words for words in kinds if words not in given] == []
 

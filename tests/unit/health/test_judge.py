@@ -197,6 +197,29 @@ def test_numbers_at_the_limit_in_the_file_are_told_of_a_model_that_works(verdict
     assert cut_off(msgspec.structs.replace(found, verdict="fixable")) is None
 
 
+@pytest.mark.parametrize(
+    ("found", "said", "tone"),
+    [
+        (report("healthy"), "m works in FP16 on A processor. Weights in net.safetensors sit at the FP16 limit.", "warn"),
+        (
+            report("fixable", CURED),
+            "m fails in FP16 on A processor. A cure is ready. Weights in net.safetensors sit at the FP16 limit.",
+            "danger",
+        ),
+        (
+            report("fixable", CURED, applied=True),
+            "m works in FP16 on A processor with its cure, which is in use. Weights in net.safetensors sit at the FP16 limit.",
+            "warn",
+        ),
+        (report("broken"), "m fails in FP16 on A processor, and the check found no cure.", "danger"),
+    ],
+)
+def test_the_verdict_adds_numbers_at_the_limit_in_the_file(found: CheckReport, said: str, tone: str) -> None:
+    clipped = finding("weights-clipped", file="net.safetensors")
+    words, shown = verdict_words(msgspec.structs.replace(found, findings=(clipped,)))
+    assert (str(words), shown) == (said, tone)
+
+
 def test_a_stale_report_is_no_check_and_says_why() -> None:
     shown = badge(report("healthy"), MODEL, DEVICE, Numerics(tf32=True))
     assert shown == Badge("unchecked", None, shown.reason)

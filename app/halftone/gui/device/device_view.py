@@ -289,7 +289,7 @@ def _mark(results: Sequence[OperationResult]) -> Mark | None:
 
 
 def matrix_summary(tests: Sequence[OperationResult], numerics: Numerics) -> str:
-    """262 of 268 passed. The 6 that failed use a setting that is off."""
+    """262 of 268 passed. The rest use settings that are off."""
     right, ran = passed(tests)
     words = [tr("{0} of {1} passed.", right, ran)]
     failed = [one for one in tests if one.outcome not in ("right", "missing")]

@@ -42,7 +42,7 @@ class WhyNot(HoverButton):
     def say(self, words: str) -> None:
         """ "" for nothing to say."""
         self.setText(words)
-        self.setAccessibleName(words)
+        self.setAccessibleName(words or tr("Generate is disabled"))
         self.setToolTip(words)
         self.setVisible(bool(words))
         self.update()
