@@ -140,7 +140,7 @@ def test_the_fragile_model_is_told_recovered_and_fixed(qtbot: QtBot, tmp_path: P
     assert message is not None
     assert message.title in (TITLE_M1, TITLE_BOTH) or message.title.startswith(TITLE_M2)
     for event in ready.facts.events:
-        assert ("repeated the step" if event.action == "went-back-one-step" else "decoded it again") in message.text
+        assert ("repeated the step" if event.action == "went-back-one-step" else "decoded the latents again") in message.text
 
     person.controller.session.checks.check(model)
     person.idle()

@@ -121,7 +121,7 @@ def test_a_training_is_refused_paused_stopped_gone_on_with_and_tried(person: Per
     person.wait(page.setup.memory.isVisible)
     person.press("Start training")
     person.wait(lambda: person.training.run.refused and page.offers.isVisible())
-    assert f"Training could not begin. {out} is a file, not a folder." in person.words()
+    assert f"Training could not start. {out} is a file, not a folder." in person.words()
     out.unlink()
 
     person.press("Start training")
@@ -165,7 +165,7 @@ def test_an_overflow_is_cured_a_picture_left_out_and_what_cannot_be_saved_goes_e
     person.wait(lambda: bool(person.training.run.open))
     caught = person.training.run.open[-1]
     assert (caught.cause, caught.did) == ("activation-overflow", "repeated")
-    person.press("Leave this picture out")
+    person.press("Exclude this picture")
     person.wait(lambda: person.training.run.record is not None and person.training.run.record.saved is not None)
     run = Path(person.training.run.folder)
     shutil.rmtree(run)

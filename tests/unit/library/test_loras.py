@@ -66,7 +66,7 @@ def test_one_that_is_not_found_names_what_was_looked_through(folder: Path, tmp_p
     assert folders == (str(folder), str(empty))
     for looked, code, told in (
         (folders, "lora-unknown", f"in {folder}, {empty}. Found: Grain v2, sepia."),
-        ((str(empty),), "lora-none-found", f"{empty}. Add your LoRA folder in Settings, Folders"),
+        ((str(empty),), "lora-none-found", f"{empty} contains no LoRAs. Add your LoRA folder in Settings, Folders"),
         ((), "lora-no-folder", "no LoRA or model folder is set. Add"),
     ):
         with pytest.raises(HalftoneError) as caught:
