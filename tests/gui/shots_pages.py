@@ -295,6 +295,7 @@ def main(folder: Path, wanted: str) -> None:
             i18n.set_language("zh_CN" if language == "zh_CN" else "en")
             theme.set_theme(dress)
             page = make()
+            theme.dress()  # each page is a window of its own here
             page.resize(*size)
             page.show()
             for _ in range(6):
