@@ -23,7 +23,7 @@ def stands() -> list[bytes]:
     return [state.numpy().tobytes() for state in (torch.get_rng_state(), *map(module.get_rng_state, range(2)))]
 
 
-@pytest.mark.logs("Other code changed the type or place of 0.weight")
+@pytest.mark.logs("Other code changed the dtype or device of 0.weight")
 def test_a_layer_that_other_code_moved_to_the_host_comes_back() -> None:
     network = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)).to("card")
     x = torch.ones(2, 4, device="card")
