@@ -2,8 +2,11 @@
 
 import gc
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from PySide6.QtWidgets import QMainWindow, QWidget
+from pytestqt.qtbot import QtBot
 
 _PATIENCE_MS = 5000
 
@@ -23,6 +26,22 @@ def garbage_goes_here(request: pytest.FixtureRequest, what_stays_is_not_searched
     _end_closed_windows()
     gc.enable()
     gc.collect()
+
+
+@pytest.fixture
+def qtbot(qtbot: QtBot) -> QtBot:
+    """Widgets that are shown alone wear the style sheet that their window would have, so that sizes are those of the program."""
+    add = qtbot.addWidget
+
+    def add_dressed(widget: QWidget, **options: Any) -> None:
+        from halftone.gui import theme
+
+        add(widget, **options)
+        if widget.isWindow() and not isinstance(widget, QMainWindow):
+            widget.setStyleSheet(theme.current().qss())
+
+    qtbot.addWidget = add_dressed
+    return qtbot
 
 
 def _end_background_work() -> None:
