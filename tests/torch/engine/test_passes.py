@@ -146,7 +146,7 @@ def test_what_makes_no_second_pass_says_so(engine: DiffusersEngine, models: dict
     with pytest.raises(HalftoneError) as refused:
         generate(engine, models["sana"], family="sana", hires=LATENT)
     assert refused.value.code == "hires-unsupported"
-    assert "second pass" in say(refused.value.as_facts())
+    assert say(refused.value.as_facts()).startswith("sana does not support Hires. fix: its pipeline starts from no picture.")
 
 
 def test_options_of_the_first_pipeline_alone_do_not_stop_the_second(engine: DiffusersEngine, models: dict[str, Path]) -> None:
