@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
 from halftone.contract.facts import ModelFacts, PictureFacts
@@ -174,7 +174,7 @@ class CreateForm(QWidget):
         binding.watch(self._rendered, *(name for name in Draft.__struct_fields__ if name not in ("prompt", "negative")))
         self._room.known.connect(self._refresh_footer)
         for part in self.parts:
-            part.row.toggled.connect(lambda on, part=part: controller.later(partial(self._show_opened, part)) if on else None)
+            part.row.toggled.connect(partial(self._toggled, part))
             part.changed.connect(partial(self._show_changed, part))
             part.changed.connect(lambda: None if binding.rendering else self._refresh_footer())
         controller.badges_changed.connect(self.numerics_part.show_value)
@@ -290,7 +290,7 @@ class CreateForm(QWidget):
         elif part := next((part for part in self.parts if part.problem()), None):
             part.row.setChecked(True)
             part.row.setFocus(Qt.FocusReason.OtherFocusReason)
-            self._controller.later(partial(self._show_opened, part))
+            QTimer.singleShot(0, self, partial(self._show_opened, part))
         else:
             self._show_opened(self.taken)
 
@@ -374,13 +374,18 @@ class CreateForm(QWidget):
         self.footer.show_usable(problem, queueing=bool(self._controller.state.jobs))
         self._hush()
 
+    def _toggled(self, part: FoldedPart, on: bool) -> None:
+        """Scroll to what opened, once it is laid out and if the form is still there."""
+        if on:
+            QTimer.singleShot(0, self, partial(self._show_opened, part))
+
     def _show_opened(self, part: QWidget) -> None:
         """What was opened may stand below the edge."""
         self.area.ensureWidgetVisible(part, 0, 0)
 
     def _show_changed(self, part: FoldedPart) -> None:
         if part.row.isChecked() and part.grows:
-            self._controller.later(partial(self._show_opened, part))
+            QTimer.singleShot(0, self, partial(self._show_opened, part))
 
     def set_low(self, low: bool) -> None:
         self.prompts.set_low(low)
