@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from halftone.contract import limits
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.parameters import OPTION_PARAMETERS, option_numbers
+from halftone.contract.parameters import BY_FIELD, OPTION_PARAMETERS, option_numbers
 from halftone.contract.request import (
     Control,
     Extras,
@@ -53,20 +53,26 @@ class Scalar(NamedTuple):
         return nearest if self.places else int(nearest)
 
 
+def _number(field: str, places: int = 0, *, optional: bool = False) -> Scalar:
+    """A number with the limits that its parameter has in the table."""
+    low, high = BY_FIELD[field].limits
+    return Scalar((0 if optional else low, high), places, optional)
+
+
 SCALARS: Final[dict[str, Scalar]] = {
-    "steps": Scalar(limits.STEPS_RANGE),
-    "guidance": Scalar(limits.GUIDANCE_RANGE, 1),
-    "batch": Scalar(limits.BATCH_RANGE),
-    "start.strength": Scalar(limits.STRENGTH_RANGE, 2),
-    "start.mask_blur": Scalar(limits.MASK_BLUR_RANGE),
-    "padding": Scalar(limits.ONLY_MASKED_RANGE),
-    "num_frames": Scalar((0, 10_000), optional=True),
-    "fps": Scalar((0, limits.FPS_RANGE[1]), optional=True),
-    "variation_strength": Scalar((0.0, 1.0), 2),
-    "hires.scale": Scalar(limits.SCALE_RANGE, 1),
-    "hires.steps": Scalar((0, limits.STEPS_RANGE[1]), optional=True),
-    "hires.strength": Scalar((0.01, 1.0), 2),
-    "refiner_at": Scalar(limits.REFINER_AT_RANGE, 2),
+    "steps": _number("steps"),
+    "guidance": _number("guidance", 1),
+    "batch": _number("batch"),
+    "start.strength": _number("start.strength", 2),
+    "start.mask_blur": _number("start.mask_blur"),
+    "padding": _number("start.only_masked"),
+    "num_frames": _number("num_frames", optional=True),
+    "fps": _number("fps", optional=True),
+    "variation_strength": _number("variation_strength", 2),
+    "hires.scale": _number("hires.scale", 1),
+    "hires.steps": _number("hires.steps", optional=True),
+    "hires.strength": _number("hires.strength", 2),
+    "refiner_at": _number("refiner.at", 2),
 }
 """By their fields; each is a number of the form. "hires.steps" and the like is a field of a field."""
 LISTED: Final[dict[str, Scalar]] = {

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 from pytestqt.qtbot import QtBot
 from safetensors.numpy import load_file, save_file
 from tests.gui.stage import Stage
@@ -78,6 +79,18 @@ def test_one_that_is_opened_as_a_model_runs_with_the_parts_of_one_that_it_fits(q
     assert form.request().model == "pocket"
     assert controller.state.extras.transformer == path
     stage.wait(lambda: "unet.safetensors runs with the other parts of" in form.transformer_part.note.text())
+    stage.close()
+
+
+def test_a_transformer_is_hosted_after_another_language(qtbot: QtBot, tmp_path: Path) -> None:
+    path = own(tmp_path / "unet.safetensors")
+    stage = Stage(qtbot)
+    before, session = stage.page, stage.controller.session
+    session.settings.update(msgspec.structs.replace(stage.controller.settings, language="zh_CN"))
+    stage.wait(lambda: stage.workspace.create_page is not before)
+    session.models.select(path)
+    part = stage.workspace.create_page.form.transformer_part
+    stage.wait(lambda: "unet.safetensors" in part.note.text())
     stage.close()
 
 

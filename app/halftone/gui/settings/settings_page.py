@@ -27,12 +27,12 @@ Section = ProgramSection | NumericsSection | AboutSection
 
 
 class SettingsPage(Page):
-    """Opens at the first section, or at the one of this name. `section_shown`: its English name."""
+    """Opens at the first section. `section_shown`: the English name of the one that is shown."""
 
     section_shown = Signal(str)
 
-    def __init__(self, controller: Controller, section: str = SECTIONS[0][0], parent: QWidget | None = None) -> None:
-        super().__init__(parent=parent)
+    def __init__(self, controller: Controller) -> None:
+        super().__init__()
         self._controller = controller
         self._narrow: bool | None = None
         self._sections: dict[str, Section] = {}
@@ -44,7 +44,7 @@ class SettingsPage(Page):
         line.setStretch(1, 1)
         self.setLayout(line)
         self.follow(controller.changed, controller.settings_changed, controller.badges_changed)
-        self.show_section(section)
+        self.show_section(SECTIONS[0][0])
 
     def section(self, name: str) -> Section:
         """Make a section when it is first wanted: they hold most of the page's widgets."""

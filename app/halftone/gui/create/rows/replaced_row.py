@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QMenu, QWidget
 
 from halftone.contract.facts import ModelFacts
@@ -192,15 +193,23 @@ class TransformerPart(ReplacedRow):
             check=check_transformer_fit,
         )
         super().__init__(binding, kind)
-        self._controller.transformer_hosted.connect(lambda path: self._controller.later(partial(self._hosted, path)))
-        self._controller.model_selected.connect(lambda: self.look() if self.row.isChecked() else None)
+        self._controller.transformer_hosted.connect(self._hosted)
+        self._controller.model_selected.connect(self._model_selected)
 
     def look(self) -> None:
         """Files of the model's family in the folders of the settings."""
         if self._controller.model is not None:
             self._controller.session.files.transformers(self._controller.model, self._found)
 
+    def _model_selected(self) -> None:
+        if self.row.isChecked():
+            self.look()
+
     def _hosted(self, path: str) -> None:
+        """Wait until every part of the form follows the new model."""
+        QTimer.singleShot(0, self, partial(self._show_hosted, path))
+
+    def _show_hosted(self, path: str) -> None:
         """It was chosen as the model; the one in use now has the parts that it lacks."""
         self.set_file(path)
         self.row.setChecked(True)
