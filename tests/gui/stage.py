@@ -8,7 +8,7 @@ import msgspec
 from pytestqt.qtbot import QtBot
 from tests.helpers import samples, scripted
 
-from halftone.client.session import GRACE_SECONDS
+from halftone.client.protocol import GRACE_SECONDS
 from halftone.gui import theme
 from halftone.gui.controller import Controller, PageName
 from halftone.gui.i18n import set_language

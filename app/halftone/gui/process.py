@@ -1,4 +1,4 @@
-"""The worker over QProcess: bytes go through the client's session, events come out; a lost worker is started again."""
+"""The worker over QProcess: bytes go through the client's protocol, events come out; a lost worker is started again."""
 
 import logging
 import signal
@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signa
 
 from halftone.client.command import worker_command, worker_environment
 from halftone.client.logs import last_lines, worker_log
-from halftone.client.session import GRACE_SECONDS, Session
+from halftone.client.protocol import GRACE_SECONDS, WorkerProtocol
 from halftone.contract.messages import AnyCommand, Quit
 from halftone.session import ports
 from halftone.settings.streams import NO_LOG
@@ -45,7 +45,7 @@ class WorkerLink(Link):
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self.session = Session(grace=grace)
+        self.protocol = WorkerProtocol(grace=grace)
         self._options = options
         self._environment = environment
         self._log: Path | None = None
@@ -61,7 +61,7 @@ class WorkerLink(Link):
 
     @property
     def hopeless(self) -> bool:
-        return self._process is None and not self.session.may_restart
+        return self._process is None and not self.protocol.may_restart
 
     @property
     def pid(self) -> int | None:
@@ -86,16 +86,16 @@ class WorkerLink(Link):
         process.errorOccurred.connect(self._error)
         self._process = process
         process.start(program, arguments)
-        self._write(self.session.start())
+        self._write(self.protocol.start())
 
     def restart(self) -> None:
-        self.session.forgive()
+        self.protocol.forgive()
         self.start()
 
     def send(self, command: AnyCommand) -> None:
         """Send a command; while no worker runs, a job waits for the next one."""
-        self._write(self.session.command(command))
-        if self.session.deadline is not None:
+        self._write(self.protocol.command(command))
+        if self.protocol.deadline is not None:
             self._watch.start()
 
     def stop(self) -> None:
@@ -105,7 +105,7 @@ class WorkerLink(Link):
         process = self._process
         if process is None:
             return
-        busy = bool(self.session.open_jobs)
+        busy = bool(self.protocol.open_jobs)
         self.send(Quit())
         process.closeWriteChannel()
         if busy or not process.waitForFinished(_LEAVE_MS):
@@ -121,15 +121,15 @@ class WorkerLink(Link):
     def _read(self) -> None:
         if self._process is None:
             return
-        for event, blob in self.session.feed(bytes(self._process.readAllStandardOutput().data())):
+        for event, blob in self.protocol.feed(bytes(self._process.readAllStandardOutput().data())):
             self.arrived.emit(event, blob)
-        if self.session.broken is not None:
+        if self.protocol.broken is not None:
             self._process.kill()
 
     def _kill_if_overdue(self) -> None:
-        if self.session.deadline is None:
+        if self.protocol.deadline is None:
             self._watch.stop()
-        elif self._process is not None and self.session.overdue():
+        elif self._process is not None and self.protocol.overdue():
             log.warning("the worker did not stop in time; killing it")
             self._process.kill()
 
@@ -151,8 +151,8 @@ class WorkerLink(Link):
             return
         process.deleteLater()
         end = details or ("" if self._log is None else last_lines(self._log))
-        owed = self.session.died(code, signal_name, str(self._log or NO_LOG), end)
-        may_restart = self.session.may_restart and not self._stopping
+        owed = self.protocol.died(code, signal_name, str(self._log or NO_LOG), end)
+        may_restart = self.protocol.may_restart and not self._stopping
         for event in owed:
             self.arrived.emit(event, b"")
         if may_restart:

@@ -18,7 +18,7 @@ from tests.helpers import samples
 from tests.helpers.model_files import safetensors
 from tests.helpers.wording import chinese as texts
 
-from halftone.client.session import describe_end
+from halftone.client.protocol import describe_end
 from halftone.contract.error_codes import ERROR_CODES
 from halftone.contract.error_sentences import WORDS
 from halftone.contract.errors import ErrorFacts, HalftoneError
