@@ -107,9 +107,11 @@ def devices(
     saved = load()
     wanted = known_device(device, saved)
     from halftone.cli.jobs.command_jobs import measure_device
+    from halftone.cli.jobs.in_process import list_devices
     from halftone.cli.reports.json_objects import devices_object, put
 
-    listed, report = measure_device(tools, wanted, again=again, as_json=json)
+    report = measure_device(tools, wanted, again=again, as_json=json)
+    listed = list_devices(tools)
     if json:
         put(devices_object(listed, report))
     else:
@@ -156,12 +158,13 @@ def check(
         numerics=given.numerics_of(flags, saved.numerics),
         inputs=ready_inputs(CheckInputs(**with_named_parts(dict(prompt=prompt, **inputs), facts, saved)), facts),
     )
-    from halftone.cli.jobs.command_jobs import check_model, choose_precision, tell_notes, write_report
+    from halftone.cli.jobs.command_jobs import check_model, choose_precision, device_of, tell_notes, write_report
     from halftone.cli.reports.json_objects import check_object, put
     from halftone.health.judge import is_cured
 
     tell_notes(host_note(named, command.inputs.transformer, facts))
-    precision = choose_precision(tools, command.device, command.numerics, facts, command.inputs.extras, as_json=json)
+    chosen = device_of(tools, command.device)
+    precision = choose_precision(tools, chosen, command.numerics, facts, command.inputs.extras, as_json=json)
     found = check_model(tools, command, as_json=json, apply=apply)
     if json:
         put(check_object(found, precision, layers=layers))

@@ -1,0 +1,97 @@
+"""What a request will cost, known before it is begun: its size, its memory and its time."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from msgspec.structs import replace
+
+from halftone.contract.facts import DeviceFacts, MemoryFacts, ModelFacts
+from halftone.contract.request import PictureRequest
+from halftone.contract.vocabulary import DType
+from halftone.gallery.timed import Conditions, names_of
+from halftone.health.forecasts.memory_forecast import NEAR
+from halftone.health.forecasts.picture_memory import Forecast, Next, forecast
+from halftone.health.pictures.passes import last_size
+from halftone.library.families.networks import known_networks
+from halftone.library.resolution_bins import computed_size
+from halftone.library.tasks import takes_strength
+from halftone.metadata.start_images import picture_size
+from halftone.session.pictures.picture_time import Computed, Pictures, Shape, computed, far_above
+from halftone.session.pictures.recent_pictures import recent
+
+
+def sized(request: PictureRequest, facts: ModelFacts) -> PictureRequest | None:
+    """Return the request with the width and height that its start picture gives it; None where they are not known beforehand:
+    kept latents, a masked part in its own size, a pipeline that chooses.
+
+    Raises image-unreadable.
+    """
+    if request.resume_latents is not None:
+        return None
+    if request.image is None or (request.width is not None and request.height is not None and not request.start.extends):
+        return request
+    start, (width, height) = request.start, picture_size(request.image)
+    if start.only_masked is not None or not (request.masked or takes_strength(facts.pipeline, mask=False)):
+        return None
+    if start.extends:
+        left, top, right, bottom = start.outpaint
+        return replace(request, width=width + left + right, height=height + top + bottom)
+    wide, high = request.width, request.height
+    if wide is None:
+        wide = width if high is None else round(width * high / height)
+    return replace(request, width=wide, height=round(height * wide / width) if high is None else high)
+
+
+class Cost(NamedTuple):
+    """above: times the pixels that the model was made for, where that is so much that it should be said, else 0; memory, time:
+    None where nothing is known.
+    """
+
+    shape: Shape
+    above: float
+    memory: Forecast | None
+    time: Computed | None
+
+
+def cost_of(
+    request: PictureRequest,
+    facts: ModelFacts,
+    dtype: DType,
+    device: DeviceFacts,
+    devices: Sequence[DeviceFacts],
+    most: int | None,
+) -> Cost | None:
+    """None where the size is not known beforehand. most: bytes that a job may have on the device at the very most.
+
+    Raises image-unreadable.
+    """
+    if (known := sized(request, facts)) is None:
+        return None
+    shape = _shape(known, facts)
+    above, made = far_above(facts, shape), Pictures()
+    for entry in reversed(recent() if above else ()):
+        made.learn(entry.facts, entry.request)
+    numerics = request.numerics
+    now = Conditions(request.model, names_of(device, devices), numerics.precision, dtype, numerics.compile)
+    room = None if most is None else MemoryFacts(total=most, own=0, others=0)
+    picture = Next(known, facts, dtype, device.backend)
+    memory = forecast(known_networks(facts, known.extras), picture, room, made.measured(now))
+    return Cost(shape, above, memory, computed(now.model, shape, made.times(now)))
+
+
+def shortage(peak: int, most: int | None, free: int | None) -> Literal["sure", "likely"] | None:
+    """Whether a picture that needs so many bytes lacks memory: surely, where a job can never have as much, allowing for the error
+    of what is computed; likely, where less is free now. None of them is known where it is None.
+    """
+    if most is not None and peak * (1 - NEAR) > most:
+        return "sure"
+    return "likely" if free is not None and peak > free else None
+
+
+def _shape(request: PictureRequest, facts: ModelFacts) -> Shape:
+    first = request.width or facts.native_width, request.height or facts.native_height
+    width, height = computed_size(facts, last_size(request.hires, *first), request.options)
+    steps = max(1, int((request.steps or facts.default_steps) * (request.start.strength or 1.0)))
+    if request.hires is None:
+        return Shape(width, height, steps)
+    return Shape(width, height, request.hires.steps or steps, first[0] * first[1] * steps)

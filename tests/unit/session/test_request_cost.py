@@ -1,0 +1,21 @@
+"""What is known of the cost of a request before it is begun."""
+
+import pytest
+
+from halftone.session.pictures.request_cost import shortage
+
+
+@pytest.mark.parametrize(
+    ("peak", "most", "free", "lacks"),
+    [
+        (10, None, None, None),
+        (10, 20, 15, None),
+        (10, 20, 9, "likely"),
+        (10, 9, 9, "likely"),  # what is computed may be too much
+        (20, 9, None, "sure"),
+        (20, 9, 30, "sure"),
+        (20, None, 9, "likely"),
+    ],
+)
+def test_a_shortage_of_memory(peak: int, most: int | None, free: int | None, lacks: str | None) -> None:
+    assert shortage(peak, most, free) == lacks
