@@ -9,7 +9,7 @@ from halftone import __version__
 from halftone.cli.generate.command import generate
 from halftone.cli.generate.upscale_command import upscale
 from halftone.cli.guide.command import guide
-from halftone.cli.jobs.engine_and_log import JOB, Tools
+from halftone.cli.jobs.engine_and_log import JOB, Tools, kept_log, kept_stdout
 from halftone.cli.models.fetch_command import fetch
 from halftone.cli.models.list_command import models
 from halftone.cli.options.requests import (
@@ -27,7 +27,7 @@ from halftone.cli.terminal.control_characters import say
 from halftone.cli.terminal.help import Command, Group
 from halftone.cli.train.group import training
 from halftone.contract.errors import HalftoneError
-from halftone.contract.facts import ModelFacts
+from halftone.contract.facts import ModelFacts, RepairReport
 from halftone.contract.messages import Examine, Repair
 from halftone.contract.request import CheckInputs, Extras
 from halftone.contract.wording import Words
@@ -218,10 +218,10 @@ def repair(
         numerics=saved.numerics,
         loras=ready_loras(given.loras_of(lora), facts),
     )
-    from halftone.cli.jobs.command_jobs import repair_model
+    from halftone.cli.jobs.command_jobs import run_with_progress
     from halftone.cli.reports.json_objects import put, repair_object
 
-    report = repair_model(tools, command, as_json=json)
+    report = run_with_progress(tools, command, RepairReport, as_json=json)
     if json:
         put(repair_object(report))
     else:
@@ -237,10 +237,11 @@ def fragile(
 ) -> None:
     """Write Pocket's fragile twin: the same pictures in FP32, black ones in FP16. For trying check and repair."""
     folder = check_copy(describe(POCKET), output)
-    from halftone.cli.jobs.command_jobs import write_fragile
     from halftone.cli.reports.json_objects import put
+    from halftone.session.models.fragile import write_twin
 
-    path = write_fragile(folder)
+    with kept_log(), kept_stdout():
+        path = write_twin(folder)
     if json:
         put({"path": str(path)})
     else:

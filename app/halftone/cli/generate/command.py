@@ -8,11 +8,12 @@ from msgspec.structs import replace
 from halftone.cli.generate import pass_options
 from halftone.cli.generate.prompt_options import asked_words, option
 from halftone.cli.generate.settings_from_picture import from_picture, precision_note
-from halftone.cli.jobs.engine_and_log import Tools
+from halftone.cli.jobs.engine_and_log import JOB, Tools
 from halftone.cli.options import flags as given
 from halftone.cli.options.requests import host_note, kept_request, known_model, new_request, prompt_notes, ready_request
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.messages import Generate
 from halftone.contract.parameters import OPTION_PARAMETERS
 from halftone.contract.request import PictureRequest, Start
 from halftone.contract.vocabulary import DType
@@ -151,7 +152,7 @@ def _made(
     cost = cost_of(ready, facts, precision.dtype, device, list_devices(tools), most)
     if cost is not None:
         command_jobs.tell_notes((*memory_note(cost, device, most), *size_note(cost, ready.batch)))
-    report = command_jobs.make_pictures(tools, ready, as_json=as_json)
+    report = command_jobs.pictures_of(tools, Generate(job=JOB, request=ready), as_json=as_json)
     if as_json:
         put(generate_object(report, precision, notes) | {"asked": asked_object(ready)} | start_object(ready))
     else:

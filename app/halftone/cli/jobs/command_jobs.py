@@ -3,8 +3,9 @@
 import logging
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeVar
 
-from halftone.cli.jobs.engine_and_log import JOB, Tools, kept_log, kept_stdout
+from halftone.cli.jobs.engine_and_log import JOB, Tools
 from halftone.cli.jobs.in_process import list_devices, run_job
 from halftone.cli.reports.chosen_precision import ChosenPrecision
 from halftone.cli.terminal.control_characters import say
@@ -16,24 +17,29 @@ from halftone.contract.facts import (
     GenerateReport,
     ModelFacts,
     PictureFacts,
-    RepairReport,
     SelfTestReport,
 )
-from halftone.contract.messages import AnyEvent, Examine, Generate, PictureReady, Repair, SelfTest, Upscale
-from halftone.contract.request import Extras, Numerics, PictureRequest
+from halftone.contract.messages import AnyEvent, Examine, Generate, JobCommand, PictureReady, SelfTest, Upscale
+from halftone.contract.request import Extras, Numerics
 from halftone.contract.vocabulary import DType
 from halftone.contract.wording import either
 from halftone.health.precision import model_precision
 from halftone.metadata.picture import output_error
 from halftone.session.checks import keep, stop_curing, why_unused
 from halftone.session.devices import device_named, self_test_of
-from halftone.session.models.fragile import write_twin
 from halftone.session.pictures.recent_pictures import remember
 from halftone.settings.atomic import create_atomically, write_atomically
 from halftone.settings.disk import system_words
 from halftone.settings.places import checks_dir
 
+_Report = TypeVar("_Report")
 log = logging.getLogger(__name__)
+
+
+def run_with_progress(tools: Tools, command: JobCommand, kind: type[_Report], *, as_json: bool) -> _Report:
+    """The report of a job, with its progress on stderr for people. Raises as `run_job`."""
+    with Progress(wanted=not as_json) as progress:
+        return run_job(tools, command, kind, progress)
 
 
 def device_of(tools: Tools, wanted: str) -> DeviceFacts:
@@ -61,8 +67,7 @@ def choose_precision(
 
 
 def _measure(tools: Tools, device: DeviceFacts, *, as_json: bool) -> SelfTestReport:
-    with Progress(wanted=not as_json) as progress:
-        report = run_job(tools, SelfTest(job=JOB, device=device.id), SelfTestReport, progress)
+    report = run_with_progress(tools, SelfTest(job=JOB, device=device.id), SelfTestReport, as_json=as_json)
     if report.not_kept:
         _note(f"What was measured could not be kept ({report.not_kept}): the next command measures again.")
     return report
@@ -90,8 +95,7 @@ def tell_unused_cure(device: DeviceFacts, facts: ModelFacts, dtype: DType, numer
 
 def check_model(tools: Tools, command: Examine, *, apply: bool, as_json: bool) -> CheckReport:
     """Check, and keep the report for the window and for later pictures. apply: use its cure from now on."""
-    with Progress(wanted=not as_json) as progress:
-        report = run_job(tools, command, CheckReport, progress)
+    report = run_with_progress(tools, command, CheckReport, as_json=as_json)
     try:
         report, dropped = keep(report, apply=apply)
     except OSError as error:
@@ -122,11 +126,6 @@ def write_report(report: CheckReport, path: Path, *, overwrite: bool) -> None:
     _note(f"Report written: {path}")
 
 
-def make_pictures(tools: Tools, request: PictureRequest, *, as_json: bool) -> GenerateReport:
-    """Make the pictures and list them in the history."""
-    return pictures_of(tools, Generate(job=JOB, request=request), as_json=as_json)
-
-
 def pictures_of(tools: Tools, command: Generate | Upscale, *, as_json: bool) -> GenerateReport:
     """Make pictures and list each in the history as soon as it is saved. Those that were finished before the job failed or was
     cancelled are told, too.
@@ -148,17 +147,6 @@ def pictures_of(tools: Tools, command: Generate | Upscale, *, as_json: bool) -> 
         raise
     finally:
         tell_notes(f"The history could not be kept ({why})." for why in sorted(lost))
-
-
-def repair_model(tools: Tools, command: Repair, *, as_json: bool) -> RepairReport:
-    with Progress(wanted=not as_json) as progress:
-        return run_job(tools, command, RepairReport, progress)
-
-
-def write_fragile(folder: Path) -> Path:
-    """Pocket's fragile twin in `folder`."""
-    with kept_log(), kept_stdout():
-        return write_twin(folder)
 
 
 def tell_notes(notes: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""A worker, or a command of Halftone, as a process of its own: what is to be started, and what is owed when a worker has ended."""
+"""A worker or a command of Halftone as a process of its own: what is to be started, and what is owed once a worker has ended."""
 
 import sys
 from collections.abc import Mapping
