@@ -32,7 +32,6 @@ from halftone.contract.messages import Examine, Repair
 from halftone.contract.request import CheckInputs, Extras
 from halftone.contract.wording import Words
 from halftone.library.files.copies import check_copy
-from halftone.library.models import POCKET, describe
 from halftone.settings.store import load
 
 
@@ -236,12 +235,11 @@ def fragile(
     json: given.Json = False,
 ) -> None:
     """Write Pocket's fragile twin: the same pictures in FP32, black ones in FP16. For trying check and repair."""
-    folder = check_copy(describe(POCKET), output)
     from halftone.cli.reports.json_objects import put
     from halftone.session.models.fragile import write_twin
 
     with kept_log(), kept_stdout():
-        path = write_twin(folder)
+        path = write_twin(output)
     if json:
         put({"path": str(path)})
     else:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from halftone.contract.facts import CheckReport, SelfTestReport
 from halftone.contract.messages import AnyEvent, JobEnded, Quit, Ready, Repair, SelfTest, WorkerLost
-from halftone.library.models import POCKET
+from halftone.contract.vocabulary import POCKET
 from halftone.session.checks import Checks
 from halftone.session.devices import DeviceChoice, IdleMeasuring
 from halftone.session.events import Noted, Starting

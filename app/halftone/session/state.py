@@ -147,6 +147,11 @@ class Found(NamedTuple):
     waiting: dict[str, ModelFacts]
     parts: dict[str, ModelFacts]
 
+    @property
+    def listed(self) -> tuple[ModelFacts, ...]:
+        """All that are known, those that can be used alone first."""
+        return (*self.models.values(), *self.waiting.values(), *self.parts.values())
+
 
 NOTHING_FOUND: Final = Found({}, {}, {}, {})
 

@@ -5,7 +5,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from halftone.library.models import POCKET, describe
+from halftone.contract.vocabulary import POCKET
+from halftone.library.files.copies import check_copy
+from halftone.library.models import describe
 from halftone.session.events import Making, Noted
 from halftone.session.models.model_list import ModelList
 from halftone.session.ports import Commands, Finished
@@ -17,11 +19,13 @@ from halftone.worker.engines import loaded
 _log = logging.getLogger(__name__)
 
 
-def write_twin(folder: Path) -> Path:
-    """Write it into a new folder, in this process, which loads torch. Raises HalftoneError as `make_fragile`."""
+def write_twin(output: str) -> Path:
+    """Write it into a new folder, in this process, which loads torch. Raises HalftoneError as `check_copy`, model-load-failed."""
+    pocket = describe(POCKET)
+    folder = check_copy(pocket, output)
     for library in ("DIFFUSERS_VERBOSITY", "TRANSFORMERS_VERBOSITY"):
         os.environ.setdefault(library, "error")
-    return loaded("halftone.engine.checks.fragile:make_fragile")(Path(describe(POCKET).path), folder)
+    return loaded("halftone.engine.checks.fragile:make_fragile")(Path(pocket.path), folder)
 
 
 class FragileMaker:
