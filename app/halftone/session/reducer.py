@@ -135,8 +135,8 @@ def _apply_models(state: AppState, event: events.ModelEvent) -> AppState:
             hosted = (count, event.part) if event.part else state.hosted
             return replace(state, models=models, settings=settings, selections=count, hosted=hosted)
         case events.ModelsForgotten():
-            left = (_without(part, event.names) for part in (known.models, known.waiting, known.parts))
-            models = Found(next(left), known.errors, *left)
+            left, waiting, parts = (_without(part, event.names) for part in (known.models, known.waiting, known.parts))
+            models = known._replace(models=left, waiting=waiting, parts=parts)
             settings = changed(state.settings, model_folders=event.folders, last_model=event.in_use)
             return replace(state, models=models, settings=settings, selections=state.selections + 1)
 

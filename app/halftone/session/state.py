@@ -139,13 +139,15 @@ class Notice:
 
 class Found(NamedTuple):
     """Models, what is wrong with those that cannot be used, and of these the ones that lack only small files and the files that
-    run in the place of a model's transformer; by their names. Nothing in the state is changed in place.
+    run in the place of a model's transformer; by their names. closed: folders that cannot be read. Nothing in the state is
+    changed in place.
     """
 
     models: dict[str, ModelFacts]
     errors: dict[str, ErrorFacts]
     waiting: dict[str, ModelFacts]
     parts: dict[str, ModelFacts]
+    closed: tuple[str, ...] = ()
 
     @property
     def listed(self) -> tuple[ModelFacts, ...]:

@@ -20,8 +20,6 @@ from halftone.library.options import over
 from halftone.metadata.parameters import STOPPED, model_name
 from halftone.metadata.picture_settings import said_by
 from halftone.metadata.reading import Parameters
-from halftone.session.models.model_list import models_in, usable
-from halftone.session.pictures.recent_pictures import recent
 from halftone.settings.store import Settings
 
 _SAID: Final[dict[str, tuple[str, ...]]] = {
@@ -68,6 +66,8 @@ def from_picture(picture: str, asked: Mapping[str, Any], meant: Set[str], model:
     picture-model-unknown for a picture of Halftone whose model is not found, picture-start-missing for one made from another
     picture that is not given.
     """
+    from halftone.session.models.model_list import models_in
+
     path = Path(absolute(picture))
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None or name in meant}
     whole = said_by(path)
@@ -131,6 +131,9 @@ def precision_note(picture: str, made: DType | None, now: DType) -> tuple[str, .
 
 def _used_before(said: Parameters) -> tuple[ModelFacts, ...]:
     """Models of pictures on this computer, of the name that is told, that lie in no folder of the settings."""
+    from halftone.session.models.model_list import usable
+    from halftone.session.pictures.recent_pictures import recent
+
     name, found = said.fields.get("Model"), list[ModelFacts]()
     used = dict.fromkeys(entry.request.model for entry in recent(_REMEMBERED)) if name is not None else ()
     for model in used:

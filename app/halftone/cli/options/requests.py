@@ -34,7 +34,6 @@ from halftone.library.samplers import check_sampler
 from halftone.library.tasks import check_given, needs_mask, needs_picture
 from halftone.library.videos import reads_prompt, refuse_still
 from halftone.metadata.picture import check_output, check_picture, output_error, refuse_type
-from halftone.session.models.model_list import models_in, opened, usable
 from halftone.settings.disk import no_folder
 from halftone.settings.places import pictures_dir
 from halftone.settings.store import Settings
@@ -60,6 +59,8 @@ log = logging.getLogger(__name__)
 
 def known_model(model: str | None, saved: Settings) -> ModelFacts:
     """The model's facts, if it can make pictures; None: the last used one, or pocket when that is gone."""
+    from halftone.session.models.model_list import usable
+
     if model is None and saved.last_model != POCKET:
         try:
             return usable(saved.last_model)
@@ -74,6 +75,8 @@ def with_host(model: str | None, asked: Mapping[str, Any], saved: Settings) -> t
     """
     if model is None or asked.get("transformer") is not None or not os.path.isfile(os.path.expanduser(model)):
         return model, dict(asked)
+    from halftone.session.models.model_list import models_in, opened
+
     _, hosted = opened(model, lambda: models_in(saved.model_folders).models.values())  # noqa: PLW0108 - only where it is needed
     return (model, dict(asked)) if hosted is None else (hosted.host.id, {**asked, "transformer": hosted.part})
 

@@ -153,13 +153,13 @@ def opened(model: str, known: Callable[[], Iterable[ModelFacts]]) -> tuple[Found
     return found, next(fitting, None)
 
 
-def models_in(folders: Iterable[str]) -> Found:
+def models_in(folders: tuple[str, ...]) -> Found:
     """Pocket, and what lies below the folders and makes a picture by itself, with small files, or in the place of a model's
     transformer.
     """
     found = Found({}, {}, {}, {})
     _sort_all(models.list_models(folders), found)
-    return found
+    return found._replace(closed=models.closed_folders(folders))
 
 
 def describe_all(wanted: tuple[str, ...]) -> Found:
