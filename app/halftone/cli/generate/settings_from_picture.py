@@ -132,7 +132,7 @@ def precision_note(picture: str, made: DType | None, now: DType) -> tuple[str, .
 def _used_before(said: Parameters) -> tuple[ModelFacts, ...]:
     """Models of pictures on this computer, of the name that is told, that lie in no folder of the settings."""
     from halftone.session.models.model_list import usable
-    from halftone.session.pictures.recent_pictures import recent
+    from halftone.session.pictures.picture_list import recent
 
     name, found = said.fields.get("Model"), list[ModelFacts]()
     used = dict.fromkeys(entry.request.model for entry in recent(_REMEMBERED)) if name is not None else ()

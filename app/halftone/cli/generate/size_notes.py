@@ -7,8 +7,9 @@ from halftone.contract.facts import DeviceFacts
 from halftone.contract.wording import Words, number
 from halftone.health.forecasts.picture_memory import Forecast
 from halftone.health.part_names import duration, elapsed
+from halftone.session.pictures.memory_estimate import lacks_memory
 from halftone.session.pictures.picture_time import Computed, Shape
-from halftone.session.pictures.request_cost import Cost, shortage
+from halftone.session.pictures.request_cost import Cost
 from halftone.settings.disk import size_text
 
 
@@ -21,7 +22,7 @@ def memory_note(cost: Cost, device: DeviceFacts, most: int | None) -> tuple[str,
     peak, size = cost.memory.peak, (str(cost.shape.width), str(cost.shape.height))
     said = Words("{0} × {1} pixels need about {2}\u00a0GB", (*size, f"{peak / 1e9:.1f}"))
     free = psutil.virtual_memory().available if device.backend == "cpu" else None
-    match shortage(peak, most, free):
+    match lacks_memory(peak, most, free):
         case "sure":
             detail = Words("{0}, and there are {1}\u00a0GB for {2}", (said, f"{(most or 0) / 1e9:.1f}", device.name))
             raise HalftoneError("out-of-memory", detail=detail)

@@ -27,7 +27,7 @@ from halftone.health.precision import model_precision
 from halftone.metadata.picture import output_error
 from halftone.session.checks import keep, stop_curing, why_unused
 from halftone.session.devices import device_named, self_test_of
-from halftone.session.pictures.recent_pictures import remember
+from halftone.session.pictures.picture_list import keep_picture
 from halftone.settings.atomic import create_atomically, write_atomically
 from halftone.settings.disk import system_words
 from halftone.settings.places import checks_dir
@@ -136,7 +136,7 @@ def pictures_of(tools: Tools, command: Generate | Upscale, *, as_json: bool) -> 
     def listen(event: AnyEvent, blob: bytes) -> None:
         if isinstance(event, PictureReady):
             made.append(event.facts)
-            lost.update(remember(command.request, event.facts, blob[: event.thumbnail_size]))
+            lost.update(keep_picture(command.request, event.facts, blob[: event.thumbnail_size]))
         progress(event, blob)
 
     try:

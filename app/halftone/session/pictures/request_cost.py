@@ -1,7 +1,7 @@
 """What a request will cost, known before it is begun: its size, its memory and its time."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -9,15 +9,15 @@ from halftone.contract.facts import DeviceFacts, MemoryFacts, ModelFacts
 from halftone.contract.request import PictureRequest
 from halftone.contract.vocabulary import DType
 from halftone.gallery.timed import Conditions, names_of
-from halftone.health.forecasts.memory_forecast import NEAR
-from halftone.health.forecasts.picture_memory import Forecast, Next, forecast
+from halftone.health.forecasts.picture_memory import Forecast
 from halftone.health.pictures.passes import last_size
 from halftone.library.families.networks import known_networks
 from halftone.library.resolution_bins import computed_size
 from halftone.library.tasks import takes_strength
 from halftone.metadata.start_images import picture_size
+from halftone.session.pictures.memory_estimate import memory_estimate
+from halftone.session.pictures.picture_list import recent
 from halftone.session.pictures.picture_time import Computed, Pictures, Shape, computed, far_above
-from halftone.session.pictures.recent_pictures import recent
 
 
 def sized(request: PictureRequest, facts: ModelFacts) -> PictureRequest | None:
@@ -68,24 +68,13 @@ def cost_of(
     if (known := sized(request, facts)) is None:
         return None
     shape = _shape(known, facts)
-    above, made = far_above(facts, shape), Pictures()
-    for entry in reversed(recent() if above else ()):
-        made.learn(entry.facts, entry.request)
+    above = far_above(facts, shape)
+    made = Pictures().with_made((entry.facts, entry.request) for entry in reversed(recent() if above else ()))
     numerics = request.numerics
     now = Conditions(request.model, names_of(device, devices), numerics.precision, dtype, numerics.compile)
     room = None if most is None else MemoryFacts(total=most, own=0, others=0)
-    picture = Next(known, facts, dtype, device.backend)
-    memory = forecast(known_networks(facts, known.extras), picture, room, made.measured(now))
+    memory = memory_estimate((known, facts, dtype), device, known_networks(facts, known.extras), room, made.measured(now))
     return Cost(shape, above, memory, computed(now.model, shape, made.times(now)))
-
-
-def shortage(peak: int, most: int | None, free: int | None) -> Literal["sure", "likely"] | None:
-    """Whether a picture that needs so many bytes lacks memory: surely, where a job can never have as much, allowing for the error
-    of what is computed; likely, where less is free now. None of them is known where it is None.
-    """
-    if most is not None and peak * (1 - NEAR) > most:
-        return "sure"
-    return "likely" if free is not None and peak > free else None
 
 
 def _shape(request: PictureRequest, facts: ModelFacts) -> Shape:

@@ -1,8 +1,8 @@
-"""What is known of the cost of a request before it is begun."""
+"""Whether a picture surely or likely lacks memory."""
 
 import pytest
 
-from halftone.session.pictures.request_cost import shortage
+from halftone.session.pictures.memory_estimate import lacks_memory
 
 
 @pytest.mark.parametrize(
@@ -18,4 +18,4 @@ from halftone.session.pictures.request_cost import shortage
     ],
 )
 def test_a_shortage_of_memory(peak: int, most: int | None, free: int | None, lacks: str | None) -> None:
-    assert shortage(peak, most, free) == lacks
+    assert lacks_memory(peak, most, free) == lacks
