@@ -69,7 +69,7 @@ class Controller(QObject):
         listen = self.session.store.subscribe
         self.session.store.on_notice(self.noticed.emit)
         listen(lambda state: state.draft, lambda _draft: self.draft_changed.emit())
-        listen(lambda state: replace(state, draft=EMPTY), lambda _state: self.changed.emit())
+        listen(lambda state: replace(state, draft=EMPTY, training_draft=None), lambda _state: self.changed.emit())
         listen(lambda state: state.history, lambda _history: self.history_changed.emit())
         listen(lambda state: state.settings, lambda _settings: self.settings_changed.emit())
         listen(lambda state: state.selections, lambda _count: self.model_selected.emit())

@@ -5,6 +5,7 @@ from typing import Literal
 
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, DeviceFacts, SelfTestReport
+from halftone.contract.training import TrainConfig
 from halftone.contract.vocabulary import Precision
 from halftone.session.pictures.draft import Draft
 from halftone.session.pictures.history import PictureHistory
@@ -148,7 +149,7 @@ class ModelsForgotten:
 class Replaced:
     """This part of the state, in place of the one before."""
 
-    part: Settings | Found | Lacking | Loras | Embeddings | TrainingRun | Preparation | PictureHistory | Networks
+    part: Settings | Found | Lacking | Loras | Embeddings | TrainingRun | Preparation | TrainConfig | PictureHistory | Networks
 
 
 QueueEvent = Queued | Removed | Moved | Sent | Stopping | Paused

@@ -28,6 +28,7 @@ from halftone.contract.messages import (
     TrainStep,
     WorkerLost,
 )
+from halftone.contract.training import TrainConfig
 from halftone.contract.wording import Words
 from halftone.session import events
 from halftone.session.pictures.history import PictureHistory, with_times
@@ -57,6 +58,7 @@ _PARTS: Final = {
     Loras: "loras",
     TrainingRun: "training",
     Preparation: "preparation",
+    TrainConfig: "training_draft",
     PictureHistory: "history",
     Networks: "networks",
 }

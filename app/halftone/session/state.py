@@ -28,7 +28,7 @@ from halftone.contract.messages import (
 )
 from halftone.contract.plan import Plan
 from halftone.contract.request import ALONE, Extras, Numerics
-from halftone.contract.training import Caught, TrainPicture
+from halftone.contract.training import Caught, TrainConfig, TrainPicture
 from halftone.contract.vocabulary import DTYPE_NAMES, DType, Outcome, Phase, Precision
 from halftone.contract.wording import Words
 from halftone.health.precision import AS_SET, resolve_precision
@@ -265,7 +265,8 @@ class AppState:
 
     loaded: the model in memory; warming: name of the one that is being loaded without a job, "" for none. making: the fragile
     demo model is being written. once: the precision chosen on Create, which holds until another is chosen there and is never
-    written. draft: what the Create page asks for; open_rows: its rows that are unfolded. reports: checks that ended, and cures
+    written. draft: what the Create page asks for; training_draft: what the Train page asks for, None
+    before the first change; open_rows: its rows that are unfolded. reports: checks that ended, and cures
     that were applied, since the start. selections: how often a model was chosen; hosted: the file of a transformer alone that was
     chosen last, and with which selection. unclear: how many checks ended that only their page explains.
     """
@@ -282,6 +283,7 @@ class AppState:
     unclear: int = 0
     training: TrainingRun = TrainingRun()
     preparation: Preparation = Preparation()
+    training_draft: TrainConfig | None = None
     worker: WorkerState = "starting"
     version: str = ""
     devices: tuple[DeviceFacts, ...] = ()
