@@ -26,7 +26,7 @@ class Link(QObject, ports.WorkerLink):
 
 
 class WorkerLink(Link):
-    """One worker process at a time. options, environment, grace: as of `WorkerSupervisor`."""
+    """One worker process at a time. options, environment, grace: see `WorkerSupervisor`."""
 
     def __init__(
         self,

@@ -22,15 +22,13 @@ def memory_note(cost: Cost, device: DeviceFacts, most: int | None) -> tuple[str,
     peak, size = cost.memory.peak, (str(cost.shape.width), str(cost.shape.height))
     said = Words("{0} × {1} pixels need about {2}\u00a0GB", (*size, f"{peak / 1e9:.1f}"))
     free = psutil.virtual_memory().available if device.backend == "cpu" else None
-    match lacks_memory(peak, most, free):
-        case "sure":
-            detail = Words("{0}, and there are {1}\u00a0GB for {2}", (said, f"{(most or 0) / 1e9:.1f}", device.name))
-            raise HalftoneError("out-of-memory", detail=detail)
-        case "likely":
-            there = f"{(free or 0) / 1e9:.1f}\u00a0GB"
-            return (f"{said}, and only {there} are free: the system may become very slow or end Halftone.",)
-        case None:
-            return ()
+    lacks = lacks_memory(peak, most, free)
+    if lacks == "sure" and most is not None:
+        detail = Words("{0}, and there are {1}\u00a0GB for {2}", (said, f"{most / 1e9:.1f}", device.name))
+        raise HalftoneError("out-of-memory", detail=detail)
+    if lacks is None or free is None:
+        return ()
+    return (f"{said}, and only {free / 1e9:.1f}\u00a0GB are free: the system may become very slow or end Halftone.",)
 
 
 def size_note(cost: Cost, count: int) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ def run_with_progress(tools: Tools, command: JobCommand, kind: type[_Report], *,
 
 
 def device_of(tools: Tools, wanted: str) -> DeviceFacts:
-    """Raises HalftoneError device-unknown."""
+    """Find a device by its name. Raises HalftoneError device-unknown."""
     listed = list_devices(tools)
     if (found := device_named(listed, wanted)) is None:
         raise HalftoneError("device-unknown", device=wanted, known=either("auto", *(facts.id for facts in listed)))

@@ -25,14 +25,14 @@ def fetch(
     sent only where you set HF_TOKEN.
     With --json nothing is asked: it is fetched with --yes only.
     """
-    from halftone.session.models.small_files import fetched, lacked_by, source
+    from halftone.session.models.small_files import fetch_lacked, lacked_by, source
 
     files = lacked_by(model)
     if json:
         from halftone.cli.reports.json_objects import SCHEMA, put
 
         told = _as_lines if progress else _silent
-        got = [str(place) for place in fetched(files, told)] if yes else []
+        got = [str(place) for place in fetch_lacked(model, told)] if yes else []
         put({"schema": SCHEMA, "missing": [str(file.place) for file in lacked_by(model)], "fetched": got})
         return
     if not files:
@@ -43,7 +43,7 @@ def fetch(
     if not yes and not _agreed():
         say("Nothing was fetched.")
         return
-    for place in fetched(files, _as_words if sys.stderr.isatty() else _silent):
+    for place in fetch_lacked(model, _as_words if sys.stderr.isatty() else _silent):
         say(f"{place} is here now.")
 
 

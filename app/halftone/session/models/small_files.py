@@ -40,9 +40,9 @@ def lacked_by(model: str) -> tuple[SmallFile, ...]:
     return lacking(describe(model))
 
 
-def fetched(files: tuple[SmallFile, ...], progress: Callable[[int, int], None]) -> Iterator[Path]:
-    """Fetch one file after another, in this process, and give where it lies now. Raises HalftoneError as `fetch`."""
-    return (fetch(file, progress) for file in files)
+def fetch_lacked(model: str, progress: Callable[[int, int], None]) -> Iterator[Path]:
+    """Fetch what a model lacks in this process, and give the place of each file once it is there. Raises HalftoneError."""
+    return (fetch(file, progress) for file in lacked_by(model))
 
 
 def source(file: SmallFile) -> str:

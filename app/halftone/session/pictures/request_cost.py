@@ -43,8 +43,8 @@ def sized(request: PictureRequest, facts: ModelFacts) -> PictureRequest | None:
 
 
 class Cost(NamedTuple):
-    """above: times the pixels that the model was made for, where that is so much that it should be said, else 0; memory, time:
-    None where nothing is known.
+    """What a picture costs. above: times the pixels that the model was made for, where that is so much that it should be said,
+    else 0; memory, time: None where nothing is known.
     """
 
     shape: Shape
@@ -61,7 +61,8 @@ def cost_of(
     devices: Sequence[DeviceFacts],
     most: int | None,
 ) -> Cost | None:
-    """None where the size is not known beforehand. most: bytes that a job may have on the device at the very most.
+    """What a request will cost; None where its size is not known beforehand. most: bytes that a job may have on the device at the
+    very most.
 
     Raises image-unreadable.
     """

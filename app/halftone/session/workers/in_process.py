@@ -16,7 +16,7 @@ _Report = TypeVar("_Report")
 
 
 class LocalWorker:
-    """engine: makes the engine when it is first needed, None for the real one; loading: is called before."""
+    """Runs jobs here. engine: makes the engine when it is first needed, None for the real one; loading: is called before that."""
 
     def __init__(self, log_path: Words | str, engine: Callable[[], Engine] | None, loading: Callable[[], object]) -> None:
         self._log_path = log_path
