@@ -30,7 +30,7 @@ from halftone.gui.shell.workspace import Workspace
 from halftone.health.pictures.unfinished_pictures import read_kept
 from halftone.library import models, records
 from halftone.measure.devices import find_device
-from halftone.session.draft import Seed
+from halftone.session.pictures.draft import Seed
 from halftone.settings import store
 from halftone.settings.places import resources
 from halftone.settings.store import Settings

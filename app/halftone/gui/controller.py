@@ -15,7 +15,7 @@ from halftone.contract.wording import Words
 from halftone.gui.background import Background, QtClock
 from halftone.gui.process import HalftoneProcesses, Link
 from halftone.gui.shell.pages import PageName
-from halftone.session.draft import EMPTY
+from halftone.session.pictures.draft import EMPTY
 from halftone.session.ports import Ports
 from halftone.session.session import Session
 from halftone.session.state import AppState

@@ -6,7 +6,7 @@ from typing import Literal
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, DeviceFacts, SelfTestReport
 from halftone.contract.vocabulary import Precision
-from halftone.session.draft import Draft
+from halftone.session.pictures.draft import Draft
 from halftone.session.state import NOTHING_FOUND, Embeddings, Found, Job, Lacking, NoticeKind, Preparation, TrainingRun
 from halftone.settings.store import Settings
 

@@ -11,15 +11,15 @@ from halftone.contract.messages import AnyEvent, JobEnded, Quit, Ready, Repair, 
 from halftone.library.models import POCKET
 from halftone.session.checks import Checks
 from halftone.session.devices import DeviceChoice, IdleMeasuring
-from halftone.session.drafting import Drafting
 from halftone.session.events import Noted, Starting
-from halftone.session.fragile import FragileMaker
 from halftone.session.job_queue import JobQueue
-from halftone.session.known_files import EmbeddingList, KnownFiles
-from halftone.session.model_list import ModelList
-from halftone.session.model_memory import ModelMemory
+from halftone.session.models.fragile import FragileMaker
+from halftone.session.models.known_files import EmbeddingList, KnownFiles
+from halftone.session.models.model_list import ModelList
+from halftone.session.models.model_memory import ModelMemory
+from halftone.session.models.small_files import SmallFiles
+from halftone.session.pictures.drafting import Drafting
 from halftone.session.ports import Ports, WorkerLink
-from halftone.session.small_files import SmallFiles
 from halftone.session.state import AppState, Ended
 from halftone.session.store import Store
 from halftone.session.training import Training, TrainingMemory, TrainingPictures

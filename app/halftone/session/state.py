@@ -38,7 +38,7 @@ from halftone.library.add_ons.extras import extras_key
 from halftone.library.add_ons.inversions import Inversion, matched
 from halftone.library.files.small_files import SmallFile
 from halftone.library.training_data.training_runs import BrokenRun
-from halftone.session.draft import EMPTY, Draft, extras
+from halftone.session.pictures.draft import EMPTY, Draft, extras
 from halftone.settings.store import Settings
 
 WorkerState = Literal["starting", "ready", "lost", "refused"]

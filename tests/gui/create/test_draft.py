@@ -22,7 +22,7 @@ from halftone.gui.create.form.binding import access
 from halftone.gui.create.form.request_form import CreateForm
 from halftone.gui.create.picture_history import unsaved
 from halftone.gui.i18n import tr
-from halftone.session.draft import Draft, Seed, from_request, kept
+from halftone.session.pictures.draft import Draft, Seed, from_request, kept
 from halftone.settings.store import Settings
 
 BOUND: dict[str, Callable[[CreateForm], QWidget]] = {

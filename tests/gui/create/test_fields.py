@@ -20,8 +20,8 @@ from halftone.gui.create.form.sampler_fields import SamplerField
 from halftone.gui.create.form.time_estimate import size_warning
 from halftone.health.pictures.requests import check_request
 from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS
-from halftone.session.draft import with_defaults_of
-from halftone.session.picture_time import Shape, Times
+from halftone.session.pictures.draft import with_defaults_of
+from halftone.session.pictures.picture_time import Shape, Times
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.gui.create.picture.progress_panel import seconds_left
 from halftone.gui.create.rows.hires_row import hires_line
 from halftone.gui.text import step_sentence
-from halftone.session.picture_time import Shape, shape_of
+from halftone.session.pictures.picture_time import Shape, shape_of
 from halftone.session.state import Job
 
 PASSES = (

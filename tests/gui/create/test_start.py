@@ -20,7 +20,7 @@ from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.gui.create.rows.mask_canvas import MaskCanvas
 from halftone.gui.create.rows.mask_editor import MaskEditor
 from halftone.gui.create.rows.start_picture_row import _kept
-from halftone.session.draft import kept
+from halftone.session.pictures.draft import kept
 from halftone.settings.places import masks_dir
 
 

@@ -18,7 +18,7 @@ from halftone.library.families.networks import known_networks
 from halftone.library.resolution_bins import computed_size
 from halftone.library.tasks import takes_strength
 from halftone.metadata.start_images import picture_size
-from halftone.session.picture_time import Computed, Pictures, Shape, computed, far_above
+from halftone.session.pictures.picture_time import Computed, Pictures, Shape, computed, far_above
 from halftone.settings.disk import size_text
 
 

@@ -28,7 +28,7 @@ from halftone.gui.shell.pages import PAGES, PageName
 from halftone.gui.shell.statusbar import StatusBar
 from halftone.gui.shell.topbar import TopBar
 from halftone.gui.shell.window import MainWindow
-from halftone.session.draft import kept as kept_draft
+from halftone.session.pictures.draft import kept as kept_draft
 from halftone.session.state import Notice
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QTextEdit, QWidget
 from halftone.gui import theme
 from halftone.gui.controller import Controller
 from halftone.gui.create.form.form_fields import NumberBox, SliderField
-from halftone.session.draft import LISTED, SCALARS, Draft, with_value
+from halftone.session.pictures.draft import LISTED, SCALARS, Draft, with_value
 
 Access = tuple[SignalInstance, Callable[[], Any], Callable[[Any], object]]
 _NARROWEST: Final = 60

@@ -16,7 +16,7 @@ from halftone.gui.kit import figures
 from halftone.health.forecasts.memory_forecast import Fit
 from halftone.health.forecasts.picture_memory import Forecast, Made, Next, forecast
 from halftone.library.families.networks import Network, files_in, known_networks
-from halftone.session.picture_time import Shape
+from halftone.session.pictures.picture_time import Shape
 
 _Key = tuple[str, str, tuple[tuple[str, ...], ...]]
 MARKS: Final[dict[Fit, tuple[str, str]]] = {

@@ -18,7 +18,7 @@ from halftone.gui.kit.stock_widgets import HEALTH_LOOK, HoverButton, button, hea
 from halftone.health.judge import Badge
 from halftone.library.add_ons.unusable_files import UNETS
 from halftone.library.models import POCKET
-from halftone.session.model_list import ModelList as Known
+from halftone.session.models.model_list import ModelList as Known
 
 _BADGE = 6 + 14 + 5 + 8
 """Pixels of a badge without its word."""

@@ -40,9 +40,9 @@ from halftone.gui.text import problem_text
 from halftone.health.forecasts.picture_memory import Forecast
 from halftone.health.pictures.passes import larger
 from halftone.library.resolution_bins import computed_size
-from halftone.session.draft import Draft, Seed, after_picture, from_request, sets_size, to_request, with_extras, written
-from halftone.session.draft_problems import problems
-from halftone.session.picture_time import Pictures, Shape
+from halftone.session.pictures.draft import Draft, Seed, after_picture, from_request, sets_size, to_request, with_extras, written
+from halftone.session.pictures.draft_problems import problems
+from halftone.session.pictures.picture_time import Pictures, Shape
 
 
 class CreateForm(QWidget):

@@ -28,8 +28,8 @@ from halftone.health.pictures.imported_settings import (
 )
 from halftone.metadata.picture_settings import said_by
 from halftone.metadata.reading import Parameters, parse_parameters
-from halftone.session.draft import Draft, Seed, from_request
 from halftone.session.events import Noted
+from halftone.session.pictures.draft import Draft, Seed, from_request
 
 _TOLD: Final = 8
 """Values that are told one by one."""

@@ -6,7 +6,7 @@ from halftone.gallery.timed import Conditions, names_of
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit import figures
-from halftone.session.picture_time import Computed, Shape, Times, computed, far_above
+from halftone.session.pictures.picture_time import Computed, Shape, Times, computed, far_above
 
 
 def conditions(controller: Controller) -> Conditions:

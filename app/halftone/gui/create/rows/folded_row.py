@@ -23,7 +23,7 @@ class FoldedPart(QWidget):
     grows: ClassVar[bool] = True
     """Whether what changes in it may end below the edge of the form, which then scrolls there."""
     field: ClassVar[str] = ""
-    """The one whose problem (`session.draft_problems`) is told here."""
+    """The one whose problem (`session.pictures.draft_problems`) is told here."""
     opens: ClassVar[bool] = False
     """Whether that problem opens it."""
 

@@ -15,7 +15,7 @@ from halftone.gui.kit.stock_widgets import column, icon_button, label, row
 from halftone.gui.text import short
 from halftone.health.pictures.passes import larger, strength_of
 from halftone.library.add_ons.upscalers import check_upscaler
-from halftone.session.draft import with_strength
+from halftone.session.pictures.draft import with_strength
 
 
 def upscaler_words(upscaler: str) -> str:

@@ -12,7 +12,7 @@ from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.i18n import catalogue, listed, tr
 from halftone.gui.kit.stock_widgets import column, icon_button, label, row
 from halftone.library.options import known_options, takes_option
-from halftone.session.draft import extends, masks
+from halftone.session.pictures.draft import extends, masks
 
 _PLACES: Final = 2
 """Digits behind the point of a number that is not whole."""

@@ -34,7 +34,7 @@ from halftone.gui.kit.stock_widgets import ElidedLabel, button, column, icon_but
 from halftone.gui.text import error_remedy, error_sentence, problem
 from halftone.library.tasks import takes_picture
 from halftone.metadata.start_images import check_mask, check_shape
-from halftone.session.draft import Draft, computed_edges, extends, has_strength, masks, sets_size
+from halftone.session.pictures.draft import Draft, computed_edges, extends, has_strength, masks, sets_size
 from halftone.settings.atomic import write_atomically
 from halftone.settings.places import masks_dir
 

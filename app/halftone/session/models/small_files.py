@@ -12,7 +12,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.library.files.fetching import hub
 from halftone.library.files.small_files import take
 from halftone.session.events import Replaced
-from halftone.session.model_list import ModelList, missing
+from halftone.session.models.model_list import ModelList, missing
 from halftone.session.ports import Commands, Executor, Finished
 from halftone.session.state import Lacking
 from halftone.session.store import Store

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from halftone.session.events import Making, Noted
-from halftone.session.model_list import ModelList
+from halftone.session.models.model_list import ModelList
 from halftone.session.ports import Commands, Finished
 from halftone.session.store import Store
 from halftone.settings import places
