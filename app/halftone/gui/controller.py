@@ -35,6 +35,7 @@ class Controller(QObject):
 
     changed = Signal()
     draft_changed = Signal()
+    history_changed = Signal()
     worker_event = Signal(object, object)
     job_ended = Signal(object)
     noticed = Signal(object)
@@ -46,6 +47,7 @@ class Controller(QObject):
     badges_changed = Signal()
     small_files_changed = Signal()
     embeddings_changed = Signal()
+    loras_changed = Signal()
     page_requested = Signal(str)
     guide_requested = Signal()
     """The chapter of the page that is shown."""
@@ -68,6 +70,7 @@ class Controller(QObject):
         self.session.store.on_notice(self.noticed.emit)
         listen(lambda state: state.draft, lambda _draft: self.draft_changed.emit())
         listen(lambda state: replace(state, draft=EMPTY), lambda _state: self.changed.emit())
+        listen(lambda state: state.history, lambda _history: self.history_changed.emit())
         listen(lambda state: state.settings, lambda _settings: self.settings_changed.emit())
         listen(lambda state: state.selections, lambda _count: self.model_selected.emit())
         listen(lambda state: state.hosted, lambda hosted: self.transformer_hosted.emit(hosted[1]))
@@ -75,6 +78,7 @@ class Controller(QObject):
         listen(_judged, lambda _judged: self.badges_changed.emit())
         listen(lambda state: state.lacking, lambda _lacking: self.small_files_changed.emit())
         listen(lambda state: state.embeddings, lambda _embeddings: self.embeddings_changed.emit())
+        listen(lambda state: state.loras, lambda _loras: self.loras_changed.emit())
         listen(lambda state: state.unclear, lambda _count: self.go("health"))
 
     # --- what is known ----------------------------------------------------------------------------------------------

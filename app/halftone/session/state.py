@@ -39,6 +39,8 @@ from halftone.library.add_ons.inversions import Inversion, matched
 from halftone.library.files.small_files import SmallFile
 from halftone.library.training_data.training_runs import BrokenRun
 from halftone.session.pictures.draft import EMPTY, Draft, extras
+from halftone.session.pictures.history import PictureHistory
+from halftone.session.pictures.memory_estimate import Networks
 from halftone.settings.store import Settings
 
 WorkerState = Literal["starting", "ready", "lost", "refused"]
@@ -165,6 +167,14 @@ class Lacking:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Loras:
+    """paths: by name, of the LoRAs in the folders that were read."""
+
+    paths: Mapping[str, str] = field(default_factory=dict[str, str])
+    folders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Embeddings:
     """known: those of the folders; widths: of the words of the selected model."""
 
@@ -248,9 +258,9 @@ class AppState:
 
     loaded: the model in memory; warming: name of the one that is being loaded without a job, "" for none. making: the fragile
     demo model is being written. once: the precision chosen on Create, which holds until another is chosen there and is never
-    written. draft: what the Create page asks for. reports: checks that ended, and cures that were
-    applied, since the start. selections: how often a model was chosen; hosted: the file of a transformer alone that was chosen
-    last, and with which selection. unclear: how many checks ended that only their page explains.
+    written. draft: what the Create page asks for; open_rows: its rows that are unfolded. reports: checks that ended, and cures
+    that were applied, since the start. selections: how often a model was chosen; hosted: the file of a transformer alone that was
+    chosen last, and with which selection. unclear: how many checks ended that only their page explains.
     """
 
     settings: Settings = field(default_factory=Settings)
@@ -260,6 +270,7 @@ class AppState:
     hosted: tuple[int, str] = (0, "")
     lacking: Lacking = Lacking()
     embeddings: Embeddings = Embeddings()
+    loras: Loras = field(default_factory=Loras)
     reports: Mapping[ReportKey, CheckReport] = field(default_factory=dict[ReportKey, CheckReport])
     unclear: int = 0
     training: TrainingRun = TrainingRun()
@@ -282,6 +293,9 @@ class AppState:
     log: str = ""
     next_notice: int = 1
     draft: Draft = EMPTY
+    open_rows: frozenset[str] = frozenset()
+    history: PictureHistory = field(default_factory=PictureHistory)
+    networks: Networks = field(default_factory=Networks)
 
     @property
     def numerics(self) -> Numerics:

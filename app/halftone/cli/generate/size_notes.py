@@ -91,8 +91,6 @@ def _time(near: Computed | None, shape: Shape, count: int) -> str:
 
 def _made() -> Pictures:
     """The latest pictures; none where the list cannot be read."""
-    pictures = Pictures()
     with suppress(OSError, sqlite3.Error), History() as history:
-        for entry in reversed(history.recent()):
-            pictures.learn(entry.facts, entry.request)
-    return pictures
+        return Pictures().with_made((entry.facts, entry.request) for entry in reversed(history.recent()))
+    return Pictures()
