@@ -159,6 +159,7 @@ class CreateForm(QWidget):
         controller.model_selected.connect(self._model_changed)
         controller.settings_changed.connect(self.numerics_part.show_value)
         controller.changed.connect(self._state_changed)
+        controller.estimates_changed.connect(self._refresh_footer)
         controller.badges_changed.connect(self._state_changed)  # another precision, or a cure that was applied
         controller.embeddings_changed.connect(self._read)
         binding = self._binding
