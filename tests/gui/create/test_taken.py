@@ -173,7 +173,7 @@ def test_options_come_with_a_picture_and_go_when_they_are_removed(qtbot: QtBot) 
     stage = Stage(qtbot)
     form = stage.page.form
     form.set_request(PictureRequest(prompt="a", options={"clip_skip": 1, "eta": 0.5}))
-    part = form.options_part
+    part = opened(form.options_part)
     assert (part.row.value.text(), part.others.text()) == ("Clip skip 2", "Other options: eta 0.5")
     assert form.request().options == {"clip_skip": 1, "eta": 0.5}
     part.remove.click()
