@@ -41,9 +41,9 @@ class Store:
             return
         self._telling = True
         try:
-            told = None
-            while told is not self.state:
-                told = self.state
+            seen = None
+            while seen is not self.state:
+                seen = self.state
                 for one in tuple(self._subscriptions):
                     self._tell(one)
         finally:

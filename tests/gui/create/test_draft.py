@@ -117,20 +117,24 @@ def test_a_seed_is_locked_still_after_the_language_changed(qtbot: QtBot) -> None
     stage.close()
 
 
-def test_open_rows_times_and_the_precision_stay_with_another_language(qtbot: QtBot) -> None:
+def test_open_rows_times_precision_and_the_shown_picture_stay_with_another_language(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     stage.controller.session.settings.choose_precision("float32")
     stage.picture()
+    stage.picture()
+    newest, older = stage.page.history.paths()
+    stage.page.pick(older)
     stage.page.form.hires_part.row.click()
     stage.page.form.lora_part.row.click()
     stage.page.form.hires_part.row.click()
-    estimate, shown_path = stage.page.form.estimate.text(), stage.page.history.paths()
+    estimate = stage.page.form.estimate.text()
     assert estimate.startswith("About")
     for language in ("zh_CN", "en"):
         changed_look(stage, language=language)
-        form = stage.workspace.create_page.form
+        page, form = stage.workspace.create_page, stage.workspace.create_page.form
         assert [type(part).__name__ for part in form.parts if part.row.isChecked()] == ["LoraPart"]
-        assert stage.workspace.create_page.history.paths() == shown_path
+        assert page.centre.shown is not None
+        assert (page.centre.shown.facts.path, page.history.paths()) == (older, [newest, older])
     assert (form.estimate.text(), opened(form.numerics_part).precision.value()) == (estimate, "float32")
     stage.idle()
     stage.close()

@@ -160,7 +160,7 @@ class CreatePage(QWidget):
             self.history.set_pictures(self._pictures)
             self.form.model_part.refresh()
             if begins and self.centre.shown is None and state.running_kind("Generate", "Upscale") is None:
-                self.centre.show_picture(self._pictures[0])
+                self.centre.show_picture(history.known.get(history.shown, self._pictures[0]))
         if history.latest is not None and history.latest is not self._latest:
             self._latest = history.latest
             self.centre.take_picture(history.latest)

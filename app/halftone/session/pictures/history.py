@@ -36,14 +36,15 @@ class Made:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PictureHistory:
     """known: by their paths, newest first, with those that were moved to the bin; listed: paths of those that are shown, newest
-    first; newest: the highest number on the list that was read; read: whether it was read; latest: what this session made last,
-    a file or not; timed: those that tell the time of the next one.
+    first; newest: the highest number on the list that was read; read: whether it was read; shown: path of the one that is
+    looked at; latest: what this session made last, a file or not; timed: those that tell the time of the next one.
     """
 
     known: Mapping[str, Made] = field(default_factory=dict[str, Made])
     listed: tuple[str, ...] = ()
     newest: int = 0
     read: bool = False
+    shown: str = ""
     latest: Made | None = None
     timed: Pictures = field(default_factory=Pictures)
 

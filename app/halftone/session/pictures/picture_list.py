@@ -3,6 +3,7 @@
 import logging
 import sqlite3
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -158,6 +159,10 @@ class PictureList:
         self._executor.run(
             lambda: read_listed(known, after), lambda found: self._show(with_new(self._history, *found)), _not_read
         )
+
+    def look_at(self, made: Made) -> None:
+        """A picture is shown."""
+        self._show(replace(self._history, shown=made.facts.path))
 
     def remove(self, path: str) -> None:
         """A picture was moved to the bin."""

@@ -142,6 +142,7 @@ class Centre(QFrame):
     def show_picture(self, made: Made) -> None:
         """Show a finished picture with all that is known of it."""
         self.shown, background = made, self._controller.background
+        self._controller.session.history.look_at(made)
         self.picked.emit(made.facts.path)
         self.receipt.show_picture(made.facts)
         self.sheet.show_picture(made.facts, made.request, has_message=picture_text.picture_message(made.facts) is not None)

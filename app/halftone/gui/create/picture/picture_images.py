@@ -5,7 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from PySide6.QtCore import QFileSystemWatcher, QObject, QTimer, Signal
+from PySide6.QtCore import QFileSystemWatcher, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QImage, QImageReader
 
 from halftone.gui.background import Background
@@ -15,6 +15,7 @@ from halftone.settings.places import data_dir
 
 _MOST_MEGABYTES: Final = 1200
 """Of one picture in memory; Qt's own limit ends at 8192 x 8192, which upscale models make of quite usual pictures."""
+_SMALL: Final = 256
 _SETTLE_MS: Final = 300
 """After the last sign of a change: a program that writes gives several."""
 
@@ -34,7 +35,10 @@ def read_later(background: Background, page: QObject, path: str, ready: Callable
 def decoded(file: bytes, path: str = "") -> QImage:
     """A small picture file in memory, else the one at a path; a null image where there is neither."""
     image = QImage.fromData(file) if file else QImage()
-    return read_image(path) if image.isNull() and path else image
+    if image.isNull() and path and not (image := read_image(path)).isNull():
+        keep, smooth = Qt.AspectRatioMode.KeepAspectRatio, Qt.TransformationMode.SmoothTransformation
+        return image.scaled(_SMALL, _SMALL, keep, smooth)
+    return image
 
 
 def thumbnail(made: Made | None) -> QImage:
