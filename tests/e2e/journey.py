@@ -22,7 +22,6 @@ from halftone.engine.checks.fragile import make_fragile
 from halftone.engine.service import DiffusersEngine
 from halftone.gui import theme
 from halftone.gui.controller import Controller
-from halftone.gui.create.picture_history import unsaved
 from halftone.gui.i18n import set_language
 from halftone.gui.process import WorkerLink
 from halftone.gui.shell.window import MainWindow
@@ -30,7 +29,8 @@ from halftone.gui.shell.workspace import Workspace
 from halftone.health.pictures.unfinished_pictures import read_kept
 from halftone.library import models, records
 from halftone.measure.devices import find_device
-from halftone.session.draft import Seed
+from halftone.session.pictures.draft import Seed
+from halftone.session.pictures.picture_list import unsaved
 from halftone.settings import store
 from halftone.settings.places import resources
 from halftone.settings.store import Settings

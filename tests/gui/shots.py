@@ -400,7 +400,8 @@ def clash(stage: Stage) -> None:
     stage.page.form.edit(hires_on=True)
     stage.page.form.start_part.choose(str(Path(stage.folder) / "8.png"))
     stage.settle()
-    stage.page.form.start_part.side_fields.set_value((64, 0, 64, 0))
+    start = stage.controller.state.draft.start
+    stage.page.form.edit(start=msgspec.structs.replace(start, outpaint=(64, 0, 64, 0)))
     stage.settle()
 
 

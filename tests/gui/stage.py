@@ -2,15 +2,16 @@
 
 import collections
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from pytestqt.qtbot import QtBot
 from tests.helpers import samples, scripted
 
-from halftone.client.session import GRACE_SECONDS
+from halftone.client.protocol import GRACE_SECONDS
 from halftone.gui import theme
 from halftone.gui.controller import Controller, PageName
+from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.i18n import set_language
 from halftone.gui.process import WorkerLink
 from halftone.gui.shell.window import MainWindow
@@ -19,12 +20,19 @@ from halftone.library import records
 from halftone.session.events import Noted
 from halftone.settings.store import Settings
 
+Part = TypeVar("Part", bound=FoldedPart)
 PATIENCE: Final = 30_000
 
 
 def link(script: Mapping[str, Sequence[scripted.AnyAction]] | None = None, grace: float = GRACE_SECONDS) -> WorkerLink:
     """A worker that plays the script."""
     return WorkerLink("--engine", scripted.ENGINE, environment=scripted.environment(script or {}), grace=grace)
+
+
+def opened(part: Part) -> Part:
+    """A part of the form of Create once its row was opened: what stands in it is made then."""
+    part.row.setChecked(True)
+    return part
 
 
 class Stage:

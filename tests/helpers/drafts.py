@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from halftone.contract.request import Control, Hires, IpAdapter, Lora, Start, Style
 from halftone.library.samplers import SAMPLERS
-from halftone.session.draft import SCALARS, Draft, Seed, with_strength, with_value
+from halftone.session.pictures.draft import SCALARS, Draft, Seed, with_strength, with_value
 
 
 def random_draft(chance: random.Random, **fixed: Any) -> Draft:

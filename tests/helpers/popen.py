@@ -1,4 +1,4 @@
-"""A worker over `subprocess`, for tests of the real process; the window has its own transport over the same session."""
+"""A worker over `subprocess`, for tests of the real process; the window has its own transport over the same protocol."""
 
 import contextlib
 import io
@@ -17,7 +17,7 @@ from typing import IO, Final, Self, cast
 
 from halftone.client.command import worker_command, worker_environment
 from halftone.client.logs import last_lines, worker_log
-from halftone.client.session import GRACE_SECONDS, Session
+from halftone.client.protocol import GRACE_SECONDS, WorkerProtocol
 from halftone.contract.messages import AnyCommand, AnyEvent, Quit
 
 Received = tuple[AnyEvent, bytes]
@@ -42,7 +42,7 @@ class WorkerProcess:
     """
 
     def __init__(self, *options: str, environment: Mapping[str, str] | None = None, grace: float = GRACE_SECONDS) -> None:
-        self.session = Session(grace=grace)
+        self.protocol = WorkerProtocol(grace=grace)
         self._options = options
         self._environment = environment
         self._log = _log_file()
@@ -82,17 +82,17 @@ class WorkerProcess:
             target=_read_all, args=(self._process.stdout, self._arrived.put), name="halftone-worker-events", daemon=True
         )
         self._reader.start()
-        self._write(self.session.start())
+        self._write(self.protocol.start())
 
     def send(self, command: AnyCommand) -> None:
         """Send a command; while no worker runs, a job waits for the next `start`."""
-        self._write(self.session.command(command))
+        self._write(self.protocol.command(command))
 
     def next_event(self, timeout: float) -> Received | None:
         """The next event, None after `timeout` seconds without one or when no worker runs. Kills a worker that is overdue."""
         end = time.monotonic() + timeout
         while not self._events and self._process is not None:
-            if self.session.overdue():
+            if self.protocol.overdue():
                 self._process.kill()
             data = self._wait_for_bytes(end)
             if data is not None:
@@ -132,8 +132,8 @@ class WorkerProcess:
     # -- inside ------------------------------------------------------------------------------------------------------------
 
     def _wait_for_bytes(self, end: float) -> bytes | None:
-        """Bytes that arrived (empty: the worker closed its end), None when `end` or the session's deadline came first."""
-        deadline = self.session.deadline
+        """Bytes that arrived (empty: the worker closed its end), None when `end` or the deadline of the protocol came first."""
+        deadline = self.protocol.deadline
         until = end if deadline is None else min(end, deadline)
         with contextlib.suppress(queue.Empty):
             return self._arrived.get(timeout=max(0.0, until - time.monotonic()) + 0.001)
@@ -141,12 +141,12 @@ class WorkerProcess:
 
     def _take(self, data: bytes) -> None:
         if data:
-            self._events.extend(self.session.feed(data))
+            self._events.extend(self.protocol.feed(data))
         else:
             self._bury()
 
     def _bury(self) -> None:
-        """The worker closed its end: wait for it, and ask the session what is owed."""
+        """The worker closed its end: wait for it, and ask the protocol what is owed."""
         process, reader = self._process, self._reader
         if process is None or reader is None:
             return
@@ -154,7 +154,7 @@ class WorkerProcess:
         reader.join()
         self._close_stdin(process)
         self._process = None
-        owed = self.session.died(code if code >= 0 else None, _signal_name(code), str(self._log), last_lines(self._log))
+        owed = self.protocol.died(code if code >= 0 else None, _signal_name(code), str(self._log), last_lines(self._log))
         self._events.extend((event, b"") for event in owed)
 
     def _write(self, data: bytes) -> None:

@@ -29,7 +29,7 @@ def steps(worker: Worker, job: str) -> list[int]:
 
 
 def test_hello_names_the_devices(worker: Worker) -> None:
-    ready = worker.session.ready
+    ready = worker.protocol.ready
     assert ready is not None
     assert ready.devices[-1].id == "cpu"
     assert ready.devices[0].torch_version

@@ -124,7 +124,7 @@ def test_what_needs_no_torch_loads_without_it() -> None:
 
 def test_everything_but_the_window_loads_without_qt() -> None:
     loaded = loaded_after(those(without=("gui",)), before="from tests.helpers.no_qt import hide\nhide()\n")
-    assert {"halftone.worker.loop", "halftone.client.session"} <= loaded
+    assert {"halftone.worker.loop", "halftone.client.protocol"} <= loaded
 
 
 def test_the_core_works_without_qt() -> None:

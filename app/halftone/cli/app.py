@@ -9,7 +9,7 @@ from halftone import __version__
 from halftone.cli.generate.command import generate
 from halftone.cli.generate.upscale_command import upscale
 from halftone.cli.guide.command import guide
-from halftone.cli.jobs.engine_and_log import JOB, Tools
+from halftone.cli.jobs.engine_and_log import JOB, Tools, kept_log, kept_stdout
 from halftone.cli.models.fetch_command import fetch
 from halftone.cli.models.list_command import models
 from halftone.cli.options.requests import (
@@ -27,12 +27,11 @@ from halftone.cli.terminal.control_characters import say
 from halftone.cli.terminal.help import Command, Group
 from halftone.cli.train.group import training
 from halftone.contract.errors import HalftoneError
-from halftone.contract.facts import ModelFacts
+from halftone.contract.facts import ModelFacts, RepairReport
 from halftone.contract.messages import Examine, Repair
 from halftone.contract.request import CheckInputs, Extras
 from halftone.contract.wording import Words
 from halftone.library.files.copies import check_copy
-from halftone.library.models import POCKET, describe
 from halftone.settings.store import load
 
 
@@ -107,9 +106,11 @@ def devices(
     saved = load()
     wanted = known_device(device, saved)
     from halftone.cli.jobs.command_jobs import measure_device
+    from halftone.cli.jobs.in_process import list_devices
     from halftone.cli.reports.json_objects import devices_object, put
 
-    listed, report = measure_device(tools, wanted, again=again, as_json=json)
+    report = measure_device(tools, wanted, again=again, as_json=json)
+    listed = list_devices(tools)
     if json:
         put(devices_object(listed, report))
     else:
@@ -156,12 +157,13 @@ def check(
         numerics=given.numerics_of(flags, saved.numerics),
         inputs=ready_inputs(CheckInputs(**with_named_parts(dict(prompt=prompt, **inputs), facts, saved)), facts),
     )
-    from halftone.cli.jobs.command_jobs import check_model, choose_precision, tell_notes, write_report
+    from halftone.cli.jobs.command_jobs import check_model, choose_precision, device_of, tell_notes, write_report
     from halftone.cli.reports.json_objects import check_object, put
     from halftone.health.judge import is_cured
 
     tell_notes(host_note(named, command.inputs.transformer, facts))
-    precision = choose_precision(tools, command.device, command.numerics, facts, command.inputs.extras, as_json=json)
+    chosen = device_of(tools, command.device)
+    precision = choose_precision(tools, chosen, command.numerics, facts, command.inputs.extras, as_json=json)
     found = check_model(tools, command, as_json=json, apply=apply)
     if json:
         put(check_object(found, precision, layers=layers))
@@ -215,10 +217,10 @@ def repair(
         numerics=saved.numerics,
         loras=ready_loras(given.loras_of(lora), facts),
     )
-    from halftone.cli.jobs.command_jobs import repair_model
+    from halftone.cli.jobs.command_jobs import run_with_progress
     from halftone.cli.reports.json_objects import put, repair_object
 
-    report = repair_model(tools, command, as_json=json)
+    report = run_with_progress(tools, command, RepairReport, as_json=json)
     if json:
         put(repair_object(report))
     else:
@@ -233,11 +235,11 @@ def fragile(
     json: given.Json = False,
 ) -> None:
     """Write Pocket's fragile twin: the same pictures in FP32, black ones in FP16. For trying check and repair."""
-    folder = check_copy(describe(POCKET), output)
-    from halftone.cli.jobs.command_jobs import write_fragile
     from halftone.cli.reports.json_objects import put
+    from halftone.session.models.fragile import write_twin
 
-    path = write_fragile(folder)
+    with kept_log(), kept_stdout():
+        path = write_twin(output)
     if json:
         put({"path": str(path)})
     else:

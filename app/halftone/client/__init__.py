@@ -1,1 +1,1 @@
-"""The window's side of the protocol: the session as a pure state machine, and a Popen transport."""
+"""The window's side of the protocol as a pure state machine, and how a worker is started and logged."""

@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from halftone.contract.vocabulary import (
+    POCKET,
     AttentionBackend,
     DType,
     MaskedContent,
@@ -202,7 +203,7 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     empty_negative: bool = False
     """Without a negative prompt, an empty one is encoded all the same. Some pipelines (SDXL, Kandinsky 3) give zeros in its place
     where there is none."""
-    model: str = "pocket"
+    model: str = POCKET
     device: str = "auto"
     width: int | None = None
     height: int | None = None

@@ -2,6 +2,9 @@
 
 from typing import Final, Literal
 
+POCKET: Final = "pocket"
+"""The demo model, as `--model` takes it."""
+
 DType = Literal["float16", "bfloat16", "float32"]
 Precision = Literal["auto", "float16", "bfloat16", "float32"]
 WhenNeeded = Literal["when-needed", "always", "never"]

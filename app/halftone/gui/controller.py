@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -15,12 +15,23 @@ from halftone.contract.wording import Words
 from halftone.gui.background import Background, QtClock
 from halftone.gui.process import HalftoneProcesses, Link
 from halftone.gui.shell.pages import PageName
-from halftone.session.draft import EMPTY
+from halftone.session.pictures.draft import EMPTY
+from halftone.session.pictures.history import PictureHistory
+from halftone.session.pictures.memory_estimate import Networks
 from halftone.session.ports import Ports
 from halftone.session.session import Session
 from halftone.session.state import AppState
 from halftone.settings import store
 from halftone.settings.store import Settings
+
+_OF_ONE_PAGE: Final = {
+    "draft": EMPTY,
+    "open_rows": frozenset(),
+    "history": PictureHistory(),
+    "networks": Networks(),
+    "training_draft": None,
+}
+"""What only the Create page follows, each with a signal of its own, and what the Train page alone changes."""
 
 
 def _judged(state: AppState) -> tuple[object, ...]:
@@ -29,12 +40,14 @@ def _judged(state: AppState) -> tuple[object, ...]:
 
 
 class Controller(QObject):
-    """`changed` follows every step of the state but for those of the draft; `worker_event` passes on what the worker says, with
-    its blob, afterwards.
+    """`changed` follows every step of the state but for those that only Create follows; `worker_event` passes on what the worker
+    says, with its blob, afterwards.
     """
 
     changed = Signal()
     draft_changed = Signal()
+    history_changed = Signal()
+    estimates_changed = Signal()
     worker_event = Signal(object, object)
     job_ended = Signal(object)
     noticed = Signal(object)
@@ -46,6 +59,7 @@ class Controller(QObject):
     badges_changed = Signal()
     small_files_changed = Signal()
     embeddings_changed = Signal()
+    loras_changed = Signal()
     page_requested = Signal(str)
     guide_requested = Signal()
     """The chapter of the page that is shown."""
@@ -67,7 +81,9 @@ class Controller(QObject):
         listen = self.session.store.subscribe
         self.session.store.on_notice(self.noticed.emit)
         listen(lambda state: state.draft, lambda _draft: self.draft_changed.emit())
-        listen(lambda state: replace(state, draft=EMPTY), lambda _state: self.changed.emit())
+        listen(lambda state: replace(state, **_OF_ONE_PAGE), lambda _state: self.changed.emit())
+        listen(lambda state: state.history, lambda _history: self.history_changed.emit())
+        listen(lambda state: (state.networks, state.history.timed), lambda _known: self.estimates_changed.emit())
         listen(lambda state: state.settings, lambda _settings: self.settings_changed.emit())
         listen(lambda state: state.selections, lambda _count: self.model_selected.emit())
         listen(lambda state: state.hosted, lambda hosted: self.transformer_hosted.emit(hosted[1]))
@@ -75,6 +91,7 @@ class Controller(QObject):
         listen(_judged, lambda _judged: self.badges_changed.emit())
         listen(lambda state: state.lacking, lambda _lacking: self.small_files_changed.emit())
         listen(lambda state: state.embeddings, lambda _embeddings: self.embeddings_changed.emit())
+        listen(lambda state: state.loras, lambda _loras: self.loras_changed.emit())
         listen(lambda state: state.unclear, lambda _count: self.go("health"))
 
     # --- what is known ----------------------------------------------------------------------------------------------

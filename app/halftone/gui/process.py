@@ -1,21 +1,16 @@
-"""The worker over QProcess: bytes go through the client's session, events come out; a lost worker is started again."""
+"""The worker over QProcess: bytes go through its protocol, events come out; a lost worker is started again."""
 
 import logging
 import signal
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import shiboken6
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
 
-from halftone.client.command import worker_command, worker_environment
-from halftone.client.logs import last_lines, worker_log
-from halftone.client.session import GRACE_SECONDS, Session
 from halftone.contract.messages import AnyCommand, Quit
 from halftone.session import ports
-from halftone.settings.streams import NO_LOG
+from halftone.session.workers.process import Launch, WorkerSupervisor, command
 
 _LEAVE_MS: Final = 3000
 _KILL_MS: Final = 3000
@@ -31,24 +26,18 @@ class Link(QObject, ports.WorkerLink):
 
 
 class WorkerLink(Link):
-    """One worker process at a time.
-
-    options: of the worker, such as `--engine`; environment: base of the worker's environment, this process' own if not given;
-    grace: seconds that a cancelled job may take to end before the worker is killed.
-    """
+    """One worker process at a time. options, environment, grace: see `WorkerSupervisor`."""
 
     def __init__(
         self,
         *options: str,
         environment: dict[str, str] | None = None,
-        grace: float = GRACE_SECONDS,
+        grace: float | None = None,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self.session = Session(grace=grace)
-        self._options = options
-        self._environment = environment
-        self._log: Path | None = None
+        self._worker = WorkerSupervisor(*options, environment=environment, grace=grace)
+        self.protocol = self._worker.protocol
         self._process: QProcess | None = None
         self._stopping = False
         self._watch = QTimer(self)
@@ -61,7 +50,7 @@ class WorkerLink(Link):
 
     @property
     def hopeless(self) -> bool:
-        return self._process is None and not self.session.may_restart
+        return self._process is None and not self.protocol.may_restart
 
     @property
     def pid(self) -> int | None:
@@ -73,29 +62,27 @@ class WorkerLink(Link):
         if self._process is not None:
             return
         self._stopping = False
-        self._log = worker_log()
-        program, *arguments = worker_command(self._log or NO_LOG, "--give-way", *self._options)
-        process = QProcess(self)
-        process.setProcessEnvironment(to_qt(worker_environment(self._environment)))
-        if self._log is None:
+        launch = self._worker.launch()
+        process = _process(launch, self)
+        if launch.log is None:
             process.setStandardErrorFile(QProcess.nullDevice())
         else:
-            process.setStandardErrorFile(str(self._log), QProcess.OpenModeFlag.Append)
+            process.setStandardErrorFile(str(launch.log), QProcess.OpenModeFlag.Append)
         process.readyReadStandardOutput.connect(self._read)
         process.finished.connect(self._finished)
         process.errorOccurred.connect(self._error)
         self._process = process
-        process.start(program, arguments)
-        self._write(self.session.start())
+        process.start()
+        self._write(self.protocol.start())
 
     def restart(self) -> None:
-        self.session.forgive()
+        self.protocol.forgive()
         self.start()
 
     def send(self, command: AnyCommand) -> None:
         """Send a command; while no worker runs, a job waits for the next one."""
-        self._write(self.session.command(command))
-        if self.session.deadline is not None:
+        self._write(self.protocol.command(command))
+        if self.protocol.deadline is not None:
             self._watch.start()
 
     def stop(self) -> None:
@@ -105,7 +92,7 @@ class WorkerLink(Link):
         process = self._process
         if process is None:
             return
-        busy = bool(self.session.open_jobs)
+        busy = bool(self.protocol.open_jobs)
         self.send(Quit())
         process.closeWriteChannel()
         if busy or not process.waitForFinished(_LEAVE_MS):
@@ -121,15 +108,15 @@ class WorkerLink(Link):
     def _read(self) -> None:
         if self._process is None:
             return
-        for event, blob in self.session.feed(bytes(self._process.readAllStandardOutput().data())):
+        for event, blob in self.protocol.feed(bytes(self._process.readAllStandardOutput().data())):
             self.arrived.emit(event, blob)
-        if self.session.broken is not None:
+        if self.protocol.broken is not None:
             self._process.kill()
 
     def _kill_if_overdue(self) -> None:
-        if self.session.deadline is None:
+        if self.protocol.deadline is None:
             self._watch.stop()
-        elif self._process is not None and self.session.overdue():
+        elif self._process is not None and self.protocol.overdue():
             log.warning("the worker did not stop in time; killing it")
             self._process.kill()
 
@@ -150,9 +137,8 @@ class WorkerLink(Link):
         if process is None:
             return
         process.deleteLater()
-        end = details or ("" if self._log is None else last_lines(self._log))
-        owed = self.session.died(code, signal_name, str(self._log or NO_LOG), end)
-        may_restart = self.session.may_restart and not self._stopping
+        owed = self._worker.ended(code, signal_name, details)
+        may_restart = self.protocol.may_restart and not self._stopping
         for event in owed:
             self.arrived.emit(event, b"")
         if may_restart:
@@ -165,8 +151,7 @@ class HalftoneProcesses(QObject):
     def start(
         self, *arguments: str, ended: Callable[[ports.Finished], object], heard: Callable[[bytes], object] | None = None
     ) -> Callable[[], object]:
-        process = QProcess(self)
-        process.setProcessEnvironment(to_qt(worker_environment()))
+        process = _process(command(*arguments), self)
         errors = bytearray()
         over = False
 
@@ -193,7 +178,7 @@ class HalftoneProcesses(QObject):
         process.finished.connect(lambda code, _status: end(code))
         process.errorOccurred.connect(lambda _error: end(-1))
         process.readyReadStandardError.connect(read)
-        process.start(sys.executable, ["-P", "-m", "halftone", *arguments])
+        process.start()
         return kill
 
     def finish(self) -> None:
@@ -201,12 +186,14 @@ class HalftoneProcesses(QObject):
             process.waitForFinished(_KILL_MS)
 
 
-def to_qt(values: dict[str, str]) -> QProcessEnvironment:
-    """An environment as Qt wants it."""
-    environment = QProcessEnvironment()
-    for name, value in values.items():
+def _process(launch: Launch, owner: QObject) -> QProcess:
+    process, environment = QProcess(owner), QProcessEnvironment()
+    for name, value in launch.environment.items():
         environment.insert(name, value)
-    return environment
+    process.setProcessEnvironment(environment)
+    process.setProgram(launch.program)
+    process.setArguments(launch.arguments)
+    return process
 
 
 def _signal_name(number: int) -> str | None:

@@ -14,7 +14,7 @@ from halftone.gui.kit import figures
 from halftone.gui.kit.message_bars import Act, Message
 from halftone.health.part_names import COMPONENT_NAMES, capital, plain_component
 from halftone.library.add_ons.vaes import vae_name
-from halftone.session.draft_problems import Problem
+from halftone.session.pictures.draft_problems import Problem
 from halftone.session.state import AppState, Ended, Job, Notice, NoticeKind
 from halftone.settings.disk import system_words
 

@@ -11,6 +11,7 @@ import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.vocabulary import POCKET
 from halftone.contract.wording import Words
 from halftone.library.add_ons.denoiser_files import unreadable
 from halftone.library.add_ons.unusable_files import SCALED, home, listed_as, why_not
@@ -31,7 +32,6 @@ from halftone.settings.disk import no_right, system_words
 from halftone.settings.places import resources
 from halftone.settings.regular_files import is_folder
 
-POCKET: Final = "pocket"
 _POCKET_NOTE: Final = "halftone.json"
 _NOTE_FIELDS: Final = {
     "name": "name",

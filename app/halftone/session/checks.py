@@ -20,6 +20,34 @@ from halftone.session.store import Store
 from halftone.session.writing import RecordWriter
 
 
+def has_cure(report: CheckReport) -> bool:
+    """Whether a check suggests a cure that passed it."""
+    return report.verdict in ("fixable", "tight") and report.plan.verified and not report.plan.is_plain
+
+
+def keep(report: CheckReport, *, apply: bool = False) -> tuple[CheckReport, bool]:
+    """Store a check that ended. Returns it as it is kept, and whether it ends a cure that was in force. apply: use its cure from
+    now on. Raises OSError.
+    """
+    if apply and has_cure(report):
+        return records.set_applied(report, True), False
+    after, dropped = kept(records.load_report(report.model, report.device, report.precision, report.extras), report)
+    records.save_report(after)
+    return after, dropped
+
+
+def why_unused(model: ModelFacts, device: DeviceFacts, precision: DType, numerics: Numerics) -> Words | None:
+    """What changed since a cure was applied to the model, so that pictures go without it; None where nothing did."""
+    report = records.load_report(model, device, precision)
+    return records.staleness(report, model, device, numerics) if report is not None and report.applied else None
+
+
+def stop_curing(model: ModelFacts, device: DeviceFacts, extras: Extras) -> bool:
+    """Use no cure of this model on this device any more; whether one was in use. Checks stay. Raises OSError."""
+    applied = records.drop_applied(model, device, extras)
+    return learned.forget(model, device) or applied
+
+
 class Checks:
     def __init__(self, store: Store, queue: JobQueue, writer: RecordWriter) -> None:
         self._store = store
@@ -133,7 +161,7 @@ class Checks:
     def fix(self, model: ModelFacts) -> str:
         """Cure a model: apply the plan of its check, or check it first. Returns the job's id."""
         report = self.report(model)
-        if report is not None and report.verdict in ("fixable", "tight") and report.plan.verified and not report.plan.is_plain:
+        if report is not None and has_cure(report):
             return self.apply(report)
         return self.check(model, then=self._fix_found)
 

@@ -1,15 +1,31 @@
 """The device in use: chosen when the worker is ready, measured when nothing is known of it and nothing else is to be done."""
 
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
 import msgspec
 
 from halftone.contract.facts import DeviceFacts, SelfTestReport
 from halftone.contract.messages import SelfTest
+from halftone.gallery.timed import names_of
 from halftone.library import records
 from halftone.session.events import DeviceChosen, Replaced
 from halftone.session.job_queue import JobQueue, new_job_id
 from halftone.session.ports import Clock, Delay
 from halftone.session.state import AppState, Ended
 from halftone.session.store import Store
+
+_Measured = TypeVar("_Measured")
+
+
+def device_named(devices: Sequence[DeviceFacts], wanted: str) -> DeviceFacts | None:
+    """The device that a request or the settings call so: by its id, "auto" for the first, "cuda" for the first of CUDA."""
+    return next((device for device in devices if wanted in names_of(device, devices)), None)
+
+
+def self_test_of(device: DeviceFacts, measure: Callable[[], _Measured], *, again: bool = False) -> SelfTestReport | _Measured:
+    """The stored self-test of a device as long as it holds, else what `measure` gives. again: measure in any case."""
+    return (None if again else records.load_selftest(device)) or measure()
 
 
 class DeviceChoice:
@@ -34,7 +50,7 @@ class DeviceChoice:
         A device that is not known is measured by itself once: what ended that, a crash or the user, would end it again.
         """
         wanted, devices = self._store.state.settings.device, self._store.state.devices
-        device = next((d for d in devices if d.id == wanted), devices[0] if devices else None)
+        device = device_named(devices, wanted) or next(iter(devices), None)
         if device is None:
             return
         known = self._self_tests.of(device)

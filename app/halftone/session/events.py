@@ -5,9 +5,12 @@ from typing import Literal
 
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, DeviceFacts, SelfTestReport
+from halftone.contract.training import TrainConfig
 from halftone.contract.vocabulary import Precision
-from halftone.session.draft import Draft
-from halftone.session.state import NOTHING_FOUND, Embeddings, Found, Job, Lacking, NoticeKind, Preparation, TrainingRun
+from halftone.session.pictures.draft import Draft
+from halftone.session.pictures.history import PictureHistory
+from halftone.session.pictures.memory_estimate import Networks
+from halftone.session.state import NOTHING_FOUND, Embeddings, Found, Job, Lacking, Loras, NoticeKind, Preparation, TrainingRun
 from halftone.settings.store import Settings
 
 
@@ -102,6 +105,14 @@ class PrecisionChosen:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RowFolded:
+    """A row of the Create page was opened or closed."""
+
+    row: str
+    open: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class Reported:
     """A check to go by: it ended, or its cure was applied or taken back."""
 
@@ -138,13 +149,13 @@ class ModelsForgotten:
 class Replaced:
     """This part of the state, in place of the one before."""
 
-    part: Settings | Found | Lacking | Embeddings | TrainingRun | Preparation
+    part: Settings | Found | Lacking | Loras | Embeddings | TrainingRun | Preparation | TrainConfig | PictureHistory | Networks
 
 
 QueueEvent = Queued | Removed | Moved | Sent | Stopping | Paused
 ModelEvent = ModelUsed | ModelsForgotten
 CheckEvent = Reported | CheckUnclear
-NextPictures = Drafted | PrecisionChosen
+NextPictures = Drafted | PrecisionChosen | RowFolded
 OwnEvent = (
     QueueEvent
     | ModelEvent

@@ -6,10 +6,11 @@ from typing import Final
 from msgspec.structs import replace as changed
 
 from halftone.contract.errors import ErrorFacts
-from halftone.contract.facts import ModelFacts, SelfTestReport
+from halftone.contract.facts import ModelFacts, PictureFacts, SelfTestReport
 from halftone.contract.messages import (
     AnyEvent,
     FindingMade,
+    Generate,
     JobEnded,
     JobStarted,
     LayersMeasured,
@@ -27,8 +28,11 @@ from halftone.contract.messages import (
     TrainStep,
     WorkerLost,
 )
+from halftone.contract.training import TrainConfig
 from halftone.contract.wording import Words
 from halftone.session import events
+from halftone.session.pictures.history import PictureHistory, with_times
+from halftone.session.pictures.memory_estimate import Networks
 from halftone.session.state import (
     AppState,
     Embeddings,
@@ -36,6 +40,7 @@ from halftone.session.state import (
     Found,
     Job,
     Lacking,
+    Loras,
     Notice,
     NoticeKind,
     Preparation,
@@ -50,8 +55,12 @@ _PARTS: Final = {
     Found: "models",
     Lacking: "lacking",
     Embeddings: "embeddings",
+    Loras: "loras",
     TrainingRun: "training",
     Preparation: "preparation",
+    TrainConfig: "training_draft",
+    PictureHistory: "history",
+    Networks: "networks",
 }
 """Where a part of the state stands in it."""
 
@@ -110,6 +119,9 @@ def _apply_next(state: AppState, event: events.NextPictures) -> AppState:
             return state if event.draft == state.draft else replace(state, draft=event.draft)
         case events.PrecisionChosen():
             return replace(state, once=event.precision)
+        case events.RowFolded():
+            rows = state.open_rows - {event.row}
+            return replace(state, open_rows=rows | {event.row} if event.open else rows)
 
 
 def _apply_check(state: AppState, event: events.CheckEvent) -> AppState:
@@ -135,8 +147,8 @@ def _apply_models(state: AppState, event: events.ModelEvent) -> AppState:
             hosted = (count, event.part) if event.part else state.hosted
             return replace(state, models=models, settings=settings, selections=count, hosted=hosted)
         case events.ModelsForgotten():
-            left = (_without(part, event.names) for part in (known.models, known.waiting, known.parts))
-            models = Found(next(left), known.errors, *left)
+            left, waiting, parts = (_without(part, event.names) for part in (known.models, known.waiting, known.parts))
+            models = known._replace(models=left, waiting=waiting, parts=parts)
             settings = changed(state.settings, model_folders=event.folders, last_model=event.in_use)
             return replace(state, models=models, settings=settings, selections=state.selections + 1)
 
@@ -223,10 +235,16 @@ def _apply_progress(state: AppState, event: AnyEvent, now: float) -> AppState:
         case TestDone():
             return _change(state, job.id, tests=(*job.tests, event.result), done=event.done, total=event.total)
         case PictureReady():
-            changed = _change(state, job.id, pictures=(*job.pictures, event.facts))
-            return replace(changed, pictures=(event.facts, *state.pictures))
+            return _with_picture(_change(state, job.id, pictures=(*job.pictures, event.facts)), job, event.facts)
         case PreviewReady() | _:
             return state
+
+
+def _with_picture(state: AppState, job: Job, facts: PictureFacts) -> AppState:
+    history = state.history
+    if isinstance(job.command, Generate):
+        history = with_times(history, (facts, job.command.request))
+    return replace(state, pictures=(facts, *state.pictures), history=history)
 
 
 def _phase(job: Job, event: PhaseChanged, now: float) -> dict[str, object]:

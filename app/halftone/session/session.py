@@ -8,18 +8,20 @@ from pathlib import Path
 
 from halftone.contract.facts import CheckReport, SelfTestReport
 from halftone.contract.messages import AnyEvent, JobEnded, Quit, Ready, Repair, SelfTest, WorkerLost
-from halftone.library.models import POCKET
+from halftone.contract.vocabulary import POCKET
 from halftone.session.checks import Checks
 from halftone.session.devices import DeviceChoice, IdleMeasuring
-from halftone.session.drafting import Drafting
 from halftone.session.events import Noted, Starting
-from halftone.session.fragile import FragileMaker
 from halftone.session.job_queue import JobQueue
-from halftone.session.known_files import EmbeddingList, KnownFiles
-from halftone.session.model_list import ModelList
-from halftone.session.model_memory import ModelMemory
+from halftone.session.models.fragile import FragileMaker
+from halftone.session.models.known_files import EmbeddingList, KnownFiles, LoraList
+from halftone.session.models.model_list import ModelList
+from halftone.session.models.model_memory import ModelMemory
+from halftone.session.models.small_files import SmallFiles
+from halftone.session.pictures.drafting import Drafting
+from halftone.session.pictures.estimates import Estimates
+from halftone.session.pictures.picture_list import PictureList
 from halftone.session.ports import Ports, WorkerLink
-from halftone.session.small_files import SmallFiles
 from halftone.session.state import AppState, Ended
 from halftone.session.store import Store
 from halftone.session.training import Training, TrainingMemory, TrainingPictures
@@ -64,7 +66,10 @@ class Session:
         self.drafting = Drafting(store)
         self.files = KnownFiles(store, executor)
         self.embeddings = EmbeddingList(store, executor)
+        self.loras = LoraList(store, executor)
         self.checks = Checks(store, self.queue, RecordWriter(store, self.queue, executor))
+        self.estimates = Estimates(store, executor, self.checks)
+        self.history = PictureList(store, executor)
         self.fragile = FragileMaker(store, self.models, commands)
         self.training = Training(store, self.queue, link, self._clock)
         self.training_pictures = TrainingPictures(store, executor, self._clock)
@@ -131,6 +136,7 @@ class Session:
             _log.info("worker %s, protocol %s, %s devices", event.version, event.protocol, len(event.devices))
         self.store.take(event)
         self.training.hear(event, blob)
+        self.history.hear(event, blob)
         self._heard(event, blob)
         match event:
             case Ready():

@@ -28,7 +28,7 @@ from halftone.contract.messages import (
 )
 from halftone.contract.plan import Plan
 from halftone.contract.request import ALONE, Extras, Numerics
-from halftone.contract.training import Caught, TrainPicture
+from halftone.contract.training import Caught, TrainConfig, TrainPicture
 from halftone.contract.vocabulary import DTYPE_NAMES, DType, Outcome, Phase, Precision
 from halftone.contract.wording import Words
 from halftone.health.precision import AS_SET, resolve_precision
@@ -38,7 +38,9 @@ from halftone.library.add_ons.extras import extras_key
 from halftone.library.add_ons.inversions import Inversion, matched
 from halftone.library.files.small_files import SmallFile
 from halftone.library.training_data.training_runs import BrokenRun
-from halftone.session.draft import EMPTY, Draft, extras
+from halftone.session.pictures.draft import EMPTY, Draft, extras
+from halftone.session.pictures.history import PictureHistory
+from halftone.session.pictures.memory_estimate import Networks
 from halftone.settings.store import Settings
 
 WorkerState = Literal["starting", "ready", "lost", "refused"]
@@ -139,13 +141,20 @@ class Notice:
 
 class Found(NamedTuple):
     """Models, what is wrong with those that cannot be used, and of these the ones that lack only small files and the files that
-    run in the place of a model's transformer; by their names. Nothing in the state is changed in place.
+    run in the place of a model's transformer; by their names. closed: folders that cannot be read. Nothing in the state is
+    changed in place.
     """
 
     models: dict[str, ModelFacts]
     errors: dict[str, ErrorFacts]
     waiting: dict[str, ModelFacts]
     parts: dict[str, ModelFacts]
+    closed: tuple[str, ...] = ()
+
+    @property
+    def listed(self) -> tuple[ModelFacts, ...]:
+        """All that are known, those that can be used alone first."""
+        return (*self.models.values(), *self.waiting.values(), *self.parts.values())
 
 
 NOTHING_FOUND: Final = Found({}, {}, {}, {})
@@ -162,6 +171,14 @@ class Lacking:
     error: ErrorFacts | None = None
     fetching: bool = False
     came: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loras:
+    """paths: by name, of the LoRAs in the folders that were read."""
+
+    paths: Mapping[str, str] = field(default_factory=dict[str, str])
+    folders: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,9 +265,10 @@ class AppState:
 
     loaded: the model in memory; warming: name of the one that is being loaded without a job, "" for none. making: the fragile
     demo model is being written. once: the precision chosen on Create, which holds until another is chosen there and is never
-    written. draft: what the Create page asks for. reports: checks that ended, and cures that were
-    applied, since the start. selections: how often a model was chosen; hosted: the file of a transformer alone that was chosen
-    last, and with which selection. unclear: how many checks ended that only their page explains.
+    written. draft: what the Create page asks for; training_draft: what the Train page asks for, None
+    before the first change; open_rows: its rows that are unfolded. reports: checks that ended, and cures
+    that were applied, since the start. selections: how often a model was chosen; hosted: the file of a transformer alone that was
+    chosen last, and with which selection. unclear: how many checks ended that only their page explains.
     """
 
     settings: Settings = field(default_factory=Settings)
@@ -260,10 +278,12 @@ class AppState:
     hosted: tuple[int, str] = (0, "")
     lacking: Lacking = Lacking()
     embeddings: Embeddings = Embeddings()
+    loras: Loras = field(default_factory=Loras)
     reports: Mapping[ReportKey, CheckReport] = field(default_factory=dict[ReportKey, CheckReport])
     unclear: int = 0
     training: TrainingRun = TrainingRun()
     preparation: Preparation = Preparation()
+    training_draft: TrainConfig | None = None
     worker: WorkerState = "starting"
     version: str = ""
     devices: tuple[DeviceFacts, ...] = ()
@@ -282,6 +302,9 @@ class AppState:
     log: str = ""
     next_notice: int = 1
     draft: Draft = EMPTY
+    open_rows: frozenset[str] = frozenset()
+    history: PictureHistory = field(default_factory=PictureHistory)
+    networks: Networks = field(default_factory=Networks)
 
     @property
     def numerics(self) -> Numerics:

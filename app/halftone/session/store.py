@@ -41,11 +41,11 @@ class Store:
             return
         self._telling = True
         try:
-            heard = True
-            while heard:
-                heard = False
+            seen = None
+            while seen is not self.state:
+                seen = self.state
                 for one in tuple(self._subscriptions):
-                    heard |= self._tell(one)
+                    self._tell(one)
         finally:
             self._telling = False
 
@@ -74,11 +74,8 @@ class Store:
 
         return self.subscribe(lambda state: state.next_notice, look)
 
-    def _tell(self, one: _Subscription) -> bool:
-        """Whether there was something new to hear."""
+    def _tell(self, one: _Subscription) -> None:
         found = one.select(self.state)
-        if not one.active or found is one.last or found == one.last:
-            return False
-        one.last = found
-        one.hear(found)
-        return True
+        if one.active and found is not one.last and found != one.last:
+            one.last = found
+            one.hear(found)

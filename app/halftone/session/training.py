@@ -1,5 +1,6 @@
 """The training of this session: its pictures and memory before it begins, then run, paused, answered and followed."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -25,17 +26,35 @@ _SAVING_SECONDS: Final = 30.0
 """So long a program that ends waits for what is saved."""
 
 
+def kept_training(draft: TrainConfig | None) -> str:
+    """The draft for the next start, as JSON."""
+    return "" if draft is None else msgspec.json.encode(draft).decode()
+
+
+def restored_training(text: str) -> TrainConfig | None:
+    """The draft of the last close, None where there is none that can be read."""
+    try:
+        return msgspec.json.decode(text, type=TrainConfig)
+    except msgspec.DecodeError:
+        return None
+
+
 class Training:
     def __init__(self, store: Store, queue: JobQueue, link: WorkerLink, clock: Clock) -> None:
         self._store = store
         self._queue = queue
         self._link = link
         self._clock = clock
-        self.draft = ""
-        """What stands in the setup, as `TrainForm.kept` gives it."""
         self._next: TrainConfig | None = None
         self._afterwards: Callable[[], object] | None = None
         self._limit = Delay(clock, _SAVING_SECONDS, self._finished)
+        if (left := restored_training(store.state.settings.train)) is not None:
+            self.put(left)
+
+    def put(self, draft: TrainConfig) -> None:
+        """Draft the next training. A learning rate that is no number yet waits."""
+        if not math.isnan(draft.learning_rate):
+            self._store.take(Replaced(part=draft))
 
     # --- the job ----------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import msgspec
 
 from halftone.contract.echoes import echo
 from halftone.contract.request import Numerics
+from halftone.contract.vocabulary import POCKET
 from halftone.contract.wording import Words
 from halftone.settings.atomic import write_atomically
 from halftone.settings.disk import system_words
@@ -30,7 +31,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     language: Literal["system", "en", "zh_CN"] = "system"
     pictures_folder: str | None = None
     device: str = "auto"
-    last_model: str = "pocket"
+    last_model: str = POCKET
     model_folders: tuple[str, ...] = ()
     lora_folders: tuple[str, ...] = ()
     embedding_folders: tuple[str, ...] = ()

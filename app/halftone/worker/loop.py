@@ -3,28 +3,26 @@
 import argparse
 import contextlib
 import faulthandler
-import importlib
 import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from typing import Final, cast
+from collections.abc import Sequence
+from typing import Final
 
-from halftone.contract.engine import Engine
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.messages import AnyEvent, JobEnded, JobStarted, Keep, Quit
 from halftone.contract.wire import WireError, command_reader
 from halftone.contract.wording import Words
 from halftone.gallery.made import Recorder
-from halftone.measure.giving_back import give_back, importing
+from halftone.measure.giving_back import give_back
 from halftone.settings.streams import LOG_FORMAT, log_words, unfailing
-from halftone.worker.environment import give_way, prepare
+from halftone.worker.engines import ENGINE, engine_maker
+from halftone.worker.environment import give_way
 from halftone.worker.pipes import FrameWriter, chunks, claim_pipes
 from halftone.worker.runner import MEMORY_SECONDS, JobRunner
 
-ENGINE: Final = "halftone.training.service:TrainingEngine"
 GRACE_SECONDS: Final = 10.0
 
 EXIT_DEVICE_LOST: Final = 70
@@ -59,7 +57,7 @@ class _Worker:
         """Whether we leave as soon as that is saved."""
         self._ended = False
         self._runner = JobRunner(
-            _maker(str(options.engine)),
+            engine_maker(str(options.engine)),
             self._send,
             log_path=self._log_path,
             is_behind=self._writer.is_behind,
@@ -151,19 +149,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _maker(place: str) -> Callable[[], Engine]:
-    module, _, name = place.partition(":")
-
-    def make() -> Engine:
-        with importing():
-            found = importlib.import_module(module)
-        return cast("Engine", getattr(found, name)())
-
-    return make
-
-
 def _keep_house() -> None:
-    """Log to stderr, tell crashes there, leave Ctrl+C to the window, and set what libraries read when they are imported."""
+    """Log to stderr, tell crashes there, and leave Ctrl+C to the window."""
     sys.stdout, sys.stderr = unfailing(1), unfailing(2)  # their disk may be full: that ends no job
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
     faulthandler.enable()
@@ -175,4 +162,3 @@ def _keep_house() -> None:
 
         no_dialogs = 0x0001 | 0x0002 | 0x8000  # SEM_FAILCRITICALERRORS, SEM_NOGPFAULTERRORBOX, SEM_NOOPENFILEERRORBOX
         ctypes.windll.kernel32.SetErrorMode(no_dialogs)
-    prepare()

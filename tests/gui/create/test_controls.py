@@ -18,7 +18,7 @@ from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.gui.health import health_view
 from halftone.gui.health.finding_and_cure_cards import copy_refusal
 from halftone.library.files.folder import read_json
-from halftone.session.draft import kept
+from halftone.session.pictures.draft import kept
 from halftone.settings.places import resources
 
 

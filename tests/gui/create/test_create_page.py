@@ -11,7 +11,7 @@ from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QMouseEvent
 from PySide6.QtWidgets import QApplication, QFileDialog, QMenu
 from pytestqt.qtbot import QtBot
-from tests.gui.stage import Stage
+from tests.gui.stage import Stage, opened
 from tests.helpers import model_files, samples, scripted
 
 from halftone.contract.messages import Examine, Generate, JobStarted, PhaseChanged, StepDone
@@ -186,7 +186,7 @@ def test_the_banner_follows_a_cure_and_a_change_of_model(qtbot: QtBot, tmp_path:
     )
     stage = Stage(qtbot, {"generate": [*STARTED, scripted.Picture(state="recovered")]})
     page, controller = stage.page, stage.controller
-    page.form.numerics_part.precision.button("float16").click()
+    opened(page.form.numerics_part).precision.button("float16").click()
     stage.picture()
     stage.wait(lambda: not page.centre.banner.isHidden())
 
@@ -223,16 +223,16 @@ def test_a_fix_is_about_the_precision_the_picture_was_made_in(qtbot: QtBot) -> N
             asked.append(job.command)
 
     controller.changed.connect(look)
-    form.numerics_part.precision.button("bfloat16").click()
+    opened(form.numerics_part).precision.button("bfloat16").click()
     assert controller.precision[0] == "bfloat16"
     stage.picture()
-    form.numerics_part.precision.button("settings").click()
+    opened(form.numerics_part).precision.button("settings").click()
     assert controller.precision[0] != "bfloat16"
     stage.wait(lambda: not stage.page.centre.banner.isHidden())
     stage.page._banner_act("fix")
     stage.idle()
     assert {command.numerics.precision for command in asked} == {"bfloat16"}
-    assert form.numerics_part.precision.value() == "bfloat16", "the form shows what the check was about"
+    assert opened(form.numerics_part).precision.value() == "bfloat16", "the form shows what the check was about"
     assert form.request().numerics.precision == "bfloat16"
     stage.close()
 
@@ -242,7 +242,7 @@ def test_the_badge_is_about_the_precision_that_generate_will_use(qtbot: QtBot) -
     records.save_report(report)
     assert report.precision == "float16"
     stage = Stage(qtbot)
-    controller, precision = stage.controller, stage.page.form.numerics_part.precision
+    controller, precision = stage.controller, opened(stage.page.form.numerics_part).precision
     assert controller.precision[0] == "float32"
     assert controller.session.checks.badge(controller.model).state == "unchecked"
     assert stage.workspace.status.activity.text() == " Ready. Halftone uses FP32 here."

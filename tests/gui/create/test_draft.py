@@ -10,19 +10,21 @@ from pathlib import Path
 import msgspec
 import pytest
 from msgspec.structs import replace
+from PySide6.QtCore import QEvent, QObject
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
-from tests.gui.stage import Stage
+from tests.gui.stage import Stage, opened
 from tests.helpers import samples
 from tests.helpers.drafts import random_draft
 
-from halftone.contract.request import Hires, PictureRequest
+from halftone.contract.request import Hires, Numerics, PictureRequest
+from halftone.contract.vocabulary import NanCheck
 from halftone.gui.create.form.binding import access
 from halftone.gui.create.form.request_form import CreateForm
-from halftone.gui.create.picture_history import unsaved
 from halftone.gui.i18n import tr
-from halftone.session.draft import Draft, Seed, from_request, kept
+from halftone.session.pictures.draft import Draft, Seed, from_request, kept
+from halftone.session.pictures.picture_list import unsaved
 from halftone.settings.store import Settings
 
 BOUND: dict[str, Callable[[CreateForm], QWidget]] = {
@@ -33,21 +35,21 @@ BOUND: dict[str, Callable[[CreateForm], QWidget]] = {
     "guidance": lambda form: form.guidance,
     "seed": lambda form: form.seed,
     "batch": lambda form: form.batch,
-    "start.strength": lambda form: form.start_part.strength,
-    "start.resize": lambda form: form.start_part.resize_mode,
-    "start.mask_blur": lambda form: form.start_part.mask_fields.blur,
-    "start.masked_content": lambda form: form.start_part.mask_fields.content,
-    "start.outpaint": lambda form: form.start_part.side_fields,
-    "only_masked": lambda form: form.start_part.mask_fields.only,
-    "padding": lambda form: form.start_part.mask_fields.padding,
-    "video": lambda form: form.video_part.kind,
-    "hires_on": lambda form: form.hires_part.on,
-    "hires.scale": lambda form: form.hires_part.scale,
-    "hires.upscaler": lambda form: form.hires_part.upscaler,
-    "refiner_at": lambda form: form.refiner_part.at,
-    "variation_strength": lambda form: form.variation_part.strength,
-    "variation_seed": lambda form: form.variation_part.seed,
-    "draws": lambda form: form.style_part.draws,
+    "start.strength": lambda form: opened(form.start_part).strength,
+    "start.resize": lambda form: opened(form.start_part).resize_mode,
+    "start.mask_blur": lambda form: opened(form.start_part).mask_fields.blur,
+    "start.masked_content": lambda form: opened(form.start_part).mask_fields.content,
+    "start.outpaint": lambda form: opened(form.start_part).side_fields,
+    "only_masked": lambda form: opened(form.start_part).mask_fields.only,
+    "padding": lambda form: opened(form.start_part).mask_fields.padding,
+    "video": lambda form: opened(form.video_part).kind,
+    "hires_on": lambda form: opened(form.hires_part).on,
+    "hires.scale": lambda form: opened(form.hires_part).scale,
+    "hires.upscaler": lambda form: opened(form.hires_part).upscaler,
+    "refiner_at": lambda form: opened(form.refiner_part).at,
+    "variation_strength": lambda form: opened(form.variation_part).strength,
+    "variation_seed": lambda form: opened(form.variation_part).seed,
+    "draws": lambda form: opened(form.style_part).draws,
 }
 """Fields of the draft that a widget shows as they are."""
 
@@ -111,6 +113,57 @@ def test_a_seed_is_locked_still_after_the_language_changed(qtbot: QtBot) -> None
     changed_look(stage, language="zh_CN")
     assert stage.workspace.create_page.form.seed.value() == seed
     changed_look(stage, language="en")
+    stage.idle()
+    stage.close()
+
+
+def test_open_rows_times_precision_and_the_shown_picture_stay_with_another_language(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    stage.controller.session.settings.choose_precision("float32")
+    stage.picture()
+    stage.picture()
+    newest, older = stage.page.history.paths()
+    stage.page.pick(older)
+    stage.page.form.hires_part.row.click()
+    stage.page.form.lora_part.row.click()
+    stage.page.form.hires_part.row.click()
+    estimate = stage.page.form.estimate.text()
+    assert estimate.startswith("About")
+    for language in ("zh_CN", "en"):
+        changed_look(stage, language=language)
+        page, form = stage.workspace.create_page, stage.workspace.create_page.form
+        assert [type(part).__name__ for part in form.parts if part.row.isChecked()] == ["LoraPart"]
+        assert page.centre.shown is not None
+        assert (page.centre.shown.facts.path, page.history.paths()) == (older, [newest, older])
+    assert (form.estimate.text(), opened(form.numerics_part).precision.value()) == (estimate, "float32")
+    stage.idle()
+    stage.close()
+
+
+class WindowsShown(QObject):
+    """Notes what is shown as a window of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[QObject] = []
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        if event.type() == QEvent.Type.Show and isinstance(watched, QWidget) and watched.isWindow():
+            self.seen.append(watched)
+        return False
+
+
+@pytest.mark.parametrize("nan_check", ["off", "every-step"])
+def test_no_part_of_the_page_is_ever_a_window_of_its_own(qtbot: QtBot, nan_check: NanCheck) -> None:
+    numerics = Numerics(nan_check=nan_check)
+    stage = Stage(qtbot, settings=Settings(first_run_done=True, language="zh_CN", numerics=numerics))
+    program, windows = QApplication.instance(), WindowsShown()
+    assert program is not None
+    program.installEventFilter(windows)
+    for language in ("en", "zh_CN"):
+        changed_look(stage, language=language)
+    program.removeEventFilter(windows)
+    assert windows.seen == []
     stage.idle()
     stage.close()
 

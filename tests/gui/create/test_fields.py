@@ -7,10 +7,10 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QMessageBox, QToolButton
 from pytestqt.qtbot import QtBot
-from tests.gui.stage import Stage
+from tests.gui.stage import Stage, opened
 from tests.helpers import model_files, samples
 
-from halftone.contract.facts import ModelFacts
+from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.limits import GUIDANCE_RANGE
 from halftone.contract.messages import MemoryChanged
 from halftone.contract.request import Numerics, PictureRequest
@@ -20,8 +20,10 @@ from halftone.gui.create.form.sampler_fields import SamplerField
 from halftone.gui.create.form.time_estimate import size_warning
 from halftone.health.pictures.requests import check_request
 from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS
-from halftone.session.draft import with_defaults_of
-from halftone.session.picture_time import Shape, Times
+from halftone.session.events import Replaced
+from halftone.session.pictures.draft import with_defaults_of
+from halftone.session.pictures.history import with_times
+from halftone.session.pictures.picture_time import Shape, Times
 
 
 @pytest.mark.parametrize(
@@ -129,15 +131,19 @@ def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtb
     assert form.size_note.text() == (
         "4\u202f096 × 4\u202f096 is 1\u202f024 times the model's native pixels. This may take very long."
     )
+
+    def learn(picture: tuple[PictureFacts, PictureRequest]) -> None:
+        stage.controller.take(Replaced(part=with_times(stage.controller.state.history, picture)))
+
     made = msgspec.structs.replace(samples.picture_facts("/a.png"), width=128, height=128, steps=12, seconds=2.0)
     form.steps.set_value(24)
     asked = form.request()
-    form.learn((msgspec.structs.replace(made, path="/b.png", seconds=1.0), msgspec.structs.replace(asked, device="cuda:0")))
-    form.learn((msgspec.structs.replace(made, path="/c.png", seconds=1.0), msgspec.structs.replace(asked, resume_latents="x")))
-    form.learn((made, asked))
+    learn((msgspec.structs.replace(made, path="/b.png", seconds=1.0), msgspec.structs.replace(asked, device="cuda:0")))
+    learn((msgspec.structs.replace(made, path="/c.png", seconds=1.0), msgspec.structs.replace(asked, resume_latents="x")))
+    learn((made, asked))
     assert "About 1\u00a0h\u00a09\u00a0min or longer, estimated from 2\u00a0s at 128 × 128, 12 steps." in form.size_note.text()
     assert form.estimate.text() == "About 1\u00a0h\u00a09\u00a0min, estimated", "one time, not two"
-    form.learn((msgspec.structs.replace(made, width=4096, height=4096, steps=24), asked))
+    learn((msgspec.structs.replace(made, width=4096, height=4096, steps=24), asked))
     assert form.size_note.isHidden(), "what was measured stands above the button"
     form.size_field.set_value((248, 248))
     assert form.size_note.isHidden()
@@ -285,11 +291,10 @@ def test_what_numerics_opens_is_in_sight_and_says_how_long_it_holds(qtbot: QtBot
     form, shown = stage.page.form, stage.page.form.area.viewport()
     form.area.verticalScrollBar().setValue(0)
     form.numerics_part.row.click()
-    stage.wait(
-        lambda: form.numerics_part.precision.mapTo(shown, form.numerics_part.precision.rect().bottomLeft()).y() < shown.height()
-    )
-    assert "this session only" in form.numerics_part.precision.toolTip()
-    form.numerics_part.precision.button("float16").click()
+    precision = form.numerics_part.precision
+    stage.wait(lambda: precision.mapTo(shown, precision.rect().bottomLeft()).y() < shown.height())
+    assert "this session only" in precision.toolTip()
+    opened(form.numerics_part).precision.button("float16").click()
     form.submit()
     assert form.request().numerics.precision == "float16", "it holds for the picture after that, as it says"
     stage.idle()
@@ -363,7 +368,7 @@ def test_the_form_becomes_a_request_and_a_request_fills_the_form(qtbot: QtBot) -
     made = form.request()
     assert (made.prompt, made.negative, made.width, made.height) == ("two trees", "text", 160, 104)
     assert (made.steps, made.guidance, made.sampler, made.seed, made.batch) == (12, 3.5, "Euler", 7, 2)
-    form.numerics_part.precision.button("float32").click()
+    opened(form.numerics_part).precision.button("float32").click()
     assert form.request().numerics == Numerics(precision="float32")
     assert form.numerics_part.row.value.text() == "FP32"
     stage.close()

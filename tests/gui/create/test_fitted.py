@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 from pytestqt.qtbot import QtBot
 from tests.gui.create.test_ip_adapters import write_adapter
-from tests.gui.stage import Stage
+from tests.gui.stage import Stage, opened
 from tests.helpers.model_files import ramp, safetensors, write_json
 
 from halftone.contract.request import Control, IpAdapter, Lora, PictureRequest, Refiner
@@ -54,11 +54,11 @@ def one_of(kind: str, files: Path) -> PictureRequest:
 
 
 REMOVED: dict[str, Callable[[CreateForm], object]] = {
-    "lora": lambda form: form.lora_part.remove(0),
-    "control": lambda form: form.control_part.remove(0),
-    "ip_adapter": lambda form: form.ip_adapter_part.remove(0),
-    "refiner": lambda form: form.refiner_part._own.click(),
-    "vae": lambda form: form.vae_part._own.click(),
+    "lora": lambda form: opened(form.lora_part).remove(0),
+    "control": lambda form: opened(form.control_part).remove(0),
+    "ip_adapter": lambda form: opened(form.ip_adapter_part).remove(0),
+    "refiner": lambda form: opened(form.refiner_part)._own.click(),
+    "vae": lambda form: opened(form.vae_part)._own.click(),
 }
 
 
@@ -104,7 +104,7 @@ def test_nothing_is_taken_in_silence_where_there_is_no_model(stage: Stage, files
 def test_parts_that_cannot_be_used_together_say_so_before_a_picture_is_begun(stage: Stage) -> None:
     form = stage.page.form
     stage.idle()
-    form.hires_part.on.setChecked(True)
+    opened(form.hires_part).on.setChecked(True)
     assert form.refusal() == ""
     form.refiner_part.set_file("/models/refiner.safetensors")
     said = "The refiner does not work with Hires. fix."
@@ -112,5 +112,5 @@ def test_parts_that_cannot_be_used_together_say_so_before_a_picture_is_begun(sta
     assert form.refusal() == said
     assert not form.generate_button.isEnabled()
     assert form.refiner_part.row.isChecked()
-    form.hires_part.on.setChecked(False)
+    opened(form.hires_part).on.setChecked(False)
     assert form.refiner_part.problem() != said

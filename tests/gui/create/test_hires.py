@@ -4,7 +4,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 from pytestqt.qtbot import QtBot
-from tests.gui.stage import Stage
+from tests.gui.stage import Stage, opened
 from tests.helpers import samples
 
 from halftone.contract.facts import PassFacts
@@ -15,7 +15,7 @@ from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.gui.create.picture.progress_panel import seconds_left
 from halftone.gui.create.rows.hires_row import hires_line
 from halftone.gui.text import step_sentence
-from halftone.session.picture_time import Shape, shape_of
+from halftone.session.pictures.picture_time import Shape, shape_of
 from halftone.session.state import Job
 
 PASSES = (
@@ -93,7 +93,7 @@ def test_the_receipt_tells_both() -> None:
 def test_an_upscale_model_comes_back_and_what_is_none_is_refused(qtbot: QtBot, tmp_path: Path) -> None:
     stage = Stage(qtbot)
     form = stage.page.form
-    part = form.hires_part
+    part = opened(form.hires_part)
     wanted = Hires(scale=2.0, upscaler="/upscalers/4x-Sharp.safetensors", strength=0.4)
     form.set_request(PictureRequest(prompt="a", hires=wanted))
     assert (form.request().hires, part.upscaler.currentText()) == (wanted, "4x-Sharp")

@@ -18,7 +18,7 @@ from halftone.gui.create.rows.lora_row import LoraPart
 from halftone.gui.health import health_view
 from halftone.library import records
 from halftone.library.models import describe
-from halftone.session.draft import kept
+from halftone.session.pictures.draft import kept
 from halftone.settings.store import Settings
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 from pytestqt.qtbot import QtBot
-from tests.gui.stage import Stage
+from tests.gui.stage import Stage, opened
 from tests.helpers import samples
 
 from halftone.contract.facts import PassFacts
@@ -18,7 +18,7 @@ WANTED = Refiner(path="/models/sd_xl_refiner_1.0.safetensors", at=0.65)
 def test_it_is_off_until_one_is_chosen_and_comes_back(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     form = stage.page.form
-    part = form.refiner_part
+    part = opened(form.refiner_part)
     assert (form.request().refiner, part.row.value.text(), part.at.isHidden()) == (None, "Off", True)
     form.set_request(PictureRequest(prompt="a", refiner=WANTED))
     assert form.request().refiner == WANTED

@@ -12,7 +12,7 @@ from PySide6.QtGui import QDropEvent, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QStyle, QStyleOptionComboBox
 from pytestqt.qtbot import QtBot
-from tests.gui.stage import Stage
+from tests.gui.stage import Stage, opened
 from tests.helpers import samples
 
 from halftone.contract.request import PictureRequest, Start
@@ -20,7 +20,7 @@ from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.gui.create.rows.mask_canvas import MaskCanvas
 from halftone.gui.create.rows.mask_editor import MaskEditor
 from halftone.gui.create.rows.start_picture_row import _kept
-from halftone.session.draft import kept
+from halftone.session.pictures.draft import kept
 from halftone.settings.places import masks_dir
 
 
@@ -100,7 +100,7 @@ def test_what_cannot_be_used_is_said_and_stops_generate(qtbot: QtBot, picture: s
     assert form.refusal() == "Sana does not support image to image. Remove the picture, or choose another model."
     assert form.start_part.row.value.text() == "Not supported"
     form.start_part.choose(None)
-    assert (form.refusal(), form.start_part.caption.text()) == ("", "This model has no image to image.")
+    assert (form.refusal(), opened(form.start_part).caption.text()) == ("", "This model has no image to image.")
     form.follow(replace(samples.POCKET, pipeline="FluxFillPipeline"))
     assert form.refusal() == "This model needs a picture under Image to image."
     chosen(stage, picture)
@@ -233,18 +233,18 @@ def test_a_picture_is_extended_in_its_own_size(qtbot: QtBot, picture: str) -> No
     stage = Stage(qtbot)
     form = stage.page.form
     chosen(stage, picture)
-    form.start_part.side_fields.set_value((16, 0, 24, 0))
-    assert form.start_part.caption.text() == "Input 64 × 48, result 104 × 48."
+    opened(form.start_part).side_fields.set_value((16, 0, 24, 0))
+    assert opened(form.start_part).caption.text() == "Input 64 × 48, result 104 × 48."
     assert not form.size_field.isEnabled()
     request = form.request()
     assert (request.width, request.height) == (None, None)
     assert request.start == Start(strength=0.75, outpaint=(16, 0, 24, 0))
     assert form._shape()[:2] == (104, 48)
-    form.start_part.mask_fields.only.setChecked(True)
+    opened(form.start_part).mask_fields.only.setChecked(True)
     assert form.size_field.isEnabled()
     assert form.request().width is not None
     form.follow(replace(samples.POCKET, pipeline="KolorsPipeline"))
-    assert form.start_part.side_fields.isHidden()
+    assert opened(form.start_part).side_fields.isHidden()
     assert form.request().start == Start(strength=0.75)
     stage.close()
 

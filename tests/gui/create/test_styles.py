@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
-from tests.gui.stage import Stage
+from tests.gui.stage import Stage, opened
 from tests.helpers.pictures import picture_facts
 
 from halftone.contract.request import PictureRequest, Style
@@ -20,7 +20,7 @@ def test_a_style_is_chosen_shown_applied_and_taken_back(qtbot: QtBot, tmp_path: 
     file = tmp_path / "styles.csv"
     file.write_text('name,prompt,negative_prompt\nFilm,"{prompt}, film grain",cartoon\nOil,oil,\n,broken,\n', "utf-8-sig")
     stage = Stage(qtbot, settings=Settings(first_run_done=True, styles_file=str(file), wildcard_folders=(str(tmp_path),)))
-    form, part = stage.page.form, stage.page.form.style_part
+    form, part = stage.page.form, opened(stage.page.form.style_part)
     form.prompt.setPlainText("a red sun")
     part.row.setChecked(True)
     part.add_button.click()
@@ -45,7 +45,7 @@ def test_a_style_is_chosen_shown_applied_and_taken_back(qtbot: QtBot, tmp_path: 
 
 def test_the_present_prompt_is_kept_as_a_style(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
-    form, part = stage.page.form, stage.page.form.style_part
+    form, part = stage.page.form, opened(stage.page.form.style_part)
     part.save_button.click()
     assert part.note.text() == "Write a prompt first."
     form.prompt.setPlainText("a {red|green} sun")
@@ -59,7 +59,7 @@ def test_the_present_prompt_is_kept_as_a_style(qtbot: QtBot) -> None:
 
 def test_a_variation_becomes_the_request_and_comes_back(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
-    form, part = stage.page.form, stage.page.form.variation_part
+    form, part = stage.page.form, opened(stage.page.form.variation_part)
     plain = form.request()
     wanted = msgspec.structs.replace(plain, variation_seed=9, variation_strength=0.3, seed_size=(64, 128))
     form.set_request(wanted)

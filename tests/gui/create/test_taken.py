@@ -10,7 +10,7 @@ from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
-from tests.gui.stage import Stage
+from tests.gui.stage import Stage, opened
 from tests.helpers import samples
 from tests.helpers.hub import WHOLE, save_flux
 from tests.helpers.model_files import ramp, safetensors
@@ -18,10 +18,10 @@ from tests.helpers.model_files import ramp, safetensors
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.gui.create.form.settings_from_pictures import taken_words
 from halftone.gui.create.picture.picture_receipt import option_rows
-from halftone.gui.create.picture_history import unsaved
 from halftone.health.pictures.imported_settings import Taken
 from halftone.library.files.small_files import T5
 from halftone.metadata.picture import exif_of
+from halftone.session.pictures.picture_list import unsaved
 from halftone.settings.store import Settings
 
 TEXT = (
@@ -173,7 +173,7 @@ def test_options_come_with_a_picture_and_go_when_they_are_removed(qtbot: QtBot) 
     stage = Stage(qtbot)
     form = stage.page.form
     form.set_request(PictureRequest(prompt="a", options={"clip_skip": 1, "eta": 0.5}))
-    part = form.options_part
+    part = opened(form.options_part)
     assert (part.row.value.text(), part.others.text()) == ("Clip skip 2", "Other options: eta 0.5")
     assert form.request().options == {"clip_skip": 1, "eta": 0.5}
     part.remove.click()
@@ -187,7 +187,7 @@ def test_cfg_rescale_comes_back_to_the_digit_and_goes_where_a_start_picture_runs
 ) -> None:
     stage = Stage(qtbot)
     form = stage.page.form
-    part, box = form.options_part, form.options_part.boxes["guidance_rescale"]
+    part, box = form.options_part, opened(form.options_part).boxes["guidance_rescale"]
     form.set_request(PictureRequest(prompt="a", options={"guidance_rescale": 0.71234}))
     assert (form.request().options, part.row.value.text()) == ({"guidance_rescale": 0.71234}, "CFG rescale 0.71")
     box.setValue(0.5)

@@ -13,7 +13,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
-from tests.gui.stage import Stage
+from tests.gui.stage import Stage, opened
 from tests.helpers import samples
 from tests.helpers.model_files import ramp, safetensors
 
@@ -23,7 +23,7 @@ from halftone.gui.background import Background
 from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.gui.health import health_view
 from halftone.gui.health.finding_and_cure_cards import copy_refusal
-from halftone.session.draft import kept
+from halftone.session.pictures.draft import kept
 from halftone.session.state import Found
 from halftone.settings.places import resources
 from halftone.settings.store import Settings
@@ -114,7 +114,7 @@ def test_the_last_that_was_chosen_is_taken_whichever_answer_comes_first(held: tu
 
 def test_a_refusal_is_not_told_of_one_that_was_given_up(held: tuple[Stage, Held], tmp_path: Path) -> None:
     stage, background = held
-    part = stage.page.form.vae_part
+    part = opened(stage.page.form.vae_part)
     part.set_file(str(tmp_path / "none.safetensors"))
     part._own.click()
     while background.waiting:

@@ -19,9 +19,9 @@ from halftone.gallery.history import History
 from halftone.gui.background import Background
 from halftone.gui.create.history_panel import ThumbButton
 from halftone.gui.create.picture import picture_text
+from halftone.gui.create.picture.picture_images import read_image, thumbnail
 from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.gui.create.picture.video_player import Player
-from halftone.gui.create.picture_history import read_image
 from halftone.metadata.video import save_video
 
 REQUEST = PictureRequest(prompt="a wave", model="pocket")
@@ -118,7 +118,7 @@ def test_the_canvas_shows_a_video_of_the_history_as_a_video(qtbot: QtBot, tmp_pa
     stage.wait(lambda: len(seen) >= 5)
     assert page.centre.receipt.size_words.text() == "64 × 48  8 frames"
     button = page.history._buttons[facts.path]
-    assert (button.thumb.seconds, button.thumb.image.isNull()) == (pytest.approx(0.2), False)
+    assert (button.seconds, thumbnail(button.made).isNull()) == (pytest.approx(0.2), False)
     assert "Video, 0:01" in button.toolTip()
     stage.picture("a picture after it")
     assert not page.centre.player.playing
@@ -129,11 +129,12 @@ def test_a_thumbnail_of_a_video_carries_a_film_and_its_length(qtbot: QtBot, tmp_
     facts = remembered(tmp_path)
     stage = Stage(qtbot)
     stage.wait(lambda: facts.path in stage.page.history._buttons)
-    thumb = stage.page.history._buttons[facts.path].thumb
+    made = stage.page.history._buttons[facts.path].made
     stage.close()
 
     def painted(seconds: float) -> QImage:
-        button = ThumbButton(dataclasses.replace(thumb, seconds=seconds))
+        fps = 8 / seconds if seconds else None
+        button = ThumbButton(dataclasses.replace(made, facts=msgspec.structs.replace(made.facts, fps=fps)))
         qtbot.addWidget(button)
         button.setFixedSize(110, 110)
         return button.grab().toImage()

@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 from tests.gui.stage import PATIENCE, link
 from tests.helpers import samples, scripted
 
-from halftone.client.session import MAX_QUICK_DEATHS
+from halftone.client.protocol import MAX_QUICK_DEATHS
 from halftone.contract.messages import AnyEvent, Cancel, Generate, JobEnded, PictureReady, Ready, WorkerLost
 from halftone.contract.request import PictureRequest
 from halftone.gui.controller import Controller
@@ -103,7 +103,7 @@ def test_stop_leaves_no_process_even_when_the_worker_hangs(qtbot: QtBot, tmp_pat
     qtbot.waitUntil(here.exists, timeout=PATIENCE)
     made.stop()
     assert made.pid is None
-    assert made.session.open_jobs == ()
+    assert made.protocol.open_jobs == ()
 
 
 def test_a_worker_that_never_gets_ready_is_given_up_and_the_user_is_told(qtbot: QtBot) -> None:
@@ -156,6 +156,6 @@ def test_a_worker_that_refuses_to_start_is_not_started_again_and_again(qtbot: Qt
     qtbot.waitUntil(lambda: bool(controller.state.notices), timeout=PATIENCE)
     assert [notice.kind for notice in controller.state.notices] == ["worker-refused"]
     assert controller.state.worker == "refused"
-    assert not made.session.may_restart
+    assert not made.protocol.may_restart
     controller.session.stop()
     qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)

@@ -46,6 +46,7 @@ from halftone.gui.train.setup_form import TrainForm
 from halftone.gui.train.train_page import TrainPage
 from halftone.library.models import describe
 from halftone.session.state import Preparation
+from halftone.session.training import kept_training
 from halftone.settings.store import Settings
 
 CONFIG = TrainConfig(model=kit.MODEL.id, pictures="/pictures/paper", output="/loras", name="Paper cut", steps=20)
@@ -506,7 +507,7 @@ def test_a_folder_is_dropped(desk: Desk, tmp_path: Path) -> None:
 
 def test_what_stood_in_the_setup_comes_back(qtbot: QtBot, desk: Desk) -> None:
     desk.page.form.take(CONFIG)
-    kept = desk.controller.session.training.draft
+    kept = kept_training(desk.controller.state.training_draft)
     again = Desk(qtbot, Settings(last_model=kit.MODEL.id, train=kept))
     assert again.page.form.config() == CONFIG
     again.controller.session.stop()

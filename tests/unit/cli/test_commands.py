@@ -565,8 +565,9 @@ def test_a_measurement_that_cannot_be_kept_is_told_with_the_reason(run: Run, mod
     kept.mkdir()
     found = run("generate", "a sun", "-m", model)
     assert found.code == 0
-    assert "What was measured could not be kept (is a directory), so Auto takes FP32." in found.err
-    assert "Precision: FP32 until A processor is measured." in " ".join(found.out.split())
+    assert "What was measured could not be kept (is a directory): the next command measures again." in found.err
+    said = "Precision, as measured on this device: FP16 is slower than FP32 on this processor."
+    assert said in " ".join(found.out.split()), "the engine of this process goes by it"
     shown = run("devices")
     assert shown.code == 0
     assert shown.err == "What was measured could not be kept (is a directory): the next command measures again.\n"

@@ -13,10 +13,10 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.request import ALONE, Control, Hires, IpAdapter, Lora, Numerics, PictureRequest, Refiner, Start, Style
 from halftone.library.add_ons.inversions import Inversion
 from halftone.library.families.known_families import WAN
-from halftone.session import draft as drafts
-from halftone.session.draft import Draft, Seed, from_request, to_request, with_defaults_of, with_value
-from halftone.session.draft_problems import problems, size_problem
 from halftone.session.events import Drafted
+from halftone.session.pictures import draft as drafts
+from halftone.session.pictures.draft import Draft, Seed, from_request, to_request, with_defaults_of, with_value
+from halftone.session.pictures.draft_problems import problems, size_problem
 from halftone.session.reducer import apply
 from halftone.session.state import AppState
 from halftone.settings.store import Settings

@@ -8,7 +8,7 @@ from tests.helpers.model_files import write_folder
 from tests.helpers.sessions import HandClock, HeldExecutor
 
 from halftone.library.models import POCKET
-from halftone.session.model_list import ModelList
+from halftone.session.models.model_list import ModelList
 from halftone.session.state import AppState
 from halftone.session.store import Store
 from halftone.session.writing import SettingsKeeper

@@ -10,7 +10,7 @@ from halftone.contract.messages import Generate, Load, ModelChanged, Refused, Un
 from halftone.contract.request import PictureRequest
 from halftone.library.models import POCKET
 from halftone.session.events import Warming
-from halftone.session.model_memory import worth_loading
+from halftone.session.models.model_memory import worth_loading
 from halftone.session.reducer import apply
 from halftone.session.state import AppState, Job
 

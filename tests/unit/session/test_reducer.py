@@ -20,10 +20,11 @@ from halftone.contract.messages import (
     Ready,
     Refused,
     StepDone,
+    Upscale,
     WorkerLost,
 )
-from halftone.contract.request import PictureRequest
-from halftone.session.events import Dismissed, Making, Moved, Noted, OwnEvent, Paused, Queued, Removed, Sent, Stopping
+from halftone.contract.request import PictureRequest, UpscaleRequest
+from halftone.session.events import Dismissed, Making, Moved, Noted, OwnEvent, Paused, Queued, Removed, RowFolded, Sent, Stopping
 from halftone.session.reducer import apply
 from halftone.session.state import AppState, Job
 
@@ -219,3 +220,24 @@ def test_making_a_model_lasts_until_it_is_made() -> None:
 def test_pause() -> None:
     assert play(Paused(on=True)).paused
     assert not play(Paused(on=True), Paused(on=False)).paused
+
+
+@pytest.mark.parametrize(
+    ("folds", "rows"),
+    [
+        ((), ""),
+        ((("a", True), ("b", True)), "ab"),
+        ((("a", True), ("a", True), ("a", False)), ""),
+        ((("a", False),), ""),
+    ],
+)
+def test_rows_that_are_open(folds: tuple[tuple[str, bool], ...], rows: str) -> None:
+    state = play(*(RowFolded(row=row, open=on) for row, on in folds))
+    assert state.open_rows == frozenset(rows)
+
+
+def test_pictures_tell_the_time_of_the_next_one_and_larger_ones_do_not() -> None:
+    made = PictureReady(job="a", facts=samples.picture_facts("/p.png"), thumbnail_size=0, failed_size=0)
+    assert len(play(*QUEUE, Sent(job="a"), made, made).history.timed) == 1
+    upscale = Job(id="a", command=Upscale(job="a", request=UpscaleRequest(pictures=("/p.png",), upscaler="/u")), title="")
+    assert len(play(Queued(job=upscale), Sent(job="a"), made).history.timed) == 0

@@ -17,6 +17,8 @@ from halftone.contract.messages import (
     TrainStep,
 )
 from halftone.session.state import TrainingRun
+from halftone.session.training import kept_training
+from halftone.settings.store import Settings
 
 CONFIG = samples.TRAIN
 CAUGHT = samples.caught()
@@ -102,3 +104,14 @@ def test_one_that_is_begun_again_waits_for_the_end_of_the_first(desk: Desk) -> N
     say(desk, JobEnded(outcome="cancelled"))
     assert run(desk).id != first
     assert desk.session.training.running
+
+
+def test_the_draft_is_a_part_of_the_state_and_comes_back_at_the_next_start() -> None:
+    desk = Desk()
+    assert desk.session.state.training_draft is None
+    desk.session.training.put(CONFIG)
+    desk.session.training.put(msgspec.structs.replace(CONFIG, learning_rate=float("nan")))
+    assert desk.session.state.training_draft == CONFIG, "what is being typed waits"
+    kept = kept_training(desk.session.state.training_draft)
+    assert Desk(Settings(first_run_done=True, train=kept)).session.state.training_draft == CONFIG
+    assert Desk(Settings(first_run_done=True, train="{")).session.state.training_draft is None

@@ -8,11 +8,12 @@ from msgspec.structs import replace
 from halftone.cli.generate import pass_options
 from halftone.cli.generate.prompt_options import asked_words, option
 from halftone.cli.generate.settings_from_picture import from_picture, precision_note
-from halftone.cli.jobs.engine_and_log import Tools
+from halftone.cli.jobs.engine_and_log import JOB, Tools
 from halftone.cli.options import flags as given
 from halftone.cli.options.requests import host_note, kept_request, known_model, new_request, prompt_notes, ready_request
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.messages import Generate
 from halftone.contract.parameters import OPTION_PARAMETERS
 from halftone.contract.request import PictureRequest, Start
 from halftone.contract.vocabulary import DType
@@ -131,21 +132,27 @@ def _made(
     """Make the pictures of a request and show what came of it; True if all are good. notes: on what it was made of; named:
     the user said which model.
     """
-    from halftone.cli.generate.size_notes import size_note
+    from halftone.cli.generate.size_notes import memory_note, size_note
     from halftone.cli.jobs import command_jobs
+    from halftone.cli.jobs.hardware import most_memory
+    from halftone.cli.jobs.in_process import list_devices
     from halftone.cli.reports.json_objects import asked_object, generate_object, put, start_object
+    from halftone.session.pictures.request_cost import cost_of
 
     notes = (*notes, *prompt_notes(ready, facts))
     if not named and not as_json:
         command_jobs.tell_notes((f"Model: {facts.name}, as --model was left out.",))
     command_jobs.tell_notes(notes)
-    precision = command_jobs.choose_precision(tools, ready.device, ready.numerics, facts, ready.extras, as_json=as_json)
+    device = command_jobs.device_of(tools, ready.device)
+    precision = command_jobs.choose_precision(tools, device, ready.numerics, facts, ready.extras, as_json=as_json)
     if then.picture is not None:
         command_jobs.tell_notes(precision_note(then.picture, then.dtype, precision.dtype))
-    command_jobs.check_memory(tools, ready, facts, precision.dtype)
-    command_jobs.tell_unused_cure(tools, ready.device, facts, precision.dtype, ready.numerics)
-    command_jobs.tell_notes(size_note(ready, facts, command_jobs.conditions(tools, ready, precision.dtype)))
-    report = command_jobs.make_pictures(tools, ready, as_json=as_json)
+    command_jobs.tell_unused_cure(device, facts, precision.dtype, ready.numerics)
+    most = most_memory(device)
+    cost = cost_of(ready, facts, precision.dtype, device, list_devices(tools), most)
+    if cost is not None:
+        command_jobs.tell_notes((*memory_note(cost, device, most), *size_note(cost, ready.batch)))
+    report = command_jobs.pictures_of(tools, Generate(job=JOB, request=ready), as_json=as_json)
     if as_json:
         put(generate_object(report, precision, notes) | {"asked": asked_object(ready)} | start_object(ready))
     else:

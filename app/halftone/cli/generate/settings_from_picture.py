@@ -1,14 +1,14 @@
 """`generate --from PICTURE`: what a picture says of itself, under what is given beside it."""
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from msgspec.structs import asdict, replace
 
 from halftone.cli.options.flags import absolute
-from halftone.cli.options.requests import known_model
+from halftone.cli.options.requests import known_model, with_host
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.parameters import OPTION_PARAMETERS, PARAMETERS
@@ -16,8 +16,6 @@ from halftone.contract.request import PictureRequest, Start
 from halftone.contract.vocabulary import DTYPE_NAMES, DType
 from halftone.health.pictures.imported_settings import Known, is_ours, known_here, made_in, take_over
 from halftone.library.add_ons.inversions import encoder_widths, inversion_folders, list_inversions, matched
-from halftone.library.files.listing import listed
-from halftone.library.models import describe, runnable
 from halftone.library.options import over
 from halftone.metadata.parameters import STOPPED, model_name
 from halftone.metadata.picture_settings import said_by
@@ -51,8 +49,6 @@ _START: Final = "Start picture"
 _REMEMBERED: Final = 2000
 """Pictures of the history among which a model is looked for."""
 
-log = logging.getLogger(__name__)
-
 
 class FromPicture(NamedTuple):
     """model: as it is named here, None where the picture names none that is known. told: a sentence for each thing that was
@@ -66,10 +62,12 @@ class FromPicture(NamedTuple):
 
 
 def from_picture(picture: str, asked: Mapping[str, Any], meant: Set[str], model: str | None, saved: Settings) -> FromPicture:
-    """asked: field -> value; None is no wish but for the fields `meant`. Raises HalftoneError as `said_by` and `describe`;
+    """asked: field -> value; None is no wish but for the fields `meant`. Raises HalftoneError as `said_by` and `known_model`;
     picture-model-unknown for a picture of Halftone whose model is not found, picture-start-missing for one made from another
     picture that is not given.
     """
+    from halftone.session.models.model_list import models_in
+
     path = Path(absolute(picture))
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None or name in meant}
     whole = said_by(path)
@@ -77,8 +75,8 @@ def from_picture(picture: str, asked: Mapping[str, Any], meant: Set[str], model:
         raise HalftoneError("picture-start-missing", path=path.name, start=whole.fields[_START])
     asked_options = meant & OPTION_PARAMETERS.keys()
     said = _unasked(whole, {*given, *asked_options, *(() if model is None else ("model",))})
-    own = known_model(None, saved) if model is None else describe(model)
-    known = (*(one.facts for one in listed(saved.model_folders)), *_used_before(said))
+    own = known_model(with_host(model, given, saved)[0], saved)
+    known = (*models_in(saved.model_folders).listed, *_used_before(said))
     models = (own, *(one for one in known if one.id != own.id))
     now = PictureRequest(prompt="", model=own.id, **{name: given[name] for name in ("image", "mask", "start") if name in given})
     first = take_over(said, now, Known(models)).request.model
@@ -133,29 +131,16 @@ def precision_note(picture: str, made: DType | None, now: DType) -> tuple[str, .
 
 def _used_before(said: Parameters) -> tuple[ModelFacts, ...]:
     """Models of pictures on this computer, of the name that is told, that lie in no folder of the settings."""
-    name = said.fields.get("Model")
-    if name is None:
-        return ()
-    import sqlite3
+    from halftone.session.models.model_list import usable
+    from halftone.session.pictures.picture_list import recent
 
-    from halftone.gallery.history import History
-
-    try:
-        with History() as history:
-            used = dict.fromkeys(entry.request.model for entry in history.recent(_REMEMBERED))
-    except (OSError, sqlite3.Error) as error:
-        log.info("the history cannot be read: %s", error)
-        return ()
-    return tuple(facts for model in used if model_name(model) == name and (facts := _described(model)) is not None)
-
-
-def _described(model: str) -> ModelFacts | None:
-    try:
-        facts = describe(model)
-        runnable(facts)
-    except HalftoneError:
-        return None
-    return facts
+    name, found = said.fields.get("Model"), list[ModelFacts]()
+    used = dict.fromkeys(entry.request.model for entry in recent(_REMEMBERED)) if name is not None else ()
+    for model in used:
+        if model_name(model) == name:
+            with suppress(HalftoneError):
+                found.append(usable(model))
+    return tuple(found)
 
 
 def _unasked(said: Parameters, given: Set[str]) -> Parameters:

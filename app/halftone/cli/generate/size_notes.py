@@ -1,75 +1,47 @@
-"""What a size far above the model's own will cost, said before it is begun."""
+"""What is said of the size of a picture before it is begun: its memory, and the time of one far above the model's own size."""
 
-import sqlite3
-from collections.abc import Iterable
-from contextlib import suppress
+import psutil
 
-from msgspec.structs import replace
-
-from halftone.contract.facts import ModelFacts
-from halftone.contract.request import PictureRequest
-from halftone.contract.wording import number
-from halftone.gallery.history import History
-from halftone.gallery.timed import Conditions
-from halftone.health.forecasts.picture_memory import Made, Next, forecast
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import DeviceFacts
+from halftone.contract.wording import Words, number
+from halftone.health.forecasts.picture_memory import Forecast
 from halftone.health.part_names import duration, elapsed
-from halftone.health.pictures.passes import last_size
-from halftone.library.families.networks import known_networks
-from halftone.library.resolution_bins import computed_size
-from halftone.library.tasks import takes_strength
-from halftone.metadata.start_images import picture_size
-from halftone.session.picture_time import Computed, Pictures, Shape, computed, far_above
+from halftone.session.pictures.memory_estimate import lacks_memory
+from halftone.session.pictures.picture_time import Computed, Shape
+from halftone.session.pictures.request_cost import Cost
 from halftone.settings.disk import size_text
 
 
-def size_note(request: PictureRequest, facts: ModelFacts, now: Conditions) -> tuple[str, ...]:
-    """A note on a size far above the model's own, with the time as far as pictures made under the same conditions tell it, and
-    the memory that is surely needed; none for others.
+def memory_note(cost: Cost, device: DeviceFacts, most: int | None) -> tuple[str, ...]:
+    """A note on a picture that needs more than the memory that is free. Raises HalftoneError out-of-memory for one that surely
+    needs more than all the memory there is.
     """
-    if (known := sized(request, facts)) is None:
+    if cost.memory is None:
         return ()
-    request = known
-    first = request.width or facts.native_width, request.height or facts.native_height
-    width, height = computed_size(facts, last_size(request.hires, *first), request.options)
-    steps = max(1, int((request.steps or facts.default_steps) * (request.start.strength or 1.0)))
-    if request.hires is None:
-        shape = Shape(width, height, steps)
-    else:
-        shape = Shape(width, height, request.hires.steps or steps, first[0] * first[1] * steps)
-    if not (ratio := far_above(facts, shape)):
+    peak, size = cost.memory.peak, (str(cost.shape.width), str(cost.shape.height))
+    said = Words("{0} × {1} pixels need about {2}\u00a0GB", (*size, f"{peak / 1e9:.1f}"))
+    free = psutil.virtual_memory().available if device.backend == "cpu" else None
+    lacks = lacks_memory(peak, most, free)
+    if lacks == "sure" and most is not None:
+        detail = Words("{0}, and there are {1}\u00a0GB for {2}", (said, f"{most / 1e9:.1f}", device.name))
+        raise HalftoneError("out-of-memory", detail=detail)
+    if lacks is None or free is None:
         return ()
-    made = _made()
-    what = f"{width} × {height} is {_times(ratio)} times the pixels this model was made for."
-    near = computed(now.model, shape, made.times(now))
-    return (f"{what} {_time(near, shape, request.batch)} {_memory(request, facts, now, made.measured(now))}Ctrl+C stops it.",)
+    return (f"{said}, and only {free / 1e9:.1f}\u00a0GB are free: the system may become very slow or end Halftone.",)
 
 
-def sized(request: PictureRequest, facts: ModelFacts) -> PictureRequest | None:
-    """Return the request with the width and height that its start picture gives it; None where they are not known beforehand:
-    kept latents, a masked part in its own size, a pipeline that chooses.
-
-    Raises image-unreadable.
+def size_note(cost: Cost, count: int) -> tuple[str, ...]:
+    """A note on `count` pictures of a size far above the model's own, with the time as far as pictures made under the same
+    conditions tell it, and the memory; none for others.
     """
-    if request.resume_latents is not None:
-        return None
-    if request.image is None or (request.width is not None and request.height is not None and not request.start.extends):
-        return request
-    start, (width, height) = request.start, picture_size(request.image)
-    if start.only_masked is not None or not (request.masked or takes_strength(facts.pipeline, mask=False)):
-        return None
-    if start.extends:
-        left, top, right, bottom = start.outpaint
-        return replace(request, width=width + left + right, height=height + top + bottom)
-    wide, high = request.width, request.height
-    if wide is None:
-        wide = width if high is None else round(width * high / height)
-    return replace(request, width=wide, height=round(height * wide / width) if high is None else high)
+    if not cost.above:
+        return ()
+    what = f"{cost.shape.width} × {cost.shape.height} is {_times(cost.above)} times the pixels this model was made for."
+    return (f"{what} {_time(cost.time, cost.shape, count)} {_memory(cost.memory)}Ctrl+C stops it.",)
 
 
-def _memory(request: PictureRequest, facts: ModelFacts, now: Conditions, made: Iterable[Made]) -> str:
-    networks = known_networks(facts, request.extras)
-    backend = "cpu" if "cpu" in now.devices else "cuda"
-    found = forecast(networks, Next(request, facts, now.dtype, backend), None, made)
+def _memory(found: Forecast | None) -> str:
     if found is None:
         return ""
     how = "measured" if found.pictures else "computed from how the model is built"
@@ -87,12 +59,3 @@ def _time(near: Computed | None, shape: Shape, count: int) -> str:
     measured = f"{elapsed(near.measured)} measured at {base.width} × {base.height}, {base.steps} steps"
     longer = ", or longer, as time may grow faster than pixels" if near.longer(shape) else ""
     return f"Computed from {measured}: about {duration(near.seconds * count)}{longer}."
-
-
-def _made() -> Pictures:
-    """The latest pictures; none where the list cannot be read."""
-    pictures = Pictures()
-    with suppress(OSError, sqlite3.Error), History() as history:
-        for entry in reversed(history.recent()):
-            pictures.learn(entry.facts, entry.request)
-    return pictures

@@ -1,16 +1,20 @@
-"""What every command needs at hand: the engine's maker and the log."""
+"""What every command needs at hand: a worker in this process, and the log."""
 
 import contextlib
 import os
 import sys
 from collections.abc import Callable, Generator
-from typing import Final, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 from halftone.cli.terminal.control_characters import say
 from halftone.contract.engine import Engine
 from halftone.contract.wording import Words
 from halftone.settings.disk import system_words
 from halftone.settings.places import log_dir
+
+if TYPE_CHECKING:
+    from halftone.session.workers.in_process import LocalWorker
 
 JOB: Final = "command-line"
 """The one job of this process."""
@@ -22,32 +26,20 @@ class Tools:
     """Carried through typer's context. engine: None for the real one. quiet: nobody reads what is said meanwhile."""
 
     def __init__(self, engine: Callable[[], Engine] | None = None, *, quiet: bool = False) -> None:
-        self._maker = engine or _real_engine
+        self._engine = engine
         self._quiet = quiet
-        self._made: Engine | None = None
 
-    def make_engine(self) -> Engine:
-        """The engine that computes, the same for all jobs; importing the real one loads torch."""
-        if self._made is None:
-            self._say_so()
-            self._made = self._maker()
-        return self._made
+    @cached_property
+    def worker(self) -> "LocalWorker":
+        """What computes, the same for all jobs; its first command loads torch."""
+        from halftone.session.workers.in_process import LocalWorker
+
+        return LocalWorker(log_path(), self._engine, self._say_so)
 
     def _say_so(self) -> None:
         if not self._quiet and sys.stderr.isatty():
             sys.stderr.write("Loading the engine, which takes some seconds …\n")
             sys.stderr.flush()
-
-
-def _real_engine() -> Engine:
-    from halftone.worker.environment import prepare
-
-    prepare()
-    from halftone.measure.giving_back import importing
-
-    with importing():
-        from halftone.training.service import TrainingEngine
-    return cast("Engine", TrainingEngine())
 
 
 def log_path() -> Words | str:

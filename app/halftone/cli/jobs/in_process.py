@@ -4,29 +4,25 @@ import contextlib
 import io
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cache
 from types import FrameType
 from typing import Final, TypeVar
 
-from halftone.cli.jobs.engine_and_log import JOB, Tools, kept_log, kept_stdout, log_path
+from halftone.cli.jobs.engine_and_log import JOB, Tools, kept_log, kept_stdout
 from halftone.cli.jobs.stop_signal import StoppedBySignal
 from halftone.cli.terminal.control_characters import say
 from halftone.cli.terminal.progress import picture_after, picture_count, picture_words
-from halftone.contract.errors import HalftoneError, JobCancelled
+from halftone.contract.errors import JobCancelled
 from halftone.contract.facts import DeviceFacts
 from halftone.contract.messages import (
     AnyEvent,
     Cancel,
     Decide,
     Generate,
-    Hello,
     JobCommand,
-    JobEnded,
     Keep,
     PictureReady,
-    Ready,
-    Refused,
     Repair,
     StepDone,
     Train,
@@ -36,7 +32,6 @@ from halftone.contract.messages import (
 )
 from halftone.settings.store import load
 from halftone.settings.tidying import tidy_places
-from halftone.worker.runner import JobRunner
 
 Listener = Callable[[AnyEvent, bytes], None]
 _Report = TypeVar("_Report")
@@ -48,45 +43,26 @@ def run_job(
     tools: Tools, command: JobCommand, kind: type[_Report], listen: Listener, *, stop: type[Cancel] | type[Keep] = Cancel
 ) -> _Report:
     """The report of the job. stop: what Ctrl+C asks for. Raises what it failed with as HalftoneError, or JobCancelled."""
-    ended: list[JobEnded] = []
-    told = _Told(command)
+    worker, told = tools.worker, _Told(command)
 
     def hear(event: AnyEvent, blob: bytes) -> None:
-        if isinstance(event, JobEnded):
-            ended.append(event)
         told.hear(event)
         listen(event, blob)
         if isinstance(event, TrainCaught) and event.asks:
-            runner.submit(Decide(job=JOB, choice="stop"))  # nobody can be asked here: what was learnt is kept
+            worker.submit(Decide(job=JOB, choice="stop"))  # nobody can be asked here: what was learnt is kept
 
     tidy_once()
-    with kept_log(), kept_stdout():
-        runner = JobRunner(tools.make_engine, hear, log_path=log_path())
-        runner.submit(command)
-        _work(runner, stop, told)
-    end = ended[-1]
-    if end.outcome == "cancelled":
-        raise told.ending()
-    if end.error is not None:
-        raise HalftoneError(end.error.code, end.error.details, **end.error.facts)
-    if not isinstance(end.report, kind):
-        raise TypeError(f"the job ended with {type(end.report).__name__}")
-    return end.report
+    with kept_log(), kept_stdout(), _stoppable(lambda: worker.submit(stop(job=JOB)), told):
+        try:
+            return worker.report(command, kind, hear)
+        except (JobCancelled, KeyboardInterrupt):
+            raise told.ending() from None
 
 
 def list_devices(tools: Tools) -> tuple[DeviceFacts, ...]:
     """What there is to compute on, the preferred one first. Raises HalftoneError."""
-    answers: list[AnyEvent] = []
     with kept_log(), kept_stdout():
-        runner = JobRunner(tools.make_engine, lambda event, _blob: answers.append(event), log_path=log_path())
-        runner.submit(Hello())
-        runner.run_until_idle()
-    for event in answers:
-        if isinstance(event, Ready):
-            return event.devices
-        if isinstance(event, Refused):
-            raise HalftoneError(event.error.code, event.error.details, **event.error.facts)
-    return ()
+        return tools.worker.devices
 
 
 @cache
@@ -144,15 +120,16 @@ class _Nowhere(io.StringIO):
         return len(text)
 
 
-def _work(runner: JobRunner, stop: type[Cancel] | type[Keep], told: _Told) -> None:
-    """The first Ctrl+C asks the job to stop after its step, a second one leaves at once. So does a signal to end, or a terminal
-    that is closed, but these may come more than once.
+@contextlib.contextmanager
+def _stoppable(stop: Callable[[], object], told: _Told) -> Generator[None]:
+    """The first Ctrl+C stops the job after its step, a second one leaves at once. So does a signal to end, or a terminal that is
+    closed, but these may come more than once.
     """
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         say(f"\n{told.stopping()} Press Ctrl+C again to leave at once.", err=True)
-        runner.submit(stop(job=JOB))
+        stop()
 
     def end(number: int, _frame: FrameType | None) -> None:
         if number == _CLOSED:  # a terminal that is gone takes no words
@@ -160,15 +137,13 @@ def _work(runner: JobRunner, stop: type[Cancel] | type[Keep], told: _Told) -> No
         with contextlib.suppress(OSError):
             say(f"\n{told.stopping()}", err=True)
         told.signal = number
-        runner.submit(stop(job=JOB))
+        stop()
 
     before = {signal.SIGINT: signal.signal(signal.SIGINT, interrupt)}
     wanted = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]  # nohup has one ignored
     before |= {number: signal.signal(number, end) for number in wanted}
     try:
-        runner.run_until_idle()
-    except KeyboardInterrupt:
-        raise told.ending() from None
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

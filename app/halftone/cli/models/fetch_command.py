@@ -10,8 +10,6 @@ from halftone.cli.terminal.command_lines import command_line
 from halftone.cli.terminal.control_characters import say
 from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import Words
-from halftone.library.files.small_files import lacking
-from halftone.library.models import describe
 from halftone.settings.disk import size_text
 
 
@@ -27,27 +25,25 @@ def fetch(
     sent only where you set HF_TOKEN.
     With --json nothing is asked: it is fetched with --yes only.
     """
-    from halftone.library.files import fetching
+    from halftone.session.models.small_files import fetch_lacked, lacked_by, source
 
-    facts = describe(model)
-    files = lacking(facts)
+    files = lacked_by(model)
     if json:
         from halftone.cli.reports.json_objects import SCHEMA, put
 
         told = _as_lines if progress else _silent
-        fetched = [str(fetching.fetch(file, told)) for file in files] if yes else []
-        put({"schema": SCHEMA, "missing": [str(file.place) for file in lacking(facts)], "fetched": fetched})
+        got = [str(place) for place in fetch_lacked(model, told)] if yes else []
+        put({"schema": SCHEMA, "missing": [str(file.place) for file in lacked_by(model)], "fetched": got})
         return
     if not files:
         say("Nothing is missing that could be fetched.")
         return
     for file in files:
-        say(f"{fetching.hub()}/{file.repository}  {file.path}  {size_text(file.size)}  →  {file.place}")
+        say(f"{source(file)}  {file.path}  {size_text(file.size)}  →  {file.place}")
     if not yes and not _agreed():
         say("Nothing was fetched.")
         return
-    for file in files:
-        place = fetching.fetch(file, _as_words if sys.stderr.isatty() else _silent)
+    for place in fetch_lacked(model, _as_words if sys.stderr.isatty() else _silent):
         say(f"{place} is here now.")
 
 

@@ -1,18 +1,21 @@
 """The command that lists the models of the user's folders."""
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import halftone.cli.options.flags as given
 from halftone.cli.terminal.control_characters import say
 from halftone.contract.echoes import echo
 from halftone.contract.errors import sentence
+from halftone.contract.facts import ModelFacts
 from halftone.contract.vocabulary import DTYPE_NAMES
+from halftone.library.add_ons.denoisers import host_of
 from halftone.library.add_ons.unusable_files import UNETS, home
-from halftone.library.files.listing import Listed, listed
-from halftone.library.models import closed_folders
 from halftone.settings.disk import size_text
 from halftone.settings.places import settings_file
 from halftone.settings.store import load
+
+if TYPE_CHECKING:
+    from halftone.session.state import Found
 
 _TYPES: Final[dict[str, str]] = {**DTYPE_NAMES}
 
@@ -23,41 +26,46 @@ def models(json: given.Json = False) -> None:
     The folders are those of the window's settings: add one in Settings, Folders, or to models under [folders] in the file
     settings.toml. Any of these can be given to --model.
     """
-    folders = load().model_folders
-    found = listed(folders)
+    from halftone.session.models.model_list import models_in
+
+    found = models_in(load().model_folders)
     if json:
         from halftone.cli.reports.json_objects import SCHEMA, put
 
-        put({"schema": SCHEMA, "models": [_object(one) for one in found]})
+        put({"schema": SCHEMA, "models": [_object(facts, found) for facts in found.listed]})
         return
-    for one in found:
-        say(f"{one.facts.id}\n  {_line(one)}")
-    for folder in closed_folders(folders):
+    for facts in found.listed:
+        say(f"{facts.id}\n  {_line(facts, found)}")
+    for folder in found.closed:
         say(f"{echo(folder)} cannot be read and was left out. Give yourself the right to read it, or take it out.", err=True)
     say(f"To add a folder: Settings, Folders in the window, or models under [folders] in {settings_file()}.", err=True)
 
 
-def _line(one: Listed) -> str:
-    facts = one.facts
+def _line(facts: ModelFacts, found: "Found") -> str:
     stored = _TYPES.get(facts.stored_dtype, facts.stored_dtype)
     kind = facts.base or facts.family
-    if one.state == "needs-parts":
+    if facts.id in found.parts:
         kind = f"{'UNet' if facts.family in UNETS else 'Transformer'} of {kind}"
-    return f"{kind}, {stored}, {size_text(facts.size_bytes)}{_more(one)}"
+    return f"{kind}, {stored}, {size_text(facts.size_bytes)}{_more(facts, found)}"
 
 
-def _more(one: Listed) -> str:
-    if one.error is None:
+def _more(facts: ModelFacts, found: "Found") -> str:
+    if facts.id in found.models:
         return ""
-    if one.state == "needs-files":
-        return f"\n  {sentence(one.error.as_facts())}"
-    if one.host is not None:
-        return f"\n  Runs with the other parts of {one.host.name}."
-    return f"\n  Runs with the other parts of a diffusers folder of {home(one.facts)}, once you have that."
+    if facts.id in found.waiting:
+        return f"\n  {sentence(found.errors[facts.id])}"
+    if (host := _host(facts, found)) is not None:
+        return f"\n  Runs with the other parts of {host.name}."
+    return f"\n  Runs with the other parts of a diffusers folder of {home(facts)}, once you have that."
 
 
-def _object(one: Listed) -> dict[str, Any]:
-    facts = one.facts
+def _host(facts: ModelFacts, found: "Found") -> ModelFacts | None:
+    """The first of the models whose other parts a transformer's file runs with."""
+    return host_of(facts.path, tuple(found.models.values())) if facts.id in found.parts else None
+
+
+def _object(facts: ModelFacts, found: "Found") -> dict[str, Any]:
     kept = ("path", "name", "family", "base", "format", "stored_dtype", "size_bytes")
-    host = None if one.host is None else one.host.path
-    return {name: getattr(facts, name) for name in kept} | {"state": one.state, "runs_with": host}
+    state = "ready" if facts.id in found.models else "needs-files" if facts.id in found.waiting else "needs-parts"
+    host = _host(facts, found)
+    return {name: getattr(facts, name) for name in kept} | {"state": state, "runs_with": host and host.path}

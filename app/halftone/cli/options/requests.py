@@ -15,17 +15,16 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.parameters import PARAMETERS
 from halftone.contract.request import CheckInputs, Lora, PictureRequest, Start, Style
+from halftone.contract.vocabulary import POCKET
 from halftone.contract.wording import Words, number
 from halftone.health.pictures.requests import check_inputs, check_request
 from halftone.health.pictures.unfinished_files import check_named_files
 from halftone.health.pictures.unfinished_pictures import check_same_model, read_kept
-from halftone.library.add_ons.denoisers import host_of
 from halftone.library.add_ons.extras import check_extras_fit
 from halftone.library.add_ons.inversions import inversion_folders, inversion_name, named_in, names_any, spoken
 from halftone.library.add_ons.lora_fit import check_lora_fit
 from halftone.library.add_ons.loras import check_loras, has_tags, known_loras, lora_folders, take_tags
 from halftone.library.families.known_families import reads_in_chunks
-from halftone.library.models import POCKET, describe, list_models, runnable
 from halftone.library.options import check_options
 from halftone.library.prompts.prompt_syntax import notes
 from halftone.library.prompts.styles import styled
@@ -60,27 +59,26 @@ log = logging.getLogger(__name__)
 
 def known_model(model: str | None, saved: Settings) -> ModelFacts:
     """The model's facts, if it can make pictures; None: the last used one, or pocket when that is gone."""
+    from halftone.session.models.model_list import usable
+
     if model is None and saved.last_model != POCKET:
         try:
-            facts = describe(saved.last_model)
-            runnable(facts)
-            return facts
+            return usable(saved.last_model)
         except HalftoneError as error:
             log.info("the last used model is left aside: %s", error)
-    facts = describe(model or POCKET)
-    runnable(facts)
-    return facts
+    return usable(model or POCKET)
 
 
 def with_host(model: str | None, asked: Mapping[str, Any], saved: Settings) -> tuple[str | None, dict[str, Any]]:
     """(the model, what was asked for), where the model is a file of a transformer alone: it runs with the other parts of the
-    first known model that it fits. Anything else is as it was. Raises as `describe`.
+    first known model that it fits. Anything else is as it was.
     """
     if model is None or asked.get("transformer") is not None or not os.path.isfile(os.path.expanduser(model)):
         return model, dict(asked)
-    facts = describe(model)
-    host = host_of(facts.path, list_models(saved.model_folders)) if facts.takes_place else None
-    return (model, dict(asked)) if host is None else (host.id, {**asked, "transformer": facts.path})
+    from halftone.session.models.model_list import models_in, opened
+
+    _, hosted = opened(model, lambda: models_in(saved.model_folders).models.values())  # noqa: PLW0108 - only where it is needed
+    return (model, dict(asked)) if hosted is None else (hosted.host.id, {**asked, "transformer": hosted.part})
 
 
 def host_note(asked: Mapping[str, Any], given: str | None, facts: ModelFacts) -> tuple[str, ...]:

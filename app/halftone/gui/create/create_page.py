@@ -1,16 +1,14 @@
 """Create: from words to picture, with the numbers behind it in sight."""
 
 import logging
-from functools import partial
 
+import shiboken6
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QWidget
 
-from halftone.contract.facts import PictureFacts
-from halftone.contract.messages import AnyEvent, Generate, PictureReady, PreviewReady
+from halftone.contract.messages import AnyEvent, PreviewReady
 from halftone.contract.request import ALONE, PictureRequest
-from halftone.gallery.made import made_as
 from halftone.gui import theme
 from halftone.gui.controller import Controller
 from halftone.gui.create.form.model_picker import ask_model
@@ -20,13 +18,14 @@ from halftone.gui.create.history_panel import HistoryPanel
 from halftone.gui.create.job_list import QueuePanel
 from halftone.gui.create.picture.picture_actions import PictureActs
 from halftone.gui.create.picture.picture_centre import Centre
+from halftone.gui.create.picture.picture_images import HistoryWatch, thumbnail
 from halftone.gui.create.picture.picture_report import copy_details
-from halftone.gui.create.picture_history import HistoryWatch, Made, Shelf, request_of, unsaved
 from halftone.gui.kit.splitter import LineSplitter
 from halftone.gui.kit.stock_widgets import column, surface
 from halftone.gui.shell import stopping
 from halftone.library.prompts.drawn_prompts import as_made
 from halftone.session.events import Noted
+from halftone.session.pictures.history import Made
 from halftone.session.state import Ended
 from halftone.settings.glance import widths
 
@@ -39,27 +38,29 @@ class CreatePage(QWidget):
     def __init__(self, controller: Controller) -> None:
         super().__init__()
         self._controller = controller
-        self._shelf = Shelf(controller.background, self)
-        self._first_time = False
+        self._pictures: tuple[Made, ...] = ()
+        self._latest = controller.state.history.latest
         self._compact = (False, False)
         self._wide = [336, 896, 208]
         """Sizes of the columns before the window became narrow."""
         self._build()
-        self._filler = FormFiller(self, controller, self.form, self._shelf.get)
-        parts = self.form, self.centre, self.history, self._shelf
+        self._filler = FormFiller(self, controller, self.form)
+        parts = self.form, self.centre, self.history
         self.acts = PictureActs(self, controller, parts, self._filler.reuse, self._show_left)
         self._connect()
         self._watch = HistoryWatch(self)
-        self._watch.changed.connect(lambda: self._shelf.load_new(self._history_grown))
-        self._shelf.start(self._history_read)
+        self._watch.changed.connect(controller.session.history.read_new)
+        if not controller.state.history.read:
+            controller.session.history.read()
+        self._show_history()
         self._refresh()
 
     # --- building ---------------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
         self.form = CreateForm(self._controller)
-        self.form.model_part.picture_of = self._shelf.newest_of
-        self.centre = Centre(self._controller, self._shelf)
+        self.form.model_part.picture_of = lambda model: thumbnail(self._controller.state.history.newest_of(model))
+        self.centre = Centre(self._controller)
         self.queue = QueuePanel(self._controller)
         self.history = HistoryPanel()
         self.right = surface("plain")
@@ -80,6 +81,7 @@ class CreatePage(QWidget):
     def _connect(self) -> None:
         controller = self._controller
         controller.changed.connect(self._refresh)
+        controller.history_changed.connect(self._show_history)
         controller.worker_event.connect(self._worker_event)
         controller.job_ended.connect(self._job_ended)
         self.form.submitted.connect(self._submitted)
@@ -140,36 +142,6 @@ class CreatePage(QWidget):
             preview = self.centre.take_preview(event, blob)
             if not preview.isNull():
                 self.queue.set_preview(preview)
-        elif isinstance(event, PictureReady):
-            self._take_picture(event, blob)
-
-    def _take_picture(self, event: PictureReady, blob: bytes) -> None:
-        job = self._controller.state.job(event.job or "")
-        if event.facts.upscaled is not None:
-            self._take_larger(event.facts, blob[: event.thumbnail_size])
-        if job is None or not isinstance(job.command, Generate):
-            return
-        asked = job.command.request
-        self.form.learn((event.facts, asked))
-        end = event.thumbnail_size + event.failed_size
-        thumbnail, failed = blob[: event.thumbnail_size], blob[event.thumbnail_size : end]
-        if event.facts.path:
-            self._shelf.add(event.facts, asked, thumbnail, failed, self._made)
-        else:
-            self.centre.take_picture(unsaved(event.facts, request_of(asked, event.facts), failed))
-
-    def _take_larger(self, facts: PictureFacts, thumbnail: bytes) -> None:
-        """A picture of the list was made larger: it stands there too, with what made that."""
-        source = None if facts.upscaled is None else self._shelf.get(facts.upscaled.source)
-        if source is not None:
-            self._shelf.add(made_as(source.facts, facts), source.request, thumbnail, b"", self._made)
-
-    def _made(self, made: Made) -> None:
-        self.history.add(made.thumb)
-        self.form.model_part.refresh()
-        self.centre.take_picture(made)
-        self.centre.next_steps.setVisible(self._first_time)
-        self._first_time = False
 
     def _job_ended(self, ended: Ended) -> None:
         if ended.job.kind in ("Generate", "Upscale"):
@@ -177,30 +149,26 @@ class CreatePage(QWidget):
 
     # --- history ----------------------------------------------------------------------------------------------
 
-    def _history_read(self, found: list[Made]) -> None:
-        shown = [made for made in found if made.is_file]
-        self.history.set_thumbs([made.thumb for made in shown])
-        self._first_time = not found
-        self._learn(found)
-        self.form.model_part.refresh()
-        if shown and self.centre.shown is None and self._controller.state.running_kind("Generate", "Upscale") is None:
-            self.centre.show_picture(shown[0])
-
-    def _history_grown(self, found: list[Made]) -> None:
-        """Pictures that another program made go on top; what is shown and has the focus stays."""
-        for made in reversed(found):
-            self.history.add(made.thumb)
-        self._learn(found)
-        self.form.model_part.refresh()
-
-    def _learn(self, found: list[Made]) -> None:
-        """found: newest first."""
-        whole = (made for made in reversed(found) if made.whole and made.facts.upscaled is None)
-        self.form.learn(*((made.facts, made.request) for made in whole))
+    def _show_history(self) -> None:
+        """Thumbnails of all, and the one that was just made in the centre. What other programs make goes on top: what is shown
+        and has the focus stays.
+        """
+        history, state = self._controller.state.history, self._controller.state
+        if history.pictures != self._pictures:
+            begins = not self._pictures
+            self._pictures = history.pictures
+            self.history.set_pictures(self._pictures)
+            self.form.model_part.refresh()
+            if begins and self.centre.shown is None and state.running_kind("Generate", "Upscale") is None:
+                self.centre.show_picture(history.known.get(history.shown, self._pictures[0]))
+        if history.latest is not None and history.latest is not self._latest:
+            self._latest = history.latest
+            self.centre.take_picture(history.latest)
+            self.centre.next_steps.setVisible(history.latest.is_file and len(history.known) == 1)
 
     def pick(self, path: str) -> None:
         """Show a picture of the history."""
-        made = self._shelf.get(path)
+        made = self._controller.state.history.known.get(path)
         if made is not None:
             self.centre.pick(made)
 
@@ -246,12 +214,11 @@ class CreatePage(QWidget):
 
     def picture_restored(self, path: str) -> None:
         """A picture came back from the bin."""
-        self._shelf.load(partial(self._show_restored, path))
+        self._controller.session.history.read(lambda: self._show_restored(path))
 
-    def _show_restored(self, path: str, found: list[Made]) -> None:
-        self._history_read(found)
-        made = self._shelf.get(path)
-        if made is not None:
+    def _show_restored(self, path: str) -> None:
+        made = self._controller.state.history.known.get(path)
+        if made is not None and shiboken6.isValid(self):
             self.centre.show_picture(made)
 
     def reuse_settings(self) -> None:

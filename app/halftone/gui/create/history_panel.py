@@ -1,7 +1,6 @@
 """The right panel of Create below the queue: the pictures made before."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import partial
 
@@ -11,35 +10,22 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QImage, QPainter, QPaintEvent, QPen, QResizeEvent
+from PySide6.QtGui import QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import (
     QGridLayout,
     QVBoxLayout,
     QWidget,
 )
 
-from halftone.contract.request import Lora
-from halftone.contract.vocabulary import ReceiptState
 from halftone.gui import icons, theme
 from halftone.gui.create.form.model_picker import paint_thumbnail
+from halftone.gui.create.picture.picture_images import thumbnail
 from halftone.gui.i18n import listed, tr
 from halftone.gui.kit.stock_widgets import HoverButton, clear, column, icon_button, label, row, scrolling, surface
 from halftone.gui.text import lora_list
-from halftone.health.pictures.frame_lists import clock
-
-
-@dataclass(frozen=True)
-class Thumb:
-    """One picture of the history."""
-
-    path: str
-    image: QImage
-    state: ReceiptState
-    made: datetime
-    prompt: str
-    loras: tuple[Lora, ...] = ()
-    seconds: float = 0.0
-    """How long a video lasts; 0 of a picture."""
+from halftone.health.pictures.frame_lists import clock, video_seconds
+from halftone.library.prompts.drawn_prompts import as_made
+from halftone.session.pictures.history import Made
 
 
 class ThumbButton(HoverButton):
@@ -47,15 +33,18 @@ class ThumbButton(HoverButton):
     length in the other one of a video.
     """
 
-    def __init__(self, thumb: Thumb) -> None:
+    def __init__(self, made: Made) -> None:
         super().__init__()
-        self.thumb = thumb
+        self.made = made
+        self.seconds = video_seconds(made.facts)
+        """How long a video lasts; 0 of a picture."""
         self._selected = False
         words = {"recovered": tr("Recovered"), "not-recovered": tr("Not recovered"), "unwatched": tr("Not monitored")}
-        used = tr("LoRA: {0}", lora_list(thumb.loras)) if thumb.loras else ""
-        film = tr("Video, {0}", clock(thumb.seconds)) if thumb.seconds else ""
-        self.setToolTip("\n".join(filter(None, (thumb.prompt, film, used, words.get(thumb.state, "")))))
-        self.setAccessibleName(listed(*filter(None, (thumb.prompt or thumb.path, film))))
+        prompt, loras = made.request.prompt, as_made(made.request, made.facts).loras
+        used = tr("LoRA: {0}", lora_list(loras)) if loras else ""
+        film = tr("Video, {0}", clock(self.seconds)) if self.seconds else ""
+        self.setToolTip("\n".join(filter(None, (prompt, film, used, words.get(made.facts.state, "")))))
+        self.setAccessibleName(listed(*filter(None, (prompt or made.facts.path, film))))
 
     def set_selected(self, selected: bool) -> None:
         if selected != self._selected:
@@ -67,7 +56,7 @@ class ThumbButton(HoverButton):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         box = QRectF(self.rect()).adjusted(3, 3, -3, -3)
-        paint_thumbnail(painter, box, self.thumb.image)
+        paint_thumbnail(painter, box, thumbnail(self.made))
         if self._selected:
             painter.setPen(QPen(colours.color("accent"), 2))
             painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -76,15 +65,15 @@ class ThumbButton(HoverButton):
             painter.setPen(QPen(colours.color("border-control"), 1))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRoundedRect(box.adjusted(-1, -1, 1, 1), 3, 3)
-        glyph = {"recovered": ("triangle-alert", "warn"), "not-recovered": ("octagon-alert", "danger")}.get(self.thumb.state)
+        glyph = {"recovered": ("triangle-alert", "warn"), "not-recovered": ("octagon-alert", "danger")}.get(self.made.facts.state)
         if glyph is not None:
             self._paint_glyph(painter, box, *glyph)
-        if self.thumb.seconds:
+        if self.seconds:
             self._paint_length(painter, box)
         painter.end()
 
     def _paint_length(self, painter: QPainter, box: QRectF) -> None:
-        words = clock(self.thumb.seconds)
+        words = clock(self.seconds)
         painter.setFont(theme.current().font("caption"))
         wide = painter.fontMetrics().horizontalAdvance(words)
         plate = QRectF(box.left() + 4, box.bottom() - 22, wide + 27, 18)
@@ -125,7 +114,7 @@ class HistoryPanel(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._thumbs: list[Thumb] = []
+        self._pictures: Sequence[Made] = ()
         self._buttons: dict[str, ThumbButton] = {}
         self._columns = 2
         self._selected = ""
@@ -143,23 +132,12 @@ class HistoryPanel(QWidget):
 
     def paths(self) -> list[str]:
         """Newest first."""
-        return [thumb.path for thumb in self._thumbs]
+        return [made.facts.path for made in self._pictures]
 
-    def set_thumbs(self, thumbs: Sequence[Thumb]) -> None:
-        self._thumbs = list(thumbs)
+    def set_pictures(self, pictures: Sequence[Made]) -> None:
+        """Show these, newest first."""
+        self._pictures = pictures
         self._arrange()
-
-    def add(self, thumb: Thumb) -> None:
-        """A picture that was just made."""
-        self._thumbs = [thumb, *(other for other in self._thumbs if other.path != thumb.path)]
-        self._arrange()
-
-    def remove(self, path: str) -> None:
-        self._thumbs = [thumb for thumb in self._thumbs if thumb.path != path]
-        self._arrange()
-
-    def thumb(self, path: str) -> Thumb | None:
-        return next((thumb for thumb in self._thumbs if thumb.path == path), None)
 
     def select(self, path: str) -> None:
         self._selected = path
@@ -193,7 +171,7 @@ class HistoryPanel(QWidget):
     def _arrange(self) -> None:
         clear(self._list)
         self._buttons = {}
-        if not self._thumbs:
+        if not self._pictures:
             words = label(tr("No pictures yet."), "small", "muted", wrap=True)
             words.setAlignment(Qt.AlignmentFlag.AlignCenter)
             words.setContentsMargins(4, 0, 13, 0)
@@ -202,30 +180,30 @@ class HistoryPanel(QWidget):
             self._list.addStretch(1)
             return
         today = datetime.now().astimezone().date()
-        days: dict[date, list[Thumb]] = {}
-        for thumb in self._thumbs:
-            days.setdefault(thumb.made.astimezone().date(), []).append(thumb)
-        for day, thumbs in days.items():
+        days: dict[date, list[Made]] = {}
+        for made in self._pictures:
+            days.setdefault(made.made_at.astimezone().date(), []).append(made)
+        for day, pictures in days.items():
             name = label(day_name(day, today), "caption-strong", "muted")
             name.setContentsMargins(3, 6, 0, 2)
             self._list.addWidget(name)
-            self._list.addLayout(self._day(thumbs))
+            self._list.addLayout(self._day(pictures))
         self._list.addStretch(1)
 
-    def _day(self, thumbs: Sequence[Thumb]) -> QGridLayout:
+    def _day(self, pictures: Sequence[Made]) -> QGridLayout:
         grid = QGridLayout()
         grid.setSpacing(2)
-        for index, thumb in enumerate(thumbs):
-            made = ThumbButton(thumb)
-            made.set_selected(thumb.path == self._selected)
+        for index, picture in enumerate(pictures):
+            made, path = ThumbButton(picture), picture.facts.path
+            made.set_selected(path == self._selected)
             made.setFixedSize(self._side, self._side)
-            made.clicked.connect(lambda _on=False, path=thumb.path: self.picked.emit(path))
+            made.clicked.connect(lambda _on=False, path=path: self.picked.emit(path))
             made.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
             made.customContextMenuRequested.connect(partial(self._ask_menu, made))
-            self._buttons[thumb.path] = made
+            self._buttons[path] = made
             grid.addWidget(made, index // self._columns, index % self._columns)
         grid.setColumnStretch(self._columns, 1)
         return grid
 
     def _ask_menu(self, button: ThumbButton, at: QPoint) -> None:
-        self.menu_requested.emit(button.thumb.path, button.mapToGlobal(at))
+        self.menu_requested.emit(button.made.facts.path, button.mapToGlobal(at))

@@ -8,8 +8,7 @@ from halftone.gui.controller import Controller
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.kit.message_bars import Act, Message, MessageBar, announce
 from halftone.gui.kit.stock_widgets import column, label
-from halftone.library.files.fetching import hub
-from halftone.library.files.small_files import SmallFile
+from halftone.session.models.small_files import SmallFile, hub, source
 from halftone.session.state import Lacking
 from halftone.settings.disk import size_text
 
@@ -112,7 +111,7 @@ def message_of(known: Lacking) -> Message | None:
 
 def _wanted(files: tuple[SmallFile, ...]) -> str:
     """What is missing, how large it is, from where it would come and where it goes."""
-    told = listed(*(tr("{0} ({1}) from {2}", _name(file), size_text(file.size), f"{hub()}/{file.repository}") for file in files))
+    told = listed(*(tr("{0} ({1}) from {2}", _name(file), size_text(file.size), source(file)) for file in files))
     folder = str(files[0].place.parent).replace("/", f"/{_BREAK}").replace("\\", f"\\{_BREAK}")
     return sentences(tr("{0}, for the folder {1}.", told, folder), tr("Nothing is fetched before you click."))
 

@@ -28,8 +28,9 @@ from halftone.gui.shell.pages import PAGES, PageName
 from halftone.gui.shell.statusbar import StatusBar
 from halftone.gui.shell.topbar import TopBar
 from halftone.gui.shell.window import MainWindow
-from halftone.session.draft import kept as kept_draft
+from halftone.session.pictures.draft import kept as kept_draft
 from halftone.session.state import Notice
+from halftone.session.training import kept_training
 
 if TYPE_CHECKING:
     from halftone.gui.device.device_page import DevicePage
@@ -398,6 +399,6 @@ class Workspace(QObject):
         controller = self.controller
         geometry = {**controller.settings.geometry, "main": bytes(self.window.saveGeometry().toBase64().data()).decode()}
         splitters = {**controller.settings.splitters, **self.create_page.splitter_state()}
-        form, train = kept_draft(controller.state.draft), controller.session.training.draft or controller.settings.train
+        form, train = kept_draft(controller.state.draft), kept_training(controller.state.training_draft)
         kept = msgspec.structs.replace(controller.settings, geometry=geometry, splitters=splitters, form=form, train=train)
         controller.session.settings.update(kept)

@@ -34,11 +34,10 @@ class TrainRow(QWidget):
         words.setToolTip(tip)
         editor.setToolTip(tip)
         editor.setAccessibleName(name)
-        self._locked = _Locked(name, tip)
+        self._locked: _Locked | None = None
         places = QWidget()
         self._places = QStackedLayout(places)
         self._places.addWidget(editor)
-        self._places.addWidget(self._locked)
         editor.setMinimumWidth(60)
         layout = row(words, places, spacing=8)
         layout.setStretch(1, 1)
@@ -46,15 +45,19 @@ class TrainRow(QWidget):
         self.setFixedHeight(_HEIGHT)
 
     def lock(self, on: bool, words: str = "") -> None:
-        """words: what is told instead of the field's own value."""
-        self._locked.words.set_text(words or self.words())
-        self._locked.setAccessibleName(f"{self.name}: {words or self.words()}")
+        """words: shown instead of the field's own value."""
+        if on:
+            if self._locked is None:
+                self._locked = _Locked(self.name, self.editor.toolTip())
+                self._places.addWidget(self._locked)
+            self._locked.words.set_text(words or self.words())
+            self._locked.setAccessibleName(f"{self.name}: {words or self.words()}")
         self._places.setCurrentIndex(1 if on else 0)
 
     @property
     def locked(self) -> str:
         """What stands beside the lock, "" while the field can be changed."""
-        return self._locked.words.accessibleName() if self._places.currentIndex() else ""
+        return self._locked.words.accessibleName() if self._locked is not None and self._places.currentIndex() else ""
 
     def value(self) -> Any:
         raise NotImplementedError

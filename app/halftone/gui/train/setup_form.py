@@ -1,12 +1,10 @@
 """What a training depends on, as rows in groups: TrainConfig in, TrainConfig out."""
 
 import importlib.util
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QWidget
 
@@ -240,19 +238,6 @@ class TrainForm(QWidget):
             one.set_value(getattr(config, one.key))
         self._taking = False
         self._left_out = config.left_out
-
-    def kept(self) -> str:
-        """For the next start, as JSON; "" while nothing can be read back from it."""
-        config = self.config()
-        return "" if math.isnan(config.learning_rate) else msgspec.json.encode(config).decode()
-
-    def restore(self, text: str) -> None:
-        """What `kept` gave at the last close; what cannot be read changes nothing."""
-        try:
-            config = msgspec.json.decode(text, type=TrainConfig)
-        except msgspec.DecodeError:
-            return
-        self.take(config)
 
     def leave_out(self, names: Sequence[str]) -> None:
         """Pictures of the folder that are not used."""

@@ -145,9 +145,8 @@ class TrainPage(Page):
 
     def _restore(self) -> None:
         """What stood here when the window was closed, or before the language changed."""
-        left = self.training.draft or self._controller.settings.train
-        if left:
-            self.form.restore(left)
+        if (left := self._controller.state.training_draft) is not None:
+            self.form.take(left)
 
     def _output(self) -> str:
         """Where LoRAs are saved that nobody chose a folder for: where Create looks for them."""
@@ -310,7 +309,7 @@ class TrainPage(Page):
     # --- deeds ------------------------------------------------------------------------------------------------------
 
     def _form_changed(self) -> None:
-        self.training.draft = self.form.kept()
+        self.training.put(self.form.config())
         self.soon()
 
     def start(self) -> None:

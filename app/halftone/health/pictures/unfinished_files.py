@@ -6,10 +6,10 @@ from pathlib import Path, PureWindowsPath
 from typing import Final
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.vocabulary import POCKET
 from halftone.health.pictures.unfinished_pictures import Kept
 from halftone.library.add_ons.loras import lora_folders
 from halftone.library.add_ons.upscalers import is_upscale_model
-from halftone.library.models import POCKET
 from halftone.settings.places import data_dir, latents_dir, pictures_dir
 from halftone.settings.store import Settings
 

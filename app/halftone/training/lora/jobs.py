@@ -13,8 +13,8 @@ from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.facts import ModelFacts
 from halftone.contract.messages import Train
 from halftone.contract.training import TrainConfig, TrainPicture, WiderType
+from halftone.contract.vocabulary import POCKET
 from halftone.contract.wording import Words
-from halftone.library.models import POCKET
 from halftone.library.training_data.training_pictures import read_pictures, reading_of, shapes_for, usable
 from halftone.library.training_data.training_runs import RUNNING
 from halftone.settings.folders import claimed

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QTextEdit, QWidget
 from halftone.gui import theme
 from halftone.gui.controller import Controller
 from halftone.gui.create.form.form_fields import NumberBox, SliderField
-from halftone.session.draft import LISTED, SCALARS, Draft, with_value
+from halftone.session.pictures.draft import LISTED, SCALARS, Draft, with_value
 
 Access = tuple[SignalInstance, Callable[[], Any], Callable[[Any], object]]
 _NARROWEST: Final = 60
@@ -107,14 +107,15 @@ class Binding(QObject):
         """Call `hear` with the values of these fields, now and whenever one has changed."""
         get = attrgetter(*fields)
         self._watchers.append(_Watcher(get if len(fields) > 1 else lambda draft: (get(draft),), hear))
-        self._render_one(self._watchers[-1])
+        self._render_one(self._watchers[-1], self.draft)
 
     def _render(self) -> None:
+        draft = self.draft
         for one in self._watchers:
-            self._render_one(one)
+            self._render_one(one, draft)
 
-    def _render_one(self, one: _Watcher) -> None:
-        values = one.get(self.draft)
+    def _render_one(self, one: _Watcher, draft: Draft) -> None:
+        values = one.get(draft)
         if values != one.last:
             one.last = values
             self.quietly(lambda: one.hear(*values))

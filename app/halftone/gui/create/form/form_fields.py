@@ -25,8 +25,8 @@ from halftone.gui.i18n import say, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import column, icon_button, label, repolish, row
 from halftone.gui.kit.switches import Segmented
-from halftone.session.draft import Seed
-from halftone.session.draft_problems import size_problem
+from halftone.session.pictures.draft import Seed
+from halftone.session.pictures.draft_problems import size_problem
 
 SEED_MAX: Final = 2**32 - 1
 _DIGITS: Final = 9

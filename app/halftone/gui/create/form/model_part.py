@@ -16,7 +16,7 @@ from halftone.gui.i18n import listed, say, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.navigation import guide_button
 from halftone.gui.kit.stock_widgets import IconLabel, button, column, label, row, set_tone
-from halftone.session.draft import defaults_of, without_own
+from halftone.session.pictures.draft import defaults_of, without_own
 
 
 class ModelPart(QWidget):

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QFrame, QSizePolicy, QVBoxLayout, QWidget
 from halftone.contract.echoes import harmless
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import ModelFacts
+from halftone.contract.vocabulary import POCKET
 from halftone.gui import icons, text, theme
 from halftone.gui.controller import Controller
 from halftone.gui.health import file_dialogs
@@ -17,8 +18,7 @@ from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import HEALTH_LOOK, HoverButton, button, health_word, hline, icon_button, paint_badge, row
 from halftone.health.judge import Badge
 from halftone.library.add_ons.unusable_files import UNETS
-from halftone.library.models import POCKET
-from halftone.session.model_list import ModelList as Known
+from halftone.session.models.model_list import ModelList as Known
 
 _BADGE = 6 + 14 + 5 + 8
 """Pixels of a badge without its word."""

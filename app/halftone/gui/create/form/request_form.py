@@ -7,20 +7,20 @@ import msgspec
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
-from halftone.contract.facts import ModelFacts, PictureFacts
+from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import BATCH_RANGE, GUIDANCE_RANGE, STEPS_RANGE
 from halftone.contract.request import PictureRequest
 from halftone.contract.vocabulary import DType, Precision
 from halftone.gui.controller import Controller
-from halftone.gui.create.form import memory_estimate as room
 from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.form.form_fields import SeedField, SizeField, limit_note
 from halftone.gui.create.form.form_footer import Footer
+from halftone.gui.create.form.memory_estimate import ask, shortage_words
 from halftone.gui.create.form.model_part import ModelPart, OwnValues
 from halftone.gui.create.form.model_picker import problem_words
 from halftone.gui.create.form.prompt_fields import PromptsPart, examples
 from halftone.gui.create.form.sampler_fields import SamplerField
-from halftone.gui.create.form.time_estimate import conditions, estimate, size_warning
+from halftone.gui.create.form.time_estimate import estimate, size_warning
 from halftone.gui.create.rows.controlnet_row import ControlPart
 from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.create.rows.hires_row import HiresPart
@@ -37,12 +37,10 @@ from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import column, hline, label, row, scrolling, set_tone, surface
 from halftone.gui.text import problem_text
-from halftone.health.forecasts.picture_memory import Forecast
-from halftone.health.pictures.passes import larger
-from halftone.library.resolution_bins import computed_size
-from halftone.session.draft import Draft, Seed, after_picture, from_request, sets_size, to_request, with_extras, written
-from halftone.session.draft_problems import problems
-from halftone.session.picture_time import Pictures, Shape
+from halftone.session.pictures.draft import Draft, Seed, after_picture, from_request, sets_size, to_request, with_extras, written
+from halftone.session.pictures.draft_problems import problems
+from halftone.session.pictures.memory_estimate import shortage
+from halftone.session.pictures.picture_time import Shape, next_shape
 
 
 class CreateForm(QWidget):
@@ -55,9 +53,6 @@ class CreateForm(QWidget):
         self._controller = controller
         self._binding = Binding(controller, self)
         self._model: ModelFacts | None = None
-        self._room = room.Room(controller, self)
-        self._dared: set[tuple[Shape, DType]] = set()
-        self._pictures = Pictures()
         self._waiting = ""
         self._told: object = None
         self._build()
@@ -163,8 +158,8 @@ class CreateForm(QWidget):
         controller.models_changed.connect(self._model_changed)
         controller.model_selected.connect(self._model_changed)
         controller.settings_changed.connect(self.numerics_part.show_value)
-        controller.settings_changed.connect(self.lora_part.look_again)
         controller.changed.connect(self._state_changed)
+        controller.estimates_changed.connect(self._refresh_footer)
         controller.badges_changed.connect(self._state_changed)  # another precision, or a cure that was applied
         controller.embeddings_changed.connect(self._read)
         binding = self._binding
@@ -172,8 +167,8 @@ class CreateForm(QWidget):
         binding.watch(lambda _prompt: self.lora_part.hush(), "prompt")
         binding.watch(lambda guidance: self.negative.setEnabled(guidance > 1.0), "guidance")
         binding.watch(self._rendered, *(name for name in Draft.__struct_fields__ if name not in ("prompt", "negative")))
-        self._room.known.connect(self._refresh_footer)
         for part in self.parts:
+            part.restore()
             part.row.toggled.connect(partial(self._toggled, part))
             part.changed.connect(partial(self._show_changed, part))
             part.changed.connect(lambda: None if binding.rendering else self._refresh_footer())
@@ -233,8 +228,10 @@ class CreateForm(QWidget):
         """Send the request; an empty prompt takes the first example. False when the form cannot be sent."""
         if self.refusal():
             return False
-        if (short := self._shortage(precision)) and (self._shape(), self._dtype(precision)) not in self._dared:
-            room.ask(self, short, lambda: self._dare(count, endless, precision))
+        estimates, shape = self._controller.session.estimates, self._shape()
+        short, dtype = shortage(shape, estimates.memory(self.request(), precision)), estimates.dtype(precision)
+        if short is not None and (shape, dtype) not in self._controller.state.networks.accepted:
+            ask(self, shortage_words(short), lambda: self._accept(shape, dtype, count, endless, precision))
             return False
         said = ""
         if not self._draft.prompt.strip():
@@ -257,20 +254,10 @@ class CreateForm(QWidget):
         self.tell(said)
         return True
 
-    def _dare(self, count: int | None, endless: bool, precision: Precision | None) -> None:
-        """The user wants this size all the same, and is not asked again."""
-        self._dared.add((self._shape(), self._dtype(precision)))
+    def _accept(self, shape: Shape, dtype: DType, count: int | None, endless: bool, precision: Precision | None) -> None:
+        """The user wants this size all the same."""
+        self._controller.session.estimates.accept(shape, dtype)
         self.submit(count=count, endless=endless, precision=precision)
-
-    def _dtype(self, precision: Precision | None = None) -> DType:
-        return "float32" if precision == "float32" else self._controller.precision[0]
-
-    def _shortage(self, precision: Precision | None = None) -> str:
-        return room.shortage(self._shape(), self._forecast(precision))
-
-    def _forecast(self, precision: Precision | None = None) -> Forecast | None:
-        made = self._pictures.measured(conditions(self._controller)) if precision is None else ()
-        return self._room.forecast(self.request(), self._dtype(precision), made)
 
     def refusal(self) -> str:
         """Why Generate is disabled, "" when it is not."""
@@ -309,7 +296,6 @@ class CreateForm(QWidget):
         if model is not None:
             self.counter.follow(model)
             self._read()
-            self.lora_part.look()
 
     def follow(self, model: ModelFacts | None) -> None:
         """Show the draft with what there is of this model."""
@@ -337,18 +323,8 @@ class CreateForm(QWidget):
 
     # --- footer -----------------------------------------------------------------------------------------------------
 
-    def learn(self, *pictures: tuple[PictureFacts, PictureRequest]) -> None:
-        """Remember how long pictures took; the estimate is the mean of those like the next one."""
-        for facts, request in pictures:
-            self._pictures.learn(facts, request)
-        self._refresh_footer()
-
     def _shape(self) -> Shape:
-        (width, height), steps = self.start_part.computed(), self._draft.steps
-        hires, model = self._draft.hires, self._controller.model
-        if not self._draft.hires_on:
-            return Shape(*((width, height) if model is None else computed_size(model, (width, height), {})), steps)
-        return Shape(*larger(width, height, hires.scale), hires.steps or steps, width * height * steps)
+        return next_shape(self._draft, self._controller.model, self.start_part.computed())
 
     def _state_changed(self) -> None:
         state = self._controller.state
@@ -358,14 +334,14 @@ class CreateForm(QWidget):
         self._refresh_footer()
 
     def _refresh_footer(self) -> None:
-        model, now = self._controller.model, conditions(self._controller)
-        times = self._pictures.times(now)
-        self.footer.show_estimate(*estimate(now.model, self._shape(), self._draft.batch, times, now.dtype))
-        found = self._forecast()
+        model, estimates, shape = self._controller.model, self._controller.session.estimates, self._shape()
+        now, found = estimates.conditions(), estimates.memory(self.request())
+        times = self._controller.state.history.timed.times(now)
+        self.footer.show_estimate(*estimate(now.model, shape, self._draft.batch, times, now.dtype))
         self.footer.show_memory(found)
         problem = self.refusal()
-        short = room.shortage(self._shape(), found)
-        warning = "" if problem or model is None else sentences(short, size_warning(model, self._shape(), times))
+        short = shortage_words(shortage(shape, found))
+        warning = "" if problem or model is None else sentences(short, size_warning(model, shape, times))
         waits = tr("Pictures wait until training ends.") if self._controller.session.training.running else ""
         warning, tone = (warning, "danger" if short else "warn") if warning else (waits, "secondary")
         self.size_note.setText(warning)

@@ -12,7 +12,7 @@ from halftone.gui.create.form.form_fields import combo
 from halftone.gui.i18n import tr
 from halftone.gui.kit.stock_widgets import column, label, row
 from halftone.library.samplers import METHODS
-from halftone.session.draft import fitting_sampler
+from halftone.session.pictures.draft import fitting_sampler
 
 _NARROW: Final = 92
 """Pixels of each list in the narrowest form."""

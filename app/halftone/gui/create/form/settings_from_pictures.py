@@ -1,6 +1,5 @@
 """The form filled from a picture that is dropped on the page, a text that is pasted into a prompt, or the history."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +11,6 @@ from halftone.contract.request import PictureRequest
 from halftone.contract.vocabulary import DTYPE_NAMES, DType
 from halftone.gui.controller import Controller
 from halftone.gui.create.form.request_form import CreateForm
-from halftone.gui.create.picture_history import Made
 from halftone.gui.create.rows.start_picture_fields import PictureDrop
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.text import error_remedy, error_sentence
@@ -28,8 +26,9 @@ from halftone.health.pictures.imported_settings import (
 )
 from halftone.metadata.picture_settings import said_by
 from halftone.metadata.reading import Parameters, parse_parameters
-from halftone.session.draft import Draft, Seed, from_request
 from halftone.session.events import Noted
+from halftone.session.pictures.draft import Draft, Seed, from_request
+from halftone.session.pictures.history import Made
 
 _TOLD: Final = 8
 """Values that are told one by one."""
@@ -38,12 +37,10 @@ _TOLD: Final = 8
 class FormFiller(QObject):
     """What is not known here is told in one line below the prompts."""
 
-    def __init__(self, page: QWidget, controller: Controller, form: CreateForm, made: Callable[[str], Made | None]) -> None:
-        """made: the picture of the history that lies at a path."""
+    def __init__(self, page: QWidget, controller: Controller, form: CreateForm) -> None:
         super().__init__(page)
         self._controller = controller
         self._form = form
-        self._made = made
         self._turn = 0
         self._drop = PictureDrop(page)
         self._drop.dropped.connect(self.take_picture)
@@ -66,7 +63,7 @@ class FormFiller(QObject):
 
     def take_picture(self, path: str) -> None:
         """What it says of itself; one of the history has more to tell."""
-        made = self._made(path)
+        made = self._controller.state.history.known.get(path)
         if made is not None:
             self.reuse(made)
             self._keep_seed(made.request)

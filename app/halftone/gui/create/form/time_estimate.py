@@ -2,20 +2,9 @@
 
 from halftone.contract.facts import ModelFacts
 from halftone.contract.vocabulary import DTYPE_NAMES, DType
-from halftone.gallery.timed import Conditions, names_of
-from halftone.gui.controller import Controller
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit import figures
-from halftone.session.picture_time import Computed, Shape, Times, computed, far_above
-
-
-def conditions(controller: Controller) -> Conditions:
-    """Under which the next picture is made."""
-    device, wanted = controller.state.device, controller.settings.device
-    names = names_of(device, controller.state.devices) if device is not None else frozenset({wanted})
-    numerics, report = controller.numerics, controller.session.checks.report(controller.model)
-    plan = report.plan if report is not None and report.applied else None
-    return Conditions(controller.settings.last_model, names, numerics.precision, controller.precision[0], numerics.compile, plan)
+from halftone.session.pictures.picture_time import Computed, Shape, Times, computed, far_above
 
 
 def size_warning(model: ModelFacts, shape: Shape, times: Times) -> str:

@@ -99,7 +99,8 @@ class EmptyCanvas(QWidget):
         self._foot = label(tr("Pocket is a small demo. For better pictures,"), "small", "muted")
         foot = row(-1, self._foot, link, -1, spacing=2)
         self.english_only = label(tr("The demo model understands English only."), "small", "muted")
-        self.english_only.setVisible(language() != "en")
+        if language() == "en":
+            self.english_only.hide()  # to show it here would open a window: it stands in none yet
         self._lines = column(
             -1,
             MarkLabel(40),

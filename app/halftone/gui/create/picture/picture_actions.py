@@ -12,11 +12,12 @@ from halftone.gui.create.form.request_form import CreateForm
 from halftone.gui.create.history_panel import HistoryPanel
 from halftone.gui.create.picture import picture_files
 from halftone.gui.create.picture.picture_centre import Centre
+from halftone.gui.create.picture.picture_images import read_later
 from halftone.gui.create.picture.upscale_dialog import UpscaleMenu
-from halftone.gui.create.picture_history import Made, Shelf
 from halftone.gui.i18n import sentences, tr
 from halftone.library.prompts.drawn_prompts import variations
 from halftone.session.events import Noted
+from halftone.session.pictures.history import Made
 
 
 class PictureActs(QObject):
@@ -26,14 +27,14 @@ class PictureActs(QObject):
         self,
         page: QWidget,
         controller: Controller,
-        parts: tuple[CreateForm, Centre, HistoryPanel, Shelf],
+        parts: tuple[CreateForm, Centre, HistoryPanel],
         reuse: Callable[[Made], None],
         show_form: Callable[[], None],
     ) -> None:
         """reuse: fills the form with the settings of a picture; show_form: makes the form visible."""
         super().__init__(page)
         self._page, self._controller = page, controller
-        self._form, self._centre, self._history, self._shelf = parts
+        self._form, self._centre, self._history = parts
         self._reuse, self._show_form = reuse, show_form
         self.upscaling = UpscaleMenu(page, controller, self._follow)
 
@@ -63,11 +64,12 @@ class PictureActs(QObject):
 
     def open_menu(self, path: str, at: QPoint) -> None:
         """What there is to do with one picture of the history: with that one, whatever is shown when it is chosen."""
-        made = self._shelf.get(path)
+        made = self._controller.state.history.known.get(path)
         if made is None:
             return
         self._centre.pick(made)
-        copied = lambda: self._shelf.image(path, self._copy)  # noqa: E731 - read first: the canvas may not have it yet
+        background = self._controller.background
+        copied = lambda: read_later(background, self, path, self._copy)  # noqa: E731 - the canvas may not have it yet
         still = made.facts.frames == 1
         larger = ((tr("Upscale…"), lambda: self.upscaling.offer(made, at=at)),) if still else ()
         entries = (
@@ -120,10 +122,10 @@ class PictureActs(QObject):
         if not picture_files.move_to_bin(self._controller, path):
             return
         after = self._history.neighbour(path, 1) or self._history.neighbour(path, -1)
-        self._history.remove(path)
+        self._controller.session.history.remove(path)
         if self._centre.shown is None or self._centre.shown.facts.path != path:
             return
-        if after and (next_one := self._shelf.get(after)) is not None:
+        if after and (next_one := self._controller.state.history.known.get(after)) is not None:
             self._centre.pick(next_one)
         else:
             self._centre.show_nothing()

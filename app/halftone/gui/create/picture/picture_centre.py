@@ -18,16 +18,17 @@ from halftone.gui.create.picture import picture_text
 from halftone.gui.create.picture.canvas_notes import NextSteps, UnwatchedNote
 from halftone.gui.create.picture.empty_canvas import EmptyCanvas
 from halftone.gui.create.picture.full_screen import FullScreen
+from halftone.gui.create.picture.picture_images import decoded, read_later, thumbnail
 from halftone.gui.create.picture.picture_model import about_model, model_name, model_now, without_memory
 from halftone.gui.create.picture.picture_receipt import ReceiptBar, ReceiptSheet
 from halftone.gui.create.picture.picture_toolbar import CanvasToolbar
 from halftone.gui.create.picture.progress_panel import TransportPanel
 from halftone.gui.create.picture.recovery_banner import PictureBanner
 from halftone.gui.create.picture.video_player import Player
-from halftone.gui.create.picture_history import Made, Shelf
 from halftone.gui.kit.message_bars import Message
 from halftone.gui.kit.picture_canvas import CanvasView
 from halftone.gui.kit.stock_widgets import column
+from halftone.session.pictures.history import Made
 from halftone.session.state import Ended, Job
 
 PICTURE_SHARE: Final = 0.4
@@ -43,10 +44,9 @@ class Centre(QFrame):
 
     picked = Signal(str)
 
-    def __init__(self, controller: Controller, shelf: Shelf) -> None:
+    def __init__(self, controller: Controller) -> None:
         super().__init__()
         self._controller = controller
-        self._shelf = shelf
         self.shown: Made | None = None
         self.following = True
         self.player = Player(controller.background, self)
@@ -60,7 +60,7 @@ class Centre(QFrame):
         self.setProperty("surface", "canvas")
         self.setMinimumWidth(360)
         self.toolbar = CanvasToolbar()
-        self.unwatched = UnwatchedNote(self._controller)
+        self.unwatched = UnwatchedNote(self._controller, self)
         self.banner = PictureBanner()
         self.empty = EmptyCanvas(examples())
         self.canvas = CanvasView()
@@ -141,16 +141,17 @@ class Centre(QFrame):
 
     def show_picture(self, made: Made) -> None:
         """Show a finished picture with all that is known of it."""
-        self.shown = made
+        self.shown, background = made, self._controller.background
+        self._controller.session.history.look_at(made)
         self.picked.emit(made.facts.path)
         self.receipt.show_picture(made.facts)
         self.sheet.show_picture(made.facts, made.request, has_message=picture_text.picture_message(made.facts) is not None)
-        self.canvas.set_before(made.failed)
+        self.canvas.set_before(decoded(made.failed))
         self.player.stop()
         if made.facts.upscaled is not None:
-            self._shelf.image(made.facts.upscaled.source, partial(self._source_read, made))
+            read_later(background, self, made.facts.upscaled.source, partial(self._source_read, made))
         if made.is_file:
-            self._shelf.image(made.facts.path, partial(self._image_read, made))
+            read_later(background, self, made.facts.path, partial(self._image_read, made))
         else:
             self._image_read(made, QImage())
         self._show_banner(made)
@@ -168,9 +169,10 @@ class Centre(QFrame):
         if self.shown is not made or (self.following and not self._preview.isNull()):
             return
         if image.isNull():
-            image = made.thumb.image if made.is_file else made.failed
+            image = thumbnail(made) if made.is_file else decoded(made.failed)
         self.canvas.set_image(image, (made.facts.width, made.facts.height))
-        self.banner.evidence.recovered.show_image(image)
+        if self.banner.built:
+            self.banner.evidence.recovered.show_image(image)
         self._show_canvas(True)
         if made.is_file and made.facts.frames > 1:
             self.player.play(Path(made.facts.path))
@@ -208,7 +210,8 @@ class Centre(QFrame):
         if message is None or ((quiet or made.key in self._folded) and not asked):
             self.banner.hide()
             return
-        self.banner.show_message(message, picture_text.main_event(facts), _failing_dtype(facts), made.failed, made.thumb.image)
+        pair = decoded(made.failed), thumbnail(made)
+        self.banner.show_message(message, picture_text.main_event(facts), _failing_dtype(facts), *pair)
         self._share()
 
     def _message(self, made: Made) -> Message | None:

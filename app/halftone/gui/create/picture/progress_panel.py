@@ -12,6 +12,7 @@ from halftone.contract.vocabulary import FLOAT_LIMITS, Phase
 from halftone.gui import text, theme
 from halftone.gui.i18n import listed, tr
 from halftone.gui.kit import figures
+from halftone.gui.kit.built_later import BuiltLater
 from halftone.gui.kit.dots import PeakStrip, StepDots
 from halftone.gui.kit.message_bars import announce
 from halftone.gui.kit.stock_widgets import ElidedLabel, IconLabel, button, column, label, row, set_tone, surface, vline
@@ -82,7 +83,7 @@ class PhaseRow(QWidget):
                 set_tone(words, "muted")
 
 
-class TransportPanel(QWidget):
+class TransportPanel(BuiltLater):
     """130 high; the right half with the peaks is hidden in narrow windows."""
 
     cancel_requested = Signal()
@@ -97,6 +98,9 @@ class TransportPanel(QWidget):
         self._clock = QTimer(self)
         self._clock.setInterval(_TICK_MS)
         self._clock.timeout.connect(self._tick)
+        self.hide()
+
+    def build(self) -> None:
         self.phases = PhaseRow()
         self.title = label("", "heading-s", numbers=True)
         self.left = label("", "body", "secondary", numbers=True)
@@ -146,7 +150,8 @@ class TransportPanel(QWidget):
 
     def set_narrow(self, narrow: bool) -> None:
         self._narrow = narrow
-        self._fit()
+        if self.built:
+            self._fit()
 
     def _fit(self) -> None:
         """Of a picture that is made larger there are parts, and no phases, steps or peaks."""
@@ -159,6 +164,7 @@ class TransportPanel(QWidget):
     def show_job(self, job: Job, device: DeviceFacts | None) -> None:
         """The running picture as it stands."""
         del device
+        self.make()
         self._job = job
         self._fit()
         self._announce(job)

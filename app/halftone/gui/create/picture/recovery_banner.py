@@ -10,6 +10,7 @@ from halftone.gui import theme
 from halftone.gui.charts.headroom_chart import HeadroomChart
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit import figures
+from halftone.gui.kit.built_later import BuiltLater
 from halftone.gui.kit.message_bars import LEVEL_ICONS, Message, announce
 from halftone.gui.kit.stock_widgets import HoverButton, IconLabel, button, clear, column, label, repolish, row, scrolling
 from halftone.health.headroom import layer_of
@@ -117,7 +118,7 @@ class _Fold(HoverButton):
         return
 
 
-class PictureBanner(QWidget):
+class PictureBanner(BuiltLater):
     """Scrolls inside. `acted` carries the key of the action; `reshaped`: it wants another height."""
 
     acted = Signal(str)
@@ -127,6 +128,9 @@ class PictureBanner(QWidget):
         super().__init__()
         self.message: Message | None = None
         self._narrow = False
+        self.hide()
+
+    def build(self) -> None:
         self._icon = IconLabel("triangle-alert", "warn", 20)
         self._title = label("", "heading-s", wrap=True)
         self._text = label("", "body", "secondary", wrap=True)
@@ -143,10 +147,6 @@ class PictureBanner(QWidget):
         self.fold.toggled.connect(self._folded)
         self.evidence = Evidence()
         self.evidence.setFixedWidth(_RIGHT)
-        self._build()
-        self.hide()
-
-    def _build(self) -> None:
         head = row(self._icon, self._title, spacing=10)
         head.setAlignment(self._icon, Qt.AlignmentFlag.AlignTop)
         head.setStretch(1, 1)
@@ -179,6 +179,7 @@ class PictureBanner(QWidget):
 
     def show_message(self, message: Message, event: GuardEvent | None, dtype: DType, failed: QImage, recovered: QImage) -> None:
         """Show a banner. event: for the evidence at the right, which is hidden without one."""
+        self.make()
         if message != self.message:
             self._area.verticalScrollBar().setValue(0)
         self.message = message
@@ -243,7 +244,8 @@ class PictureBanner(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._fit()
+        if self.built:
+            self._fit()
 
     def _fit(self) -> None:
         """Stack words and evidence where they do not fit abreast: the width changes with the buttons and with the language."""

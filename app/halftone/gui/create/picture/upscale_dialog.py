@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QAbstractButton, QMenu, QWidget
 from halftone.contract.request import UpscaleRequest
 from halftone.gui.controller import Controller
 from halftone.gui.create.form.file_choosers import Chosen, add_choosing, add_known
-from halftone.gui.create.picture_history import Made
 from halftone.gui.i18n import tr
+from halftone.session.pictures.history import Made
 
 
 class UpscaleMenu(QObject):

@@ -3,27 +3,29 @@
 from typing import ClassVar
 
 from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtWidgets import QAbstractButton, QMenu, QWidget
+from PySide6.QtWidgets import QAbstractButton, QMenu
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.form.form_parts import FoldedRow
 from halftone.gui.i18n import sentences, tr
+from halftone.gui.kit.built_later import BuiltLater
 from halftone.gui.kit.stock_widgets import hline, label
 from halftone.gui.text import error_remedy, error_sentence
+from halftone.session.events import RowFolded
 
 
-class FoldedPart(QWidget):
+class FoldedPart(BuiltLater):
     """`changed`: what is said of it, or what stands in it. `row` opens it, `line` ends it, `note` is a warning that a part may
-    lay out. The form asks `problem` why no picture can be made.
+    lay out. The form asks `problem` why no picture can be made. What stands below the row is made when it is first opened.
     """
 
     changed = Signal()
     grows: ClassVar[bool] = True
     """Whether what changes in it may end below the edge of the form, which then scrolls there."""
     field: ClassVar[str] = ""
-    """The one whose problem (`session.draft_problems`) is told here."""
+    """The one whose problem (`session.pictures.draft_problems`) is told here."""
     opens: ClassVar[bool] = False
     """Whether that problem opens it."""
 
@@ -34,10 +36,20 @@ class FoldedPart(QWidget):
         self.row = FoldedRow(title, self)
         self.row.setToolTip(tip)
         self.line = hline()
+        self.row.toggled.connect(lambda on: self._controller.take(RowFolded(row=self._key, open=on)))
         self.note = label("", "caption", "warn", wrap=True)
+        self.note.setParent(self)
         self.note.hide()
         self._unfit = ""
         self._problem = ""
+
+    @property
+    def _key(self) -> str:
+        return type(self).__name__
+
+    def restore(self) -> None:
+        """Open it where it was open before the form was made anew."""
+        self.row.setChecked(self._key in self._controller.state.open_rows)
 
     def follow(self, model: ModelFacts | None) -> None:
         """Show what there is of it with this model."""

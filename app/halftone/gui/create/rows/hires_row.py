@@ -15,7 +15,7 @@ from halftone.gui.kit.stock_widgets import column, icon_button, label, row
 from halftone.gui.text import short
 from halftone.health.pictures.passes import larger, strength_of
 from halftone.library.add_ons.upscalers import check_upscaler
-from halftone.session.draft import with_strength
+from halftone.session.pictures.draft import with_strength
 
 
 def upscaler_words(upscaler: str) -> str:
@@ -38,10 +38,14 @@ class HiresPart(FoldedPart):
     opens = True
 
     def __init__(self, binding: Binding) -> None:
-        tip = tr("Redraw larger for detail without duplicated subjects.")
-        super().__init__(binding, tr("Hires. fix"), tip)
+        super().__init__(binding, tr("Hires. fix"), tr("Redraw larger for detail without duplicated subjects."))
+        self.row.toggled.connect(lambda on: self._controller.session.files.upscalers(self._found) if on else None)
+        binding.watch(self._show_value, "hires", "hires_on", "size")
+
+    def build(self) -> None:
+        binding = self._binding
         self.on = QCheckBox(tr("Enable Hires. fix"))
-        self.on.setToolTip(tip)
+        self.on.setToolTip(self.row.toolTip())
         low, high = (figures.decimal(value) for value in SCALE_RANGE)
         scale_tip = tr("{0} to {1}.", low, high)
         self.scale = binding.slider("hires.scale", tr("Upscale by"), scale_tip, (1, 4), 0.1)
@@ -71,7 +75,6 @@ class HiresPart(FoldedPart):
             column(self.scale, self.becomes, upscaler, self.steps, row(words, -1, self.strength, spacing=8), spacing=6)
         )
         self.setLayout(column(self.on, self._inside, self.note, spacing=8, margins=(14, 10, 14, 12)))
-        self.row.toggled.connect(lambda on: self._controller.session.files.upscalers(self._found) if on else None)
         binding.bind("hires_on", self.on)
         binding.watch(self._add, "hires.upscaler")
         binding.bind("hires.upscaler", self.upscaler)
@@ -102,8 +105,13 @@ class HiresPart(FoldedPart):
     def _show(self, hires: Hires, on: bool, first: tuple[int, int]) -> None:
         self.strength.setValue(strength_of(hires))
         self._inside.setVisible(on)
-        width, height = larger(*first, hires.scale)
-        size = f"{figures.group(width)} × {figures.group(height)}"
-        self.becomes.setText(tr("Result: {0}.", size))
-        self.row.value.setText(size if on else tr("Off"))
+        self.becomes.setText(tr("Result: {0}.", _size(hires, first)))
+
+    def _show_value(self, hires: Hires, on: bool, first: tuple[int, int]) -> None:
+        self.row.value.setText(_size(hires, first) if on else tr("Off"))
         self.changed.emit()
+
+
+def _size(hires: Hires, first: tuple[int, int]) -> str:
+    width, height = larger(*first, hires.scale)
+    return f"{figures.group(width)} × {figures.group(height)}"

@@ -1,7 +1,7 @@
 """A folded row of the Create form with a list of files that have to fit the model: LoRAs, ControlNets, IP-Adapters."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -48,19 +48,22 @@ class ListRow(FoldedPart, Generic[Item]):
     def __init__(self, binding: Binding, kind: Listed[Item]) -> None:
         super().__init__(binding, kind.title, kind.tip)
         self._kind = kind
-        self.known: dict[str, str] = {}
+        self.known: Mapping[str, str] = {}
         """Name -> path of those that can be added without looking for them."""
         self._items: tuple[Item, ...] = ()
         self._looks = 0
         self._tied: list[tuple[int, str, Callable[[Any], object]]] = []
-        self._list = column(spacing=8)
-        self.add_button = button(kind.adding, tip=kind.tip, clicked=self._open_menu)
-        self.setLayout(column(self._list, row(self.add_button, -1), self.note, spacing=8, margins=(14, 10, 14, 12)))
         self.row.toggled.connect(lambda on: self.look() if on else None)
         self._controller.model_selected.connect(self.look_at_fit)
         self._controller.models_changed.connect(self.look_at_fit)
         self.row.value.setText(kind.words(()))
         binding.watch(self._render, self.field)
+
+    def build(self) -> None:
+        self._list = column(spacing=8)
+        self.add_button = button(self._kind.adding, tip=self._kind.tip, clicked=self._open_menu)
+        self.setLayout(column(self._list, row(self.add_button, -1), self.note, spacing=8, margins=(14, 10, 14, 12)))
+        self._fill()
 
     @abstractmethod
     def look(self) -> None:
@@ -70,7 +73,7 @@ class ListRow(FoldedPart, Generic[Item]):
     def inside(self, index: int, item: Item, head: QBoxLayout) -> QLayout:
         """Lay out an entry. head: its name and the cross that removes it."""
 
-    def found(self, known: dict[str, str]) -> None:
+    def found(self, known: Mapping[str, str]) -> None:
         self.known = known
 
     # --- the list ---------------------------------------------------------------------------------------------------
@@ -106,14 +109,15 @@ class ListRow(FoldedPart, Generic[Item]):
     def _render(self, items: tuple[Item, ...]) -> None:
         before, self._items = self._items, items
         if list(map(self._kind.shape, before)) != list(map(self._kind.shape, items)):
-            self._rebuild()
+            if self.built:
+                self._fill()
             self.look_at_fit()
         for index, field, show in self._tied:
             show(getattr(items[index], field))
         self.row.value.setText(self._kind.words(items))
         self.say(self.problem())
 
-    def _rebuild(self) -> None:
+    def _fill(self) -> None:
         clear(self._list)
         self._tied.clear()
         for index, item in enumerate(self._items):

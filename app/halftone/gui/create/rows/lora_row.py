@@ -11,7 +11,7 @@ from halftone.gui.create.rows.list_row import Listed, ListRow
 from halftone.gui.i18n import tr
 from halftone.gui.text import lora_words
 from halftone.library.add_ons.lora_fit import check_lora_fit
-from halftone.library.add_ons.loras import check_loras, has_tags, lora_folders, take_tags
+from halftone.library.add_ons.loras import check_loras, has_tags, take_tags
 
 
 class LoraPart(ListRow[Lora]):
@@ -20,7 +20,6 @@ class LoraPart(ListRow[Lora]):
     field = "loras"
 
     def __init__(self, binding: Binding) -> None:
-        self._folders: tuple[str, ...] = ()
         kind = Listed[Lora](
             title=tr("LoRA"),
             tip="",
@@ -34,18 +33,14 @@ class LoraPart(ListRow[Lora]):
             twice=False,
         )
         super().__init__(binding, kind)
+        self._controller.loras_changed.connect(self._found_known)
+        self._found_known()
 
     def look(self) -> None:
-        self._controller.session.files.loras(self._found_in)
+        self._controller.session.loras.look()
 
-    def look_again(self) -> None:
-        """Other folders may be set now."""
-        if lora_folders(self._controller.settings) != self._folders:
-            self.look()
-
-    def _found_in(self, known: dict[str, str], folders: tuple[str, ...]) -> None:
-        self.found(known)
-        self._folders = folders
+    def _found_known(self) -> None:
+        self.found(self._controller.state.loras.paths)
 
     def hush(self) -> None:
         """What was said is of something that was changed since."""
@@ -67,7 +62,7 @@ class LoraPart(ListRow[Lora]):
         if not has_tags(prompt):
             return prompt
         try:
-            rest, named = take_tags(prompt, self.known, self._folders, draws=draws)
+            rest, named = take_tags(prompt, self.known, self._controller.state.loras.folders, draws=draws)
             _check_all(named, self._controller.model)
         except HalftoneError as error:
             self.refused(error)

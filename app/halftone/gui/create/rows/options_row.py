@@ -10,9 +10,10 @@ from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.form.form_fields import NumberBox
 from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.i18n import catalogue, listed, tr
+from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import column, icon_button, label, row
 from halftone.library.options import known_options, takes_option
-from halftone.session.draft import extends, masks
+from halftone.session.pictures.draft import extends, masks
 
 _PLACES: Final = 2
 """Digits behind the point of a number that is not whole."""
@@ -25,6 +26,9 @@ class OptionsPart(FoldedPart):
 
     def __init__(self, binding: Binding) -> None:
         super().__init__(binding, tr("Options"), tr("Clip skip and what else the pipelines of some models take."))
+        binding.watch(self._show, "options", "image", "mask", "start")
+
+    def build(self) -> None:
         self.boxes = {name: _box(one) for name, one in OPTION_PARAMETERS.items()}
         self.others = label("", "caption", "muted", wrap=True)
         self.remove = icon_button("x", tr("Remove other options"), size=14, clicked=lambda: self._keep(self.boxes))
@@ -34,7 +38,7 @@ class OptionsPart(FoldedPart):
         self.setLayout(column(*named, told, self.note, spacing=8, margins=(14, 10, 14, 12)))
         for name, box in self.boxes.items():
             box.valueChanged.connect(lambda _value, name=name: self._edited(name))
-        binding.watch(self._show, "options", "image", "mask", "start")
+        self._binding.quietly(self._show_inside)
 
     def follow(self, model: ModelFacts | None) -> None:
         super().follow(model)
@@ -50,27 +54,40 @@ class OptionsPart(FoldedPart):
         self._binding.set("options", {name: value for name, value in options.items() if name in names})
 
     def _show(self, *_: object) -> None:
-        """A number that came with a picture keeps the digits that its box does not show."""
         draft, model = self._binding.draft, self._model
-        numbers = option_numbers(draft)
-        there = [name for name in self.boxes if model is None or takes_option(model, name)]
-        for name, box in self.boxes.items():
-            wanted = numbers.get(name, _none(OPTION_PARAMETERS[name]))
-            if round(wanted, _PLACES) != round(box.value(), _PLACES):
-                box.setValue(wanted)
-            box.setEnabled(name in there)
-        shown = listed(*(f"{_name(name)} {self.boxes[name].text()}" for name in numbers if name in there))
+        numbers, there = option_numbers(draft), self._there()
+        shown = listed(*(f"{_name(name)} {_shown(name, number)}" for name, number in numbers.items() if name in there))
         self.row.value.setText(shown if there else tr("Not supported"))
-        others = {name: value for name, value in draft.options.items() if name not in self.boxes}
-        self.others.setText(tr("Other options: {0}", ", ".join(f"{name} {value}" for name, value in others.items())))
-        for widget in (self.others, self.remove):
-            widget.setVisible(bool(others))
+        if self.built:
+            self._show_inside()
         unused = list[str]()
         if model is not None:
             masked = draft.image is not None and ((draft.mask is not None and masks(model)) or extends(draft, model))
             running = known_options(model, image=draft.image is not None, mask=masked)
             unused = [_name(name) for name in numbers if name in there and name not in running]
         self.say(tr("Not with image to image: {0}.", listed(*unused)) if unused else "")
+
+    def _there(self) -> list[str]:
+        """Options that the model takes."""
+        return [name for name in OPTION_PARAMETERS if self._model is None or takes_option(self._model, name)]
+
+    def _show_inside(self) -> None:
+        """A number that came with a picture keeps the digits that its box does not show."""
+        options, there = self._binding.draft.options, self._there()
+        numbers = option_numbers(self._binding.draft)
+        for name, box in self.boxes.items():
+            wanted = numbers.get(name, _none(OPTION_PARAMETERS[name]))
+            if round(wanted, _PLACES) != round(box.value(), _PLACES):
+                box.setValue(wanted)
+            box.setEnabled(name in there)
+        others = {name: value for name, value in options.items() if name not in self.boxes}
+        self.others.setText(tr("Other options: {0}", ", ".join(f"{name} {value}" for name, value in others.items())))
+        for widget in (self.others, self.remove):
+            widget.setVisible(bool(others))
+
+
+def _shown(option: str, number: float) -> str:
+    return figures.decimal(number, 0 if OPTION_PARAMETERS[option].kind is int else _PLACES)
 
 
 def _name(option: str) -> str:

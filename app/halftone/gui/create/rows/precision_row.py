@@ -14,7 +14,10 @@ class NumericsPart(FoldedPart):
 
     def __init__(self, binding: Binding) -> None:
         super().__init__(binding, tr("Numerics"))
-        controller = self._controller
+        self.show_value()
+
+    def build(self) -> None:
+        choose = self._controller.session.settings.choose_precision
         self.precision = Segmented(
             [("settings", tr("Global")), ("auto", tr("Auto")), ("float16", "FP16"), ("bfloat16", "BF16"), ("float32", "FP32")]
         )
@@ -22,7 +25,7 @@ class NumericsPart(FoldedPart):
         self.precision.setToolTip(how_long)
         words = label(how_long, "caption", "muted", wrap=True)
         self.setLayout(column(self.precision, words, spacing=6, margins=(14, 10, 14, 12)))
-        self.precision.chosen.connect(lambda chosen: controller.session.settings.choose_precision(_precision(chosen)))
+        self.precision.chosen.connect(lambda chosen: choose(_precision(chosen)))
         self.show_value()
 
     def take_precision(self, precision: Precision) -> None:
@@ -33,7 +36,8 @@ class NumericsPart(FoldedPart):
 
     def show_value(self) -> None:
         """What the choice means on this device, in the closed row."""
-        self.precision.set_value(self._controller.state.once or "settings")
+        if self.built:
+            self.precision.set_value(self._controller.state.once or "settings")
         state = self._controller.state
         dtype, reason = self._controller.precision
         measured = dtype if state.self_test is not None else None

@@ -42,27 +42,40 @@ class Replaced:
 class ReplacedRow(FoldedPart):
     """Which file is used, a button to choose another, and the way back to the model's own."""
 
-    def __init__(self, binding: Binding, kind: Replaced, *more: QWidget) -> None:
+    def __init__(self, binding: Binding, kind: Replaced) -> None:
         super().__init__(binding, kind.title, kind.tip)
         self._kind = kind
-        self._more = more
         self._file: str | None = None
         self._wanted: str | None = None  # the last that was asked for: answers about any other come too late
         self._noted: str | None = None  # the model that the note is about
-        self._name = ElidedLabel("")
-        self._own = icon_button("x", kind.own, size=14, clicked=lambda: self.set_file(None))
-        self._line = QWidget()
-        line = row(self._name, self._own, spacing=6)
-        line.setStretch(0, 1)
-        self._line.setLayout(line)
         self._known: dict[str, str] = {}
-        self.choose_button = button(kind.choosing, tip=kind.tip, clicked=self._open_menu)
-        below_them = row(self.choose_button, -1)
-        self.setLayout(column(self._line, *more, below_them, self.note, spacing=6, margins=(14, 10, 14, 12)))
         self._controller.model_selected.connect(self._look_again)
         self._controller.models_changed.connect(self._look_again)
         self.row.toggled.connect(lambda on: self.look() if on else None)
         binding.watch(self._render, self.field)
+
+    def build(self) -> None:
+        self._name = ElidedLabel("")
+        self._own = icon_button("x", self._kind.own, size=14, clicked=lambda: self.set_file(None))
+        self._line, more = QWidget(), self.more()
+        line = row(self._name, self._own, spacing=6)
+        line.setStretch(0, 1)
+        self._line.setLayout(line)
+        self.choose_button = button(self._kind.choosing, tip=self._kind.tip, clicked=self._open_menu)
+        below_them = row(self.choose_button, -1)
+        self.setLayout(column(self._line, *more, below_them, self.note, spacing=6, margins=(14, 10, 14, 12)))
+
+        def show(path: str | None) -> None:
+            self._line.setToolTip(path or "")
+            self._name.set_text("" if path is None else vae_name(path))
+            for widget in (self._line, *more):
+                widget.setVisible(path is not None)
+
+        self._binding.watch(show, self.field)
+
+    def more(self) -> tuple[QWidget, ...]:
+        """What else is set of a file."""
+        return ()
 
     def look(self) -> None:
         """Read which of them there are."""
@@ -86,10 +99,6 @@ class ReplacedRow(FoldedPart):
     def _render(self, path: str | None) -> None:
         self._file = self._wanted = path
         self.row.value.setText(self.words())
-        self._line.setToolTip(path or "")
-        self._name.set_text("" if path is None else vae_name(path))
-        for widget in (self._line, *self._more):
-            widget.setVisible(path is not None)
         self.fits()
         self._look_again()
 
@@ -236,10 +245,13 @@ class RefinerPart(ReplacedRow):
             check=_check_refiner,
             none=tr("Off"),
         )
-        tip = tr("Fraction of the steps, usually 0.8.")
-        self.at = binding.slider("refiner_at", tr("Switch at"), tip, (0.5, 0.95), 0.01)
-        super().__init__(binding, kind, self.at)
+        super().__init__(binding, kind)
         binding.watch(lambda _at: self.row.value.setText(self.words()), "refiner_at")
+
+    def more(self) -> tuple[QWidget, ...]:
+        tip = tr("Fraction of the steps, usually 0.8.")
+        self.at = self._binding.slider("refiner_at", tr("Switch at"), tip, (0.5, 0.95), 0.01)
+        return (self.at,)
 
     def known(self) -> dict[str, str]:
         return {model.name: model.path for model in self._controller.models if model.family == REFINER.name}

@@ -34,7 +34,7 @@ from halftone.gui.kit.stock_widgets import ElidedLabel, button, column, icon_but
 from halftone.gui.text import error_remedy, error_sentence, problem
 from halftone.library.tasks import takes_picture
 from halftone.metadata.start_images import check_mask, check_shape
-from halftone.session.draft import Draft, computed_edges, extends, has_strength, masks, sets_size
+from halftone.session.pictures.draft import Draft, computed_edges, extends, has_strength, masks, sets_size
 from halftone.settings.atomic import write_atomically
 from halftone.settings.places import masks_dir
 
@@ -55,12 +55,15 @@ class StartPart(FoldedPart):
         self._mask_seen: str | None = None
         self._mask_small = QImage()
         self._trouble = ""
-        self._build()
-        self._connect()
+        self.drop = PictureDrop(self, self.row)
+        self.drop.dropped.connect(self.use)
+        binding.watch(self._look, "image")
+        binding.watch(self._look_at_mask, "image", "mask")
+        binding.watch(self._show, "image", "mask", "start", "only_masked")
 
     # --- building ---------------------------------------------------------------------------------------------------
 
-    def _build(self) -> None:
+    def build(self) -> None:
         self.well = PictureWell()
         self.name = ElidedLabel("")
         self.remove_button = icon_button("x", tr("Remove picture"), size=14, clicked=lambda: self.choose(None))
@@ -98,6 +101,8 @@ class StartPart(FoldedPart):
         parts = (self.strength, self._resizing, self._masking, self.mask_fields, self.side_fields)
         self._rest.setLayout(column(*parts, spacing=10))
         self.setLayout(column(top, self._rest, self.caption, self.note, spacing=10, margins=(14, 10, 14, 12)))
+        self._connect()
+        self._binding.quietly(self._show_inside)
 
     def _connect(self) -> None:
         self.well.clicked.connect(self._ask)
@@ -105,14 +110,8 @@ class StartPart(FoldedPart):
         self.paint_button.clicked.connect(self._paint)
         self.mask_button.clicked.connect(lambda: ask_picture(self, self.choose_mask))
         self.side_fields.presets.clicked.connect(self._open_presets)
-        self.drop = PictureDrop(self, self.row)
-        self.drop.dropped.connect(self.use)
-        binding = self._binding
-        binding.bind("start.resize", self.resize_mode)
-        binding.bind("start.outpaint", self.side_fields)
-        binding.watch(self._look, "image")
-        binding.watch(self._look_at_mask, "image", "mask")
-        binding.watch(self._show, "image", "mask", "start", "only_masked")
+        self._binding.bind("start.resize", self.resize_mode)
+        self._binding.bind("start.outpaint", self.side_fields)
 
     # --- the picture ------------------------------------------------------------------------------------------------
 
@@ -264,6 +263,14 @@ class StartPart(FoldedPart):
 
     def _show(self, *_: object) -> None:
         draft, model = self._draft, self._model
+        there, masked = model is None or takes_picture(model.pipeline), draft.mask is not None and masks(model)
+        self.row.value.setText(self._value(there, masked, extends(draft, model)))
+        if self.built:
+            self._show_inside()
+        self.say(self.problem())
+
+    def _show_inside(self) -> None:
+        draft, model = self._draft, self._model
         there, masks_ = model is None or takes_picture(model.pipeline), masks(model)
         masked, extended = draft.mask is not None, extends(draft, model)
         self.well.show_picture(QImage() if self._seen is None else self._seen.small, self._mask_small if masked else QImage())
@@ -281,8 +288,6 @@ class StartPart(FoldedPart):
         self.mask_remove.setVisible(masked)
         self.caption.setText(self._caption(there, extended))
         self.caption.setVisible(bool(self.caption.text()))
-        self.row.value.setText(self._value(there, masked and masks_, extended))
-        self.say(self.problem())
 
     def _caption(self, there: bool, extended: bool) -> str:
         if self._draft.image is None:
@@ -301,7 +306,7 @@ class StartPart(FoldedPart):
             return tr("None")
         if not there:
             return tr("Not supported")
-        strength = figures.decimal(self.strength.value(), 2) if has_strength(self._draft, self._model) else ""
+        strength = figures.decimal(self._draft.start.strength or 0.0, 2) if has_strength(self._draft, self._model) else ""
         return listed(strength, tr("mask") if masked else "", tr("extended") if extended else "") or tr("Chosen")
 
 

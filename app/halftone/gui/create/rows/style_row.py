@@ -26,8 +26,11 @@ class StylePart(FoldedPart):
     """The chosen styles with what each adds, a menu of all, and a way to keep the present prompt as one."""
 
     def __init__(self, binding: Binding) -> None:
-        tip = tr("Prompt styles from a styles.csv.")
-        super().__init__(binding, tr("Styles and wildcards"), tip)
+        super().__init__(binding, tr("Styles and wildcards"), tr("Prompt styles from a styles.csv."))
+        binding.watch(self._show_value, "styles")
+
+    def build(self) -> None:
+        binding, tip = self._binding, self.row.toolTip()
         self._list = column(spacing=6)
         self.add_button = button(tr("Add style"), tip=tip, clicked=self._look)
         self.save_button = button(tr("Save as style…"), "quiet", clicked=self._ask_name)
@@ -37,7 +40,7 @@ class StylePart(FoldedPart):
         buttons = column(row(self.add_button, -1), row(self.save_button, -1), spacing=4)
         self.setLayout(column(self._list, self.result, buttons, self.draws, self.note, spacing=8, margins=(14, 10, 14, 12)))
         binding.bind("draws", self.draws)
-        binding.watch(self._show, "styles")
+        binding.watch(self._show_list, "styles")
         binding.watch(self._show_result, "prompt", "negative", "styles")
 
     def take_tags(self, take: Callable[[str], str | None]) -> bool:
@@ -52,10 +55,12 @@ class StylePart(FoldedPart):
         self._binding.set("styles", tuple(msgspec.structs.replace(style, prompt=text or "") for style, text in kept))
         return True
 
-    def _show(self, styles: tuple[Style, ...]) -> None:
+    def _show_list(self, styles: tuple[Style, ...]) -> None:
         clear(self._list)
         for index, style in enumerate(styles):
             self._list.addWidget(self._line(index, style))
+
+    def _show_value(self, styles: tuple[Style, ...]) -> None:
         names = listed(*(style.name for style in styles))
         self.row.value.setText(names if len(names) <= _LETTERS else tr("{0} chosen", len(styles)))
         self.say("")

@@ -14,8 +14,11 @@ class VariationPart(FoldedPart):
     field = "seed_size"
 
     def __init__(self, binding: Binding) -> None:
-        tip = tr("Blend in another seed's noise for similar pictures.")
-        super().__init__(binding, tr("Variation"), tip)
+        super().__init__(binding, tr("Variation"), tr("Blend in another seed's noise for similar pictures."))
+        binding.watch(self._show_value, "variation_strength", "seed_size")
+
+    def build(self) -> None:
+        binding = self._binding
         tip = tr("0 is the seed, 1 nearly the variation seed.")
         self.strength = binding.number("variation_strength", tr("Variation strength"), tip, width=72)
         self.seed = SeedField()
@@ -44,14 +47,16 @@ class VariationPart(FoldedPart):
             )
         )
         binding.bind("variation_seed", self.seed)
-        binding.watch(self._show, "variation_strength", "seed_size")
+        binding.watch(self._show_size, "seed_size")
 
     def _noise_size(self) -> tuple[int, int] | None:
         return (self.wide.value(), self.high.value()) if self.wide.value() or self.high.value() else None
 
-    def _show(self, strength: float, size: tuple[int, int] | None) -> None:
+    def _show_size(self, size: tuple[int, int] | None) -> None:
         for box, edge in zip(self.boxes, size or (0, 0), strict=True):
             box.setValue(edge)
+
+    def _show_value(self, strength: float, size: tuple[int, int] | None) -> None:
         told = (f"{strength:g}" if strength else "", f"{size[0]} × {size[1]}" if size else "")
         self.row.value.setText(listed(*told))
         self.changed.emit()

@@ -19,6 +19,11 @@ class VideoPart(FoldedPart):
 
     def __init__(self, binding: Binding) -> None:
         super().__init__(binding, tr("Video"))
+        binding.watch(lambda video: self.row.value.setText(_NAMES[video]), "video")
+        self.follow(None)
+
+    def build(self) -> None:
+        binding = self._binding
         self.kind = combo(tr("File type"), tr("MP4 plays everywhere, WebP in browsers and chats."))
         for value, name in _NAMES.items():
             self.kind.addItem(name, value)
@@ -35,14 +40,19 @@ class VideoPart(FoldedPart):
         kind = column(label(tr("File type"), "small", "secondary"), self.kind, spacing=5)
         self.setLayout(column(kind, numbers, spacing=10, margins=(14, 10, 14, 12)))
         binding.bind("video", self.kind)
-        binding.watch(lambda video: self.row.value.setText(_NAMES[video]), "video")
-        self.follow(None)
+        self._show_usual()
 
     def follow(self, model: ModelFacts | None) -> None:
         """Only there for a model that makes videos."""
+        super().follow(model)
         there = model is not None and makes_videos(model) is True
         self.row.setVisible(there)
         self.line.setVisible(there)
         self.setVisible(there and self.row.isChecked())
+        if self.built:
+            self._show_usual()
+
+    def _show_usual(self) -> None:
+        model = self._model
         if model is not None:
             self.fps.setToolTip(tr("Model default: {0}.", usual_fps(model)))

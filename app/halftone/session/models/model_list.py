@@ -1,6 +1,7 @@
 """The models the user knows, and the one in use. Their headers are read off this thread."""
 
 import os
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -9,6 +10,7 @@ import msgspec
 
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.vocabulary import POCKET
 from halftone.library import models
 from halftone.library.add_ons.denoisers import host_of
 from halftone.library.files.small_files import lacking
@@ -50,7 +52,7 @@ class ModelList:
         """Read the headers of all known models again."""
         settings = self._store.state.settings
         self._folders = settings.model_folders
-        wanted = tuple(dict.fromkeys((models.POCKET, *settings.model_folders, settings.last_model)))
+        wanted = tuple(dict.fromkeys((POCKET, *settings.model_folders, settings.last_model)))
         self._executor.run(lambda: describe_all(wanted), self.show)
 
     def show(self, found: Found) -> None:
@@ -74,7 +76,7 @@ class ModelList:
             self._use(model, model)
         else:
             known = tuple(facts for facts in (state.model, *state.models.models.values()) if facts is not None)
-            self._executor.run(lambda: opened(model, known), lambda found: self._opened(model, *found))
+            self._executor.run(lambda: opened(model, lambda: known), lambda found: self._opened(model, *found))
 
     def _opened(self, wanted: str, found: Found, hosted: Hosted | None) -> None:
         if hosted is not None:
@@ -97,7 +99,7 @@ class ModelList:
 
     def _use(self, model: str, remembered: str, found: Found = NOTHING_FOUND, part: str = "") -> None:
         known = self._store.state.settings.model_folders
-        listed = remembered == models.POCKET or bool(self._entries(remembered))
+        listed = remembered == POCKET or bool(self._entries(remembered))
         self._folders = known if listed else (*known, remembered)
         self._store.take(ModelUsed(model=model, folders=self._folders, found=found, part=part))
 
@@ -109,15 +111,15 @@ class ModelList:
 
     def with_it(self, model: str) -> tuple[str, ...]:
         """The models that leave the list together with this one; none where it cannot leave."""
-        entries, known = set[str]() if model == models.POCKET else self._entries(model), self._store.state.models
+        entries, known = set[str]() if model == POCKET else self._entries(model), self._store.state.models
         names = (*known.models, *known.waiting, *known.parts)
-        return tuple(name for name in names if name != models.POCKET and not entries.isdisjoint(self._entries(name)))
+        return tuple(name for name in names if name != POCKET and not entries.isdisjoint(self._entries(name)))
 
     def forget(self, model: str) -> None:
         """Take a model off the list, with the folder of models that it was found in. Its files stay; Pocket is always there."""
         leaving, entries, settings = self.with_it(model), self._entries(model), self._store.state.settings
         if leaving:
-            in_use = models.POCKET if settings.last_model in leaving else settings.last_model
+            in_use = POCKET if settings.last_model in leaving else settings.last_model
             self._folders = tuple(folder for folder in settings.model_folders if folder not in entries)
             self._store.take(ModelsForgotten(names=leaving, folders=self._folders, in_use=in_use))
 
@@ -132,15 +134,32 @@ def _refusal(wanted: str, found: Found) -> ErrorFacts | None:
     return found.errors.get(wanted) or next(iter(found.errors.values()), None)
 
 
-def opened(model: str, known: tuple[ModelFacts, ...]) -> tuple[Found, Hosted | None]:
+def usable(model: str) -> ModelFacts:
+    """The facts of a model that can make pictures. Raises HalftoneError as `describe` and `runnable`."""
+    facts = models.describe(model)
+    models.runnable(facts)
+    return facts
+
+
+def opened(model: str, known: Callable[[], Iterable[ModelFacts]]) -> tuple[Found, Hosted | None]:
     """What a name stands for; where that are only files of transformers, the first that fits a known model, and the first of
     these that it fits. Runs on another thread.
     """
     found = describe_all((model,))
-    if found.models or found.waiting:
+    if found.models or found.waiting or not found.parts:
         return found, None
-    fitting = (Hosted(path, host) for path in found.parts if (host := host_of(path, known)) is not None)
+    hosts = tuple(known())
+    fitting = (Hosted(part.path, host) for part in found.parts.values() if (host := host_of(part.path, hosts)) is not None)
     return found, next(fitting, None)
+
+
+def models_in(folders: tuple[str, ...]) -> Found:
+    """Pocket, and what lies below the folders and makes a picture by itself, with small files, or in the place of a model's
+    transformer.
+    """
+    found = Found({}, {}, {}, {})
+    _sort_all(models.list_models(folders), found)
+    return found._replace(closed=models.closed_folders(folders))
 
 
 def describe_all(wanted: tuple[str, ...]) -> Found:
@@ -150,9 +169,20 @@ def describe_all(wanted: tuple[str, ...]) -> Found:
         try:
             _sort_in(model, models.describe(model), found)
         except HalftoneError as error:
-            if not (os.path.isdir(model) and _add_inside(model, found)):
+            inside = models.list_models((model,)) if os.path.isdir(model) else ()
+            if not _sort_all((facts for facts in inside if facts.id != POCKET), found):
                 found.errors[model] = error.as_facts()
     return found
+
+
+def _sort_all(known: Iterable[ModelFacts], found: Found) -> bool:
+    """Whether any of them can be used."""
+    any_there = False
+    for facts in known:
+        with suppress(HalftoneError):
+            _sort_in(facts.id, facts, found)
+            any_there = True
+    return any_there
 
 
 def _sort_in(name: str, facts: ModelFacts, found: Found) -> None:
@@ -167,16 +197,3 @@ def _sort_in(name: str, facts: ModelFacts, found: Found) -> None:
         found.errors[name] = error.as_facts()
         return
     found.models[name] = facts
-
-
-def _add_inside(folder: str, found: Found) -> bool:
-    """The models below a folder that can make a picture by themselves, or with small files, and transformers; False without
-    one.
-    """
-    any_there = False
-    for facts in models.list_models((folder,)):
-        if facts.id != models.POCKET:
-            with suppress(HalftoneError):
-                _sort_in(facts.id, facts, found)
-                any_there = True
-    return any_there

@@ -1,12 +1,15 @@
 """How long a picture takes, measured with pictures like it or computed from the nearest; sizes far above a model's own."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from halftone.contract.facts import ModelFacts, PictureFacts
-from halftone.contract.request import PictureRequest
 from halftone.gallery.timed import Conditions, tells_time
 from halftone.health.forecasts.picture_memory import Made
+from halftone.health.pictures.passes import larger
+from halftone.library.resolution_bins import computed_size
+from halftone.session.pictures.draft import Draft
 
 _KEPT: Final = 5
 _MEMORIES: Final = 20
@@ -43,6 +46,13 @@ def shape_of(picture: PictureFacts) -> Shape:
     return Shape(width, height, last, picture.work - width * height * last)
 
 
+def next_shape(draft: Draft, model: ModelFacts | None, edges: tuple[int, int]) -> Shape:
+    """Of the next picture. edges: what its first pass computes, see `computed_edges`."""
+    if not draft.hires_on:
+        return Shape(*(edges if model is None else computed_size(model, edges, {})), draft.steps)
+    return Shape(*larger(*edges, draft.hires.scale), draft.hires.steps or draft.steps, edges[0] * edges[1] * draft.steps)
+
+
 @dataclass
 class Times:
     """Seconds that the last pictures took, by model and shape."""
@@ -69,19 +79,24 @@ class Times:
         return best, sum(times) / len(times)
 
 
-@dataclass
 class Pictures:
-    """Finished pictures, and what they tell of the next one."""
+    """Finished pictures, and what they tell of the next one. Never changed: only the last answer is remembered."""
 
-    _made: dict[str, tuple[PictureFacts, PictureRequest]] = field(default_factory=dict[str, tuple[PictureFacts, PictureRequest]])
-    _known: tuple[Conditions, Times, list[Made]] | None = None
+    def __init__(self, made: Iterable[tuple[str, Made]] = ()) -> None:
+        self._made = dict(made)
+        self._known: tuple[Conditions, Times, list[Made]] | None = None
 
-    def learn(self, picture: PictureFacts, request: PictureRequest) -> None:
-        """Remember a picture; one that is no file by itself, one that is known anew."""
-        key = picture.path or f"unsaved {len(self._made)}"
-        self._made.pop(key, None)
-        self._made[key] = picture, request
-        self._known = None
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def with_made(self, pictures: Iterable[Made]) -> "Pictures":
+        """These and others, the newest last; a picture that is no file is one by itself, one that is known counts anew."""
+        made = dict(self._made)
+        for one in pictures:
+            key = one[0].path or f"unsaved {len(made)}"
+            made.pop(key, None)
+            made[key] = one
+        return Pictures(made.items())
 
     def times(self, now: Conditions) -> Times:
         """What pictures took that were made under these conditions."""

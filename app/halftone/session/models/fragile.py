@@ -1,18 +1,31 @@
-"""The fragile twin of the demo model: made on demand, by a process of its own."""
+"""The fragile twin of the demo model: made on demand, by a process of its own, whose command is `write_twin`."""
 
 import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
 
+from halftone.contract.vocabulary import POCKET
+from halftone.library.files.copies import check_copy
+from halftone.library.models import describe
 from halftone.session.events import Making, Noted
-from halftone.session.model_list import ModelList
+from halftone.session.models.model_list import ModelList
 from halftone.session.ports import Commands, Finished
 from halftone.session.store import Store
 from halftone.settings import places
 from halftone.settings.folders import clear_leftovers
+from halftone.worker.engines import loaded
 
 _log = logging.getLogger(__name__)
+
+
+def write_twin(output: str) -> Path:
+    """Write it into a new folder, in this process, which loads torch. Raises HalftoneError as `check_copy`, model-load-failed."""
+    pocket = describe(POCKET)
+    folder = check_copy(pocket, output)
+    for library in ("DIFFUSERS_VERBOSITY", "TRANSFORMERS_VERBOSITY"):
+        os.environ.setdefault(library, "error")
+    return loaded("halftone.engine.checks.fragile:make_fragile")(Path(pocket.path), folder)
 
 
 class FragileMaker:

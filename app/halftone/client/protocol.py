@@ -1,6 +1,6 @@
 """The window's side of the protocol as a pure state machine: bytes and commands in, events and bytes out, no input or output.
 
-The life of a session: `start()` gives the bytes for a fresh worker; `command()` and `feed()` run the talk; when the process ends,
+Its life: `start()` gives the bytes for a fresh worker; `command()` and `feed()` run the talk; when the process ends,
 however it ends, `died()` gives the events that were owed; after that `start()` again, for the next worker.
 
 When a worker dies, the job that ran ends `failed` (or `cancelled`, if that was asked for), and the jobs that had not begun are
@@ -61,7 +61,7 @@ class _OpenJob:
         self.slowest_step = 0.0
 
 
-class Session:
+class WorkerProtocol:
     """One queue of jobs, carried by one worker after another.
 
     grace: seconds from Cancel until the worker is to be killed; a job whose steps are slow gets the time of two of its steps.
@@ -203,7 +203,7 @@ class Session:
             job.cancelled_at = self._clock()
 
     def _accept(self, event: AnyEvent) -> bool:
-        """Note what the event means for the session; False if it breaks a law."""
+        """Note what the event means; False if it breaks a law."""
         if event.seq <= self._seq:
             log.warning("the worker sent %s number %d after number %d", type(event).__name__, event.seq, self._seq)
             return False

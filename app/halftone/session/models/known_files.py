@@ -11,7 +11,9 @@ from halftone.library.add_ons.loras import known_loras, lora_folders
 from halftone.library.add_ons.upscalers import known_upscalers
 from halftone.session.events import Replaced
 from halftone.session.ports import Executor
+from halftone.session.state import Loras
 from halftone.session.store import Store
+from halftone.settings.store import Settings
 
 Then = Callable[[dict[str, str]], None]
 """Gets name -> path."""
@@ -23,11 +25,6 @@ class KnownFiles:
     def __init__(self, store: Store, executor: Executor) -> None:
         self._store = store
         self._executor = executor
-
-    def loras(self, then: Callable[[dict[str, str], tuple[str, ...]], None]) -> None:
-        """`then` gets the folders, too."""
-        folders = lora_folders(self._store.state.settings)
-        self._executor.run(lambda: known_loras(folders), lambda known: then(known, folders))
 
     def parts(self, kind: str, then: Then) -> None:
         """kind: as `library.families.KIND_NAMES` has them."""
@@ -43,6 +40,28 @@ class KnownFiles:
         """Look into the folders of upscale models, too."""
         settings = self._store.state.settings
         self._executor.run(lambda: known_upscalers(settings), then)
+
+
+class LoraList:
+    """The LoRAs that the folders of the settings hold."""
+
+    def __init__(self, store: Store, executor: Executor) -> None:
+        self._store = store
+        self._executor = executor
+        self._folders = lora_folders(store.state.settings)
+        store.subscribe(lambda state: state.settings, self._follow)
+        store.subscribe(lambda state: (state.models, state.selections), lambda _models: self.look())
+
+    def _follow(self, settings: Settings) -> None:
+        if lora_folders(settings) != self._folders:
+            self.look()
+
+    def look(self) -> None:
+        """Read the folders in the background."""
+        folders = self._folders = lora_folders(self._store.state.settings)
+        self._executor.run(
+            lambda: known_loras(folders), lambda known: self._store.take(Replaced(part=Loras(paths=known, folders=folders)))
+        )
 
 
 class EmbeddingList:

@@ -9,7 +9,7 @@ from halftone.contract.request import Control, IpAdapter
 from halftone.contract.wording import Words
 from halftone.library.tasks import needs_mask, needs_picture, takes_picture
 from halftone.library.videos import makes_videos
-from halftone.session.draft import Draft, extends, masks
+from halftone.session.pictures.draft import Draft, extends, masks
 
 Problem = Words | ErrorFacts
 

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from halftone.contract.facts import ModelFacts
-from halftone.session.draft import Draft, restored, with_defaults_of
 from halftone.session.events import Drafted
+from halftone.session.pictures.draft import Draft, restored, with_defaults_of
 from halftone.session.store import Store
 
 

@@ -1,18 +1,20 @@
 """Small files that a model lacks: fetched by a process of its own when the user says so, or copied from a file of the user's."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 
 from halftone.contract.errors import ErrorFacts, Fact, HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.library.files.fetching import hub
-from halftone.library.files.small_files import take
+from halftone.library.files.fetching import fetch, hub
+from halftone.library.files.small_files import SmallFile, lacking, take
+from halftone.library.models import describe
 from halftone.session.events import Replaced
-from halftone.session.model_list import ModelList, missing
+from halftone.session.models.model_list import ModelList, missing
 from halftone.session.ports import Commands, Executor, Finished
 from halftone.session.state import Lacking
 from halftone.session.store import Store
@@ -31,6 +33,21 @@ class _Came(msgspec.Struct):
 
     done: int
     total: int
+
+
+def lacked_by(model: str) -> tuple[SmallFile, ...]:
+    """The small files that a model lacks, by its name. Raises HalftoneError as `describe`."""
+    return lacking(describe(model))
+
+
+def fetch_lacked(model: str, progress: Callable[[int, int], None]) -> Iterator[Path]:
+    """Fetch what a model lacks in this process, and give the place of each file once it is there. Raises HalftoneError."""
+    return (fetch(file, progress) for file in lacked_by(model))
+
+
+def source(file: SmallFile) -> str:
+    """Where it comes from, as the user sees it."""
+    return f"{hub()}/{file.repository}"
 
 
 class SmallFiles:
@@ -112,9 +129,8 @@ class SmallFiles:
             return msgspec.json.decode(end.output, type=_Said).error
         except msgspec.MsgspecError:
             file = next(iter(self._known.files), None)
-            source = f"{hub()}/{file.repository}" if file is not None else hub()
-            name = file.path if file is not None else ""
-            facts: dict[str, Fact] = {"file": name, "source": source, "detail": f"it ended with code {end.code}"}
+            name, place = (file.path, source(file)) if file is not None else ("", hub())
+            facts: dict[str, Fact] = {"file": name, "source": place, "detail": f"it ended with code {end.code}"}
             return ErrorFacts(code="fetch-failed", facts=facts)
 
     # --- of the user's own ------------------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""The models that the user knows, and the files that are used beside them."""

@@ -1,0 +1,72 @@
+"""How long the next picture takes and whether it fits, as far as models and finished pictures tell."""
+
+from dataclasses import replace
+from functools import partial
+
+from halftone.contract.request import PictureRequest
+from halftone.contract.vocabulary import DType, Precision
+from halftone.gallery.timed import Conditions, names_of
+from halftone.health.forecasts.picture_memory import Forecast
+from halftone.library.families.networks import Network, known_networks
+from halftone.session.checks import Checks
+from halftone.session.events import Replaced
+from halftone.session.pictures.memory_estimate import NetworkKey, memory_estimate, network_key
+from halftone.session.pictures.picture_time import Shape
+from halftone.session.ports import Executor
+from halftone.session.state import AppState
+from halftone.session.store import Store
+
+
+def _wanted(state: AppState) -> NetworkKey | None:
+    """Whose networks are to be known."""
+    return None if state.model is None else network_key(state.model, state.extras)
+
+
+class Estimates:
+    """Reads the networks of the selected model and of what is used with it."""
+
+    def __init__(self, store: Store, executor: Executor, checks: Checks) -> None:
+        self._store = store
+        self._executor = executor
+        self._checks = checks
+        store.subscribe(_wanted, self._follow)
+
+    def _follow(self, key: NetworkKey | None) -> None:
+        state = self._store.state
+        self._store.take(Replaced(part=replace(state.networks, key=key, networks=())))
+        if state.model is not None and key is not None:
+            self._executor.run(partial(known_networks, state.model, state.extras), partial(self._read, key))
+
+    def _read(self, key: NetworkKey, networks: tuple[Network, ...]) -> None:
+        known = self._store.state.networks
+        if key == known.key:
+            self._store.take(Replaced(part=replace(known, networks=networks)))
+
+    def conditions(self) -> Conditions:
+        """Under which the next picture is made."""
+        state, checks = self._store.state, self._checks
+        device, numerics, report = state.device, state.numerics, checks.report(state.model)
+        names = names_of(device, state.devices) if device is not None else frozenset({state.settings.device})
+        plan = report.plan if report is not None and report.applied else None
+        dtype = checks.precision_of(state.model)[0]
+        return Conditions(state.settings.last_model, names, numerics.precision, dtype, numerics.compile, plan)
+
+    def dtype(self, precision: Precision | None = None) -> DType:
+        """The dtype that the next picture runs in. precision: None for the one in use."""
+        return "float32" if precision == "float32" else self._checks.precision_of(self._store.state.model)[0]
+
+    def memory(self, request: PictureRequest, precision: Precision | None = None) -> Forecast | None:
+        """The memory of the next picture; None where nothing is known of its model or its device. precision: None for the one in
+        use.
+        """
+        state = self._store.state
+        if state.model is None or state.device is None:
+            return None
+        made = state.history.timed.measured(self.conditions()) if precision is None else ()
+        picture = request, state.model, self.dtype(precision)
+        return memory_estimate(picture, state.device, state.networks.networks, state.memory, made)
+
+    def accept(self, shape: Shape, dtype: DType) -> None:
+        """Try this size all the same; the user is not asked again."""
+        known = self._store.state.networks
+        self._store.take(Replaced(part=replace(known, accepted=known.accepted | {(shape, dtype)})))

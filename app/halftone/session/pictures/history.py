@@ -1,0 +1,113 @@
+"""The finished pictures that the program knows, frozen."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from halftone.contract.facts import PictureFacts
+from halftone.contract.request import PictureRequest
+from halftone.session.pictures.picture_time import Pictures
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Made:
+    """A finished picture with the request that makes it again. thumbnail, failed: files in memory, empty where there is none;
+    failed: what the failing precision gave, for this session; whole: made from its first step on: of one that was resumed, only
+    the rest was timed.
+    """
+
+    facts: PictureFacts
+    request: PictureRequest
+    made_at: datetime
+    thumbnail: bytes = b""
+    failed: bytes = b""
+    whole: bool = True
+
+    @property
+    def key(self) -> str:
+        """Names the picture, whether it is a file or not."""
+        return self.facts.path or f"unsaved {self.facts.seed} {self.facts.index}"
+
+    @property
+    def is_file(self) -> bool:
+        return bool(self.facts.path)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PictureHistory:
+    """known: by their paths, newest first, with those that were moved to the bin; listed: paths of those that are shown, newest
+    first; newest: the highest number on the list that was read; read: whether it was read; shown: path of the one that is
+    looked at; latest: what this session made last, a file or not; timed: those that tell the time of the next one.
+    """
+
+    known: Mapping[str, Made] = field(default_factory=dict[str, Made])
+    listed: tuple[str, ...] = ()
+    newest: int = 0
+    read: bool = False
+    shown: str = ""
+    latest: Made | None = None
+    timed: Pictures = field(default_factory=Pictures)
+
+    @property
+    def pictures(self) -> tuple[Made, ...]:
+        """Those that are shown, newest first."""
+        return tuple(self.known[path] for path in self.listed)
+
+    def newest_of(self, model: str) -> Made | None:
+        """The newest picture that a model made."""
+        return next((made for made in self.known.values() if made.request.model == model), None)
+
+
+def _by_path(found: Iterable[Made]) -> dict[str, Made]:
+    return {made.facts.path: made for made in found}
+
+
+def _timed(history: PictureHistory, found: Iterable[Made]) -> Pictures:
+    """found: newest first."""
+    whole = [made for made in found if made.whole and made.facts.upscaled is None]
+    return history.timed.with_made((made.facts, made.request) for made in reversed(whole))
+
+
+def with_list(history: PictureHistory, found: Iterable[Made], newest: int, before: Mapping[str, Made]) -> PictureHistory:
+    """The history once all of the list was read. Pictures of this session keep what they know. before: those that were known when
+    the reading began.
+    """
+    listed = {path: history.known.get(path, made) for path, made in _by_path(found).items()}
+    meanwhile = {path: made for path, made in history.known.items() if path not in before and path not in listed}
+    shown = meanwhile | listed
+    return replace(
+        history,
+        known=shown | {path: made for path, made in history.known.items() if path not in shown},
+        listed=tuple(shown),
+        newest=max(history.newest, newest),
+        read=True,
+        timed=_timed(history, shown.values()),
+    )
+
+
+def with_new(history: PictureHistory, found: Iterable[Made], newest: int) -> PictureHistory:
+    """The history with what was added to the list since it was read; only pictures of other programs are new."""
+    new = {path: made for path, made in _by_path(found).items() if path not in history.known}
+    newest = max(history.newest, newest)
+    listed = (*new, *history.listed)
+    return replace(history, known={**new, **history.known}, listed=listed, newest=newest, timed=_timed(history, new.values()))
+
+
+def with_made(history: PictureHistory, made: Made) -> PictureHistory:
+    """The history with a picture that this session made."""
+    if not made.is_file:
+        return replace(history, latest=made)
+    path = made.facts.path
+    listed = (path, *(other for other in history.listed if other != path))
+    known = {path: made, **history.known} | {path: made}
+    return replace(history, known=known, listed=listed, latest=made)
+
+
+def without(history: PictureHistory, path: str) -> PictureHistory:
+    """The history once a picture was moved to the bin, from where it may come back."""
+    return replace(history, listed=tuple(other for other in history.listed if other != path))
+
+
+def with_times(history: PictureHistory, *pictures: tuple[PictureFacts, PictureRequest]) -> PictureHistory:
+    """The history with pictures that tell how long the next one takes."""
+    return replace(history, timed=history.timed.with_made(pictures))
