@@ -11,6 +11,7 @@ from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QMouseEvent
 from PySide6.QtWidgets import QApplication, QFileDialog, QMenu
 from pytestqt.qtbot import QtBot
+from tests.gui import lists
 from tests.gui.stage import Stage
 from tests.helpers import model_files, samples, scripted
 
@@ -536,8 +537,7 @@ def test_a_right_click_on_a_picture_offers_what_there_is_to_do_with_it(qtbot: Qt
     stage.picture("one")
     stage.picture("two")
     page = stage.page
-    older = page.history._buttons[page.history.paths()[1]]
-    older.customContextMenuRequested.emit(QPoint(5, 5))
+    lists.right_click(page.history.list, page.history.paths()[1])
     assert page.centre.shown is not None
     assert page.centre.shown.request.prompt == "one"
     menu = page.findChild(QMenu)
@@ -564,7 +564,7 @@ def test_the_menu_of_a_picture_acts_on_it_whatever_is_finished_meanwhile(
     stage.picture("two")
     page = stage.page
     path = page.history.paths()[1]
-    page.history._buttons[path].customContextMenuRequested.emit(QPoint(5, 5))
+    lists.right_click(page.history.list, path)
     menu = page.findChild(QMenu)
     assert menu is not None
     actions = {action.text(): action for action in menu.actions()}

@@ -1,12 +1,14 @@
 """Which pictures the window knows, whoever made them and in whatever order the answers come."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QBuffer, QObject
+from PySide6.QtGui import QColor, QImage
 from pytestqt.qtbot import QtBot
 from tests.helpers import samples
 
@@ -14,7 +16,8 @@ from halftone.contract.facts import PictureFacts
 from halftone.contract.request import PictureRequest
 from halftone.gallery.history import History
 from halftone.gui.background import Background
-from halftone.gui.create.picture_history import HistoryWatch, Made, Shelf, remember
+from halftone.gui.create.history_panel import Thumb, by_day
+from halftone.gui.create.picture_history import HistoryWatch, Made, Shelf, read_thumbnails, remember
 
 REQUEST = PictureRequest(prompt="a sun", model="pocket")
 
@@ -24,6 +27,7 @@ class ByHand(Background):
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
+        self._alive = parent
         self.waiting: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
 
     def run(
@@ -122,6 +126,40 @@ def test_what_another_program_wrote_before_an_own_picture_is_told(by_hand: ByHan
     shelf.load_new(lambda found: told.append(paths(found)))
     by_hand.finish()
     assert told == [["other.png"]]
+
+
+def test_a_thumbnail_is_read_from_the_list_or_from_the_file(qtbot: QtBot, tmp_path: Path) -> None:
+    image = QImage(900, 300, QImage.Format.Format_RGB32)
+    image.fill(QColor("blue"))
+    image.save(str(tmp_path / "1.png"))
+    image.fill(QColor("red"))
+    buffer = QBuffer()
+    image.scaled(64, 64).save(buffer, "png")
+    with History() as history:
+        history.add(samples.picture_facts(str(tmp_path / "1.png")), REQUEST, b"")
+        history.add(samples.picture_facts(str(tmp_path / "2.png")), REQUEST, bytes(buffer.data().data()))
+    found = read_thumbnails([str(tmp_path / name) for name in ("1.png", "2.png", "3.png")])
+    assert {Path(path).name: (image.width(), image.pixelColor(9, 9).name()) for path, image in found.items()} == {
+        "1.png": (256, "#0000ff"),
+        "2.png": (64, "#ff0000"),
+    }
+
+
+def day(number: int) -> datetime:
+    return datetime(2026, 5, number, 12, tzinfo=UTC).astimezone()
+
+
+@pytest.mark.parametrize(
+    ("days", "rows"),
+    [
+        ([], []),
+        ([3, 3, 2], [3, "0", "1", 2, "2"]),
+        ([3, 2, 3], [3, "0", "2", 2, "1"]),
+    ],
+)
+def test_pictures_stand_under_their_day(days: list[int], rows: list[int | str]) -> None:
+    thumbs = [Thumb(str(place), "clean", day(number), "") for place, number in enumerate(days)]
+    assert [row.path if isinstance(row, Thumb) else row.day for row in by_day(thumbs)] == rows
 
 
 def test_the_watch_tells_a_new_picture_and_not_a_reader(qtbot: QtBot, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 from PIL import Image
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
@@ -17,11 +17,12 @@ from halftone.contract.facts import PictureFacts
 from halftone.contract.request import PictureRequest, Start
 from halftone.gallery.history import History
 from halftone.gui.background import Background
-from halftone.gui.create.history_panel import ThumbButton
+from halftone.gui.create.history_panel import Thumb
 from halftone.gui.create.picture import picture_text
 from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.gui.create.picture.video_player import Player
 from halftone.gui.create.picture_history import read_image
+from halftone.gui.views.list_model import item_of
 from halftone.metadata.video import save_video
 
 REQUEST = PictureRequest(prompt="a wave", model="pocket")
@@ -117,9 +118,10 @@ def test_the_canvas_shows_a_video_of_the_history_as_a_video(qtbot: QtBot, tmp_pa
     page.centre.player.framed.connect(lambda _image: seen.add(grey(page.centre.canvas.image())))
     stage.wait(lambda: len(seen) >= 5)
     assert page.centre.receipt.size_words.text() == "64 × 48  8 frames"
-    button = page.history._buttons[facts.path]
-    assert (button.thumb.seconds, button.thumb.image.isNull()) == (pytest.approx(0.2), False)
-    assert "Video, 0:01" in button.toolTip()
+    index = page.history.model.index_of(facts.path)
+    assert item_of(index).seconds == pytest.approx(0.2)
+    assert "Video, 0:01" in index.data(Qt.ItemDataRole.ToolTipRole)
+    stage.wait(lambda: not page._shelf.thumbnails.get(facts.path).isNull())
     stage.picture("a picture after it")
     assert not page.centre.player.playing
     stage.close()
@@ -128,17 +130,16 @@ def test_the_canvas_shows_a_video_of_the_history_as_a_video(qtbot: QtBot, tmp_pa
 def test_a_thumbnail_of_a_video_carries_a_film_and_its_length(qtbot: QtBot, tmp_path: Path) -> None:
     facts = remembered(tmp_path)
     stage = Stage(qtbot)
-    stage.wait(lambda: facts.path in stage.page.history._buttons)
-    thumb = stage.page.history._buttons[facts.path].thumb
-    stage.close()
+    history = stage.page.history
+    stage.wait(lambda: history.paths() == [facts.path])
+    (thumb,) = (one for one in history.model.items if isinstance(one, Thumb))
 
     def painted(seconds: float) -> QImage:
-        button = ThumbButton(dataclasses.replace(thumb, seconds=seconds))
-        qtbot.addWidget(button)
-        button.setFixedSize(110, 110)
-        return button.grab().toImage()
+        history.set_thumbs((dataclasses.replace(thumb, seconds=seconds),))
+        return history.list.grab().toImage()
 
     assert painted(3.0) != painted(0.0)
+    stage.close()
 
 
 def test_the_file_of_a_video_is_read_as_its_first_frame(tmp_path: Path) -> None:

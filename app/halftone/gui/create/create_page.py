@@ -2,6 +2,7 @@
 
 import logging
 from functools import partial
+from typing import Final
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
@@ -32,6 +33,9 @@ from halftone.settings.glance import widths
 
 _log = logging.getLogger(__name__)
 
+_LEARNT: Final = 120
+"""Pictures of the history that times are learnt from."""
+
 
 class CreatePage(QWidget):
     """Form, canvas with its panels, queue and history."""
@@ -61,7 +65,8 @@ class CreatePage(QWidget):
         self.form.model_part.picture_of = self._shelf.newest_of
         self.centre = Centre(self._controller, self._shelf)
         self.queue = QueuePanel(self._controller)
-        self.history = HistoryPanel()
+        self.history = HistoryPanel(self._shelf.thumbnails)
+        self._shelf.thumbnails.arrived.connect(self.form.model_part.refresh_picture)
         self.right = surface("plain")
         sides = column(self.queue, self.history, spacing=0)
         sides.setStretch(1, 1)
@@ -98,6 +103,7 @@ class CreatePage(QWidget):
         centre.transport.cancel_requested.connect(self._cancel)
         centre.transport.keep_requested.connect(self._keep)
         self.history.picked.connect(self.pick)
+        self.history.removed.connect(self.acts.delete_listed)
         self.history.menu_requested.connect(self.acts.open_menu)
         self.history.collapse.connect(self.toggle_right)
 
@@ -188,14 +194,13 @@ class CreatePage(QWidget):
 
     def _history_grown(self, found: list[Made]) -> None:
         """Pictures that another program made go on top; what is shown and has the focus stays."""
-        for made in reversed(found):
-            self.history.add(made.thumb)
+        self.history.add(*(made.thumb for made in found))
         self._learn(found)
         self.form.model_part.refresh()
 
     def _learn(self, found: list[Made]) -> None:
         """found: newest first."""
-        whole = (made for made in reversed(found) if made.whole and made.facts.upscaled is None)
+        whole = (made for made in reversed(found[:_LEARNT]) if made.whole and made.facts.upscaled is None)
         self.form.learn(*((made.facts, made.request) for made in whole))
 
     def pick(self, path: str) -> None:

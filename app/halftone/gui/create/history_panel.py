@@ -3,29 +3,26 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from functools import partial
+from typing import Final
 
-from PySide6.QtCore import (
-    QPoint,
-    QRectF,
-    Qt,
-    Signal,
-)
-from PySide6.QtGui import QImage, QPainter, QPaintEvent, QPen, QResizeEvent
-from PySide6.QtWidgets import (
-    QGridLayout,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtCore import QPoint, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QPainter, QPen, QResizeEvent
+from PySide6.QtWidgets import QListView, QStyle, QWidget
 
 from halftone.contract.request import Lora
 from halftone.contract.vocabulary import ReceiptState
 from halftone.gui import icons, theme
-from halftone.gui.create.form.model_picker import paint_thumbnail
 from halftone.gui.i18n import listed, tr
-from halftone.gui.kit.stock_widgets import HoverButton, clear, column, icon_button, label, row, scrolling, surface
+from halftone.gui.kit.stock_widgets import column, icon_button, label, row, surface
 from halftone.gui.text import lora_list
+from halftone.gui.views.card_list import CardDelegate, CardList
+from halftone.gui.views.list_model import ListModel
+from halftone.gui.views.thumbnails import Thumbnails, paint_thumbnail
 from halftone.health.pictures.frame_lists import clock
+
+_LEFT: Final = 9
+_HEADING: Final = 28
+_LINE = int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft)
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,6 @@ class Thumb:
     """One picture of the history."""
 
     path: str
-    image: QImage
     state: ReceiptState
     made: datetime
     prompt: str
@@ -42,66 +38,8 @@ class Thumb:
     """How long a video lasts; 0 of a picture."""
 
 
-class ThumbButton(HoverButton):
-    """A square thumbnail; the selected one has a frame, a glyph stands in the corner if something happened, and a film with its
-    length in the other one of a video.
-    """
-
-    def __init__(self, thumb: Thumb) -> None:
-        super().__init__()
-        self.thumb = thumb
-        self._selected = False
-        words = {"recovered": tr("Recovered"), "not-recovered": tr("Not recovered"), "unwatched": tr("Not monitored")}
-        used = tr("LoRA: {0}", lora_list(thumb.loras)) if thumb.loras else ""
-        film = tr("Video, {0}", clock(thumb.seconds)) if thumb.seconds else ""
-        self.setToolTip("\n".join(filter(None, (thumb.prompt, film, used, words.get(thumb.state, "")))))
-        self.setAccessibleName(listed(*filter(None, (thumb.prompt or thumb.path, film))))
-
-    def set_selected(self, selected: bool) -> None:
-        if selected != self._selected:
-            self._selected = selected
-            self.update()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        colours = theme.current()
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        box = QRectF(self.rect()).adjusted(3, 3, -3, -3)
-        paint_thumbnail(painter, box, self.thumb.image)
-        if self._selected:
-            painter.setPen(QPen(colours.color("accent"), 2))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 4, 4)
-        elif self.hovered:
-            painter.setPen(QPen(colours.color("border-control"), 1))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawRoundedRect(box.adjusted(-1, -1, 1, 1), 3, 3)
-        glyph = {"recovered": ("triangle-alert", "warn"), "not-recovered": ("octagon-alert", "danger")}.get(self.thumb.state)
-        if glyph is not None:
-            self._paint_glyph(painter, box, *glyph)
-        if self.thumb.seconds:
-            self._paint_length(painter, box)
-        painter.end()
-
-    def _paint_length(self, painter: QPainter, box: QRectF) -> None:
-        words = clock(self.thumb.seconds)
-        painter.setFont(theme.current().font("caption"))
-        wide = painter.fontMetrics().horizontalAdvance(words)
-        plate = QRectF(box.left() + 4, box.bottom() - 22, wide + 27, 18)
-        colour = theme.Theme("dark").color("text")
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(theme.current().color("picture-badge"))
-        painter.drawRoundedRect(plate, 4, 4)
-        icons.paint(painter, "film", QRectF(plate.left() + 5, plate.top() + 3, 12, 12), colour)
-        painter.setPen(colour)
-        painter.drawText(plate.adjusted(21, 0, -4, 0), int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft), words)
-
-    def _paint_glyph(self, painter: QPainter, box: QRectF, icon: str, tone: str) -> None:
-        disc = QRectF(box.right() - 22, box.bottom() - 22, 18, 18)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(theme.current().color("picture-badge"))
-        painter.drawEllipse(disc)
-        icons.paint(painter, icon, disc.adjusted(3, 3, -3, -3), theme.Theme("dark").color(tone))
+Row = Thumb | date
+"""A picture, or the day above the pictures of that day."""
 
 
 def day_name(day: date, today: date) -> str:
@@ -113,33 +51,157 @@ def day_name(day: date, today: date) -> str:
     return f"{day:%Y-%m-%d}"
 
 
-class HistoryPanel(QWidget):
-    """Thumbnails by day, newest first, two columns (one in a narrow window).
+def by_day(thumbs: Sequence[Thumb]) -> list[Row]:
+    """Each day in the order in which its first picture comes, then its pictures."""
+    days: dict[date, list[Row]] = {}
+    for thumb in thumbs:
+        days.setdefault(thumb.made.astimezone().date(), []).append(thumb)
+    return [one for day, inside in days.items() for one in (day, *inside)]
 
-    menu_requested: a picture, and where on the screen.
+
+def _today() -> date:
+    return datetime.now().astimezone().date()
+
+
+class HistoryModel(ListModel[Row]):
+    def key(self, item: Row) -> str:
+        return item.path if isinstance(item, Thumb) else item.isoformat()
+
+    def name(self, item: Row) -> str:
+        if not isinstance(item, Thumb):
+            return day_name(item, _today())
+        return listed(*filter(None, (item.prompt or item.path, _film(item))))
+
+    def tip(self, item: Row) -> str:
+        if not isinstance(item, Thumb):
+            return ""
+        words = {"recovered": tr("Recovered"), "not-recovered": tr("Not recovered"), "unwatched": tr("Not monitored")}
+        used = tr("LoRA: {0}", lora_list(item.loras)) if item.loras else ""
+        return "\n".join(filter(None, (item.prompt, _film(item), used, words.get(item.state, ""))))
+
+    def state(self, item: Row) -> Qt.ItemFlag:
+        return super().state(item) if isinstance(item, Thumb) else Qt.ItemFlag.NoItemFlags
+
+
+def _film(thumb: Thumb) -> str:
+    return tr("Video, {0}", clock(thumb.seconds)) if thumb.seconds else ""
+
+
+class ThumbDelegate(CardDelegate):
+    """A square thumbnail; the selected one has a frame, a glyph stands in the corner if something happened, and a film with its
+    length in the other one of a video.
+    """
+
+    def __init__(self, thumbnails: Thumbnails) -> None:
+        super().__init__()
+        self._thumbnails = thumbnails
+        self.side = 90
+        self.width = 190
+
+    def size(self, item: object) -> QSize:
+        return QSize(self.side + 1, self.side + 2) if isinstance(item, Thumb) else QSize(self.width, _HEADING)
+
+    def paint_card(self, painter: QPainter, rect: QRect, item: object, *, hovered: bool, selected: bool) -> None:
+        colours = theme.current()
+        if isinstance(item, date):
+            painter.setFont(colours.font("caption-strong"))
+            painter.setPen(colours.color("text-muted"))
+            painter.drawText(rect.adjusted(3, 4, 0, 0), _LINE, day_name(item, _today()))
+            return
+        assert isinstance(item, Thumb)
+        outside = QRectF(rect.left(), rect.top(), self.side, self.side)
+        box = outside.adjusted(3, 3, -3, -3)
+        paint_thumbnail(painter, box, self._thumbnails.get(item.path))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        if selected:
+            painter.setPen(QPen(colours.color("accent"), 2))
+            painter.drawRoundedRect(outside.adjusted(1, 1, -1, -1), 4, 4)
+        elif hovered:
+            painter.setPen(QPen(colours.color("border-control"), 1))
+            painter.drawRoundedRect(box.adjusted(-1, -1, 1, 1), 3, 3)
+        glyph = {"recovered": ("triangle-alert", "warn"), "not-recovered": ("octagon-alert", "danger")}.get(item.state)
+        if glyph is not None:
+            _paint_glyph(painter, box, *glyph)
+        if item.seconds:
+            _paint_length(painter, box, clock(item.seconds))
+
+
+def _paint_length(painter: QPainter, box: QRectF, words: str) -> None:
+    painter.setFont(theme.current().font("caption"))
+    wide = painter.fontMetrics().horizontalAdvance(words)
+    plate = QRectF(box.left() + 4, box.bottom() - 22, wide + 27, 18)
+    colour = theme.Theme("dark").color("text")
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(theme.current().color("picture-badge"))
+    painter.drawRoundedRect(plate, 4, 4)
+    icons.paint(painter, "film", QRectF(plate.left() + 5, plate.top() + 3, 12, 12), colour)
+    painter.setPen(colour)
+    painter.drawText(plate.adjusted(21, 0, -4, 0), _LINE, words)
+
+
+def _paint_glyph(painter: QPainter, box: QRectF, icon: str, tone: str) -> None:
+    disc = QRectF(box.right() - 22, box.bottom() - 22, 18, 18)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(theme.current().color("picture-badge"))
+    painter.drawEllipse(disc)
+    icons.paint(painter, icon, disc.adjusted(3, 3, -3, -3), theme.Theme("dark").color(tone))
+
+
+class ThumbList(CardList):
+    """Two columns of thumbnails, one in a narrow panel; the days between them are as wide as the list."""
+
+    def __init__(self, thumbnails: Thumbnails) -> None:
+        self._thumbs = ThumbDelegate(thumbnails)
+        super().__init__(tr("History"), self._thumbs)
+        self.setFlow(QListView.Flow.LeftToRight)
+        self.setWrapping(True)
+        self.setViewportMargins(_LEFT, 0, 0, 0)
+        thumbnails.arrived.connect(self.viewport().update)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """The scroll bar has its place even while there is none, so that its coming and going moves nothing."""
+        bar = self.style().pixelMetric(QStyle.PixelMetric.PM_ScrollBarExtent, None, self.verticalScrollBar())
+        width = self.width() - _LEFT - bar - 1
+        if width != self._thumbs.width:
+            columns = 1 if self.width() < 150 else 2
+            self._thumbs.width, self._thumbs.side = width, max(40, width // columns - 1)
+            self.scheduleDelayedItemsLayout()
+        super().resizeEvent(event)
+
+
+class HistoryPanel(QWidget):
+    """Thumbnails by day, newest first.
+
+    menu_requested: a picture, and where on the screen. picked, removed: a picture.
     """
 
     picked = Signal(str)
+    removed = Signal(str)
     menu_requested = Signal(str, QPoint)
     collapse = Signal()
 
-    def __init__(self) -> None:
+    def __init__(self, thumbnails: Thumbnails) -> None:
         super().__init__()
         self._thumbs: list[Thumb] = []
-        self._buttons: dict[str, ThumbButton] = {}
-        self._columns = 2
-        self._selected = ""
         self.fold = icon_button("panel-right-close", tr("Hide panel (F7)"), clicked=self.collapse.emit)
         head = surface("plain", "bottom")
         head.setFixedHeight(40)
         head.setLayout(row(label(tr("History"), "body-strong"), -1, self.fold, margins=(12, 0, 8, 0)))
-        inside = QWidget()
-        self._list = QVBoxLayout(inside)
-        self._list.setContentsMargins(9, 2, 0, 8)
-        self._list.setSpacing(4)
-        self._area = scrolling(inside)
-        self.setLayout(column(head, self._area, spacing=0))
-        self._arrange()
+        self.model = HistoryModel()
+        self.list = ThumbList(thumbnails)
+        self.list.setModel(self.model)
+        for signal in (self.list.chosen, self.list.reached):
+            signal.connect(lambda thumb: self.picked.emit(thumb.path))
+        self.list.removed.connect(lambda thumb: self.removed.emit(thumb.path))
+        self.list.menu_requested.connect(lambda thumb, at: self.menu_requested.emit(thumb.path, at))
+        self._none = label(tr("No pictures yet."), "small", "muted", wrap=True)
+        self._none.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._none.setContentsMargins(13, 0, 13, 0)
+        inside = column(head, self._none, self.list, spacing=0)
+        inside.setStretch(1, 1)
+        inside.setStretch(2, 1)
+        self.setLayout(inside)
+        self.set_thumbs(())
 
     def paths(self) -> list[str]:
         """Newest first."""
@@ -147,85 +209,23 @@ class HistoryPanel(QWidget):
 
     def set_thumbs(self, thumbs: Sequence[Thumb]) -> None:
         self._thumbs = list(thumbs)
-        self._arrange()
+        self.model.show(by_day(self._thumbs))
+        self._none.setVisible(not self._thumbs)
+        self.list.setVisible(bool(self._thumbs))
 
-    def add(self, thumb: Thumb) -> None:
-        """A picture that was just made."""
-        self._thumbs = [thumb, *(other for other in self._thumbs if other.path != thumb.path)]
-        self._arrange()
+    def add(self, *thumbs: Thumb) -> None:
+        """Pictures that were just made."""
+        new = {thumb.path for thumb in thumbs}
+        self.set_thumbs([*thumbs, *(other for other in self._thumbs if other.path not in new)])
 
     def remove(self, path: str) -> None:
-        self._thumbs = [thumb for thumb in self._thumbs if thumb.path != path]
-        self._arrange()
-
-    def thumb(self, path: str) -> Thumb | None:
-        return next((thumb for thumb in self._thumbs if thumb.path == path), None)
+        self.set_thumbs([thumb for thumb in self._thumbs if thumb.path != path])
 
     def select(self, path: str) -> None:
-        self._selected = path
-        for name, made in self._buttons.items():
-            made.set_selected(name == path)
-        made = self._buttons.get(path)
-        if made is not None:
-            self._area.ensureWidgetVisible(made, 0, 20)
+        self.list.select(self.model.index_of(path))
 
     def neighbour(self, path: str, by: int) -> str:
         """The picture before (-1: newer) or after (+1: older) another, "" at the end."""
         paths = self.paths()
         place = paths.index(path) + by if path in paths else 0
         return paths[place] if 0 <= place < len(paths) else ""
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """One column of 112, two from 160 on."""
-        super().resizeEvent(event)
-        columns = 1 if self.width() < 150 else 2
-        if columns != self._columns:
-            self._columns = columns
-            self._arrange()
-        for made in self._buttons.values():
-            made.setFixedSize(self._side, self._side)
-
-    @property
-    def _side(self) -> int:
-        """Of a thumbnail. It leaves room for the scroll bar, so that its coming and going moves nothing."""
-        return max(40, (self.width() - 9 - 11) // self._columns - 1)
-
-    def _arrange(self) -> None:
-        clear(self._list)
-        self._buttons = {}
-        if not self._thumbs:
-            words = label(tr("No pictures yet."), "small", "muted", wrap=True)
-            words.setAlignment(Qt.AlignmentFlag.AlignCenter)
-            words.setContentsMargins(4, 0, 13, 0)
-            self._list.addStretch(1)
-            self._list.addWidget(words)
-            self._list.addStretch(1)
-            return
-        today = datetime.now().astimezone().date()
-        days: dict[date, list[Thumb]] = {}
-        for thumb in self._thumbs:
-            days.setdefault(thumb.made.astimezone().date(), []).append(thumb)
-        for day, thumbs in days.items():
-            name = label(day_name(day, today), "caption-strong", "muted")
-            name.setContentsMargins(3, 6, 0, 2)
-            self._list.addWidget(name)
-            self._list.addLayout(self._day(thumbs))
-        self._list.addStretch(1)
-
-    def _day(self, thumbs: Sequence[Thumb]) -> QGridLayout:
-        grid = QGridLayout()
-        grid.setSpacing(2)
-        for index, thumb in enumerate(thumbs):
-            made = ThumbButton(thumb)
-            made.set_selected(thumb.path == self._selected)
-            made.setFixedSize(self._side, self._side)
-            made.clicked.connect(lambda _on=False, path=thumb.path: self.picked.emit(path))
-            made.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-            made.customContextMenuRequested.connect(partial(self._ask_menu, made))
-            self._buttons[thumb.path] = made
-            grid.addWidget(made, index // self._columns, index % self._columns)
-        grid.setColumnStretch(self._columns, 1)
-        return grid
-
-    def _ask_menu(self, button: ThumbButton, at: QPoint) -> None:
-        self.menu_requested.emit(button.thumb.path, button.mapToGlobal(at))

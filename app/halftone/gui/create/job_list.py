@@ -10,11 +10,11 @@ from PySide6.QtWidgets import QApplication, QFrame, QMenu, QVBoxLayout, QWidget
 from halftone.contract.messages import Generate
 from halftone.gui import theme
 from halftone.gui.controller import Controller
-from halftone.gui.create.form.model_picker import paint_thumbnail
 from halftone.gui.create.picture.progress_panel import seconds_left
 from halftone.gui.i18n import tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import ElidedLabel, clear, column, icon_button, label, row, surface
+from halftone.gui.views.thumbnails import paint_thumbnail
 from halftone.session.state import Job
 
 _LEFT: Final = 62

@@ -2,12 +2,12 @@
 
 import logging
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from PySide6.QtCore import QFileSystemWatcher, QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QFileSystemWatcher, QObject, QTimer, Signal
 from PySide6.QtGui import QImage, QImageReader
 
 from halftone.contract.facts import PictureFacts
@@ -16,6 +16,7 @@ from halftone.gallery.history import Entry, History
 from halftone.gui.background import Background
 from halftone.gui.create.history_panel import Thumb
 from halftone.gui.create.picture.video_player import first_frame
+from halftone.gui.views.thumbnails import Thumbnails, small
 from halftone.health.pictures.frame_lists import video_seconds
 from halftone.health.pictures.painted_masks import forget_painted_masks
 from halftone.library.prompts.drawn_prompts import again, as_made
@@ -24,8 +25,7 @@ from halftone.settings.store import load
 
 _log = logging.getLogger(__name__)
 
-_LIMIT = 120
-_THUMB = 256
+_LIMIT = 10_000
 _MOST_MEGABYTES = 1200
 """Of one picture in memory; Qt's own limit ends at 8192 x 8192, which upscale models make of quite usual pictures."""
 _SETTLE_MS = 300
@@ -60,7 +60,7 @@ def request_of(request: PictureRequest, facts: PictureFacts) -> PictureRequest:
 
 def unsaved(facts: PictureFacts, request: PictureRequest, failed: bytes) -> Made:
     """A picture that came out black and is no file: it is shown, but not put on the list."""
-    thumb = Thumb("", QImage(), facts.state, datetime.now(UTC), request.prompt, as_made(request, facts).loras)
+    thumb = Thumb("", facts.state, datetime.now(UTC), request.prompt, as_made(request, facts).loras)
     return Made(facts, request, thumb, QImage.fromData(failed) if failed else QImage())
 
 
@@ -85,17 +85,17 @@ def tidy_up() -> None:
 
 
 def read_listed(known: Mapping[str, Made], after: int = 0) -> Listed:
-    """The latest pictures above a number; those that are known are not decoded again. Runs on another thread."""
+    """The latest pictures above a number. Runs on another thread."""
     with History() as history:
-        entries = history.recent(_LIMIT, after=after)
+        entries = history.recent(_LIMIT, after=after, thumbnails=False)
     there = [entry for entry in entries if entry.facts.path and not entry.gone]
     made = [known.get(entry.facts.path) or _made(entry) for entry in there]
     return Listed(made, max((entry.id for entry in entries), default=after))
 
 
-def remember(facts: PictureFacts, request: PictureRequest, thumbnail: bytes, failed: bytes) -> Made:
+def remember(facts: PictureFacts, request: PictureRequest, thumbnail: bytes, failed: bytes) -> tuple[Made, QImage]:
     """A picture that was just made, from the list, where the worker put it; put there now if it is not. One that cannot be listed
-    is shown all the same. Runs on another thread.
+    is shown all the same. With its thumbnail. Runs on another thread.
     """
     try:
         with History() as history:
@@ -104,7 +104,7 @@ def remember(facts: PictureFacts, request: PictureRequest, thumbnail: bytes, fai
     except (OSError, sqlite3.Error) as error:
         _log.warning("The history could not be kept: %s", error)
         entry = Entry(id=0, made_at="", facts=facts, request=request, thumbnail=thumbnail)
-    return _made(entry, failed)
+    return _made(entry, failed), _thumbnail(entry)
 
 
 def read_image(path: str) -> QImage:
@@ -113,16 +113,21 @@ def read_image(path: str) -> QImage:
     return first_frame(Path(path)) if path.lower().endswith(".mp4") else QImage(path)
 
 
-def _made(entry: Entry, failed: bytes = b"") -> Made:
+def read_thumbnails(paths: Sequence[str]) -> dict[str, QImage]:
+    """The thumbnails of pictures of the list. Runs on another thread."""
+    with History() as history:
+        return {path: _thumbnail(entry) for path in paths if (entry := history.find(path)) is not None}
+
+
+def _thumbnail(entry: Entry) -> QImage:
+    """From the list, or from the file where the list has none."""
     image = QImage.fromData(entry.thumbnail) if entry.thumbnail else QImage()
-    if image.isNull():
-        image = read_image(entry.facts.path)
-    if max(image.width(), image.height()) > _THUMB:
-        keep, smooth = Qt.AspectRatioMode.KeepAspectRatio, Qt.TransformationMode.SmoothTransformation
-        image = image.scaled(_THUMB, _THUMB, keep, smooth)
+    return small(read_image(entry.facts.path) if image.isNull() else image)
+
+
+def _made(entry: Entry, failed: bytes = b"") -> Made:
     thumb = Thumb(
         entry.facts.path,
-        image,
         entry.facts.state,
         _moment(entry.made_at),
         entry.request.prompt,
@@ -186,15 +191,22 @@ class Shelf:
     def __init__(self, background: Background, page: QObject) -> None:
         self._background = background
         self._page = page
+        self.thumbnails = Thumbnails(background, read_thumbnails, page)
         self._made: dict[str, Made] = {}  # replaced, never changed: other threads read it
         self._newest = 0
+        self._newest_by: tuple[Mapping[str, Made], Mapping[str, str]] = {}, {}
+        """The pictures that were looked at, and the newest path of each model among them."""
 
     def get(self, path: str) -> Made | None:
         return self._made.get(path)
 
     def newest_of(self, model: str) -> QImage:
-        """The newest picture that a model made, small; a null image where there is none."""
-        return next((made.thumb.image for made in self._made.values() if made.request.model == model and made.is_file), QImage())
+        """The newest picture that a model made, small; a null image where there is none, or until it is read."""
+        if self._newest_by[0] is not self._made:
+            found = ((made.request.model, path) for path, made in reversed(self._made.items()) if made.is_file)
+            self._newest_by = self._made, dict(found)
+        path = self._newest_by[1].get(model, "")
+        return self.thumbnails.get(path) if path else QImage()
 
     def start(self, ready: Callable[[list[Made]], None]) -> None:
         """Read the list for the first time, without what is no longer there."""
@@ -238,7 +250,9 @@ class Shelf:
     def add(
         self, facts: PictureFacts, request: PictureRequest, thumbnail: bytes, failed: bytes, ready: Callable[[Made], None]
     ) -> None:
-        def take(made: Made) -> None:
+        def take(found: tuple[Made, QImage]) -> None:
+            made, thumbnail = found
+            self.thumbnails.put(made.facts.path, thumbnail)
             self._made = {made.facts.path: made, **self._made}
             ready(made)
 

@@ -56,7 +56,7 @@ class ModelPart(QWidget):
         """Follow the model in use and what is known of it."""
         controller = self._controller
         model = controller.model
-        self.row.set_thumbnail(self.picture_of(controller.settings.last_model))
+        self.refresh_picture()
         if model is None:
             error = controller.model_error
             problem = "" if error is None else problem_words(error)
@@ -80,6 +80,9 @@ class ModelPart(QWidget):
                 self._show_note(say(badge.reason), tr("See model health"), "danger")
             case _:
                 self._show_note("", "", "muted")
+
+    def refresh_picture(self) -> None:
+        self.row.set_thumbnail(self.picture_of(self._controller.settings.last_model))
 
     def _show_note(self, words: str, link: str, tone: str) -> None:
         self.note_line.setVisible(bool(words))

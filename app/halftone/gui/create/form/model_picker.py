@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 
 from PySide6.QtCore import QPoint, QRectF, QSize, Qt, Signal, SignalInstance
-from PySide6.QtGui import QFontMetrics, QImage, QKeyEvent, QPainter, QPainterPath, QPaintEvent, QPen
+from PySide6.QtGui import QFontMetrics, QImage, QKeyEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QFrame, QSizePolicy, QVBoxLayout, QWidget
 
 from halftone.contract.echoes import harmless
@@ -15,6 +15,7 @@ from halftone.gui.health import file_dialogs
 from halftone.gui.i18n import listed, say, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import HEALTH_LOOK, HoverButton, button, health_word, hline, icon_button, paint_badge, row
+from halftone.gui.views.thumbnails import paint_thumbnail
 from halftone.health.judge import Badge
 from halftone.library.add_ons.unusable_files import UNETS
 from halftone.library.models import POCKET
@@ -175,25 +176,6 @@ def shortened(line: str, metrics: QFontMetrics, width: int) -> str:
     while metrics.horizontalAdvance(line) > width and " · " in line:
         line = line.partition(" · ")[2]
     return metrics.elidedText(line, Qt.TextElideMode.ElideMiddle, width)
-
-
-def paint_thumbnail(painter: QPainter, rect: QRectF, image: QImage) -> None:
-    """A square crop of a picture with small round corners, or a sign for one where there is none yet."""
-    painter.save()
-    path = QPainterPath()
-    path.addRoundedRect(rect, 3, 3)
-    painter.setClipPath(path)
-    if image.isNull():
-        painter.fillRect(rect, theme.current().color("surface-overlay"))
-        side = rect.width() * 0.45
-        sign = QRectF(rect.center().x() - side / 2, rect.center().y() - side / 2, side, side)
-        icons.paint(painter, "image", sign, theme.current().color("text-muted"))
-    else:
-        side = min(image.width(), image.height())
-        crop = QRectF((image.width() - side) / 2, (image.height() - side) / 2, side, side)
-        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
-        painter.drawImage(rect, image, crop)
-    painter.restore()
 
 
 class ModelList(QFrame):

@@ -114,6 +114,11 @@ class PictureActs(QObject):
         if self._centre.shown is not None and self._centre.toolbar.delete.isEnabled():
             self._move_to_bin(self._centre.shown)
 
+    def delete_listed(self, path: str) -> None:
+        """Move a picture of the history to the bin."""
+        if (made := self._shelf.get(path)) is not None:
+            self._move_to_bin(made)
+
     def _move_to_bin(self, made: Made) -> None:
         """The next picture takes its place if it is the shown one."""
         path = made.facts.path

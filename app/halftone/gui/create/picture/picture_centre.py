@@ -168,7 +168,7 @@ class Centre(QFrame):
         if self.shown is not made or (self.following and not self._preview.isNull()):
             return
         if image.isNull():
-            image = made.thumb.image if made.is_file else made.failed
+            image = self._shelf.thumbnails.get(made.facts.path) if made.is_file else made.failed
         self.canvas.set_image(image, (made.facts.width, made.facts.height))
         self.banner.evidence.recovered.show_image(image)
         self._show_canvas(True)
@@ -208,7 +208,8 @@ class Centre(QFrame):
         if message is None or ((quiet or made.key in self._folded) and not asked):
             self.banner.hide()
             return
-        self.banner.show_message(message, picture_text.main_event(facts), _failing_dtype(facts), made.failed, made.thumb.image)
+        recovered = self._shelf.thumbnails.get(facts.path) if made.is_file else QImage()
+        self.banner.show_message(message, picture_text.main_event(facts), _failing_dtype(facts), made.failed, recovered)
         self._share()
 
     def _message(self, made: Made) -> Message | None:
