@@ -15,11 +15,11 @@ from tests.gui import lists
 from tests.gui.stage import Stage
 from tests.helpers import model_files, samples, scripted
 
-from halftone.contract.messages import Examine, Generate, JobStarted, PhaseChanged, StepDone
+from halftone.contract.messages import Examine, Generate, JobCommand, JobStarted, PhaseChanged, SelfTest, StepDone
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.gallery.history import History
 from halftone.gui.create.form.model_picker import ModelList, ModelRow
-from halftone.gui.create.job_list import QueuePanel
+from halftone.gui.create.job_list import QueuePanel, job_words
 from halftone.gui.create.picture import picture_files
 from halftone.gui.create.picture.picture_centre import PICTURE_SHARE
 from halftone.gui.create.picture.progress_panel import TransportPanel, so_far
@@ -80,7 +80,7 @@ def test_while_generating_the_panel_follows_and_generate_adds_to_the_queue(qtbot
     stage.wait(lambda: not page.centre.canvas.image().isNull())
     shown = page.centre.toolbar.live.text().strip()
     assert shown in [f"Live preview, step {step}" for step in (1, 2, 3)]
-    assert [row.job.running for row in page.queue._rows.values()] == [True, False]
+    assert [job.running for job in page.queue.model.items] == [True, False]
     (tmp_path / "4").touch()
     stage.idle()
     assert page.form.generate_button.text() == "Generate"
@@ -620,10 +620,12 @@ def test_waiting_jobs_move_go_and_come_back(qtbot: QtBot, tmp_path: Path) -> Non
         stage.page.generate()
     controller = stage.controller
     two, three = (job.id for job in controller.state.jobs[1:])
-    row = stage.page.queue._rows[three]
-    qtbot.keyClick(row, Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
+    queue = stage.page.queue.list
+    lists.click(queue, three)
+    qtbot.keyClick(queue, Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
     assert [job.title for job in controller.state.jobs] == ["one", "three", "two"]
-    qtbot.keyClick(stage.page.queue._rows[two], Qt.Key.Key_Delete)
+    lists.click(queue, two)
+    qtbot.keyClick(queue, Qt.Key.Key_Delete)
     assert [job.title for job in controller.state.jobs] == ["one", "three"]
     stage.workspace.act(controller.state.notices[-1], "undo")
     assert [job.title for job in controller.state.jobs] == ["one", "three", "two"]
@@ -670,21 +672,20 @@ def test_the_picture_keeps_its_share_beside_all_that_can_be_opened(qtbot: QtBot,
 
 
 def drag(qtbot: QtBot, panel: QueuePanel, job: str, to: int) -> None:
-    """Drag the row of a job to a height of the panel, and let it go there."""
-    QApplication.processEvents()  # rows are laid out
-    row = panel._rows[job]
-    grip = row.rect().center()
-    there = row.mapFromParent(QPoint(grip.x(), to))
-    qtbot.mousePress(row, Qt.MouseButton.LeftButton, pos=grip)
+    """Drag a job to a height of the list, and let it go there."""
+    view = panel.list.viewport()
+    grip = lists.place(panel.list, job)
+    there = QPoint(grip.x(), to)
+    qtbot.mousePress(view, Qt.MouseButton.LeftButton, pos=grip)
     for at in (grip + QPoint(0, 30), there):
         move = QMouseEvent(
-            QEvent.Type.MouseMove, QPointF(at), QPointF(row.mapToGlobal(at)), Qt.MouseButton.NoButton,
+            QEvent.Type.MouseMove, QPointF(at), QPointF(view.mapToGlobal(at)), Qt.MouseButton.NoButton,
             Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier,
         )  # fmt: skip
-        QApplication.sendEvent(row, move)
-    assert not panel._mark.isHidden(), "a line shows where it would go"
-    qtbot.mouseRelease(row, Qt.MouseButton.LeftButton, pos=there)
-    assert panel._mark.isHidden()
+        QApplication.sendEvent(view, move)
+    assert panel.list.target is not None, "a line shows where it would go"
+    qtbot.mouseRelease(view, Qt.MouseButton.LeftButton, pos=there)
+    assert panel.list.target is None
 
 
 def test_waiting_jobs_are_dragged_to_another_place(qtbot: QtBot, tmp_path: Path) -> None:
@@ -693,26 +694,43 @@ def test_waiting_jobs_are_dragged_to_another_place(qtbot: QtBot, tmp_path: Path)
         stage.page.form.prompt.setPlainText(prompt)
         stage.page.generate()
     panel, state = stage.page.queue, lambda: [job.title for job in stage.controller.state.jobs]
-    stage.wait(lambda: panel.isVisible() and panel.height() > 200)
+    stage.wait(lambda: panel.isVisible() and panel.list.height() > 200)
     jobs = {job.title: job.id for job in stage.controller.state.jobs}
-    bottom = lambda: max(one.geometry().bottom() for one in panel._rows.values())  # noqa: E731 - rows move
-    drag(qtbot, panel, jobs["two"], bottom() - 3)
+    bottom = panel.list.height() - 3
+    drag(qtbot, panel, jobs["two"], bottom)
     assert state() == ["one", "three", "four", "two"]
-    QApplication.processEvents()
     drag(qtbot, panel, jobs["two"], 2)
     assert state() == ["one", "two", "three", "four"], "nothing goes before the running one"
-    QApplication.processEvents()
-    drag(qtbot, panel, jobs["three"], panel._rows[jobs["three"]].geometry().bottom())
+    drag(qtbot, panel, jobs["three"], panel.list.visualRect(panel.model.index_of(jobs["three"])).bottom())
     assert state() == ["one", "two", "three", "four"], "let go over itself, it stays"
-    qtbot.mouseClick(panel._rows[jobs["four"]], Qt.MouseButton.LeftButton)
+    lists.click(panel.list, jobs["four"])
     assert state() == ["one", "two", "three", "four"], "a click moves nothing"
-    panel._rows[jobs["four"]].setFocus()
-    qtbot.keyClick(panel._rows[jobs["four"]], Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
-    assert panel._rows[jobs["four"]].hasFocus(), "it can be moved on with the keys"
+    qtbot.keyClick(panel.list, Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
+    current = panel.list.current()
+    assert current is not None
+    assert current.title == "four", "it can be moved on with the keys"
+    lists.click_cross(panel.list, jobs["four"])
+    assert state() == ["one", "two", "three"]
     stage.controller.session.queue.clear_waiting()
     (tmp_path / "go").touch()
     stage.idle()
     stage.close()
+
+
+GENERATE = Generate(job="a", request=PictureRequest(prompt="a sun", width=512, height=768, batch=3))
+
+
+@pytest.mark.parametrize(
+    ("command", "title", "words"),
+    [
+        (GENERATE, "a sun", ("a sun", "512 × 768", "batch 3")),
+        (Generate(job="a", request=PictureRequest(prompt="")), "", ("Picture", "", "")),
+        (Examine(job="a", model="pocket"), "Pocket", ("Pocket", "Check", "")),
+        (SelfTest(job="a", device="cpu"), "", ("Measure device", "", "")),
+    ],
+)
+def test_a_job_says_what_it_is_once(command: JobCommand, title: str, words: tuple[str, ...]) -> None:
+    assert job_words(Job(id="a", command=command, title=title)) == words
 
 
 def test_fixing_a_model_checks_it_cures_it_and_says_so(qtbot: QtBot) -> None:

@@ -1,7 +1,7 @@
 """Create in the smallest window: what is cut off, what stays readable."""
 
 import pytest
-from PySide6.QtCore import QPoint
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
@@ -87,10 +87,9 @@ def test_the_narrow_queue_says_what_it_is_and_how_many_pictures_a_job_makes(qtbo
     page.generate()
     stage.wait(lambda: stage.controller.state.running is not None)
     page.generate()
-    stage.wait(lambda: len(page.queue._rows) == 2)
+    stage.wait(lambda: len(page.queue.model.items) == 2)
     assert page.queue.pause.isHidden()
-    waiting = list(page.queue._rows.values())[1]
-    assert waiting.left.text() == "batch 3"
+    assert page.queue.model.index(1).data(Qt.ItemDataRole.AccessibleTextRole).endswith("batch 3")
     stage.wait(lambda: page.queue.name.text() == "Queue")
     page.queue.more.click()
     menu = page.queue.findChild(QMenu)

@@ -38,15 +38,14 @@ class Cards(ListModel[Card]):
         return Qt.ItemFlag.NoItemFlags if item.heading else super().state(item)
 
 
-class Painted(CardDelegate):
-    def size(self, item: object) -> QSize:
+class Painted(CardDelegate[Card]):
+    def size(self, item: Card) -> QSize:
         return QSize(100, 40)
 
-    def cross_tip(self, item: object) -> str:
-        assert isinstance(item, Card)
+    def cross_tip(self, item: Card) -> str:
         return "" if item.kept or item.heading else "Remove"
 
-    def paint_card(self, painter: QPainter, rect: QRect, item: object, *, hovered: bool, selected: bool) -> None:
+    def paint_card(self, painter: QPainter, rect: QRect, item: Card, *, hovered: bool, selected: bool) -> None:
         painter.fillRect(rect, theme.current().color("selected" if selected else "surface"))
 
 
@@ -84,7 +83,7 @@ def test_only_what_changed_is_painted_again(qtbot: QtBot) -> None:
 
 
 @pytest.fixture
-def view(qtbot: QtBot) -> CardList:
+def view(qtbot: QtBot) -> CardList[Card]:
     theme.begin("dark")
     view, model = CardList("Cards", Painted()), Cards()
     model.setParent(view)
@@ -97,7 +96,7 @@ def view(qtbot: QtBot) -> CardList:
     return view
 
 
-def told(view: CardList) -> list[tuple[str, str]]:
+def told(view: CardList[Card]) -> list[tuple[str, str]]:
     """What the view tells, in its order."""
     heard: list[tuple[str, str]] = []
     for name in ("chosen", "reached", "removed"):
@@ -106,11 +105,11 @@ def told(view: CardList) -> list[tuple[str, str]]:
     return heard
 
 
-def press(key: Qt.Key) -> Callable[[QtBot, CardList], None]:
+def press(key: Qt.Key) -> Callable[[QtBot, CardList[Card]], None]:
     return lambda qtbot, view: qtbot.keyClick(view, key)
 
 
-def on(act: Callable[[CardList, str], None], name: str) -> Callable[[QtBot, CardList], None]:
+def on(act: Callable[[CardList[Card], str], None], name: str) -> Callable[[QtBot, CardList[Card]], None]:
     return lambda _qtbot, view: act(view, name)
 
 
@@ -132,7 +131,7 @@ def on(act: Callable[[CardList, str], None], name: str) -> Callable[[QtBot, Card
     ],
 )
 def test_what_a_person_does_is_told(
-    qtbot: QtBot, view: CardList, act: Callable[[QtBot, CardList], None], heard: list[tuple[str, str]]
+    qtbot: QtBot, view: CardList[Card], act: Callable[[QtBot, CardList[Card]], None], heard: list[tuple[str, str]]
 ) -> None:
     model = view.model()
     assert isinstance(model, Cards)
@@ -142,7 +141,7 @@ def test_what_a_person_does_is_told(
     assert found == heard
 
 
-def test_the_keys_skip_a_heading(qtbot: QtBot, view: CardList) -> None:
+def test_the_keys_skip_a_heading(qtbot: QtBot, view: CardList[Card]) -> None:
     model = view.model()
     assert isinstance(model, Cards)
     view.select(model.index_of("one"))
@@ -151,7 +150,7 @@ def test_the_keys_skip_a_heading(qtbot: QtBot, view: CardList) -> None:
     assert (found, view.currentIndex()) == ([], model.index_of("one"))
 
 
-def test_the_item_with_the_keyboard_wears_a_ring_and_a_clicked_one_does_not(qtbot: QtBot, view: CardList) -> None:
+def test_the_item_with_the_keyboard_wears_a_ring_and_a_clicked_one_does_not(qtbot: QtBot, view: CardList[Card]) -> None:
     ring = theme.current().color("focus").rgb()
     view.activateWindow()
     view.setFocus(Qt.FocusReason.MouseFocusReason)
@@ -168,7 +167,7 @@ def test_the_item_with_the_keyboard_wears_a_ring_and_a_clicked_one_does_not(qtbo
     assert ringed()
 
 
-def test_a_screen_reader_hears_name_and_tooltip(view: CardList) -> None:
+def test_a_screen_reader_hears_name_and_tooltip(view: CardList[Card]) -> None:
     reader = QAccessible.queryAccessibleInterface(view)
     assert reader is not None
     assert reader.text(QAccessible.Text.Name) == "Cards"

@@ -87,7 +87,7 @@ def _film(thumb: Thumb) -> str:
     return tr("Video, {0}", clock(thumb.seconds)) if thumb.seconds else ""
 
 
-class ThumbDelegate(CardDelegate):
+class ThumbDelegate(CardDelegate[Row]):
     """A square thumbnail; the selected one has a frame, a glyph stands in the corner if something happened, and a film with its
     length in the other one of a video.
     """
@@ -98,17 +98,16 @@ class ThumbDelegate(CardDelegate):
         self.side = 90
         self.width = 190
 
-    def size(self, item: object) -> QSize:
+    def size(self, item: Row) -> QSize:
         return QSize(self.side + 1, self.side + 2) if isinstance(item, Thumb) else QSize(self.width, _HEADING)
 
-    def paint_card(self, painter: QPainter, rect: QRect, item: object, *, hovered: bool, selected: bool) -> None:
+    def paint_card(self, painter: QPainter, rect: QRect, item: Row, *, hovered: bool, selected: bool) -> None:
         colours = theme.current()
-        if isinstance(item, date):
+        if not isinstance(item, Thumb):
             painter.setFont(colours.font("caption-strong"))
             painter.setPen(colours.color("text-muted"))
             painter.drawText(rect.adjusted(3, 4, 0, 0), _LINE, day_name(item, _today()))
             return
-        assert isinstance(item, Thumb)
         outside = QRectF(rect.left(), rect.top(), self.side, self.side)
         box = outside.adjusted(3, 3, -3, -3)
         paint_thumbnail(painter, box, self._thumbnails.get(item.path))
@@ -147,7 +146,7 @@ def _paint_glyph(painter: QPainter, box: QRectF, icon: str, tone: str) -> None:
     icons.paint(painter, icon, disc.adjusted(3, 3, -3, -3), theme.Theme("dark").color(tone))
 
 
-class ThumbList(CardList):
+class ThumbList(CardList[Row]):
     """Two columns of thumbnails, one in a narrow panel; the days between them are as wide as the list."""
 
     def __init__(self, thumbnails: Thumbnails) -> None:

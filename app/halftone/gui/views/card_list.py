@@ -1,5 +1,8 @@
 """A list of painted items: the ring around the one that has the keyboard, a cross that takes one away, and the menu of one."""
 
+import re
+from typing import Generic, TypeVar
+
 from PySide6.QtCore import QEvent, QModelIndex, QPoint, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QCursor, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPen
 from PySide6.QtWidgets import (
@@ -12,30 +15,32 @@ from PySide6.QtWidgets import (
     QToolTip,
 )
 
+from halftone.contract.echoes import harmless
 from halftone.gui import icons, theme
 from halftone.gui.kit.stock_widgets import plain_tip
 from halftone.gui.views.list_model import Index, item_of
 
+T = TypeVar("T")
 _ARROWS = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Left, Qt.Key.Key_Right)
 _JUMPS = (*_ARROWS, Qt.Key.Key_Home, Qt.Key.Key_End, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown)
 _ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 _CROSS = 24
 
 
-class CardDelegate(QStyledItemDelegate):
+class CardDelegate(QStyledItemDelegate, Generic[T]):
     """Subclasses paint an item and say how large it is; the cross and the focus ring are painted here."""
 
-    def paint_card(self, painter: QPainter, rect: QRect, item: object, *, hovered: bool, selected: bool) -> None:
+    def paint_card(self, painter: QPainter, rect: QRect, item: T, *, hovered: bool, selected: bool) -> None:
         raise NotImplementedError
 
-    def size(self, item: object) -> QSize:
+    def size(self, item: T) -> QSize:
         raise NotImplementedError
 
-    def cross_tip(self, item: object) -> str:
+    def cross_tip(self, item: T) -> str:
         """What a click on the item's cross does, "" for an item that has none."""
         return ""
 
-    def cross(self, rect: QRect, item: object) -> QRect:
+    def cross(self, rect: QRect, item: T) -> QRect:
         """Where the cross of an item is; empty for one that has none."""
         if not self.cross_tip(item):
             return QRect()
@@ -72,6 +77,19 @@ class CardDelegate(QStyledItemDelegate):
 _BY_KEY = Qt.WidgetAttribute.WA_KeyboardFocusChange
 
 
+def paint_line(
+    painter: QPainter, rect: QRect, text: str, role: str, token: str = "text", *, numbers: bool = False, right: bool = False
+) -> None:
+    """Paint one line of text, which ends in an ellipsis where there is no room for all of it. numbers: figures of equal width."""
+    colours = theme.current()
+    painter.setFont(colours.font(role, numbers=numbers))
+    painter.setPen(colours.color(token))
+    line = re.sub("[ \t\n]+", " ", harmless(text))  # spaces that keep a number whole stay what they are
+    side = Qt.AlignmentFlag.AlignRight if right else Qt.AlignmentFlag.AlignLeft
+    shown = painter.fontMetrics().elidedText(line, Qt.TextElideMode.ElideRight, rect.width())
+    painter.drawText(rect, int(Qt.AlignmentFlag.AlignVCenter | side), shown)
+
+
 def _paint_cross(painter: QPainter, rect: QRect, *, hovered: bool) -> None:
     colours = theme.current()
     if hovered:
@@ -81,7 +99,7 @@ def _paint_cross(painter: QPainter, rect: QRect, *, hovered: bool) -> None:
     icons.paint(painter, "x", QRectF(rect).adjusted(5, 5, -5, -5), colours.color("text" if hovered else "text-secondary"))
 
 
-class CardList(QListView):
+class CardList(QListView, Generic[T]):
     """`chosen`, `reached`, `removed` and `menu_requested` carry the item: by a click, Enter or Space; by an arrow key; by its
     cross or Delete; and by a right click or the menu key, with the place on the screen.
     """
@@ -91,7 +109,7 @@ class CardList(QListView):
     removed = Signal(object)
     menu_requested = Signal(object, QPoint)
 
-    def __init__(self, name: str, delegate: CardDelegate) -> None:
+    def __init__(self, name: str, delegate: CardDelegate[T]) -> None:
         super().__init__()
         self._cards = delegate
         self._pressed_cross = QModelIndex()
@@ -113,9 +131,19 @@ class CardList(QListView):
         self.setCurrentIndex(index)
         self.scrollTo(index)
 
-    def pointer(self, item: object) -> Qt.CursorShape:
+    def current(self) -> T | None:
+        """The item that has the keyboard."""
+        index = self.currentIndex()
+        return item_of(index) if index.isValid() else None
+
+    def pointer(self, item: T) -> Qt.CursorShape:
         """The pointer over an item."""
         return Qt.CursorShape.PointingHandCursor
+
+    @property
+    def presses_cross(self) -> bool:
+        """Whether the mouse button is held down on a cross."""
+        return self._pressed_cross.isValid()
 
     # --- mouse ------------------------------------------------------------------------------------------------------
 
@@ -135,7 +163,7 @@ class CardList(QListView):
         self._pressed_cross = QModelIndex()
         if event.button() == Qt.MouseButton.LeftButton:
             self._pressed_cross = self._cross_at(event.position().toPoint())
-        if not self._pressed_cross.isValid():
+        if not self.presses_cross:
             super().mousePressEvent(event)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
@@ -143,7 +171,7 @@ class CardList(QListView):
         over = self._acts(index) and not self._cross_at(event.position().toPoint()).isValid()
         self.viewport().setCursor(self.pointer(item_of(index)) if over else Qt.CursorShape.ArrowCursor)
         self.update(index)  # its cross may be under the pointer now
-        if not self._pressed_cross.isValid():
+        if not self.presses_cross:
             super().mouseMoveEvent(event)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
