@@ -55,6 +55,7 @@ from halftone.contract.plan import Plan
 from halftone.contract.request import Control, Hires, IpAdapter, Lora, Upscaled
 from halftone.contract.vocabulary import ReceiptState
 from halftone.gui.create.create_page import CreatePage
+from halftone.gui.create.form.model_picker import ModelCard
 from halftone.settings.places import resources
 
 GPU: Final = msgspec.structs.replace(
@@ -428,7 +429,7 @@ def cured(stage: Stage) -> None:
     stage.prompt(LIGHTHOUSE)
     stage.history()
     row = stage.page.form.model_part.row
-    row.show_model("Pocket (demo)", "FP16 · 20 MB", "cured", tip="")
+    row.show_model(ModelCard("Pocket (demo)", "FP16 · 20 MB", "cured"))
     stage.page.form.model_part.note_line.hide()
 
 

@@ -18,7 +18,7 @@ from tests.helpers import model_files, samples, scripted
 from halftone.contract.messages import Examine, Generate, JobCommand, JobStarted, PhaseChanged, SelfTest, StepDone
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.gallery.history import History
-from halftone.gui.create.form.model_picker import ModelList, ModelRow
+from halftone.gui.create.form.model_menu import ModelMenu
 from halftone.gui.create.job_list import QueuePanel, job_words
 from halftone.gui.create.picture import picture_files
 from halftone.gui.create.picture.picture_centre import PICTURE_SHARE
@@ -513,21 +513,22 @@ def test_a_model_wears_its_own_pictures_only(qtbot: QtBot, tmp_path: Path) -> No
     stage = Stage(qtbot)
     stage.picture()
     row = stage.page.form.model_part.row
-    assert not row._thumbnail.isNull()
+    assert not row.image.isNull()
     model_files.write_folder(tmp_path / "other")
     stage.controller.session.models.select(str(tmp_path / "other"))
     stage.wait(lambda: stage.controller.settings.last_model == str(tmp_path / "other"))
-    assert row._thumbnail.isNull()
+    assert row.image.isNull()
     stage.controller.session.models.select("pocket")
-    assert not row._thumbnail.isNull()
+    assert not row.image.isNull()
     row.click()
-    listed = stage.page.findChild(ModelList)
-    assert listed is not None
-    entries = listed.findChildren(ModelRow)
-    assert [entry._thumbnail.isNull() for entry in entries] == [False, True]
+    menu = stage.page.findChild(ModelMenu)
+    assert menu is not None
+    pictures = [stage.page.form.model_part.picture_of(choice.facts.id) for choice in menu.choices.items]
+    assert [picture.isNull() for picture in pictures] == [False, True]
     names = [model.name for model in stage.controller.models]
-    assert [entry.toolTip().splitlines()[0] for entry in entries] == names, "a name that is cut off stands in the tooltip"
-    listed.close()
+    tips = [menu.choices.index(row).data(Qt.ItemDataRole.ToolTipRole) for row in range(2)]
+    assert [tip.splitlines()[0] for tip in tips] == names, "a name that is cut off stands in the tooltip"
+    menu.close()
     stage.idle()
     stage.close()
 

@@ -42,8 +42,8 @@ class Painted(CardDelegate[Card]):
     def size(self, item: Card) -> QSize:
         return QSize(100, 40)
 
-    def cross_tip(self, item: Card) -> str:
-        return "" if item.kept or item.heading else "Remove"
+    def has_cross(self, item: Card) -> bool:
+        return not (item.kept or item.heading)
 
     def paint_card(self, painter: QPainter, rect: QRect, item: Card, *, hovered: bool, selected: bool) -> None:
         painter.fillRect(rect, theme.current().color("selected" if selected else "surface"))

@@ -79,6 +79,9 @@ class JobDelegate(CardDelegate[Job]):
     def size(self, item: Job) -> QSize:
         return QSize(0, _RUNNING if item.running else _WAITING)
 
+    def has_cross(self, item: Job) -> bool:
+        return True
+
     def cross_tip(self, item: Job) -> str:
         return tr("Cancel") if item.running else tr("Remove from queue")
 

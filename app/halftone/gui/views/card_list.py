@@ -36,13 +36,16 @@ class CardDelegate(QStyledItemDelegate, Generic[T]):
     def size(self, item: T) -> QSize:
         raise NotImplementedError
 
+    def has_cross(self, item: T) -> bool:
+        return False
+
     def cross_tip(self, item: T) -> str:
-        """What a click on the item's cross does, "" for an item that has none."""
+        """What a click on the item's cross does."""
         return ""
 
     def cross(self, rect: QRect, item: T) -> QRect:
         """Where the cross of an item is; empty for one that has none."""
-        if not self.cross_tip(item):
+        if not self.has_cross(item):
             return QRect()
         return QRect(rect.right() - _CROSS - 4, rect.center().y() - _CROSS // 2, _CROSS, _CROSS)
 
