@@ -1,6 +1,7 @@
 """A list of painted items: the ring around the one that has the keyboard, a cross that takes one away, and the menu of one."""
 
 import re
+from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from PySide6.QtCore import QEvent, QModelIndex, QPoint, QRect, QRectF, QSize, Qt, Signal
@@ -142,6 +143,13 @@ class CardList(QListView, Generic[T]):
     def pointer(self, item: T) -> Qt.CursorShape:
         """The pointer over an item."""
         return Qt.CursorShape.PointingHandCursor
+
+    def dataChanged(self, first: Index, last: Index, roles: Sequence[int] = ()) -> None:
+        """Lay the list out anew only where an item has another size: QListView would do it for every change."""
+        QAbstractItemView.dataChanged(self, first, last, roles)
+        changed = (self.model().index(row, 0) for row in range(first.row(), last.row() + 1))
+        if any(self.visualRect(index).height() != self._cards.size(item_of(index)).height() for index in changed):
+            self.scheduleDelayedItemsLayout()
 
     @property
     def presses_cross(self) -> bool:
