@@ -544,9 +544,9 @@ def test_a_right_click_on_a_picture_offers_what_there_is_to_do_with_it(qtbot: Qt
     menu = page.findChild(QMenu)
     assert menu is not None
     actions = {action.text(): action for action in menu.actions()}
-    offered = ["Open", "Show file", "Copy", "Reuse settings (Ctrl+R)", "Send to image to image", "Upscale…"]
+    offered = ["Open", "Show file", "Copy", "Reuse settings", "Send to image to image", "Upscale…"]
     assert list(actions) == [*offered, "Save as…", "Move to bin"]
-    actions["Reuse settings (Ctrl+R)"].trigger()
+    actions["Reuse settings"].trigger()
     assert page.form.prompt.toPlainText() == "one"
     actions["Copy"].trigger()
     stage.wait(lambda: [notice.kind for notice in stage.controller.state.notices] == ["copied"])
@@ -572,7 +572,7 @@ def test_the_menu_of_a_picture_acts_on_it_whatever_is_finished_meanwhile(
     stage.picture("three")
     assert page.centre.shown is not None
     assert page.centre.shown.request.prompt == "three"
-    actions["Reuse settings (Ctrl+R)"].trigger()
+    actions["Reuse settings"].trigger()
     assert page.form.prompt.toPlainText() == "one"
     actions["Save as…"].trigger()
     dialog = page.findChild(QFileDialog)

@@ -134,7 +134,7 @@ def test_a_thumbnail_is_read_from_the_list_or_from_the_file(qtbot: QtBot, tmp_pa
     image.save(str(tmp_path / "1.png"))
     image.fill(QColor("red"))
     buffer = QBuffer()
-    image.scaled(64, 64).save(buffer, "png")
+    image.scaled(64, 64).save(buffer, b"png")
     with History() as history:
         history.add(samples.picture_facts(str(tmp_path / "1.png")), REQUEST, b"")
         history.add(samples.picture_facts(str(tmp_path / "2.png")), REQUEST, bytes(buffer.data().data()))

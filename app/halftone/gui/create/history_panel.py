@@ -13,6 +13,7 @@ from halftone.contract.request import Lora
 from halftone.contract.vocabulary import ReceiptState
 from halftone.gui import icons, theme
 from halftone.gui.i18n import listed, tr
+from halftone.gui.kit import actions
 from halftone.gui.kit.stock_widgets import column, icon_button, label, row, surface
 from halftone.gui.text import lora_list
 from halftone.gui.views.card_list import CardDelegate, CardList
@@ -182,7 +183,7 @@ class HistoryPanel(QWidget):
     def __init__(self, thumbnails: Thumbnails) -> None:
         super().__init__()
         self._thumbs: list[Thumb] = []
-        self.fold = icon_button("panel-right-close", tr("Hide panel (F7)"), clicked=self.collapse.emit)
+        self.fold = icon_button("panel-right-close", actions.tip("right-panel", tr("Hide panel")), clicked=self.collapse.emit)
         head = surface("plain", "bottom")
         head.setFixedHeight(40)
         head.setLayout(row(label(tr("History"), "body-strong"), -1, self.fold, margins=(12, 0, 8, 0)))

@@ -12,6 +12,7 @@ from halftone.gui.controller import Controller
 from halftone.gui.create.picture.progress_panel import seconds_left
 from halftone.gui.i18n import listed, tr
 from halftone.gui.kit import figures
+from halftone.gui.kit.actions import keys_shown, pressed
 from halftone.gui.kit.stock_widgets import ElidedLabel, column, icon_button, label, row, surface
 from halftone.gui.views.card_list import CardDelegate, CardList, paint_line
 from halftone.gui.views.list_model import ListModel
@@ -65,7 +66,8 @@ class JobModel(ListModel[Job]):
         return listed(*filter(None, job_words(item)))
 
     def tip(self, item: Job) -> str:
-        return "\n".join(filter(None, (item.title, "" if item.running else tr("Drag to reorder (Alt+Up, Alt+Down)"))))
+        move = "" if item.running else tr("Drag to reorder ({0}, {1})", keys_shown("job-up"), keys_shown("job-down"))
+        return "\n".join(filter(None, (item.title, move)))
 
 
 class JobDelegate(CardDelegate[Job]):
@@ -198,10 +200,9 @@ class JobList(CardList[Job]):
             painter.end()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        by = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}.get(Qt.Key(event.key()), 0)
-        job = self.current()
-        if by and job is not None and event.modifiers() & Qt.KeyboardModifier.AltModifier:
-            self.moved.emit(job, by)
+        name, job = pressed(event, "job-up", "job-down"), self.current()
+        if name is not None and job is not None:
+            self.moved.emit(job, -1 if name == "job-up" else 1)
         else:
             super().keyPressEvent(event)
 
