@@ -21,9 +21,11 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parents[2] / "app")]
 
 import msgspec
-from PySide6.QtCore import QBuffer, QByteArray, QEventLoop, QIODevice, QThreadPool, QTimer
+from PySide6.QtCore import QBuffer, QByteArray, QEventLoop, QIODevice, Qt, QThreadPool, QTimer
 from PySide6.QtGui import QColor, QImage, QImageWriter, QLinearGradient, QPainter
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
+from tests.gui import lists
 from tests.helpers import samples
 from tests.helpers.hub import save_flux
 from tests.helpers.model_files import ramp, safetensors
@@ -49,6 +51,7 @@ from halftone.contract.messages import (
     PictureReady,
     PreviewReady,
     Ready,
+    SelfTest,
     StepDone,
 )
 from halftone.contract.plan import Plan
@@ -539,6 +542,24 @@ def models(stage: Stage) -> None:
     stage.page.form.model_part.row.click()
 
 
+def picture_menu(stage: Stage) -> None:
+    """The keyboard in the history, and the menu of a picture in it."""
+    done(stage)
+    history = stage.page.history
+    history.list.setFocus()
+    QTest.keyClick(history.list, Qt.Key.Key_Down)
+    lists.right_click(history.list, history.paths()[4])
+
+
+def queued(stage: Stage) -> None:
+    """More jobs than the queue has room for, one of them without a title."""
+    generating(stage)
+    queue = stage.controller.session.queue
+    queue.submit(SelfTest(job="measure", device=GPU.id))
+    for _ in range(4):
+        queue.generate(stage.page.form.request())
+
+
 SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], None]]]] = {
     "empty": ({}, empty),
     "done": ({}, done),
@@ -617,6 +638,11 @@ SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], None]]]] = {
     "lacking-listed": ({}, lacking_listed),
     "lacking-listed-small-zh": ({"size": (1024, 640), "language": "zh_CN"}, lacking_listed),
     "models": ({}, models),
+    "picture-menu": ({}, picture_menu),
+    "picture-menu-small-zh": ({"size": (1024, 640), "language": "zh_CN"}, picture_menu),
+    "queued": ({}, queued),
+    "queued-light": ({"theme_name": "light"}, queued),
+    "queued-small": ({"size": (1024, 640)}, queued),
     "no-room": ({}, no_room),
     "no-room-light": ({"theme_name": "light"}, no_room),
     "no-room-zh": ({"language": "zh_CN"}, no_room),

@@ -1,6 +1,6 @@
 """Videos in Create: they move in the canvas, carry a film and their length in the history, and can be set up in the form."""
 
-import dataclasses
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -17,12 +17,13 @@ from halftone.contract.facts import PictureFacts
 from halftone.contract.request import PictureRequest, Start
 from halftone.gallery.history import History
 from halftone.gui.background import Background
-from halftone.gui.create.history_panel import Thumb
+from halftone.gui.create.history_panel import HistoryPanel, Thumb
 from halftone.gui.create.picture import picture_text
 from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.gui.create.picture.video_player import Player
 from halftone.gui.create.picture_history import read_image
 from halftone.gui.views.list_model import item_of
+from halftone.gui.views.thumbnails import Thumbnails
 from halftone.metadata.video import save_video
 
 REQUEST = PictureRequest(prompt="a wave", model="pocket")
@@ -127,19 +128,18 @@ def test_the_canvas_shows_a_video_of_the_history_as_a_video(qtbot: QtBot, tmp_pa
     stage.close()
 
 
-def test_a_thumbnail_of_a_video_carries_a_film_and_its_length(qtbot: QtBot, tmp_path: Path) -> None:
-    facts = remembered(tmp_path)
-    stage = Stage(qtbot)
-    history = stage.page.history
-    stage.wait(lambda: history.paths() == [facts.path])
-    (thumb,) = (one for one in history.model.items if isinstance(one, Thumb))
+def test_a_thumbnail_of_a_video_carries_a_film_and_its_length(qtbot: QtBot) -> None:
+    owner = QObject()
+    panel = HistoryPanel(Thumbnails(Background(owner), lambda _paths: {}, owner))
+    qtbot.addWidget(panel)
+    panel.resize(208, 400)
+    panel.show()
 
     def painted(seconds: float) -> QImage:
-        history.set_thumbs((dataclasses.replace(thumb, seconds=seconds),))
-        return history.list.grab().toImage()
+        panel.set_thumbs((Thumb("/a.mp4", "clean", datetime.now(UTC), "a film", seconds=seconds),))
+        return panel.list.grab().toImage()
 
     assert painted(3.0) != painted(0.0)
-    stage.close()
 
 
 def test_the_file_of_a_video_is_read_as_its_first_frame(tmp_path: Path) -> None:
