@@ -21,9 +21,11 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parents[2] / "app")]
 
 import msgspec
-from PySide6.QtCore import QBuffer, QByteArray, QEventLoop, QIODevice, QThreadPool, QTimer
+from PySide6.QtCore import QBuffer, QByteArray, QEventLoop, QIODevice, Qt, QThreadPool, QTimer
 from PySide6.QtGui import QColor, QImage, QImageWriter, QLinearGradient, QPainter
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
+from tests.gui import lists
 from tests.helpers import samples
 from tests.helpers.hub import save_flux
 from tests.helpers.model_files import ramp, safetensors
@@ -49,12 +51,14 @@ from halftone.contract.messages import (
     PictureReady,
     PreviewReady,
     Ready,
+    SelfTest,
     StepDone,
 )
 from halftone.contract.plan import Plan
 from halftone.contract.request import Control, Hires, IpAdapter, Lora, Upscaled
 from halftone.contract.vocabulary import ReceiptState
 from halftone.gui.create.create_page import CreatePage
+from halftone.gui.create.form.model_picker import ModelCard
 from halftone.settings.places import resources
 
 GPU: Final = msgspec.structs.replace(
@@ -429,7 +433,7 @@ def cured(stage: Stage) -> None:
     stage.prompt(LIGHTHOUSE)
     stage.history()
     row = stage.page.form.model_part.row
-    row.show_model("Pocket (demo)", "FP16 · 20 MB", "cured", tip="")
+    row.show_model(ModelCard("Pocket (demo)", "FP16 · 20 MB", "cured"))
     stage.page.form.model_part.note_line.hide()
 
 
@@ -539,6 +543,24 @@ def models(stage: Stage) -> None:
     stage.page.form.model_part.row.click()
 
 
+def picture_menu(stage: Stage) -> None:
+    """The keyboard in the history, and the menu of a picture in it."""
+    done(stage)
+    history = stage.page.history
+    history.list.setFocus()
+    QTest.keyClick(history.list, Qt.Key.Key_Down)
+    lists.right_click(history.list, history.paths()[4])
+
+
+def queued(stage: Stage) -> None:
+    """More jobs than the queue has room for, one of them without a title."""
+    generating(stage)
+    queue = stage.controller.session.queue
+    queue.submit(SelfTest(job="measure", device=GPU.id))
+    for _ in range(4):
+        queue.generate(stage.page.form.request())
+
+
 SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], None]]]] = {
     "empty": ({}, empty),
     "done": ({}, done),
@@ -617,6 +639,11 @@ SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], None]]]] = {
     "lacking-listed": ({}, lacking_listed),
     "lacking-listed-small-zh": ({"size": (1024, 640), "language": "zh_CN"}, lacking_listed),
     "models": ({}, models),
+    "picture-menu": ({}, picture_menu),
+    "picture-menu-small-zh": ({"size": (1024, 640), "language": "zh_CN"}, picture_menu),
+    "queued": ({}, queued),
+    "queued-light": ({"theme_name": "light"}, queued),
+    "queued-small": ({"size": (1024, 640)}, queued),
     "no-room": ({}, no_room),
     "no-room-light": ({"theme_name": "light"}, no_room),
     "no-room-zh": ({"language": "zh_CN"}, no_room),

@@ -73,15 +73,7 @@ class Theme:
 
     def font(self, role: str, *, numbers: bool = False) -> QFont:
         """The font of a role ("body", "caption-strong", "metric", "mono"). numbers: figures of equal width."""
-        spec: dict[str, Any] = _tokens()["type"][role]
-        families = _tokens()["font"]["family-mono" if role == "mono" else "family-ui"]
-        font = QFont(families)
-        font.setPixelSize(int(spec["size"]))
-        font.setWeight(QFont.Weight(int(spec["weight"])))
-        font.setHintingPreference(QFont.HintingPreference.PreferNoHinting)
-        if numbers or "tnum" in spec.get("features", ()):
-            tabular(font)
-        return font
+        return QFont(_font(role, numbers))
 
     def line(self, role: str) -> int:
         """Line height of a role in pixels."""
@@ -128,6 +120,19 @@ class Theme:
         for target in (role.WindowText, role.Text, role.ButtonText):
             palette.setColor(QPalette.ColorGroup.Disabled, target, self.color("text-disabled"))
         return palette
+
+
+@cache
+def _font(role: str, numbers: bool) -> QFont:
+    """Kept: lists ask for their fonts with every item that they paint."""
+    spec: dict[str, Any] = _tokens()["type"][role]
+    font = QFont(_tokens()["font"]["family-mono" if role == "mono" else "family-ui"])
+    font.setPixelSize(int(spec["size"]))
+    font.setWeight(QFont.Weight(int(spec["weight"])))
+    font.setHintingPreference(QFont.HintingPreference.PreferNoHinting)
+    if numbers or "tnum" in spec.get("features", ()):
+        tabular(font)
+    return font
 
 
 @cache

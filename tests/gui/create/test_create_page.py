@@ -11,14 +11,15 @@ from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QMouseEvent
 from PySide6.QtWidgets import QApplication, QFileDialog, QMenu
 from pytestqt.qtbot import QtBot
+from tests.gui import lists
 from tests.gui.stage import Stage, opened
 from tests.helpers import model_files, samples, scripted
 
-from halftone.contract.messages import Examine, Generate, JobStarted, PhaseChanged, StepDone
+from halftone.contract.messages import Examine, Generate, JobCommand, JobStarted, PhaseChanged, SelfTest, StepDone
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.gallery.history import History
-from halftone.gui.create.form.model_picker import ModelList, ModelRow
-from halftone.gui.create.job_list import QueuePanel
+from halftone.gui.create.form.model_menu import ModelMenu
+from halftone.gui.create.job_list import QueuePanel, job_words
 from halftone.gui.create.picture import picture_files
 from halftone.gui.create.picture.picture_centre import PICTURE_SHARE
 from halftone.gui.create.picture.progress_panel import TransportPanel, so_far
@@ -79,7 +80,7 @@ def test_while_generating_the_panel_follows_and_generate_adds_to_the_queue(qtbot
     stage.wait(lambda: not page.centre.canvas.image().isNull())
     shown = page.centre.toolbar.live.text().strip()
     assert shown in [f"Live preview, step {step}" for step in (1, 2, 3)]
-    assert [row.job.running for row in page.queue._rows.values()] == [True, False]
+    assert [job.running for job in page.queue.model.items] == [True, False]
     (tmp_path / "4").touch()
     stage.idle()
     assert page.form.generate_button.text() == "Generate"
@@ -512,21 +513,22 @@ def test_a_model_wears_its_own_pictures_only(qtbot: QtBot, tmp_path: Path) -> No
     stage = Stage(qtbot)
     stage.picture()
     row = stage.page.form.model_part.row
-    assert not row._thumbnail.isNull()
+    assert not row.image.isNull()
     model_files.write_folder(tmp_path / "other")
     stage.controller.session.models.select(str(tmp_path / "other"))
     stage.wait(lambda: stage.controller.settings.last_model == str(tmp_path / "other"))
-    assert row._thumbnail.isNull()
+    assert row.image.isNull()
     stage.controller.session.models.select("pocket")
-    assert not row._thumbnail.isNull()
+    assert not row.image.isNull()
     row.click()
-    listed = stage.page.findChild(ModelList)
-    assert listed is not None
-    entries = listed.findChildren(ModelRow)
-    assert [entry._thumbnail.isNull() for entry in entries] == [False, True]
+    menu = stage.page.findChild(ModelMenu)
+    assert menu is not None
+    pictures = [stage.page.form.model_part.picture_of(choice.facts.id) for choice in menu.choices.items]
+    assert [picture.isNull() for picture in pictures] == [False, True]
     names = [model.name for model in stage.controller.models]
-    assert [entry.toolTip().splitlines()[0] for entry in entries] == names, "a name that is cut off stands in the tooltip"
-    listed.close()
+    tips = [menu.choices.index(row).data(Qt.ItemDataRole.ToolTipRole) for row in range(2)]
+    assert [tip.splitlines()[0] for tip in tips] == names, "a name that is cut off stands in the tooltip"
+    menu.close()
     stage.idle()
     stage.close()
 
@@ -536,16 +538,15 @@ def test_a_right_click_on_a_picture_offers_what_there_is_to_do_with_it(qtbot: Qt
     stage.picture("one")
     stage.picture("two")
     page = stage.page
-    older = page.history._buttons[page.history.paths()[1]]
-    older.customContextMenuRequested.emit(QPoint(5, 5))
+    lists.right_click(page.history.list, page.history.paths()[1])
     assert page.centre.shown is not None
     assert page.centre.shown.request.prompt == "one"
     menu = page.findChild(QMenu)
     assert menu is not None
     actions = {action.text(): action for action in menu.actions()}
-    offered = ["Open", "Show file", "Copy", "Reuse settings (Ctrl+R)", "Send to image to image", "Upscale…"]
+    offered = ["Open", "Show file", "Copy", "Reuse settings", "Send to image to image", "Upscale…"]
     assert list(actions) == [*offered, "Save as…", "Move to bin"]
-    actions["Reuse settings (Ctrl+R)"].trigger()
+    actions["Reuse settings"].trigger()
     assert page.form.prompt.toPlainText() == "one"
     actions["Copy"].trigger()
     stage.wait(lambda: [notice.kind for notice in stage.controller.state.notices] == ["copied"])
@@ -564,14 +565,14 @@ def test_the_menu_of_a_picture_acts_on_it_whatever_is_finished_meanwhile(
     stage.picture("two")
     page = stage.page
     path = page.history.paths()[1]
-    page.history._buttons[path].customContextMenuRequested.emit(QPoint(5, 5))
+    lists.right_click(page.history.list, path)
     menu = page.findChild(QMenu)
     assert menu is not None
     actions = {action.text(): action for action in menu.actions()}
     stage.picture("three")
     assert page.centre.shown is not None
     assert page.centre.shown.request.prompt == "three"
-    actions["Reuse settings (Ctrl+R)"].trigger()
+    actions["Reuse settings"].trigger()
     assert page.form.prompt.toPlainText() == "one"
     actions["Save as…"].trigger()
     dialog = page.findChild(QFileDialog)
@@ -620,10 +621,12 @@ def test_waiting_jobs_move_go_and_come_back(qtbot: QtBot, tmp_path: Path) -> Non
         stage.page.generate()
     controller = stage.controller
     two, three = (job.id for job in controller.state.jobs[1:])
-    row = stage.page.queue._rows[three]
-    qtbot.keyClick(row, Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
+    queue = stage.page.queue.list
+    lists.click(queue, three)
+    qtbot.keyClick(queue, Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
     assert [job.title for job in controller.state.jobs] == ["one", "three", "two"]
-    qtbot.keyClick(stage.page.queue._rows[two], Qt.Key.Key_Delete)
+    lists.click(queue, two)
+    qtbot.keyClick(queue, Qt.Key.Key_Delete)
     assert [job.title for job in controller.state.jobs] == ["one", "three"]
     stage.workspace.act(controller.state.notices[-1], "undo")
     assert [job.title for job in controller.state.jobs] == ["one", "three", "two"]
@@ -670,21 +673,20 @@ def test_the_picture_keeps_its_share_beside_all_that_can_be_opened(qtbot: QtBot,
 
 
 def drag(qtbot: QtBot, panel: QueuePanel, job: str, to: int) -> None:
-    """Drag the row of a job to a height of the panel, and let it go there."""
-    QApplication.processEvents()  # rows are laid out
-    row = panel._rows[job]
-    grip = row.rect().center()
-    there = row.mapFromParent(QPoint(grip.x(), to))
-    qtbot.mousePress(row, Qt.MouseButton.LeftButton, pos=grip)
+    """Drag a job to a height of the list, and let it go there."""
+    view = panel.list.viewport()
+    grip = lists.place(panel.list, job)
+    there = QPoint(grip.x(), to)
+    qtbot.mousePress(view, Qt.MouseButton.LeftButton, pos=grip)
     for at in (grip + QPoint(0, 30), there):
         move = QMouseEvent(
-            QEvent.Type.MouseMove, QPointF(at), QPointF(row.mapToGlobal(at)), Qt.MouseButton.NoButton,
+            QEvent.Type.MouseMove, QPointF(at), QPointF(view.mapToGlobal(at)), Qt.MouseButton.NoButton,
             Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier,
         )  # fmt: skip
-        QApplication.sendEvent(row, move)
-    assert not panel._mark.isHidden(), "a line shows where it would go"
-    qtbot.mouseRelease(row, Qt.MouseButton.LeftButton, pos=there)
-    assert panel._mark.isHidden()
+        QApplication.sendEvent(view, move)
+    assert panel.list.target is not None, "a line shows where it would go"
+    qtbot.mouseRelease(view, Qt.MouseButton.LeftButton, pos=there)
+    assert panel.list.target is None
 
 
 def test_waiting_jobs_are_dragged_to_another_place(qtbot: QtBot, tmp_path: Path) -> None:
@@ -693,26 +695,43 @@ def test_waiting_jobs_are_dragged_to_another_place(qtbot: QtBot, tmp_path: Path)
         stage.page.form.prompt.setPlainText(prompt)
         stage.page.generate()
     panel, state = stage.page.queue, lambda: [job.title for job in stage.controller.state.jobs]
-    stage.wait(lambda: panel.isVisible() and panel.height() > 200)
+    stage.wait(lambda: panel.isVisible() and panel.list.height() > 200)
     jobs = {job.title: job.id for job in stage.controller.state.jobs}
-    bottom = lambda: max(one.geometry().bottom() for one in panel._rows.values())  # noqa: E731 - rows move
-    drag(qtbot, panel, jobs["two"], bottom() - 3)
+    bottom = panel.list.height() - 3
+    drag(qtbot, panel, jobs["two"], bottom)
     assert state() == ["one", "three", "four", "two"]
-    QApplication.processEvents()
     drag(qtbot, panel, jobs["two"], 2)
     assert state() == ["one", "two", "three", "four"], "nothing goes before the running one"
-    QApplication.processEvents()
-    drag(qtbot, panel, jobs["three"], panel._rows[jobs["three"]].geometry().bottom())
+    drag(qtbot, panel, jobs["three"], panel.list.visualRect(panel.model.index_of(jobs["three"])).bottom())
     assert state() == ["one", "two", "three", "four"], "let go over itself, it stays"
-    qtbot.mouseClick(panel._rows[jobs["four"]], Qt.MouseButton.LeftButton)
+    lists.click(panel.list, jobs["four"])
     assert state() == ["one", "two", "three", "four"], "a click moves nothing"
-    panel._rows[jobs["four"]].setFocus()
-    qtbot.keyClick(panel._rows[jobs["four"]], Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
-    assert panel._rows[jobs["four"]].hasFocus(), "it can be moved on with the keys"
+    qtbot.keyClick(panel.list, Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
+    current = panel.list.current()
+    assert current is not None
+    assert current.title == "four", "it can be moved on with the keys"
+    lists.click_cross(panel.list, jobs["four"])
+    assert state() == ["one", "two", "three"]
     stage.controller.session.queue.clear_waiting()
     (tmp_path / "go").touch()
     stage.idle()
     stage.close()
+
+
+GENERATE = Generate(job="a", request=PictureRequest(prompt="a sun", width=512, height=768, batch=3))
+
+
+@pytest.mark.parametrize(
+    ("command", "title", "words"),
+    [
+        (GENERATE, "a sun", ("a sun", "512 × 768", "batch 3")),
+        (Generate(job="a", request=PictureRequest(prompt="")), "", ("Picture", "", "")),
+        (Examine(job="a", model="pocket"), "Pocket", ("Pocket", "Check", "")),
+        (SelfTest(job="a", device="cpu"), "", ("Measure device", "", "")),
+    ],
+)
+def test_a_job_says_what_it_is_once(command: JobCommand, title: str, words: tuple[str, ...]) -> None:
+    assert job_words(Job(id="a", command=command, title=title)) == words
 
 
 def test_fixing_a_model_checks_it_cures_it_and_says_so(qtbot: QtBot) -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication, QMessageBox, QToolButton
+from PySide6.QtWidgets import QApplication, QMessageBox
 from pytestqt.qtbot import QtBot
+from tests.gui import lists
 from tests.gui.stage import Stage, opened
 from tests.helpers import model_files, samples
 
@@ -15,7 +16,7 @@ from halftone.contract.limits import GUIDANCE_RANGE
 from halftone.contract.messages import MemoryChanged
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.gui.create.form.form_fields import SeedField, SizeField, SliderField, preset_size
-from halftone.gui.create.form.model_picker import ModelList
+from halftone.gui.create.form.model_menu import ModelMenu
 from halftone.gui.create.form.sampler_fields import SamplerField
 from halftone.gui.create.form.time_estimate import size_warning
 from halftone.health.pictures.requests import check_request
@@ -446,11 +447,11 @@ def test_the_list_of_models_takes_one_off(qtbot: QtBot, tmp_path: Path) -> None:
     stage.wait(lambda: len(stage.controller.models) == 2)
     form = stage.page.form
     form.model_part.row.click()
-    shown = form.findChild(ModelList)
-    assert shown is not None
-    crosses = [made for made in shown.findChildren(QToolButton) if "from the list" in made.toolTip()]
-    assert len(crosses) == 1, "the demo model stays"
-    crosses[0].click()
+    menu = form.findChild(ModelMenu)
+    assert menu is not None
+    crosses = [menu.list.cross_of(menu.choices.index(row)) for row in range(2)]
+    assert [cross.isEmpty() for cross in crosses] == [True, False], "the demo model stays"
+    lists.click_cross(menu.list, str(tmp_path / "mine"))
     assert len(stage.controller.models) == 1
     assert (tmp_path / "mine").is_dir()
     stage.idle()

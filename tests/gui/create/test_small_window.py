@@ -1,7 +1,7 @@
 """Create in the smallest window: what is cut off, what stays readable."""
 
 import pytest
-from PySide6.QtCore import QPoint
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
@@ -12,7 +12,7 @@ from halftone.contract.messages import Generate, JobStarted, PhaseChanged, StepD
 from halftone.contract.request import PictureRequest
 from halftone.gui import theme
 from halftone.gui.create.form.form_parts import PromptEdit
-from halftone.gui.create.form.model_picker import ModelRow, shortened
+from halftone.gui.create.form.model_picker import ModelCard, shortened
 from halftone.gui.create.picture.progress_panel import TransportPanel
 from halftone.session.state import Job
 
@@ -38,23 +38,18 @@ def test_three_lines_fit_the_low_prompt_whether_typed_or_filled_in(qtbot: QtBot)
 @pytest.mark.parametrize(("line", "word"), [("FP16 · 20 MB", "Cured"), ("SDXL · FP16 · 6.9 GB", "")])
 def test_a_compact_badge_has_its_word_where_there_is_room(qtbot: QtBot, line: str, word: str) -> None:
     theme.set_theme("dark")
-    row = ModelRow(framed=True)
-    qtbot.addWidget(row)
-    row.set_compact(True)
-    row.show_model("Pocket (demo)", line, "cured", tip="Headroom 2.1 bits.")
-    assert row.badge_words(162) == word
-    assert "Cured" in row.toolTip()
-    assert "cured" in row.accessibleName().lower()
+    card = ModelCard("Pocket (demo)", line, "cured", "Headroom 2.1 bits.")
+    assert card.badge_words(162, compact=True) == word
+    assert "Cured" in card.tooltip
+    assert "cured" in card.spoken.lower()
 
 
 @pytest.mark.parametrize(("name", "below"), [("Pocket (demo)", False), ("Fragile Pocket (demo)", True)])
 def test_a_badge_gives_way_to_a_long_name(qtbot: QtBot, name: str, below: bool) -> None:
     theme.set_theme("dark")
-    row = ModelRow(framed=True)
-    qtbot.addWidget(row)
-    row.show_model(name, "Stable Diffusion 1.x · FP16 · 20 MB", "unchecked")
-    assert row.badge_words(218) == "Not checked"
-    assert row.badge_below(218) == below
+    card = ModelCard(name, "Stable Diffusion 1.x · FP16 · 20 MB")
+    assert card.badge_words(218) == "Not checked"
+    assert card.badge_below(218) == below
 
 
 @pytest.mark.parametrize(("width", "shown"), [(300, "Stable Diffusion 1.x · FP16 · 20 MB"), (107, "FP16 · 20 MB"), (50, "20 MB")])
@@ -87,10 +82,9 @@ def test_the_narrow_queue_says_what_it_is_and_how_many_pictures_a_job_makes(qtbo
     page.generate()
     stage.wait(lambda: stage.controller.state.running is not None)
     page.generate()
-    stage.wait(lambda: len(page.queue._rows) == 2)
+    stage.wait(lambda: len(page.queue.model.items) == 2)
     assert page.queue.pause.isHidden()
-    waiting = list(page.queue._rows.values())[1]
-    assert waiting.left.text() == "batch 3"
+    assert page.queue.model.index(1).data(Qt.ItemDataRole.AccessibleTextRole).endswith("batch 3")
     stage.wait(lambda: page.queue.name.text() == "Queue")
     page.queue.more.click()
     menu = page.queue.findChild(QMenu)

@@ -5,13 +5,15 @@ from pathlib import Path
 import msgspec
 from pytestqt.qtbot import QtBot
 from safetensors.numpy import load_file, save_file
+from tests.gui import lists
 from tests.gui.stage import Stage
 from tests.helpers import samples
 from tests.unit.library.test_denoisers import packed
 
 from halftone.contract.messages import Examine
 from halftone.contract.request import Extras, PictureRequest
-from halftone.gui.create.form.model_picker import ModelList, ModelRow
+from halftone.gui.create.form.model_menu import ModelMenu
+from halftone.gui.create.form.model_picker import ModelCard
 from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.gui.health import health_view
 from halftone.settings.places import resources
@@ -104,11 +106,16 @@ def test_the_folders_files_of_the_family_are_offered(qtbot: QtBot, tmp_path: Pat
     stage.close()
 
 
-def rows(stage: Stage) -> dict[str, ModelRow]:
-    """What the open list of models shows, by their names."""
-    stage.page.form.model_part._open_list()
-    *_, made = stage.page.form.model_part.findChildren(ModelList)
-    return {row._name: row for row in made.findChildren(ModelRow)}
+def opened(stage: Stage) -> ModelMenu:
+    """The menu of models, open."""
+    stage.page.form.model_part.row.click()
+    *_, menu = stage.page.form.model_part.findChildren(ModelMenu)
+    return menu
+
+
+def cards(menu: ModelMenu) -> dict[str, ModelCard]:
+    """What the menu shows, by their names."""
+    return {choice.facts.name: menu.choices.card(choice) for choice in menu.choices.items}
 
 
 def test_the_list_of_models_shows_them_as_what_they_are_and_one_that_is_chosen_runs(qtbot: QtBot, tmp_path: Path) -> None:
@@ -118,19 +125,20 @@ def test_the_list_of_models_shows_them_as_what_they_are_and_one_that_is_chosen_r
     listed, form = stage.controller.session.models, stage.page.form
     stage.wait(lambda: len(listed.found.parts) == 2)
     assert [model.id for model in listed.found.models.values()] == ["pocket"]
-    shown = rows(stage)
-    assert shown["mine"]._line.startswith("UNet of Stable Diffusion 1.x · FP16 · ")
-    assert shown["flux"]._line.startswith("Transformer of FLUX.1 schnell · ")
-    assert shown["flux"]._state == ""
-    shown["flux"].click()
+    menu = opened(stage)
+    shown = cards(menu)
+    assert shown["mine"].line.startswith("UNet of Stable Diffusion 1.x · FP16 · ")
+    assert shown["flux"].line.startswith("Transformer of FLUX.1 schnell · ")
+    assert shown["flux"].state == ""
+    lists.click(menu.list, str(tmp_path / "flux.gguf"))
     stage.wait(lambda: any(notice.kind == "model-refused" for notice in stage.controller.state.notices))
     (refused,) = (notice for notice in stage.controller.state.notices if notice.kind == "model-refused")
     assert refused.error is not None
     assert refused.error.facts["family"] == "FLUX.1 schnell (huggingface.co/black-forest-labs/FLUX.1-schnell)"
-    rows(stage)["mine"].click()
+    lists.click(opened(stage).list, path)
     stage.wait(lambda: form.request().transformer == path)
     assert form.request().model == "pocket"
-    assert rows(stage)["mine"]._chosen
+    assert cards(opened(stage))["mine"].chosen
     stage.close()
 
 

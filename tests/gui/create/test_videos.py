@@ -1,13 +1,13 @@
 """Videos in Create: they move in the canvas, carry a film and their length in the history, and can be set up in the form."""
 
-import dataclasses
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 from PIL import Image
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
@@ -17,12 +17,16 @@ from halftone.contract.facts import PictureFacts
 from halftone.contract.request import PictureRequest, Start
 from halftone.gallery.history import History
 from halftone.gui.background import Background
-from halftone.gui.create.history_panel import ThumbButton
+from halftone.gui.create.history_panel import HistoryPanel
 from halftone.gui.create.picture import picture_text
-from halftone.gui.create.picture.picture_images import read_image, thumbnail
+from halftone.gui.create.picture.picture_images import read_image
 from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.gui.create.picture.video_player import Player
+from halftone.gui.views.list_model import item_of
+from halftone.gui.views.thumbnails import Thumbnails
+from halftone.health.pictures.frame_lists import video_seconds
 from halftone.metadata.video import save_video
+from halftone.session.pictures.history import Made
 
 REQUEST = PictureRequest(prompt="a wave", model="pocket")
 GREYS = (20, 60, 100, 140, 180, 220, 240, 40)
@@ -117,27 +121,27 @@ def test_the_canvas_shows_a_video_of_the_history_as_a_video(qtbot: QtBot, tmp_pa
     page.centre.player.framed.connect(lambda _image: seen.add(grey(page.centre.canvas.image())))
     stage.wait(lambda: len(seen) >= 5)
     assert page.centre.receipt.size_words.text() == "64 × 48  8 frames"
-    button = page.history._buttons[facts.path]
-    assert (button.seconds, thumbnail(button.made).isNull()) == (pytest.approx(0.2), False)
-    assert "Video, 0:01" in button.toolTip()
+    index = page.history.model.index_of(facts.path)
+    assert video_seconds(item_of(index).facts) == pytest.approx(0.2)
+    assert "Video, 0:01" in index.data(Qt.ItemDataRole.ToolTipRole)
+    stage.wait(lambda: not page.thumbnails.get(facts.path).isNull())
     stage.picture("a picture after it")
     assert not page.centre.player.playing
     stage.close()
 
 
-def test_a_thumbnail_of_a_video_carries_a_film_and_its_length(qtbot: QtBot, tmp_path: Path) -> None:
-    facts = remembered(tmp_path)
-    stage = Stage(qtbot)
-    stage.wait(lambda: facts.path in stage.page.history._buttons)
-    made = stage.page.history._buttons[facts.path].made
-    stage.close()
+def test_a_thumbnail_of_a_video_carries_a_film_and_its_length(qtbot: QtBot) -> None:
+    owner = QObject()
+    panel = HistoryPanel(Thumbnails(Background(owner), lambda _paths: {}, owner))
+    qtbot.addWidget(panel)
+    panel.resize(208, 400)
+    panel.show()
 
     def painted(seconds: float) -> QImage:
-        fps = 8 / seconds if seconds else None
-        button = ThumbButton(dataclasses.replace(made, facts=msgspec.structs.replace(made.facts, fps=fps)))
-        qtbot.addWidget(button)
-        button.setFixedSize(110, 110)
-        return button.grab().toImage()
+        fps, frames = (8, round(8 * seconds)) if seconds else (None, 1)
+        facts = msgspec.structs.replace(samples.picture_facts("/a.mp4"), fps=fps, frames=frames)
+        panel.set_pictures((Made(facts=facts, request=REQUEST, made_at=datetime.now(UTC)),))
+        return panel.list.grab().toImage()
 
     assert painted(3.0) != painted(0.0)
 

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 import pytest
 from PySide6.QtCore import QObject, Qt, QUrl, Slot
-from PySide6.QtGui import QColor, QDesktopServices, QImage, QTextDocument
+from PySide6.QtGui import QColor, QDesktopServices, QImage, QKeySequence, QTextDocument
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QToolButton
 from pytestqt.qtbot import QtBot
@@ -18,6 +18,7 @@ from tests.helpers.wording import chinese as texts
 
 from halftone.gui import theme
 from halftone.gui.i18n import set_language
+from halftone.gui.kit.actions import ACTIONS
 from halftone.gui.settings.settings_page import SECTIONS
 from halftone.gui.shell.guide_view import fragments
 from halftone.gui.shell.help_window import PLACES, SHORTCUTS, HelpWindow, shortcuts
@@ -156,6 +157,27 @@ def test_up_and_down_walk_through_the_sections_that_were_found(qtbot: QtBot) -> 
             QTest.keyClick(one, key)
             assert following.isChecked()
             assert following.hasFocus()
+    stage.close()
+
+
+def test_every_key_is_declared_once_and_listed(qtbot: QtBot) -> None:
+    keys = [key for action in ACTIONS.values() for key in action.keys] + [page.key for page in PAGES.values()]
+    assert len(keys) == len(set(keys))
+    assert all(not QKeySequence(key).isEmpty() for key in keys)
+    listed = [key for keys, _what in shortcuts() for key in keys.replace(" (hold)", "").split(", ")]
+    assert set(listed) == {*keys, "←", "→"} - {"Left", "Right"}
+
+
+def test_the_keys_of_the_window_do_what_the_list_says(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    for name, page in PAGES.items():
+        QTest.keySequence(stage.window, QKeySequence(page.key))
+        assert stage.shows(name)
+    QTest.keySequence(stage.window, QKeySequence(ACTIONS["prompt"].keys[0]))
+    assert stage.shows("create")
+    for name, panel in (("left-panel", stage.page.form), ("right-panel", stage.page.right)):
+        QTest.keySequence(stage.window, QKeySequence(ACTIONS[name].keys[0]))
+        assert panel.isHidden()
     stage.close()
 
 

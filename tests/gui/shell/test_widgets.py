@@ -15,7 +15,7 @@ from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import MemoryFacts
 from halftone.gui import text, theme
 from halftone.gui.create.form.form_fields import combo
-from halftone.gui.create.form.model_picker import ModelRow, model_line
+from halftone.gui.create.form.model_picker import ModelCard, ModelRow, model_line
 from halftone.gui.create.form.prompt_fields import examples
 from halftone.gui.create.history_panel import day_name
 from halftone.gui.create.picture.empty_canvas import EmptyCanvas
@@ -133,9 +133,9 @@ def test_the_zone_above_the_limit_warns_only_of_what_was_measured(qtbot: QtBot) 
 
 
 def test_the_model_row_has_everything_in_its_tooltip(qtbot: QtBot) -> None:
-    row = ModelRow(framed=True)
+    row = ModelRow()
     qtbot.addWidget(row)
-    row.show_model("A model", "SDXL · FP16 · 6.9 GB", "healthy", tip="Every layer has room.")
+    row.show_model(ModelCard("A model", "SDXL · FP16 · 6.9 GB", "healthy", "Every layer has room."))
     assert row.toolTip() == "A model\nSDXL · FP16 · 6.9 GB\nHealthy\nEvery layer has room."
     assert model_line(samples.POCKET).count("·") == 1, "its name says that it is the demo model"
 

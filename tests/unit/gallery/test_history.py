@@ -27,6 +27,12 @@ def test_pictures_come_back_newest_first(history: History) -> None:
     assert entries[0].made_at.count("T") == 1
 
 
+def test_a_long_list_is_read_without_its_thumbnails(history: History) -> None:
+    history.add(picture_facts(seed=1), REQUEST, b"png")
+    (entry,) = history.recent(thumbnails=False)
+    assert (entry.request, entry.thumbnail) == (REQUEST, b"")
+
+
 def test_a_picture_written_again_is_listed_once(history: History) -> None:
     history.add(picture_facts(seed=1), REQUEST, b"")
     history.add(picture_facts(seed=2), REQUEST, b"")

@@ -4,7 +4,7 @@ import logging
 
 import shiboken6
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QWidget
 
 from halftone.contract.messages import AnyEvent, PreviewReady
@@ -18,11 +18,12 @@ from halftone.gui.create.history_panel import HistoryPanel
 from halftone.gui.create.job_list import QueuePanel
 from halftone.gui.create.picture.picture_actions import PictureActs
 from halftone.gui.create.picture.picture_centre import Centre
-from halftone.gui.create.picture.picture_images import HistoryWatch, thumbnail
+from halftone.gui.create.picture.picture_images import HistoryWatch, decoded, read_thumbnails
 from halftone.gui.create.picture.picture_report import copy_details
 from halftone.gui.kit.splitter import LineSplitter
 from halftone.gui.kit.stock_widgets import column, surface
 from halftone.gui.shell import stopping
+from halftone.gui.views.thumbnails import Thumbnails, small
 from halftone.library.prompts.drawn_prompts import as_made
 from halftone.session.events import Noted
 from halftone.session.pictures.history import Made
@@ -59,10 +60,12 @@ class CreatePage(QWidget):
 
     def _build(self) -> None:
         self.form = CreateForm(self._controller)
-        self.form.model_part.picture_of = lambda model: thumbnail(self._controller.state.history.newest_of(model))
-        self.centre = Centre(self._controller)
+        self.thumbnails = Thumbnails(self._controller.background, read_thumbnails, self)
+        self.thumbnails.arrived.connect(self.form.model_part.refresh_picture)
+        self.form.model_part.picture_of = self._picture_of
+        self.centre = Centre(self._controller, self.thumbnails)
         self.queue = QueuePanel(self._controller)
-        self.history = HistoryPanel()
+        self.history = HistoryPanel(self.thumbnails)
         self.right = surface("plain")
         sides = column(self.queue, self.history, spacing=0)
         sides.setStretch(1, 1)
@@ -100,6 +103,7 @@ class CreatePage(QWidget):
         centre.transport.cancel_requested.connect(self._cancel)
         centre.transport.keep_requested.connect(self._keep)
         self.history.picked.connect(self.pick)
+        self.history.removed.connect(self.acts.delete_listed)
         self.history.menu_requested.connect(self.acts.open_menu)
         self.history.collapse.connect(self.toggle_right)
 
@@ -163,8 +167,15 @@ class CreatePage(QWidget):
                 self.centre.show_picture(history.known.get(history.shown, self._pictures[0]))
         if history.latest is not None and history.latest is not self._latest:
             self._latest = history.latest
+            if history.latest.thumbnail:
+                self.thumbnails.put(history.latest.facts.path, small(decoded(history.latest.thumbnail)))
             self.centre.take_picture(history.latest)
             self.centre.next_steps.setVisible(history.latest.is_file and len(history.known) == 1)
+
+    def _picture_of(self, model: str) -> QImage:
+        """The newest picture that a model made, small; a null image where there is none, or until it is read."""
+        path = self._controller.state.history.newest_by.get(model, "")
+        return self.thumbnails.get(path) if path else QImage()
 
     def pick(self, path: str) -> None:
         """Show a picture of the history."""

@@ -2,95 +2,31 @@
 
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
-from functools import partial
+from typing import Final
 
-from PySide6.QtCore import (
-    QPoint,
-    QRectF,
-    Qt,
-    Signal,
-)
-from PySide6.QtGui import QPainter, QPaintEvent, QPen, QResizeEvent
-from PySide6.QtWidgets import (
-    QGridLayout,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtCore import QPoint, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QPainter, QPen, QResizeEvent
+from PySide6.QtWidgets import QListView, QStyle, QWidget
 
 from halftone.gui import icons, theme
-from halftone.gui.create.form.model_picker import paint_thumbnail
-from halftone.gui.create.picture.picture_images import thumbnail
 from halftone.gui.i18n import listed, tr
-from halftone.gui.kit.stock_widgets import HoverButton, clear, column, icon_button, label, row, scrolling, surface
+from halftone.gui.kit import actions
+from halftone.gui.kit.stock_widgets import column, icon_button, label, row, surface
 from halftone.gui.text import lora_list
+from halftone.gui.views.card_list import CardDelegate, CardList
+from halftone.gui.views.list_model import ListModel
+from halftone.gui.views.thumbnails import Thumbnails, paint_thumbnail
 from halftone.health.pictures.frame_lists import clock, video_seconds
 from halftone.library.prompts.drawn_prompts import as_made
 from halftone.session.pictures.history import Made
 
+_LEFT: Final = 9
+_HEADING: Final = 28
+_LINE = int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft)
 
-class ThumbButton(HoverButton):
-    """A square thumbnail; the selected one has a frame, a glyph stands in the corner if something happened, and a film with its
-    length in the other one of a video.
-    """
 
-    def __init__(self, made: Made) -> None:
-        super().__init__()
-        self.made = made
-        self.seconds = video_seconds(made.facts)
-        """How long a video lasts; 0 of a picture."""
-        self._selected = False
-        words = {"recovered": tr("Recovered"), "not-recovered": tr("Not recovered"), "unwatched": tr("Not monitored")}
-        prompt, loras = made.request.prompt, as_made(made.request, made.facts).loras
-        used = tr("LoRA: {0}", lora_list(loras)) if loras else ""
-        film = tr("Video, {0}", clock(self.seconds)) if self.seconds else ""
-        self.setToolTip("\n".join(filter(None, (prompt, film, used, words.get(made.facts.state, "")))))
-        self.setAccessibleName(listed(*filter(None, (prompt or made.facts.path, film))))
-
-    def set_selected(self, selected: bool) -> None:
-        if selected != self._selected:
-            self._selected = selected
-            self.update()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        colours = theme.current()
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        box = QRectF(self.rect()).adjusted(3, 3, -3, -3)
-        paint_thumbnail(painter, box, thumbnail(self.made))
-        if self._selected:
-            painter.setPen(QPen(colours.color("accent"), 2))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 4, 4)
-        elif self.hovered:
-            painter.setPen(QPen(colours.color("border-control"), 1))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawRoundedRect(box.adjusted(-1, -1, 1, 1), 3, 3)
-        glyph = {"recovered": ("triangle-alert", "warn"), "not-recovered": ("octagon-alert", "danger")}.get(self.made.facts.state)
-        if glyph is not None:
-            self._paint_glyph(painter, box, *glyph)
-        if self.seconds:
-            self._paint_length(painter, box)
-        painter.end()
-
-    def _paint_length(self, painter: QPainter, box: QRectF) -> None:
-        words = clock(self.seconds)
-        painter.setFont(theme.current().font("caption"))
-        wide = painter.fontMetrics().horizontalAdvance(words)
-        plate = QRectF(box.left() + 4, box.bottom() - 22, wide + 27, 18)
-        colour = theme.Theme("dark").color("text")
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(theme.current().color("picture-badge"))
-        painter.drawRoundedRect(plate, 4, 4)
-        icons.paint(painter, "film", QRectF(plate.left() + 5, plate.top() + 3, 12, 12), colour)
-        painter.setPen(colour)
-        painter.drawText(plate.adjusted(21, 0, -4, 0), int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft), words)
-
-    def _paint_glyph(self, painter: QPainter, box: QRectF, icon: str, tone: str) -> None:
-        disc = QRectF(box.right() - 22, box.bottom() - 22, 18, 18)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(theme.current().color("picture-badge"))
-        painter.drawEllipse(disc)
-        icons.paint(painter, icon, disc.adjusted(3, 3, -3, -3), theme.Theme("dark").color(tone))
+Row = Made | date
+"""A picture, or the day above the pictures of that day."""
 
 
 def day_name(day: date, today: date) -> str:
@@ -102,33 +38,158 @@ def day_name(day: date, today: date) -> str:
     return f"{day:%Y-%m-%d}"
 
 
-class HistoryPanel(QWidget):
-    """Thumbnails by day, newest first, two columns (one in a narrow window).
+def by_day(pictures: Sequence[Made]) -> list[Row]:
+    """Each day in the order in which its first picture comes, then its pictures."""
+    days: dict[date, list[Row]] = {}
+    for made in pictures:
+        days.setdefault(made.made_at.astimezone().date(), []).append(made)
+    return [one for day, inside in days.items() for one in (day, *inside)]
 
-    menu_requested: a picture, and where on the screen.
+
+def _today() -> date:
+    return datetime.now().astimezone().date()
+
+
+class HistoryModel(ListModel[Row]):
+    def key(self, item: Row) -> str:
+        return item.facts.path if isinstance(item, Made) else item.isoformat()
+
+    def name(self, item: Row) -> str:
+        if not isinstance(item, Made):
+            return day_name(item, _today())
+        return listed(*filter(None, (item.request.prompt or item.facts.path, _film(item))))
+
+    def tip(self, item: Row) -> str:
+        if not isinstance(item, Made):
+            return ""
+        words = {"recovered": tr("Recovered"), "not-recovered": tr("Not recovered"), "unwatched": tr("Not monitored")}
+        loras = as_made(item.request, item.facts).loras
+        used = tr("LoRA: {0}", lora_list(loras)) if loras else ""
+        return "\n".join(filter(None, (item.request.prompt, _film(item), used, words.get(item.facts.state, ""))))
+
+    def state(self, item: Row) -> Qt.ItemFlag:
+        return super().state(item) if isinstance(item, Made) else Qt.ItemFlag.NoItemFlags
+
+
+def _film(made: Made) -> str:
+    seconds = video_seconds(made.facts)
+    return tr("Video, {0}", clock(seconds)) if seconds else ""
+
+
+class ThumbDelegate(CardDelegate[Row]):
+    """A square thumbnail; the selected one has a frame, a glyph stands in the corner if something happened, and a film with its
+    length in the other one of a video.
+    """
+
+    def __init__(self, thumbnails: Thumbnails) -> None:
+        super().__init__()
+        self._thumbnails = thumbnails
+        self.side = 90
+        self.width = 190
+
+    def size(self, item: Row) -> QSize:
+        return QSize(self.side + 1, self.side + 2) if isinstance(item, Made) else QSize(self.width, _HEADING)
+
+    def paint_card(self, painter: QPainter, rect: QRect, item: Row, *, hovered: bool, selected: bool) -> None:
+        colours = theme.current()
+        if not isinstance(item, Made):
+            painter.setFont(colours.font("caption-strong"))
+            painter.setPen(colours.color("text-muted"))
+            painter.drawText(rect.adjusted(3, 4, 0, 0), _LINE, day_name(item, _today()))
+            return
+        outside = QRectF(rect.left(), rect.top(), self.side, self.side)
+        box = outside.adjusted(3, 3, -3, -3)
+        paint_thumbnail(painter, box, self._thumbnails.get(item.facts.path))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        if selected:
+            painter.setPen(QPen(colours.color("accent"), 2))
+            painter.drawRoundedRect(outside.adjusted(1, 1, -1, -1), 4, 4)
+        elif hovered:
+            painter.setPen(QPen(colours.color("border-control"), 1))
+            painter.drawRoundedRect(box.adjusted(-1, -1, 1, 1), 3, 3)
+        glyph = {"recovered": ("triangle-alert", "warn"), "not-recovered": ("octagon-alert", "danger")}.get(item.facts.state)
+        if glyph is not None:
+            _paint_glyph(painter, box, *glyph)
+        if seconds := video_seconds(item.facts):
+            _paint_length(painter, box, clock(seconds))
+
+
+def _paint_length(painter: QPainter, box: QRectF, words: str) -> None:
+    painter.setFont(theme.current().font("caption"))
+    wide = painter.fontMetrics().horizontalAdvance(words)
+    plate = QRectF(box.left() + 4, box.bottom() - 22, wide + 27, 18)
+    colour = theme.Theme("dark").color("text")
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(theme.current().color("picture-badge"))
+    painter.drawRoundedRect(plate, 4, 4)
+    icons.paint(painter, "film", QRectF(plate.left() + 5, plate.top() + 3, 12, 12), colour)
+    painter.setPen(colour)
+    painter.drawText(plate.adjusted(21, 0, -4, 0), _LINE, words)
+
+
+def _paint_glyph(painter: QPainter, box: QRectF, icon: str, tone: str) -> None:
+    disc = QRectF(box.right() - 22, box.bottom() - 22, 18, 18)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(theme.current().color("picture-badge"))
+    painter.drawEllipse(disc)
+    icons.paint(painter, icon, disc.adjusted(3, 3, -3, -3), theme.Theme("dark").color(tone))
+
+
+class ThumbList(CardList[Row]):
+    """Two columns of thumbnails, one in a narrow panel; the days between them are as wide as the list."""
+
+    def __init__(self, thumbnails: Thumbnails) -> None:
+        self._thumbs = ThumbDelegate(thumbnails)
+        super().__init__(tr("History"), self._thumbs)
+        self.setFlow(QListView.Flow.LeftToRight)
+        self.setWrapping(True)
+        self.setViewportMargins(_LEFT, 0, 0, 0)
+        thumbnails.arrived.connect(self.viewport().update)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """The scroll bar has its place even while there is none, so that its coming and going moves nothing."""
+        bar = self.style().pixelMetric(QStyle.PixelMetric.PM_ScrollBarExtent, None, self.verticalScrollBar())
+        width = self.width() - _LEFT - bar - 1
+        if width != self._thumbs.width:
+            columns = 1 if self.width() < 150 else 2
+            self._thumbs.width, self._thumbs.side = width, max(40, width // columns - 1)
+            self.scheduleDelayedItemsLayout()
+        super().resizeEvent(event)
+
+
+class HistoryPanel(QWidget):
+    """Thumbnails by day, newest first.
+
+    menu_requested: a picture, and where on the screen. picked, removed: a picture.
     """
 
     picked = Signal(str)
+    removed = Signal(str)
     menu_requested = Signal(str, QPoint)
     collapse = Signal()
 
-    def __init__(self) -> None:
+    def __init__(self, thumbnails: Thumbnails) -> None:
         super().__init__()
         self._pictures: Sequence[Made] = ()
-        self._buttons: dict[str, ThumbButton] = {}
-        self._columns = 2
-        self._selected = ""
-        self.fold = icon_button("panel-right-close", tr("Hide panel (F7)"), clicked=self.collapse.emit)
+        self.fold = icon_button("panel-right-close", actions.tip("right-panel", tr("Hide panel")), clicked=self.collapse.emit)
         head = surface("plain", "bottom")
         head.setFixedHeight(40)
         head.setLayout(row(label(tr("History"), "body-strong"), -1, self.fold, margins=(12, 0, 8, 0)))
-        inside = QWidget()
-        self._list = QVBoxLayout(inside)
-        self._list.setContentsMargins(9, 2, 0, 8)
-        self._list.setSpacing(4)
-        self._area = scrolling(inside)
-        self.setLayout(column(head, self._area, spacing=0))
-        self._arrange()
+        self.model = HistoryModel()
+        self.list = ThumbList(thumbnails)
+        self.list.setModel(self.model)
+        for signal in (self.list.chosen, self.list.reached):
+            signal.connect(lambda made: self.picked.emit(made.facts.path))
+        self.list.removed.connect(lambda made: self.removed.emit(made.facts.path))
+        self.list.menu_requested.connect(lambda made, at: self.menu_requested.emit(made.facts.path, at))
+        self._none = label(tr("No pictures yet."), "small", "muted", wrap=True)
+        self._none.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._none.setContentsMargins(13, 0, 13, 0)
+        inside = column(head, self._none, self.list, spacing=0)
+        inside.setStretch(1, 1)
+        inside.setStretch(2, 1)
+        self.setLayout(inside)
+        self.set_pictures(())
 
     def paths(self) -> list[str]:
         """Newest first."""
@@ -137,73 +198,15 @@ class HistoryPanel(QWidget):
     def set_pictures(self, pictures: Sequence[Made]) -> None:
         """Show these, newest first."""
         self._pictures = pictures
-        self._arrange()
+        self.model.show(by_day(pictures))
+        self._none.setVisible(not pictures)
+        self.list.setVisible(bool(pictures))
 
     def select(self, path: str) -> None:
-        self._selected = path
-        for name, made in self._buttons.items():
-            made.set_selected(name == path)
-        made = self._buttons.get(path)
-        if made is not None:
-            self._area.ensureWidgetVisible(made, 0, 20)
+        self.list.select(self.model.index_of(path))
 
     def neighbour(self, path: str, by: int) -> str:
         """The picture before (-1: newer) or after (+1: older) another, "" at the end."""
         paths = self.paths()
         place = paths.index(path) + by if path in paths else 0
         return paths[place] if 0 <= place < len(paths) else ""
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """One column of 112, two from 160 on."""
-        super().resizeEvent(event)
-        columns = 1 if self.width() < 150 else 2
-        if columns != self._columns:
-            self._columns = columns
-            self._arrange()
-        for made in self._buttons.values():
-            made.setFixedSize(self._side, self._side)
-
-    @property
-    def _side(self) -> int:
-        """Of a thumbnail. It leaves room for the scroll bar, so that its coming and going moves nothing."""
-        return max(40, (self.width() - 9 - 11) // self._columns - 1)
-
-    def _arrange(self) -> None:
-        clear(self._list)
-        self._buttons = {}
-        if not self._pictures:
-            words = label(tr("No pictures yet."), "small", "muted", wrap=True)
-            words.setAlignment(Qt.AlignmentFlag.AlignCenter)
-            words.setContentsMargins(4, 0, 13, 0)
-            self._list.addStretch(1)
-            self._list.addWidget(words)
-            self._list.addStretch(1)
-            return
-        today = datetime.now().astimezone().date()
-        days: dict[date, list[Made]] = {}
-        for made in self._pictures:
-            days.setdefault(made.made_at.astimezone().date(), []).append(made)
-        for day, pictures in days.items():
-            name = label(day_name(day, today), "caption-strong", "muted")
-            name.setContentsMargins(3, 6, 0, 2)
-            self._list.addWidget(name)
-            self._list.addLayout(self._day(pictures))
-        self._list.addStretch(1)
-
-    def _day(self, pictures: Sequence[Made]) -> QGridLayout:
-        grid = QGridLayout()
-        grid.setSpacing(2)
-        for index, picture in enumerate(pictures):
-            made, path = ThumbButton(picture), picture.facts.path
-            made.set_selected(path == self._selected)
-            made.setFixedSize(self._side, self._side)
-            made.clicked.connect(lambda _on=False, path=path: self.picked.emit(path))
-            made.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-            made.customContextMenuRequested.connect(partial(self._ask_menu, made))
-            self._buttons[path] = made
-            grid.addWidget(made, index // self._columns, index % self._columns)
-        grid.setColumnStretch(self._columns, 1)
-        return grid
-
-    def _ask_menu(self, button: ThumbButton, at: QPoint) -> None:
-        self.menu_requested.emit(button.made.facts.path, button.mapToGlobal(at))

@@ -1,151 +1,40 @@
 """The queue beside the canvas: the running job, then those that wait, in an order that can be changed."""
 
-from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from PySide6.QtCore import QPoint, QRectF, Qt, Signal
+from PySide6.QtCore import QPoint, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QImage, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent
-from PySide6.QtWidgets import QApplication, QFrame, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QMenu, QWidget
 
 from halftone.contract.messages import Generate
 from halftone.gui import theme
 from halftone.gui.controller import Controller
-from halftone.gui.create.form.model_picker import paint_thumbnail
 from halftone.gui.create.picture.progress_panel import seconds_left
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import listed, tr
 from halftone.gui.kit import figures
-from halftone.gui.kit.stock_widgets import ElidedLabel, clear, column, icon_button, label, row, surface
+from halftone.gui.kit.actions import keys_shown, pressed
+from halftone.gui.kit.stock_widgets import ElidedLabel, column, icon_button, label, row, surface
+from halftone.gui.views.card_list import CardDelegate, CardList, paint_line
+from halftone.gui.views.list_model import ListModel
+from halftone.gui.views.thumbnails import paint_thumbnail
 from halftone.session.state import Job
 
 _LEFT: Final = 62
 _COMPACT_LEFT: Final = 12
 _COMPACT_BELOW: Final = 180
 """Pixels of width below which there is no room for small pictures."""
+_RUNNING: Final = 82
+_WAITING: Final = 66
+_MOST: Final = _RUNNING + 5 * _WAITING
+"""Pixels of height that the jobs take at most; the others are scrolled to."""
 
 
-class QueueRow(QWidget):
-    """One job: running with a bar, or waiting with its place. Drag it, or Alt+Up and Alt+Down; Delete removes it.
+class JobWords(NamedTuple):
+    """What stands on a job's card."""
 
-    dragged, dropped: the job, and the height in the panel where the pointer is.
-    """
-
-    removed = Signal(str)
-    moved = Signal(str, int)
-    dragged = Signal(str, int)
-    dropped = Signal(str, int)
-
-    def __init__(self, job: Job, place: int) -> None:
-        super().__init__()
-        self.job = job
-        self._left = _LEFT
-        self._place = place
-        self._grip: QPoint | None = None
-        self._dragging = False
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        if not job.running:
-            self.setCursor(Qt.CursorShape.OpenHandCursor)
-            self.setToolTip(tr("Drag to reorder (Alt+Up, Alt+Down)"))
-        self.setAccessibleName(job.title)
-        self.title = ElidedLabel(job.title or kind_name(job), "small")
-        self.line = ElidedLabel(_job_line(job), "caption", "muted")
-        self.left = label("", "caption", "muted", numbers=True)
-        self.right = label("", "caption", "muted", numbers=True)
-        self.left.setText(_batch_line(job))
-        self.setFixedHeight(82 if job.running else 66)
-        close = icon_button("x", tr("Remove from queue") if not job.running else tr("Cancel"), size=14)
-        close.setCursor(Qt.CursorShape.ArrowCursor)
-        close.clicked.connect(lambda: self.removed.emit(job.id))
-        words = column(self.title, self.line, spacing=1)
-        if job.running:
-            words.addSpacing(10)
-        words.addLayout(row(self.left, -1, self.right))
-        layout = row(words, spacing=6, margins=(_LEFT, 8, 6, 8))
-        layout.addWidget(close, 0, Qt.AlignmentFlag.AlignTop)
-        layout.setStretch(0, 1)
-        self.setLayout(layout)
-        theme.watcher().changed.connect(self.update)
-
-    def set_compact(self, compact: bool) -> None:
-        """Without the small picture, for a narrow panel."""
-        self._left = _COMPACT_LEFT if compact else _LEFT
-        layout = self.layout()
-        if layout is not None:
-            layout.setContentsMargins(self._left, 8, 6, 8)
-        self.right.setVisible(self.job.running and not compact)
-        self.update()
-
-    def show_job(self, job: Job, preview: QImage) -> None:
-        self.job = job
-        self._preview = preview
-        if job.running:
-            self.left.setText(f"{job.done} / {job.total}" if job.total and job.phase == "denoise" else "")
-            left = seconds_left(job)
-            self.right.setText(tr("{0} left", figures.duration(left)) if left is not None else "")
-        self.update()
-
-    _preview = QImage()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        colours = theme.current()
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.fillRect(self.rect(), colours.color("selected" if self.job.running else "surface"))
-        if self._left == _LEFT:
-            self._paint_box(painter, QRectF(12, 10, 40, 40))
-        if self.job.running:
-            bar = QRectF(self._left, 46, self.width() - self._left - 36, 4)
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(colours.color("border-strong"))
-            painter.drawRoundedRect(bar, 2, 2)
-            share = self.job.fraction if self.job.fraction is not None else 0.0
-            painter.setBrush(colours.color("accent"))
-            painter.drawRoundedRect(QRectF(bar.left(), bar.top(), bar.width() * share, bar.height()), 2, 2)
-        painter.setPen(colours.color("border"))
-        painter.drawLine(0, self.height() - 1, self.width(), self.height() - 1)
-        painter.end()
-
-    def _paint_box(self, painter: QPainter, box: QRectF) -> None:
-        """The preview of the running job, the place of one that waits."""
-        colours = theme.current()
-        if self.job.running:
-            paint_thumbnail(painter, box, self._preview)
-            return
-        painter.setPen(QPen(colours.color("border-control"), 1, Qt.PenStyle.DashLine))
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.drawRect(box.adjusted(0.5, 0.5, -0.5, -0.5))
-        painter.setPen(colours.color("text-muted"))
-        painter.setFont(colours.font("small", numbers=True))
-        painter.drawText(box, int(Qt.AlignmentFlag.AlignCenter), str(self._place))
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        if event.button() == Qt.MouseButton.LeftButton and not self.job.running:
-            self._grip = event.position().toPoint()
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        if self._grip is None:
-            return
-        at = event.position().toPoint()
-        self._dragging = self._dragging or (at - self._grip).manhattanLength() >= QApplication.startDragDistance()
-        if self._dragging:
-            self.setCursor(Qt.CursorShape.ClosedHandCursor)
-            self.dragged.emit(self.job.id, self.mapToParent(at).y())
-
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        dragging, self._grip, self._dragging = self._dragging, None, False
-        if dragging:
-            self.setCursor(Qt.CursorShape.OpenHandCursor)
-            self.dropped.emit(self.job.id, self.mapToParent(event.position().toPoint()).y())
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        alt = bool(event.modifiers() & Qt.KeyboardModifier.AltModifier)
-        if alt and event.key() == Qt.Key.Key_Up:
-            self.moved.emit(self.job.id, -1)
-        elif alt and event.key() == Qt.Key.Key_Down:
-            self.moved.emit(self.job.id, 1)
-        elif event.key() == Qt.Key.Key_Delete:
-            self.removed.emit(self.job.id)
-        else:
-            super().keyPressEvent(event)
+    title: str
+    line: str
+    batch: str
 
 
 def kind_name(job: Job) -> str:
@@ -159,16 +48,163 @@ def kind_name(job: Job) -> str:
     }.get(job.kind, tr("Picture"))
 
 
-def _job_line(job: Job) -> str:
-    if isinstance(job.command, Generate):
-        request = job.command.request
-        return f"{request.width} × {request.height}" if request.width and request.height else ""
-    return kind_name(job)
+def job_words(job: Job) -> JobWords:
+    """A job without a title is called by its kind, which then does not stand below it again."""
+    title = job.title or kind_name(job)
+    if not isinstance(job.command, Generate):
+        return JobWords(title, kind_name(job) if job.title else "", "")
+    request = job.command.request
+    size = f"{request.width} × {request.height}" if request.width and request.height else ""
+    return JobWords(title, size, tr("batch {0}", request.batch) if request.batch > 1 else "")
 
 
-def _batch_line(job: Job) -> str:
-    request = job.command.request if isinstance(job.command, Generate) else None
-    return tr("batch {0}", request.batch) if request is not None and request.batch > 1 else ""
+class JobModel(ListModel[Job]):
+    def key(self, item: Job) -> str:
+        return item.id
+
+    def name(self, item: Job) -> str:
+        return listed(*filter(None, job_words(item)))
+
+    def tip(self, item: Job) -> str:
+        move = "" if item.running else tr("Drag to reorder ({0}, {1})", keys_shown("job-up"), keys_shown("job-down"))
+        return "\n".join(filter(None, (item.title, move)))
+
+
+class JobDelegate(CardDelegate[Job]):
+    """A job: running with a bar, or waiting with its place."""
+
+    def __init__(self, model: JobModel) -> None:
+        super().__init__()
+        self._model = model
+        self.preview = QImage()
+
+    def size(self, item: Job) -> QSize:
+        return QSize(0, _RUNNING if item.running else _WAITING)
+
+    def has_cross(self, item: Job) -> bool:
+        return True
+
+    def cross_tip(self, item: Job) -> str:
+        return tr("Cancel") if item.running else tr("Remove from queue")
+
+    def cross(self, rect: QRect, item: Job) -> QRect:
+        return QRect(rect.right() - 29, rect.top() + 8, 24, 24)
+
+    def paint_card(self, painter: QPainter, rect: QRect, item: Job, *, hovered: bool, selected: bool) -> None:
+        colours = theme.current()
+        compact = rect.width() < _COMPACT_BELOW
+        painter.fillRect(rect, colours.color("selected" if item.running else "surface"))
+        if not compact:
+            self._paint_box(painter, QRectF(rect.left() + 12, rect.top() + 10, 40, 40), item)
+        left, right = rect.left() + (_COMPACT_LEFT if compact else _LEFT), rect.right() - 35
+        words = job_words(item)
+        paint_line(painter, QRect(left, rect.top() + 8, right - left, 18), words.title, "small")
+        paint_line(painter, QRect(left, rect.top() + 27, right - left, 16), words.line, "caption", "text-muted")
+        last = QRect(left, rect.top() + (58 if item.running else 43), right - left, 16)
+        if item.running:
+            _paint_bar(painter, QRectF(left, rect.top() + 46, right - left, 4), item.fraction or 0.0)
+            steps = f"{item.done} / {item.total}" if item.total and item.phase == "denoise" else ""
+            paint_line(painter, last, steps, "caption", "text-muted", numbers=True)
+            seconds = None if compact else seconds_left(item)
+            left_words = tr("{0} left", figures.duration(seconds)) if seconds is not None else ""
+            paint_line(painter, last, left_words, "caption", "text-muted", numbers=True, right=True)
+        else:
+            paint_line(painter, last, words.batch, "caption", "text-muted", numbers=True)
+        painter.fillRect(QRect(rect.left(), rect.bottom(), rect.width(), 1), colours.color("border"))
+
+    def _paint_box(self, painter: QPainter, box: QRectF, job: Job) -> None:
+        """The preview of the running job, the place of one that waits."""
+        if job.running:
+            paint_thumbnail(painter, box, self.preview)
+            return
+        colours = theme.current()
+        painter.setPen(QPen(colours.color("border-control"), 1, Qt.PenStyle.DashLine))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawRect(box.adjusted(0.5, 0.5, -0.5, -0.5))
+        painter.setPen(colours.color("text-muted"))
+        painter.setFont(colours.font("small", numbers=True))
+        painter.drawText(box, int(Qt.AlignmentFlag.AlignCenter), str(self._model.index_of(job.id).row() + 1))
+
+
+def _paint_bar(painter: QPainter, bar: QRectF, share: float) -> None:
+    colours = theme.current()
+    painter.setPen(Qt.PenStyle.NoPen)
+    for width, token in ((bar.width(), "border-strong"), (bar.width() * share, "accent")):
+        painter.setBrush(colours.color(token))
+        painter.drawRoundedRect(QRectF(bar.left(), bar.top(), width, bar.height()), 2, 2)
+
+
+class JobList(CardList[Job]):
+    """Drag a waiting job to another place, or move it with Alt+Up and Alt+Down. A line shows where it would go.
+
+    moved: the job, and by how many places. dropped: the job, and its place among those that wait.
+    """
+
+    moved = Signal(object, int)
+    dropped = Signal(object, int)
+
+    def __init__(self, model: JobModel, delegate: JobDelegate) -> None:
+        super().__init__(tr("Queue"), delegate)
+        self.setModel(model)
+        self._model = model
+        self._grip: QPoint | None = None
+        self.target: int | None = None
+        """The row that the dragged job would stand before, None while none is dragged."""
+
+    def pointer(self, item: Job) -> Qt.CursorShape:
+        return Qt.CursorShape.ArrowCursor if item.running else Qt.CursorShape.OpenHandCursor
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        super().mousePressEvent(event)
+        at, job = event.position().toPoint(), self.current()
+        grips = event.button() == Qt.MouseButton.LeftButton and job is not None and not job.running
+        self._grip = at if grips and self.indexAt(at) == self.currentIndex() and not self.presses_cross else None
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        at = event.position().toPoint()
+        if self._grip is None:
+            super().mouseMoveEvent(event)
+        elif self.target is not None or (at - self._grip).manhattanLength() >= QApplication.startDragDistance():
+            self.viewport().setCursor(Qt.CursorShape.ClosedHandCursor)
+            self.scrollTo(self.indexAt(at))
+            self.target = self._row_at(at.y())
+            self.viewport().update()
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        target, job, self._grip, self.target = self.target, self.current(), None, None
+        super().mouseReleaseEvent(event)
+        if target is not None and job is not None:
+            self.viewport().setCursor(Qt.CursorShape.OpenHandCursor)
+            self.viewport().update()
+            first, own = self._first_waiting, self.currentIndex().row()
+            self.dropped.emit(job, target - first - (1 if own < target else 0))
+
+    @property
+    def _first_waiting(self) -> int:
+        return 1 if self._model.items and self._model.items[0].running else 0
+
+    def _row_at(self, height: int) -> int:
+        """The row that a job let go at this height would stand before: never the running one."""
+        index = self.indexAt(QPoint(0, height))
+        if not index.isValid():
+            return self._first_waiting if height < 0 else len(self._model.items)
+        below = height > self.visualRect(index).center().y()
+        return max(self._first_waiting, index.row() + (1 if below else 0))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        if self.target is not None:
+            edge = self.visualRect(self._model.index(self.target - 1)).bottom() if self.target else 0
+            painter = QPainter(self.viewport())
+            painter.fillRect(0, edge - 1, self.viewport().width(), 2, theme.current().color("accent"))
+            painter.end()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        name, job = pressed(event, "job-up", "job-down"), self.current()
+        if name is not None and job is not None:
+            self.moved.emit(job, -1 if name == "job-up" else 1)
+        else:
+            super().keyPressEvent(event)
 
 
 class QueuePanel(QWidget):
@@ -177,12 +213,10 @@ class QueuePanel(QWidget):
     def __init__(self, controller: Controller) -> None:
         super().__init__()
         self._controller = controller
-        self._rows: dict[str, QueueRow] = {}
-        self._order: tuple[tuple[str, bool], ...] = ()
-        self._preview = QImage()
+        queue = controller.session.queue
         self.count = label("", "caption", "muted", numbers=True)
         self.pause = icon_button("pause", tr("Pause after this"), checkable=True)
-        self.pause.toggled.connect(controller.session.queue.pause)
+        self.pause.toggled.connect(queue.pause)
         self.more = icon_button("ellipsis", tr("More"), clicked=self._menu)
         head = surface("plain", "bottom")
         head.setFixedHeight(40)
@@ -190,87 +224,46 @@ class QueuePanel(QWidget):
         across = row(self.name, self.count, self.pause, self.more, spacing=6, margins=(12, 0, 8, 0))
         across.setStretch(0, 1)
         head.setLayout(across)
-        self._list = QVBoxLayout()
-        self._list.setSpacing(0)
-        self._list.setContentsMargins(0, 0, 0, 0)
-        self.setLayout(column(head, self._list, spacing=0))
-        self._mark = QFrame(self)
-        self._mark.setProperty("line", "drop")
-        self._mark.setFixedHeight(2)
-        self._mark.hide()
+        self.model = JobModel()
+        self._jobs = JobDelegate(self.model)
+        self.list = JobList(self.model, self._jobs)
+        self.list.moved.connect(lambda job, by: queue.move(job.id, by))
+        self.list.dropped.connect(lambda job, to: queue.move(job.id, to=to))
+        self.list.removed.connect(self._remove)
+        self.list.menu_requested.connect(self._job_menu)
+        self.setLayout(column(head, self.list, spacing=0))
         controller.changed.connect(self._refresh)
         self.hide()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._fit()
-
-    def _fit(self) -> None:
         compact = self.width() < _COMPACT_BELOW
         self.count.setVisible(not compact)
         self.pause.setVisible(not compact)
-        for one in self._rows.values():
-            one.set_compact(compact)
 
     def set_preview(self, image: QImage) -> None:
-        self._preview = image
-        self._refresh()
+        self._jobs.preview = image
+        self.list.update(self.model.index(0))
 
     def _refresh(self) -> None:
         state = self._controller.state
-        jobs = state.jobs
-        self.setVisible(bool(jobs))
-        order = tuple((job.id, job.running) for job in jobs[:6])
-        if order != self._order:
-            self._order = order
-            self._arrange(jobs[:6])
-        for job in jobs[:6]:
-            self._rows[job.id].show_job(job, self._preview if job.running else QImage())
-        self.count.setText(tr("{0} jobs", len(jobs), one="1 job"))
+        self.setVisible(bool(state.jobs))
+        self.model.show(state.jobs)
+        tall = sum(self._jobs.size(job).height() for job in state.jobs[:6])
+        self.list.setFixedHeight(min(_MOST, tall))
+        self.count.setText(tr("{0} jobs", len(state.jobs), one="1 job"))
         self.pause.setChecked(state.paused)
-        if not jobs:
-            self._preview = QImage()
+        if not state.jobs:
+            self._jobs.preview = QImage()
 
-    def _arrange(self, jobs: Sequence[Job]) -> None:
-        focused = next((name for name, one in self._rows.items() if one.hasFocus()), "")
-        self._mark.hide()
-        clear(self._list)
-        self._rows = {}
-        for place, job in enumerate(jobs, start=1):
-            made = QueueRow(job, place)
-            made.removed.connect(self._remove)
-            made.moved.connect(self._controller.session.queue.move)
-            made.dragged.connect(self._show_mark)
-            made.dropped.connect(self._drop)
-            self._rows[job.id] = made
-            self._list.addWidget(made)
-        self._fit()
-        if focused in self._rows:
-            self._rows[focused].show()
-            self._rows[focused].setFocus(Qt.FocusReason.OtherFocusReason)
+    def _remove(self, job: Job) -> None:
+        self._controller.session.queue.remove_with_undo(job.id)
 
-    def _place_at(self, height: int) -> int:
-        """Place among the waiting jobs that a row let go at this height would have; the dragged row counts as where it was."""
-        waiting = [one for one in self._rows.values() if not one.job.running]
-        return sum(1 for one in waiting if one.geometry().center().y() < height)
-
-    def _show_mark(self, _job: str, height: int) -> None:
-        """A line where the row would go."""
-        waiting = [one for one in self._rows.values() if not one.job.running]
-        place = self._place_at(height)
-        edge = waiting[place].geometry().top() if place < len(waiting) else waiting[-1].geometry().bottom()
-        self._mark.setGeometry(0, edge - 1, self.width(), 2)
-        self._mark.show()
-        self._mark.raise_()
-
-    def _drop(self, job: str, height: int) -> None:
-        self._mark.hide()
-        order = [name for name, one in self._rows.items() if not one.job.running]
-        place = self._place_at(height)
-        self._controller.session.queue.move(job, to=place - 1 if order.index(job) < place else place)
-
-    def _remove(self, job_id: str) -> None:
-        self._controller.session.queue.remove_with_undo(job_id)
+    def _job_menu(self, job: Job, at: QPoint) -> None:
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.addAction(self._jobs.cross_tip(job), lambda: self._remove(job))
+        menu.popup(at)
 
     def _menu(self) -> None:
         menu = QMenu(self)

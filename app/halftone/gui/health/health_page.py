@@ -4,7 +4,7 @@ import time
 from dataclasses import replace
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QGuiApplication, QKeySequence, QResizeEvent, QShortcut
+from PySide6.QtGui import QGuiApplication, QResizeEvent
 from PySide6.QtWidgets import QAbstractButton, QVBoxLayout, QWidget
 
 from halftone.contract.facts import CheckReport, LayerPeak, ModelFacts
@@ -21,7 +21,7 @@ from halftone.gui.health.known_troubles import KnownCard
 from halftone.gui.health.report_writing import Writing
 from halftone.gui.health.verdict_and_chart_cards import ChartCard, VerdictCard
 from halftone.gui.i18n import say, tr
-from halftone.gui.kit import figures
+from halftone.gui.kit import actions, figures
 from halftone.gui.kit.page_base import NARROW, Page
 from halftone.gui.kit.stock_widgets import column, hline, row, scrolling
 from halftone.health.troubles import Trouble, known_on
@@ -98,9 +98,7 @@ class HealthPage(Page):
         self.cure.apply.clicked.connect(lambda _on=False: self.apply_cure())
         self.cure.copy.clicked.connect(lambda _on=False: self.writing.ask_copy())
         self.cure.export.clicked.connect(lambda _on=False: self.writing.ask_export())
-        save = QShortcut(QKeySequence("Ctrl+Shift+S"), self)
-        save.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-        save.activated.connect(self.cure.copy.click)
+        actions.add_shortcut(self, self.cure.copy.click, *actions.ACTIONS["save-repaired"].keys, inside=True)
         self.cure.cancel_copy.clicked.connect(lambda _on=False: self.writing.cancel())
 
     def resizeEvent(self, event: QResizeEvent) -> None:

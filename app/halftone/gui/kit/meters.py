@@ -10,6 +10,7 @@ from PySide6.QtWidgets import (
     QComboBox,
     QFocusFrame,
     QLineEdit,
+    QListView,
     QSizePolicy,
     QTextEdit,
     QWidget,
@@ -18,7 +19,8 @@ from PySide6.QtWidgets import (
 from halftone.contract.facts import MemoryFacts
 from halftone.gui import theme
 
-_FIELDS = (QLineEdit, QAbstractSpinBox, QComboBox, QTextEdit)
+_OWN_RINGS = (QLineEdit, QAbstractSpinBox, QComboBox, QTextEdit, QListView)
+"""Fields have a focus border of their own; lists ring the item that has the focus."""
 
 
 def paint_ring(painter: QPainter, rect: QRectF, fraction: float | None) -> None:
@@ -93,10 +95,9 @@ class FocusRing(QFocusFrame):
         if now is not None and now.window() is not self.window():
             return
         by_key = now is not None and now.window().testAttribute(Qt.WidgetAttribute.WA_KeyboardFocusChange)
-        self._surround(now if by_key and not isinstance(now, _FIELDS) else None)
+        self._surround(now if by_key and not isinstance(now, _OWN_RINGS) else None)
 
     def _surround(self, widget: QWidget | None) -> None:
-        """Fields have a focus border of their own."""
         self._surrounded = widget
         self.setWidget(widget)  # pyright: ignore[reportArgumentType] - None takes the ring away
         self.clearMask()

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from halftone.gui import theme
 from halftone.gui.i18n import tr
+from halftone.gui.kit.actions import pressed
 
 SMALLEST: Final = 0.05
 LARGEST: Final = 16.0
@@ -194,27 +195,26 @@ class CanvasView(QWidget):
             self.fit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        match event.key():
-            case Qt.Key.Key_Space | Qt.Key.Key_0:
+        match pressed(event, "fit", "actual-size", "previous", "next", "delete", "before"):
+            case "fit":
                 self.fit()
-            case Qt.Key.Key_1:
+            case "actual-size":
                 self.set_zoom(1.0)
-            case Qt.Key.Key_Left:
+            case "previous":
                 self.step_requested.emit(-1)
-            case Qt.Key.Key_Right:
+            case "next":
                 self.step_requested.emit(1)
-            case Qt.Key.Key_Delete:
+            case "delete":
                 self.delete_requested.emit()
-            case Qt.Key.Key_B if not self._before.isNull():
+            case "before" if not self._before.isNull():
                 self._set_show_before(True)
             case _:
                 super().keyPressEvent(event)
 
     def keyReleaseEvent(self, event: QKeyEvent) -> None:
-        if event.key() == Qt.Key.Key_B and not event.isAutoRepeat():
+        if not event.isAutoRepeat():
             self._set_show_before(False)
-        else:
-            super().keyReleaseEvent(event)
+        super().keyReleaseEvent(event)
 
     def _set_show_before(self, on: bool) -> None:
         if on != self._show_before:

@@ -11,10 +11,12 @@ from PySide6.QtWidgets import QButtonGroup, QDialog, QLineEdit, QVBoxLayout, QWi
 from halftone import __version__
 from halftone.contract.echoes import echo
 from halftone.gui import theme
-from halftone.gui.i18n import language, tr
+from halftone.gui.i18n import language, say, tr
+from halftone.gui.kit import actions
 from halftone.gui.kit.navigation import NavButton
 from halftone.gui.kit.stock_widgets import ElidedLabel, clear, column, icon_button, label, row, scrolling, surface
 from halftone.gui.shell.guide_view import GuideView, url_is_outside
+from halftone.gui.shell.pages import PAGES
 from halftone.settings import guide, places
 
 SHORTCUTS: Final = "shortcuts"
@@ -39,26 +41,8 @@ _PAUSE_MS: Final = 120
 
 def shortcuts() -> tuple[tuple[str, str], ...]:
     """Keys and what they do."""
-    return (
-        ("Ctrl+Enter", tr("Generate, or add to the queue")),
-        ("Esc", tr("Cancel the running job")),
-        ("Ctrl+1, Ctrl+2, Ctrl+3", tr("Create, Health, Device")),
-        ("Ctrl+5", tr("Train")),
-        ("Ctrl+,", tr("Settings")),
-        ("F1", tr("Guide to this page")),
-        ("Ctrl+L", tr("Prompt")),
-        ("Ctrl+D", tr("New random seed")),
-        ("Ctrl+S", tr("Save the picture as…")),
-        ("Ctrl+R", tr("Reuse the picture's settings")),
-        ("Ctrl+H", tr("Check the current model")),
-        ("F6, F7", tr("Toggle the left, right panel")),
-        ("F8", tr("Newest message")),
-        ("F11", tr("Full screen")),
-        ("← →", tr("Previous, next picture")),
-        ("Space, 0, 1", tr("Fit to window, 100 %")),
-        ("Delete", tr("Move to bin")),
-        (tr("B (hold)"), tr("Show the picture before recovery")),
-    )
+    pages = ((page.key, say(page.name)) for page in PAGES.values())
+    return (*pages, *((actions.keys_shown(name), actions.words(name)) for name, action in actions.ACTIONS.items() if action.keys))
 
 
 class HelpWindow(QDialog):

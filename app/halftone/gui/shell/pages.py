@@ -12,18 +12,18 @@ PageName = Literal["create", "health", "train", "device", "settings"]
 
 
 class Tab(NamedTuple):
-    """What stands in the top bar."""
+    """What stands in the top bar with the name of the page."""
 
-    name: Words
     icon: str
     tip: Words
 
 
 class Page(NamedTuple):
-    """key: its shortcut. made_by: module and class; the class takes the controller. chapter: of the guide. tab: None for a page
-    that something else in the top bar opens.
+    """name: in the top bar and in the list of shortcuts. key: its shortcut. made_by: module and class; the class takes the
+    controller. chapter: of the guide. tab: None for a page that something else in the top bar opens.
     """
 
+    name: Words
     key: str
     made_by: tuple[str, str]
     chapter: str
@@ -37,24 +37,27 @@ class Page(NamedTuple):
 
 PAGES: Final[dict[PageName, Page]] = {
     "create": Page(
+        Words("Create"),
         "Ctrl+1",
         ("halftone.gui.create.create_page", "CreatePage"),
         "first-picture",
-        Tab(Words("Create"), "image", Words("Generate pictures (Ctrl+1)")),
+        Tab("image", Words("Generate pictures")),
     ),
     "health": Page(
+        Words("Health"),
         "Ctrl+2",
         ("halftone.gui.health.health_page", "HealthPage"),
         "health",
-        Tab(Words("Health"), "activity", Words("Check and cure models (Ctrl+2)")),
+        Tab("activity", Words("Check and cure models")),
     ),
     "train": Page(
+        Words("Train"),
         "Ctrl+5",
         ("halftone.gui.train.train_page", "TrainPage"),
         "training",
-        Tab(Words("Train"), "chart-line", Words("Train a LoRA (Ctrl+5)")),
+        Tab("chart-line", Words("Train a LoRA")),
     ),
-    "device": Page("Ctrl+3", ("halftone.gui.device.device_page", "DevicePage"), "numerics"),
-    "settings": Page("Ctrl+,", ("halftone.gui.settings.settings_page", "SettingsPage"), "numerics"),
+    "device": Page(Words("Device"), "Ctrl+3", ("halftone.gui.device.device_page", "DevicePage"), "numerics"),
+    "settings": Page(Words("Settings"), "Ctrl+,", ("halftone.gui.settings.settings_page", "SettingsPage"), "numerics"),
 }
 """In the order of the tabs."""

@@ -11,7 +11,7 @@ from halftone.contract.facts import DeviceFacts, SelfTestReport
 from halftone.contract.vocabulary import DTYPE_NAMES, DType, DTypeState
 from halftone.gui import icons, theme
 from halftone.gui.i18n import say, tr
-from halftone.gui.kit import figures, meters
+from halftone.gui.kit import actions, figures, meters
 from halftone.gui.kit.stock_widgets import Bar, HoverButton, icon_button, label
 from halftone.gui.shell.pages import PAGES, PageName
 
@@ -47,6 +47,10 @@ class MarkLabel(QWidget):
         painter = QPainter(self)
         icons.paint_mark(painter, QRectF(self.rect()))
         painter.end()
+
+
+def _page_tip(name: PageName) -> str:
+    return actions.with_keys(say(PAGES[name].name), PAGES[name].key)
 
 
 class Tab(HoverButton):
@@ -192,7 +196,7 @@ class DeviceChip(HoverButton):
         self._narrow = False
         self.setFont(theme.current().font("small"))
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self.setToolTip(tr("Device (Ctrl+3)"))
+        self.setToolTip(_page_tip("device"))
 
     def show_device(self, device: DeviceFacts | None, report: SelfTestReport | None, uses: DType) -> None:
         """uses: the dtype that the next picture runs in."""
@@ -286,7 +290,7 @@ class TopBar(Bar):
         self._gap = QWidget()
         self._gap.setFixedWidth(16)
         self.tabs: dict[PageName, Tab] = {
-            name: Tab(say(page.tab.name), page.tab.icon, say(page.tab.tip))
+            name: Tab(say(page.name), page.tab.icon, actions.with_keys(say(page.tab.tip), page.key))
             for name, page in PAGES.items()
             if page.tab is not None
         }
@@ -294,8 +298,8 @@ class TopBar(Bar):
         self.group.setExclusive(True)
         self.ring = JobRing()
         self.chip = DeviceChip()
-        self.help = icon_button("circle-question-mark", tr("Help (F1)"), size=18)
-        self.settings = icon_button("settings", tr("Settings (Ctrl+,)"), size=18, checkable=True)
+        self.help = icon_button("circle-question-mark", actions.tip("guide", tr("Help")), size=18)
+        self.settings = icon_button("settings", _page_tip("settings"), size=18, checkable=True)
         self.mark = MarkLabel()
         self.add(self.mark, self.name, self._gap)
         self.items.insertSpacing(1, 6)

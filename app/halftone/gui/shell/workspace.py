@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 from PySide6.QtCore import QFile, QObject, Qt, QUrl
-from PySide6.QtGui import QDesktopServices, QGuiApplication, QKeySequence, QShortcut
+from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QStackedWidget, QWidget
 
 from halftone.contract.errors import ErrorFacts
@@ -18,6 +18,7 @@ from halftone.gui.controller import Controller
 from halftone.gui.create.create_page import CreatePage
 from halftone.gui.create.picture.picture_report import copy_details
 from halftone.gui.i18n import set_language, tr
+from halftone.gui.kit import actions
 from halftone.gui.kit.message_bars import Toasts
 from halftone.gui.kit.meters import FocusRing
 from halftone.gui.kit.stock_widgets import column
@@ -120,25 +121,24 @@ class Workspace(QObject):
         self._go(name)
 
     def _add_shortcuts(self) -> None:
-        keys: tuple[tuple[str, Callable[[], object]], ...] = (
-            *((page.key, partial(self._go, name)) for name, page in PAGES.items()),
-            ("F1", self.show_guide),
-            ("F8", self.focus_message),
-            ("Ctrl+H", self._check_model),
-            ("Ctrl+Return", self._generate),
-            ("Ctrl+Enter", self._generate),
-            ("Ctrl+L", self._focus_prompt),
-            ("Ctrl+D", lambda: self._on_create(self.create_page.new_seed)),
-            ("Ctrl+S", lambda: self._on_create(self.create_page.acts.save_as)),
-            ("Ctrl+R", lambda: self._on_create(self.create_page.reuse_settings)),
-            ("F6", lambda: self._on_create(self.create_page.toggle_left)),
-            ("F7", lambda: self._on_create(self.create_page.toggle_right)),
-            ("F11", lambda: self._on_create(self.create_page.centre.full_screen)),
-            ("Esc", self._escape),
-        )
-        for sequence, call in keys:
-            shortcut = QShortcut(QKeySequence(sequence), self.window)
-            shortcut.activated.connect(call)
+        for name, page in PAGES.items():
+            actions.add_shortcut(self.window, partial(self._go, name), page.key)
+        calls: dict[actions.ActionName, Callable[[], object]] = {
+            "generate": self._generate,
+            "cancel": self._escape,
+            "guide": self.show_guide,
+            "message": self.focus_message,
+            "check": self._check_model,
+            "prompt": self._focus_prompt,
+            "seed": lambda: self._on_create(self.create_page.new_seed),
+            "save": lambda: self._on_create(self.create_page.acts.save_as),
+            "reuse": lambda: self._on_create(self.create_page.reuse_settings),
+            "left-panel": lambda: self._on_create(self.create_page.toggle_left),
+            "right-panel": lambda: self._on_create(self.create_page.toggle_right),
+            "full-screen": lambda: self._on_create(self.create_page.centre.full_screen),
+        }
+        for name, call in calls.items():
+            actions.add_shortcut(self.window, call, *actions.ACTIONS[name].keys)
 
     def page(self, name: PageName) -> QWidget:
         """The page of this name, made when it is first wanted."""

@@ -5,10 +5,10 @@ from PySide6.QtGui import QImage, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from halftone.gui import icons, theme
-from halftone.gui.create.form.model_picker import paint_thumbnail
 from halftone.gui.i18n import listed, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import HoverButton, clear, column, icon_button, label, row, scrolling, surface
+from halftone.gui.views.thumbnails import paint_thumbnail
 from halftone.session.state import Shown
 
 WIDTH = 208

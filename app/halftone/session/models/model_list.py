@@ -109,9 +109,13 @@ class ModelList:
         """What stands in the settings for a model: itself, and the folders of models it lies in."""
         return {model, *map(str, Path(model).parents)}.intersection(self._store.state.settings.model_folders)
 
+    def can_leave(self, model: str) -> bool:
+        """Whether it can be taken off the list: Pocket cannot, nor what stands in no folder of the settings."""
+        return model != POCKET and bool(self._entries(model))
+
     def with_it(self, model: str) -> tuple[str, ...]:
         """The models that leave the list together with this one; none where it cannot leave."""
-        entries, known = set[str]() if model == POCKET else self._entries(model), self._store.state.models
+        entries, known = self._entries(model) if self.can_leave(model) else set[str](), self._store.state.models
         names = (*known.models, *known.waiting, *known.parts)
         return tuple(name for name in names if name != POCKET and not entries.isdisjoint(self._entries(name)))
 

@@ -3,17 +3,22 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
+from itertools import islice
+from typing import Final
 
 from halftone.contract.facts import PictureFacts
 from halftone.contract.request import PictureRequest
 from halftone.session.pictures.picture_time import Pictures
 
+_LEARNT: Final = 120
+"""Pictures of the history that times are learnt from."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Made:
-    """A finished picture with the request that makes it again. thumbnail, failed: files in memory, empty where there is none;
-    failed: what the failing precision gave, for this session; whole: made from its first step on: of one that was resumed, only
-    the rest was timed.
+    """A finished picture with the request that makes it again. thumbnail, failed: files in memory, of one that this session made;
+    failed: what the failing precision gave. whole: made from its first step on: of one that was resumed, only the rest was timed.
     """
 
     facts: PictureFacts
@@ -48,14 +53,15 @@ class PictureHistory:
     latest: Made | None = None
     timed: Pictures = field(default_factory=Pictures)
 
-    @property
+    @cached_property
     def pictures(self) -> tuple[Made, ...]:
         """Those that are shown, newest first."""
         return tuple(self.known[path] for path in self.listed)
 
-    def newest_of(self, model: str) -> Made | None:
-        """The newest picture that a model made."""
-        return next((made for made in self.known.values() if made.request.model == model), None)
+    @cached_property
+    def newest_by(self) -> Mapping[str, str]:
+        """Model -> path of the newest picture that it made."""
+        return {self.known[path].request.model: path for path in reversed(tuple(self.known))}
 
 
 def _by_path(found: Iterable[Made]) -> dict[str, Made]:
@@ -64,7 +70,7 @@ def _by_path(found: Iterable[Made]) -> dict[str, Made]:
 
 def _timed(history: PictureHistory, found: Iterable[Made]) -> Pictures:
     """found: newest first."""
-    whole = [made for made in found if made.whole and made.facts.upscaled is None]
+    whole = [made for made in islice(found, _LEARNT) if made.whole and made.facts.upscaled is None]
     return history.timed.with_made((made.facts, made.request) for made in reversed(whole))
 
 

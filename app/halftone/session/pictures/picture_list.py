@@ -2,7 +2,7 @@
 
 import logging
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
@@ -23,7 +23,7 @@ from halftone.session.store import Store
 from halftone.settings.disk import system_words
 from halftone.settings.store import load, save
 
-_LIMIT: Final = 120
+_LIMIT: Final = 10_000
 
 _log = logging.getLogger(__name__)
 
@@ -55,10 +55,16 @@ def tidy_up(form: str) -> None:
 def read_listed(known: Mapping[str, Made], after: int = 0) -> Listed:
     """The latest pictures above a number. Runs on another thread."""
     with History() as history:
-        entries = history.recent(_LIMIT, after=after)
+        entries = history.recent(_LIMIT, after=after, thumbnails=False)
     there = [entry for entry in entries if entry.facts.path and not entry.gone]
     made = [known.get(entry.facts.path) or _made(entry) for entry in there]
     return Listed(made, max((entry.id for entry in entries), default=after))
+
+
+def thumbnails(paths: Sequence[str]) -> dict[str, bytes]:
+    """Path -> a small picture file, empty for one that is listed without. Runs on another thread."""
+    with History() as history:
+        return {path: entry.thumbnail for path in paths if (entry := history.find(path)) is not None}
 
 
 def remember(facts: PictureFacts, request: PictureRequest, thumbnail: bytes, failed: bytes) -> Made:

@@ -9,6 +9,7 @@ from halftone.gui.create.form.form_parts import GenerateButton
 from halftone.gui.create.form.memory_estimate import MARKS, fit_word, peak_words
 from halftone.gui.i18n import listed, tr
 from halftone.gui.kit import figures
+from halftone.gui.kit.actions import keys_shown
 from halftone.gui.kit.stock_widgets import (
     ElidedLabel,
     HoverButton,
@@ -119,7 +120,7 @@ class Footer(QWidget):
         self.clock.set("triangle-alert" if problem else "clock", "warn" if problem else "text-muted")
         for part in (self.estimate, self.fits_icon, self.fits):
             part.setVisible(not problem)
-        self.generate_button.setToolTip(problem or "Ctrl+Enter")
+        self.generate_button.setToolTip(problem or keys_shown("generate"))
         self._dress_more(queueing=queueing, usable=not problem)
 
     def _dress_more(self, *, queueing: bool, usable: bool) -> None:

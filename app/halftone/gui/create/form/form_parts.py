@@ -6,11 +6,12 @@ from PySide6.QtWidgets import QSizePolicy, QTextEdit, QWidget
 
 from halftone.gui import icons, theme
 from halftone.gui.i18n import tr
+from halftone.gui.kit.actions import keys_shown
 from halftone.gui.kit.stock_widgets import HoverButton, IconLabel, label, row
 from halftone.metadata.reading import holds_parameters
 
 _MARGIN = 4
-_KEYS = "Ctrl Enter"
+_KEYS = keys_shown("generate").replace("+", " ")
 _VCENTER = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
 
 

@@ -11,7 +11,8 @@ from halftone.contract.facts import ModelFacts
 from halftone.gui import theme
 from halftone.gui.controller import Controller
 from halftone.gui.create.form.binding import Binding
-from halftone.gui.create.form.model_picker import ModelList, ModelRow, ask_model, badge_tip, model_line, problem_words
+from halftone.gui.create.form.model_menu import ModelMenu
+from halftone.gui.create.form.model_picker import ModelCard, ModelRow, ask_model, badge_tip, model_line, problem_words
 from halftone.gui.i18n import listed, say, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.navigation import guide_button
@@ -30,7 +31,7 @@ class ModelPart(QWidget):
         self._controller = controller
         self.picture_of: Callable[[str], QImage] = lambda _model: QImage()
         """The newest picture that a model made, a null image where there is none."""
-        self.row = ModelRow(framed=True)
+        self.row = ModelRow()
         self.open_link = button(tr("Open…"), "link", tip=tr("Open a model file or folder"))
         self.open_link.setFont(theme.current().font("small"))
         self.note_icon = IconLabel("info", "text-muted", 14)
@@ -56,19 +57,19 @@ class ModelPart(QWidget):
         """Follow the model in use and what is known of it."""
         controller = self._controller
         model = controller.model
-        self.row.set_thumbnail(self.picture_of(controller.settings.last_model))
+        self.refresh_picture()
         if model is None:
             error = controller.model_error
             problem = "" if error is None else problem_words(error)
             name = tr("Reading the model…") if error is None else controller.settings.last_model.rpartition("/")[2]
-            self.row.show_model(name, problem, "unchecked")
+            self.row.show_model(ModelCard(name, problem))
             lacking = controller.state.model_lacking is not None
             self._show_note(problem, tr("What is missing") if lacking else tr("Locate…"), "danger")
             return
         badge = controller.session.checks.badge(model)
         report = controller.session.checks.report(model)
         tip = badge_tip(badge, report.checked_at if report is not None else "")
-        self.row.show_model(model.name, model_line(model), badge.state, tip=tip)
+        self.row.show_model(ModelCard(model.name, model_line(model), badge.state, tip))
         match badge.state:
             case "unchecked":
                 words = say(badge.reason) if report is None else tr("Changed since the last check.")
@@ -80,6 +81,11 @@ class ModelPart(QWidget):
                 self._show_note(say(badge.reason), tr("See model health"), "danger")
             case _:
                 self._show_note("", "", "muted")
+
+    def refresh_picture(self) -> None:
+        self.row.set_thumbnail(self.picture_of(self._controller.settings.last_model))
+        if (menu := self.findChild(ModelMenu)) is not None:
+            menu.list.viewport().update()
 
     def _show_note(self, words: str, link: str, tone: str) -> None:
         self.note_line.setVisible(bool(words))
@@ -107,10 +113,9 @@ class ModelPart(QWidget):
 
     def _open_list(self) -> None:
         controller = self._controller
-        made = ModelList(self)
-        made.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         in_use = (controller.settings.last_model, controller.state.extras.transformer)
-        made.fill(controller.session.models, in_use, controller.session.checks.badge, self.picture_of)
+        made = ModelMenu(self, controller.session.models, in_use, controller.session.checks.badge, self.picture_of)
+        made.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         made.chosen.connect(controller.session.models.select)
         made.forgotten.connect(controller.session.models.forget)
         made.open_folder.connect(lambda: ask_model(self, controller))

@@ -8,11 +8,11 @@ from PySide6.QtGui import QImage, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QGridLayout, QSizePolicy, QWidget
 
 from halftone.gui import theme
-from halftone.gui.create.form.model_picker import paint_thumbnail
 from halftone.gui.i18n import language, tr
 from halftone.gui.kit.dots import DotField
 from halftone.gui.kit.stock_widgets import HoverButton, button, column, label, row
 from halftone.gui.shell.topbar import MarkLabel
+from halftone.gui.views.thumbnails import paint_thumbnail
 from halftone.settings.places import resources
 
 _CARD = QSize(254, 58)

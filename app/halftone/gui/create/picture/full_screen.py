@@ -5,6 +5,7 @@ from PySide6.QtGui import QImage, QKeyEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from halftone.gui.i18n import tr
+from halftone.gui.kit.actions import pressed
 from halftone.gui.kit.picture_canvas import CanvasView
 
 
@@ -23,7 +24,7 @@ class FullScreen(QWidget):
         self.canvas.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() in (Qt.Key.Key_Escape, Qt.Key.Key_F11):
+        if pressed(event, "cancel", "full-screen"):
             self.close()
         else:
             super().keyPressEvent(event)

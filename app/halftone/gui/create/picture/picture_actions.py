@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QPoint
+from PySide6.QtCore import QObject, QPoint, Qt
 from PySide6.QtGui import QGuiApplication, QImage
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QMenu, QWidget
 
 from halftone.gui.controller import Controller
 from halftone.gui.create.form.request_form import CreateForm
@@ -15,6 +15,7 @@ from halftone.gui.create.picture.picture_centre import Centre
 from halftone.gui.create.picture.picture_images import read_later
 from halftone.gui.create.picture.upscale_dialog import UpscaleMenu
 from halftone.gui.i18n import sentences, tr
+from halftone.gui.kit.actions import add_entry
 from halftone.library.prompts.drawn_prompts import variations
 from halftone.session.events import Noted
 from halftone.session.pictures.history import Made
@@ -69,20 +70,18 @@ class PictureActs(QObject):
             return
         self._centre.pick(made)
         background = self._controller.background
-        copied = lambda: read_later(background, self, path, self._copy)  # noqa: E731 - the canvas may not have it yet
-        still = made.facts.frames == 1
-        larger = ((tr("Upscale…"), lambda: self.upscaling.offer(made, at=at)),) if still else ()
-        entries = (
-            (tr("Open"), lambda: picture_files.open_file(path)),
-            (tr("Show file"), lambda: picture_files.show_folder(path)),
-            (tr("Copy"), copied),
-            (tr("Reuse settings (Ctrl+R)"), lambda: self._reuse(made)),
-            (tr("Send to image to image"), lambda: self.start_from(made)),
-            *larger,
-            (tr("Save as…"), lambda: self._save(made)),
-            (tr("Move to bin"), lambda: self._move_to_bin(made)),
-        )
-        picture_files.open_menu(self._page, at, entries)
+        menu = QMenu(self._page)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        add_entry(menu, "open", lambda: picture_files.open_file(path))
+        add_entry(menu, "show", lambda: picture_files.show_folder(path))
+        add_entry(menu, "copy", lambda: read_later(background, self, path, self._copy))  # the canvas may not have it yet
+        add_entry(menu, "reuse", lambda: self._reuse(made))
+        add_entry(menu, "start", lambda: self.start_from(made))
+        if made.facts.frames == 1:
+            add_entry(menu, "upscale", lambda: self.upscaling.offer(made, at=at))
+        add_entry(menu, "save", lambda: self._save(made))
+        add_entry(menu, "delete", lambda: self._move_to_bin(made))
+        menu.popup(at)
 
     def _copy(self, image: QImage) -> None:
         QGuiApplication.clipboard().setImage(image)
@@ -115,6 +114,11 @@ class PictureActs(QObject):
         """Move the shown picture to the system's bin; the message offers to undo it."""
         if self._centre.shown is not None and self._centre.toolbar.delete.isEnabled():
             self._move_to_bin(self._centre.shown)
+
+    def delete_listed(self, path: str) -> None:
+        """Move a picture of the history to the bin."""
+        if (made := self._controller.state.history.known.get(path)) is not None:
+            self._move_to_bin(made)
 
     def _move_to_bin(self, made: Made) -> None:
         """The next picture takes its place if it is the shown one."""

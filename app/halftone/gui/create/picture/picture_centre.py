@@ -18,7 +18,7 @@ from halftone.gui.create.picture import picture_text
 from halftone.gui.create.picture.canvas_notes import NextSteps, UnwatchedNote
 from halftone.gui.create.picture.empty_canvas import EmptyCanvas
 from halftone.gui.create.picture.full_screen import FullScreen
-from halftone.gui.create.picture.picture_images import decoded, read_later, thumbnail
+from halftone.gui.create.picture.picture_images import decoded, read_later
 from halftone.gui.create.picture.picture_model import about_model, model_name, model_now, without_memory
 from halftone.gui.create.picture.picture_receipt import ReceiptBar, ReceiptSheet
 from halftone.gui.create.picture.picture_toolbar import CanvasToolbar
@@ -28,6 +28,7 @@ from halftone.gui.create.picture.video_player import Player
 from halftone.gui.kit.message_bars import Message
 from halftone.gui.kit.picture_canvas import CanvasView
 from halftone.gui.kit.stock_widgets import column
+from halftone.gui.views.thumbnails import Thumbnails
 from halftone.session.pictures.history import Made
 from halftone.session.state import Ended, Job
 
@@ -44,9 +45,10 @@ class Centre(QFrame):
 
     picked = Signal(str)
 
-    def __init__(self, controller: Controller) -> None:
+    def __init__(self, controller: Controller, thumbnails: Thumbnails) -> None:
         super().__init__()
         self._controller = controller
+        self._thumbnails = thumbnails
         self.shown: Made | None = None
         self.following = True
         self.player = Player(controller.background, self)
@@ -169,7 +171,7 @@ class Centre(QFrame):
         if self.shown is not made or (self.following and not self._preview.isNull()):
             return
         if image.isNull():
-            image = thumbnail(made) if made.is_file else decoded(made.failed)
+            image = self._thumbnails.get(made.facts.path) if made.is_file else decoded(made.failed)
         self.canvas.set_image(image, (made.facts.width, made.facts.height))
         if self.banner.built:
             self.banner.evidence.recovered.show_image(image)
@@ -210,8 +212,8 @@ class Centre(QFrame):
         if message is None or ((quiet or made.key in self._folded) and not asked):
             self.banner.hide()
             return
-        pair = decoded(made.failed), thumbnail(made)
-        self.banner.show_message(message, picture_text.main_event(facts), _failing_dtype(facts), *pair)
+        recovered = self._thumbnails.get(facts.path) if made.is_file else QImage()
+        self.banner.show_message(message, picture_text.main_event(facts), _failing_dtype(facts), decoded(made.failed), recovered)
         self._share()
 
     def _message(self, made: Made) -> Message | None:

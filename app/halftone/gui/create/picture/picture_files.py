@@ -1,11 +1,10 @@
 """What Create does with files: save a copy, move to the bin, show the folder."""
 
-from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from PySide6.QtCore import QFile, QPoint, Qt, QUrl
+from PySide6.QtCore import QFile, Qt, QUrl
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
+from PySide6.QtWidgets import QFileDialog, QWidget
 
 from halftone.contract.errors import HalftoneError
 from halftone.gui.controller import Controller
@@ -60,15 +59,6 @@ def move_to_bin(controller: Controller, path: str) -> bool:
     name, in_bin = Path(path).name, file.fileName()
     controller.take(Noted(kind="deleted", facts=(name, path, in_bin) if in_bin and in_bin != path else (name,)))
     return True
-
-
-def open_menu(parent: QWidget, at: QPoint, entries: Iterable[tuple[str, Callable[[], object]]]) -> None:
-    """A menu at a place of the screen: words, and what they do."""
-    menu = QMenu(parent)
-    menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-    for words, act in entries:
-        menu.addAction(words, act)
-    menu.popup(at)
 
 
 def open_file(path: str) -> None:

@@ -1,21 +1,20 @@
 """Pictures decoded for the window, and the watch over the list of those that were made."""
 
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from PySide6.QtCore import QFileSystemWatcher, QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QFileSystemWatcher, QObject, QTimer, Signal
 from PySide6.QtGui import QImage, QImageReader
 
 from halftone.gui.background import Background
 from halftone.gui.create.picture.video_player import first_frame
-from halftone.session.pictures.history import Made
+from halftone.gui.views.thumbnails import small
+from halftone.session.pictures.picture_list import thumbnails
 from halftone.settings.places import data_dir
 
 _MOST_MEGABYTES: Final = 1200
 """Of one picture in memory; Qt's own limit ends at 8192 x 8192, which upscale models make of quite usual pictures."""
-_SMALL: Final = 256
 _SETTLE_MS: Final = 300
 """After the last sign of a change: a program that writes gives several."""
 
@@ -31,19 +30,15 @@ def read_later(background: Background, page: QObject, path: str, ready: Callable
     background.run(lambda: read_image(path), ready, receiver=page)
 
 
-@lru_cache(maxsize=256)
-def decoded(file: bytes, path: str = "") -> QImage:
-    """A small picture file in memory, else the one at a path; a null image where there is neither."""
-    image = QImage.fromData(file) if file else QImage()
-    if image.isNull() and path and not (image := read_image(path)).isNull():
-        keep, smooth = Qt.AspectRatioMode.KeepAspectRatio, Qt.TransformationMode.SmoothTransformation
-        return image.scaled(_SMALL, _SMALL, keep, smooth)
-    return image
+def decoded(file: bytes) -> QImage:
+    """A picture file in memory; a null image where there is none."""
+    return QImage.fromData(file) if file else QImage()
 
 
-def thumbnail(made: Made | None) -> QImage:
-    """A small picture of a finished one; few are listed without, and are read from their files."""
-    return QImage() if made is None else decoded(made.thumbnail, made.facts.path)
+def read_thumbnails(paths: Sequence[str]) -> dict[str, QImage]:
+    """Small pictures of those of the history, few of which are listed without. Runs on another thread."""
+    images = {path: decoded(file) for path, file in thumbnails(paths).items()}
+    return {path: small(read_image(path) if image.isNull() else image) for path, image in images.items()}
 
 
 class HistoryWatch(QObject):

@@ -8,7 +8,8 @@ from PySide6.QtWidgets import QAbstractButton, QLayout, QMenu, QToolButton, QWid
 from halftone.gui import theme
 from halftone.gui.create.rows.folded_row import below
 from halftone.gui.i18n import tr
-from halftone.gui.kit import figures
+from halftone.gui.kit import actions, figures
+from halftone.gui.kit.actions import ActionName
 from halftone.gui.kit.stock_widgets import button, column, icon_button, label, row, set_icon, surface, vline
 
 Manner = Literal["words", "menu", "icons"]
@@ -28,22 +29,22 @@ class CanvasToolbar(QWidget):
         super().__init__()
         self.setFixedHeight(theme.current().px("layout.toolbar"))
         self._following = False
-        self.left_panel = icon_button("panel-left-open", tr("Show panel (F6)"))
+        self.left_panel = icon_button("panel-left-open", actions.tip("left-panel", tr("Show panel")))
         self.left_panel.hide()
-        self.fit = self._text_button("maximize", tr("Fit"), tr("Fit to window (Space)"), "fit")
+        self.fit = self._text_button("maximize", tr("Fit"), actions.tip("fit"), "fit")
         self.zoom = label("", "small", "secondary", numbers=True)
         self.zoom.setMinimumWidth(44)
-        self.vary = self._text_button("shuffle", tr("Vary"), tr("Make four variations"), "vary")
+        self.vary = self._text_button("shuffle", tr("Vary"), actions.tip("vary"), "vary")
         upscale_tip = tr("Upscale and save a copy")
         self.upscale = self._text_button("scaling", tr("Upscale"), upscale_tip, "upscale")
-        self.start = self._text_button("image", tr("Image to image"), tr("Send to image to image"), "start")
-        self.save = button(tr("Save as…"), "", "save", tip=tr("Save a copy (Ctrl+S)"))
+        self.start = self._text_button("image", tr("Image to image"), actions.tip("start"), "start")
+        self.save = button(tr("Save as…"), "", "save", tip=actions.tip("save", tr("Save a copy")))
         self.save.clicked.connect(lambda: self.acted.emit("save"))
-        self.copy = icon_button("copy", tr("Copy"), clicked=lambda: self.acted.emit("copy"))
-        self.show_file = icon_button("folder-open", tr("Show file"), clicked=lambda: self.acted.emit("show"))
-        self.delete = icon_button("trash-2", tr("Move to bin (Delete)"), clicked=lambda: self.acted.emit("delete"))
+        self.copy = icon_button("copy", actions.tip("copy"), clicked=lambda: self.acted.emit("copy"))
+        self.show_file = icon_button("folder-open", actions.tip("show"), clicked=lambda: self.acted.emit("show"))
+        self.delete = icon_button("trash-2", actions.tip("delete"), clicked=lambda: self.acted.emit("delete"))
         self.more = icon_button("ellipsis", tr("More"), clicked=self._open_menu)
-        self.right_panel = icon_button("panel-right-open", tr("Show panel (F7)"))
+        self.right_panel = icon_button("panel-right-open", actions.tip("right-panel", tr("Show panel")))
         self.right_panel.hide()
         self.live = QToolButton()
         self.live.setProperty("kind", "quiet")
@@ -134,26 +135,20 @@ class CanvasToolbar(QWidget):
         """What has no word on the bar."""
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        makes: tuple[tuple[QAbstractButton, str], ...] = (
-            (self.fit, tr("Fit to window (Space)")),
-            (self.vary, tr("Make four variations")),
-            (self.upscale, tr("Upscale…")),
-            (self.start, tr("Send to image to image")),
-        )
-        files: tuple[tuple[QAbstractButton, str], ...] = (
-            (self.copy, tr("Copy")),
-            (self.show_file, tr("Show file")),
-            (self.delete, tr("Move to bin")),
-        )
+        makes: dict[ActionName, QAbstractButton] = {
+            "fit": self.fit,
+            "vary": self.vary,
+            "upscale": self.upscale,
+            "start": self.start,
+        }
+        files: dict[ActionName, QAbstractButton] = {"copy": self.copy, "show": self.show_file, "delete": self.delete}
         if self.vary.toolButtonStyle() == Qt.ToolButtonStyle.ToolButtonIconOnly:
-            self._add(menu, makes)
+            for name, made in makes.items():
+                actions.add_entry(menu, name, made.click, enabled=made.isEnabled())
             menu.addSeparator()
-        self._add(menu, files)
+        for name, made in files.items():
+            actions.add_entry(menu, name, made.click, enabled=made.isEnabled())
         below(menu, self.more)
-
-    def _add(self, menu: QMenu, entries: tuple[tuple[QAbstractButton, str], ...]) -> None:
-        for made, words in entries:
-            menu.addAction(words, made.click).setEnabled(made.isEnabled())
 
 
 def _live_words(*, following: bool, preview: bool, step: int) -> str:

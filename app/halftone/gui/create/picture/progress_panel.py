@@ -11,7 +11,7 @@ from halftone.contract.facts import DeviceFacts
 from halftone.contract.vocabulary import FLOAT_LIMITS, Phase
 from halftone.gui import text, theme
 from halftone.gui.i18n import listed, tr
-from halftone.gui.kit import figures
+from halftone.gui.kit import actions, figures
 from halftone.gui.kit.built_later import BuiltLater
 from halftone.gui.kit.dots import PeakStrip, StepDots
 from halftone.gui.kit.message_bars import announce
@@ -106,7 +106,7 @@ class TransportPanel(BuiltLater):
         self.left = label("", "body", "secondary", numbers=True)
         self.speed = label("", "small", "muted", numbers=True)
         self.dots = StepDots()
-        self.cancel = button(tr("Cancel"), "", "x", tip=tr("Stop (Esc)"), clicked=self.cancel_requested.emit)
+        self.cancel = button(tr("Cancel"), "", "x", tip=actions.tip("cancel", tr("Stop")), clicked=self.cancel_requested.emit)
         self.keep = button(
             tr("Stop and keep"),
             "quiet",

@@ -1,0 +1,1 @@
+"""Lists of painted items over Qt models: for thousands of pictures, models and jobs."""
