@@ -12,7 +12,7 @@ from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.i18n import catalogue, listed, tr
 from halftone.gui.kit.stock_widgets import column, icon_button, label, row
 from halftone.library.options import known_options, takes_option
-from halftone.session.draft import extends, masks
+from halftone.session.draft import Draft, is_masked
 
 _PLACES: Final = 2
 """Digits behind the point of a number that is not whole."""
@@ -34,7 +34,7 @@ class OptionsPart(FoldedPart):
         self.setLayout(column(*named, told, self.note, spacing=8, margins=(14, 10, 14, 12)))
         for name, box in self.boxes.items():
             box.valueChanged.connect(lambda _value, name=name: self._edited(name))
-        binding.watch(self._show, "options", "image", "mask", "start")
+        binding.watch(self._show, "options", "image", "mask", "start", "hires_on")
 
     def follow(self, model: ModelFacts | None) -> None:
         super().follow(model)
@@ -65,12 +65,18 @@ class OptionsPart(FoldedPart):
         self.others.setText(tr("Other options: {0}", ", ".join(f"{name} {value}" for name, value in others.items())))
         for widget in (self.others, self.remove):
             widget.setVisible(bool(others))
-        unused = list[str]()
-        if model is not None:
-            masked = draft.image is not None and ((draft.mask is not None and masks(model)) or extends(draft, model))
-            running = known_options(model, image=draft.image is not None, mask=masked)
-            unused = [_name(name) for name in numbers if name in there and name not in running]
-        self.say(tr("Not with image to image: {0}.", listed(*unused)) if unused else "")
+        self.say("" if model is None else _unused(draft, model, [name for name in numbers if name in there]))
+
+
+def _unused(draft: Draft, model: ModelFacts, wanted: list[str]) -> str:
+    """Say which of the options the pipeline of a start picture or of the second pass does not take."""
+    if draft.image is None and not draft.hires_on:
+        return ""
+    taken = known_options(model, image=True, mask=is_masked(draft, model))
+    unused = listed(*(_name(name) for name in wanted if name not in taken))
+    if not unused:
+        return ""
+    return tr("Not in the second pass: {0}.", unused) if draft.image is None else tr("Not with image to image: {0}.", unused)
 
 
 def _name(option: str) -> str:
