@@ -48,7 +48,7 @@ def _check_one(lora: Lora, model: ModelFacts, shapes: Shapes) -> None:
 
 
 def _fits(layer: Layer, shape: tuple[int, ...]) -> bool:
-    outward, inward, area = shape[0], shape[1] if len(shape) > 1 else 0, prod(shape[2:])
+    outward, inward, area = _width(shape, 0), _width(shape, 1), prod(shape[2:])
     return layer.outward in (0, outward) and layer.inward in (0, inward, inward * area)
 
 
@@ -111,5 +111,10 @@ def _families(header: Header, lora: Lora) -> tuple[str, ...]:
 def _has_usual_widths(model: ModelFacts) -> bool:
     """Whether the model is as wide as LoRAs for its family are, as far as its headers tell."""
     shapes = _layer_shapes(model)
-    layers = [Layer(path, text, shape[1] if len(shape) > 1 else 0, shape[0]) for (text, path), shape in shapes.items()]
+    layers = [Layer(path, text, inward=_width(shape, 1), outward=_width(shape, 0)) for (text, path), shape in shapes.items()]
     return not layers or has_widths_of(model.family, layers)
+
+
+def _width(shape: tuple[int, ...], axis: int) -> int:
+    """0 for an axis that a weight lacks."""
+    return shape[axis] if axis < len(shape) else 0
