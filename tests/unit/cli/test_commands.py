@@ -896,7 +896,7 @@ def test_the_help_names_every_option_whole_in_80_columns(run: Run, monkeypatch: 
 @pytest.mark.parametrize("command", ["generate", "check"])
 def test_the_help_names_the_default_model_and_no_figures_of_the_window(run: Run, command: str) -> None:
     shown = " ".join(run(command, "--help").out.split())
-    assert "Left out: the window's last model, at first pocket." in shown
+    assert "Default: the window's last model, at first pocket." in shown
     assert "Compared with" not in shown
     assert "auto, float16, bfloat16 or float32. FP32 is safest" in shown
 

@@ -29,7 +29,7 @@ _SHORT: Final = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32
 _NUMERICS: Final = "Numerics (the rest comes from your settings; --no-… turns a switch off)"
 
 _WHICH: Final = (
-    "A .safetensors file, a diffusers folder, or pocket, the bundled model. Left out: the window's last model, at first pocket."
+    "A .safetensors file, a diffusers folder, or pocket, the bundled model. Default: the window's last model, at first pocket."
 )
 _WHERE: Final = "auto, cpu, cuda:0, mps, xpu:0 … Left out: from your settings."
 
