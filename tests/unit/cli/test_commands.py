@@ -847,6 +847,7 @@ def test_a_file_may_be_replaced_on_request(run: Run, folder: Path) -> None:
         (["nonsense"], "There is no command nonsense. See halftone --help."),
         (["demo", "fragil"], "There is no command fragil. Did you mean fragile? See halftone demo --help."),
         (["generate"], "halftone generate needs a prompt. See halftone generate --help."),
+        (["upscale"], "halftone upscale needs a picture. See halftone upscale --help."),
         (["repair", "pocket"], "halftone repair needs --output. See halftone repair --help."),
         (["generate", "a", "b"], "halftone generate does not know what to do with “b”. Words that belong together need quotes."),
         (["check", "--steps", "many"], "--steps takes a whole number. See halftone check --help."),
