@@ -173,6 +173,7 @@ def recovered(person: Person) -> None:
     person.idle()
     person.window.resize(1440, 880)
     person.picture()
+    person.wait(lambda: person.workspace.toasts.shown is None)
     person.shoot("recovered")
     assert controller.model is not None
     controller.session.checks.check(controller.model)

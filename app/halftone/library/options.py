@@ -110,6 +110,9 @@ def check_options(
     if num_frames and own not in _OF_A_PICTURE:
         raise HalftoneError("option-unknown", name="--num-frames", known=tuple(sorted(known)))
     for name, value in options.items():
+        if name not in known and name in _taken(own):
+            beside = Words("used with a mask") if mask else Words("used with image to image")
+            raise HalftoneError("setting-bad-value", name=option_flag(name), value=beside, allowed=Words("one of the two"))
         if name not in known:
             raise HalftoneError("option-unknown", name=option_flag(name), known=tuple(sorted(known)))
         check_kind(name, value, (KINDS.get(name, "number"),))

@@ -342,6 +342,7 @@ def test_layers_of_another_size_and_layers_without_a_place(
         with pytest.raises(HalftoneError) as caught:
             generate(engine, models["sd15"], loras=(Lora(path=str(file)),))
         assert caught.value.code == "lora-other-base"
+        assert caught.value.facts["family"] == models["sd15"].name, "it is for this family already"
     shape = load_tiny(models["sd15"]).unet.get_submodule(LINEAR).weight.shape
     tensors = {f"{place}{end}.{name}": value for end in ("", "_x") for name, value in loha(shape).items()}
     save_file(tensors, file)

@@ -13,10 +13,11 @@ from diffusers import FlowMatchEulerDiscreteScheduler
 from tests.bench.families import run
 from tests.bench.families.plain import arguments, halftone_frames, plain_frames, plain_pipeline, request_of
 from tests.bench.families.table import CASES, Case
-from tests.helpers.engine_runs import OPTIONS, generate, pixels
+from tests.helpers.engine_runs import OPTIONS, Recorder, Steady, generate, pixels
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.request import Hires
+from halftone.contract.messages import Examine
+from halftone.contract.request import CheckInputs, Hires, Numerics
 from halftone.engine.sampling.samplers import make_scheduler
 from halftone.engine.service import DiffusersEngine
 
@@ -129,3 +130,26 @@ def test_a_second_pass_keeps_the_shift(engine: DiffusersEngine, models: dict[str
         for more in ({}, {"shift": 9.0})
     )
     assert not np.array_equal(own, other)
+
+
+def test_a_check_runs_at_the_noise_levels_of_the_shift(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    seen: list[float] = []
+
+    def times(**more: float) -> list[float]:
+        seen.clear()
+        inputs = CheckInputs(width=32, height=32, options={**OPTIONS["sd3"], **more})
+        command = Examine(job="c", model=str(models["sd3"]), numerics=Numerics(precision="float32"), inputs=inputs)
+        assert engine.examine(command, Recorder(), Steady()).verdict == "healthy"
+        return sorted(set(seen))
+
+    times()
+    assert engine.loaded is not None
+    hook = engine.loaded.modules["transformer"].register_forward_pre_hook(
+        lambda _module, _given, named: seen.extend(named["timestep"].flatten().tolist()), with_kwargs=True
+    )
+    try:
+        own, shifted_much = times(), times(shift=30.0)
+    finally:
+        hook.remove()
+    assert len(own) == len(shifted_much)
+    assert sum(shifted_much) > sum(own), "more of the steps lie where the noise is strong"

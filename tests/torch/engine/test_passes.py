@@ -149,9 +149,20 @@ def test_what_makes_no_second_pass_says_so(engine: DiffusersEngine, models: dict
     assert say(refused.value.as_facts()).startswith("sana does not support Hires. fix: its pipeline starts from no picture.")
 
 
-def test_options_of_the_first_pipeline_alone_do_not_stop_the_second(engine: DiffusersEngine, models: dict[str, Path]) -> None:
-    report, _ = generate(engine, models["sd15"], hires=LATENT, options={"guidance_rescale": 0.5})
+def test_options_that_only_the_first_pass_takes_are_named(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    report, _ = generate(engine, models["sd15"], hires=LATENT, options={"guidance_rescale": 0.5, "clip_skip": 1})
+    note = "The second pass runs without CFG rescale, which its pipeline does not support."
     assert report.images[0].width == 64
+    assert [str(one) for one in report.images[0].ran] == [note]
+    assert [str(one) for one in report.plan.reasons].count(note) == 1
+    receipt = json.loads(read_picture(Path(report.images[0].path)).receipt or "")
+    assert receipt["request"]["options"] == {"guidance_rescale": 0.5, "clip_skip": 1}
+    assert note in receipt["request"]["reasons"]
+
+
+def test_options_that_both_passes_take_need_no_note(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    report, _ = generate(engine, models["sdxl"], family="sdxl", hires=LATENT, options={"guidance_rescale": 0.5})
+    assert not report.images[0].ran
 
 
 @contextmanager

@@ -24,8 +24,11 @@ from halftone.cli import main
 from halftone.cli.app import application
 from halftone.cli.jobs.hardware import names_here, possible_kinds
 from halftone.cli.reports.json_objects import finite
+from halftone.contract.engine import Control, Emit
 from halftone.contract.errors import Fact
-from halftone.contract.request import Lora, Numerics, PictureRequest
+from halftone.contract.facts import CheckReport
+from halftone.contract.messages import Examine
+from halftone.contract.request import CheckInputs, Lora, Numerics, PictureRequest
 from halftone.gallery.history import History
 from halftone.library.learned import recall, remember
 from halftone.library.models import describe
@@ -325,6 +328,36 @@ def test_the_numbers_that_were_asked_for_are_told(run: Run, model: str) -> None:
     found = run("generate", "a sun", "-m", model, *words, "--json").object["asked"]
     wanted = {"steps": 2, "guidance": 3.0, "clip_skip": 2, "hires": 1.5}
     assert {name: found.get(name) for name in wanted} == wanted
+
+
+class Listening(ScriptedEngine):
+    """Keeps what a check is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[CheckInputs] = []
+
+    def examine(self, command: Examine, emit: Emit, control: Control) -> CheckReport:
+        self.asked.append(command.inputs)
+        return super().examine(command, emit, control)
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "words", "options"),
+    [
+        ("StableDiffusion3Pipeline", ("--shift", "3", "--clip-skip", "2"), {"shift": 3.0, "clip_skip": 1}),
+        ("FluxPipeline", ("--flow-shift", "1.15"), {"shift": 1.15}),
+        ("StableDiffusionPipeline", ("--guidance-rescale", "0.7"), {"guidance_rescale": 0.7}),
+    ],
+)
+def test_a_check_takes_the_options_of_a_picture(
+    run: Run, tmp_path: Path, pipeline: str, words: tuple[str, ...], options: dict[str, float]
+) -> None:
+    engine = Listening()
+    assert main(["check", str(write_folder(tmp_path / "m", pipeline)), *words], engine=lambda: engine) == 0
+    assert [asked.options for asked in engine.asked] == [options]
+    assert run("check", "pocket", "--shift", "3").code == 2
+    assert "This model's pipeline has no option --shift." in run.err
 
 
 @pytest.mark.parametrize(("given", "options"), [("1", {}), ("2", {"clip_skip": 1})])
@@ -815,6 +848,7 @@ def test_a_file_may_be_replaced_on_request(run: Run, folder: Path) -> None:
         (["nonsense"], "There is no command nonsense. See halftone --help."),
         (["demo", "fragil"], "There is no command fragil. Did you mean fragile? See halftone demo --help."),
         (["generate"], "halftone generate needs a prompt. See halftone generate --help."),
+        (["upscale"], "halftone upscale needs a picture. See halftone upscale --help."),
         (["repair", "pocket"], "halftone repair needs --output. See halftone repair --help."),
         (["generate", "a", "b"], "halftone generate does not know what to do with “b”. Words that belong together need quotes."),
         (["check", "--steps", "many"], "--steps takes a whole number. See halftone check --help."),
@@ -859,6 +893,14 @@ def test_the_help_names_every_option_whole_in_80_columns(run: Run, monkeypatch: 
     offered = {name for one in command.params if not one.hidden for name in (*one.opts, *one.secondary_opts)}
     assert {name for name in offered if name.startswith("-")} <= set(re.findall(r"(?<![\w-])--?\w[\w-]*", shown))
     assert max(len(line) for line in shown.splitlines() if not line.startswith(("Example:", "Start here:"))) <= 80
+
+
+@pytest.mark.parametrize("command", ["generate", "check"])
+def test_the_help_names_the_default_model_and_no_figures_of_the_window(run: Run, command: str) -> None:
+    shown = " ".join(run(command, "--help").out.split())
+    assert "Default: the window's last model, at first pocket." in shown
+    assert "Compared with" not in shown
+    assert "auto, float16, bfloat16 or float32. FP32 is safest" in shown
 
 
 class Terminal(io.StringIO):

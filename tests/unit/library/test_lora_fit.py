@@ -1,5 +1,6 @@
 """Whether a LoRA or an embedding fits a model, from headers alone."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -56,24 +57,42 @@ def test_what_fits_or_cannot_be_told_is_let_through(model: ModelFacts, tmp_path:
     check_lora_fit(lora(tmp_path, patterns), model)
 
 
+SD1 = "Stable Diffusion 1.x"
+
+
 @pytest.mark.parametrize(
-    ("patterns", "why"),
+    ("patterns", "why", "wanted"),
     [
-        (kohya(2048, 640), "it was made for SDXL or Kolors"),
-        (peft(1024, 320), "it was made for Stable Diffusion 2.x"),
-        (kohya(768, 640), "one of its layers has the widths 768 → 640, and the model's there 768 → 320"),
-        (peft(3072, 3072, "transformer.single_transformer_blocks.0.attn.to_q"), "it was made for FLUX"),
-        (kohya(2048, 640, "lora_unet_input_blocks_4_1_transformer_blocks_0_attn2_to_k"), "it was made for SDXL or Kolors"),
-        (kohya(1280, 5120, "lora_te_text_model_encoder_layers_0_mlp_fc1"), "widths 1280 → 5120"),
-        (f"lora_unet_{FLAT}.lokr_w1[8,16] lora_unet_{FLAT}.lokr_w2[40,64]", "it was made for Stable Diffusion 2.x"),
+        (kohya(2048, 640), "it was made for SDXL or Kolors", SD1),
+        (peft(1024, 320), "it was made for Stable Diffusion 2.x", SD1),
+        (kohya(768, 640), "one of its layers has the widths 768 → 640, and the model's there 768 → 320", "model"),
+        (peft(3072, 3072, "transformer.single_transformer_blocks.0.attn.to_q"), "it was made for FLUX", SD1),
+        (kohya(2048, 640, "lora_unet_input_blocks_4_1_transformer_blocks_0_attn2_to_k"), "it was made for SDXL or Kolors", SD1),
+        (kohya(1280, 5120, "lora_te_text_model_encoder_layers_0_mlp_fc1"), "widths 1280 → 5120", "model"),
+        (f"lora_unet_{FLAT}.lokr_w1[8,16] lora_unet_{FLAT}.lokr_w2[40,64]", "it was made for Stable Diffusion 2.x", SD1),
     ],
 )
-def test_one_of_another_base_is_refused_from_its_header(model: ModelFacts, tmp_path: Path, patterns: str, why: str) -> None:
+def test_one_of_another_base_is_refused_from_its_header(
+    model: ModelFacts, tmp_path: Path, patterns: str, why: str, wanted: str
+) -> None:
     with pytest.raises(HalftoneError) as caught:
         check_lora_fit(lora(tmp_path, patterns), model)
     assert caught.value.code == "lora-other-base"
     assert why in str(caught.value)
-    assert str(caught.value).endswith("Choose a LoRA for Stable Diffusion 1.x, or remove it.")
+    assert str(caught.value).endswith(f"Choose a LoRA for {wanted}, or remove it.")
+
+
+@pytest.mark.parametrize("width", [768, 1024, 2048])
+@pytest.mark.parametrize("trainer", [kohya, peft])
+def test_loras_for_its_family_are_not_advised_for_a_model_of_other_widths(
+    tmp_path: Path, trainer: Callable[[int, int, str], str], width: int
+) -> None:
+    """Pocket is built as Stable Diffusion 1.x, but far narrower: no LoRA for that family fits it."""
+    layer = "down_blocks.1.attentions.0.transformer_blocks.0.attn2.to_k"
+    place = f"unet.{layer}" if trainer is peft else f"lora_unet_{layer.replace('.', '_')}"
+    with pytest.raises(HalftoneError) as caught:
+        check_lora_fit(lora(tmp_path, trainer(width, 640, place)), describe("pocket"))
+    assert str(caught.value).endswith("Choose a LoRA for Pocket (demo), or remove it.")
 
 
 def test_a_file_with_the_whole_model_is_read_by_its_own_names(tmp_path: Path) -> None:

@@ -47,9 +47,11 @@ def test_what_it_does_not_take_is_refused_with_what_it_does(tmp_path: Path) -> N
     assert refusal(sana, {}, image=True).startswith("SanaPipeline does not support image to image.")
 
 
-def test_what_has_a_flag_is_refused_by_it() -> None:
-    said = "This model's pipeline has no option --guidance-rescale. Known options: clip_skip, eta, sigmas, timesteps."
-    assert refusal(describe(POCKET), {"guidance_rescale": 0.5}, image=True) == said
+def test_what_only_goes_without_a_picture_says_so() -> None:
+    pocket = describe(POCKET)
+    said = "--guidance-rescale cannot be used with {}. Use one of the two."
+    assert refusal(pocket, {"guidance_rescale": 0.5}, image=True) == said.format("image to image")
+    assert refusal(pocket, {"guidance_rescale": 0.5}, image=True, mask=True) == said.format("a mask")
 
 
 def test_a_parameter_of_the_sampler_belongs_to_the_pipelines_that_have_such_samplers(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ from PIL import Image
 from typer.main import get_command
 
 from halftone.cli.app import application
+from halftone.contract.parameters import OPTION_PARAMETERS
 from halftone.settings import guide
+from halftone.settings.declared import DECLARED
 from halftone.settings.places import resources
 
 ROOT: Final = Path(__file__).resolve().parents[3]
@@ -120,6 +122,27 @@ def test_every_option_and_command_in_the_text_exists(language: str, topic: str) 
 def test_every_command_is_in_the_guide() -> None:
     rows = re.findall(r"^\| `halftone (\w+)` \|", markdown("en", "command-line"), re.MULTILINE)
     assert set(rows) == set(getattr(get_command(application()), "commands", {}))
+
+
+def test_every_numerics_setting_is_in_the_guide() -> None:
+    text = markdown("en", "numerics")
+    titles = [one.title for one in DECLARED if one.page == "Numerics"]
+    assert titles
+    assert not [title for title in titles if f"**{title}**" not in text]
+
+
+def test_every_option_of_a_picture_is_in_the_guide_with_its_flag() -> None:
+    text = markdown("en", "first-picture")
+    for one in OPTION_PARAMETERS.values():
+        assert f"| **{one.label}** |" in text
+        assert f"`{one.flags[0]}`" in text
+
+
+def test_labels_are_bold_and_only_prompts_and_paths_are_quoted() -> None:
+    """So that every label is compared with the words of the window."""
+    for topic in guide.TOPICS:
+        words = re.sub(r"^```\n.*?^```|`[^`]*`", "", markdown("en", topic), flags=re.MULTILINE | re.DOTALL)
+        assert set(re.findall(r'"([^"]+)"', words)) <= {"a red sun over green hills"}, topic
 
 
 def test_a_chapter_without_translation_is_in_english() -> None:

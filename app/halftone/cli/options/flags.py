@@ -28,7 +28,9 @@ _INPUTS: Final = "What to make"
 _SHORT: Final = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "full": "float32"}
 _NUMERICS: Final = "Numerics (the rest comes from your settings; --no-… turns a switch off)"
 
-_WHICH: Final = "A .safetensors file, a diffusers folder, or pocket, the bundled model. Left out: the last used one."
+_WHICH: Final = (
+    "A .safetensors file, a diffusers folder, or pocket, the bundled model. Default: the window's last model, at first pocket."
+)
 _WHERE: Final = "auto, cpu, cuda:0, mps, xpu:0 … Left out: from your settings."
 
 Model = Annotated[str | None, typer.Argument(help=_WHICH, show_default=False)]
@@ -354,8 +356,8 @@ def _help(setting: Setting) -> str:
     if setting.kind == "switch":
         return f"{setting.title}. {setting.sentence}"
     *values, last = (choice.value for choice in setting.choices)
-    sentence = re.sub(r" Compared with [^.]+\.$", "", setting.sentence)  # that is about the settings page's figures
-    return f"{', '.join(values)} or {last}. {sentence}"
+    sentence = re.sub(r" ?Compared with [^.]+\.$", "", setting.sentence)  # that is about the settings page's figures
+    return f"{', '.join(values)} or {last}. {sentence or setting.tooltip}"
 
 
 def _spelled(field: str, value: str | bool) -> str:

@@ -67,7 +67,7 @@ def _other(complaint: str, context: Any, command: str) -> tuple[Fact, Fact]:
 def _name(parameter: Any) -> Words | str:
     """--steps, or what an argument is called."""
     if parameter.param_type_name != "option":
-        return Words("a {0}", (parameter.name,))
+        return Words("a {0}", ((parameter.metavar or parameter.name).lower(),))
     return next(name for name in parameter.opts if name.startswith("--"))
 
 

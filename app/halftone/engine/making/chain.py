@@ -19,6 +19,7 @@ from halftone.contract.facts import GenerateReport, GuardEvent, ModelFacts, Pict
 from halftone.contract.messages import AnyEvent, JobStarted, StepDone
 from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest, ResolvedRequest
+from halftone.contract.wording import Words
 from halftone.engine.inputs.resolve import drawn_seed
 from halftone.engine.loading.load import Loaded
 from halftone.engine.making.delivery import Delivery
@@ -41,7 +42,8 @@ _GOOD: Final = ("clean", "recovered", "unwatched")
 @dataclass(frozen=True)
 class Pass:
     """One pass of a picture. request: what its model is asked; kind: as in PassFacts; kept: what the picture goes on from; ahead:
-    work of the passes after it, in steps of this one; drawn: the seed was not asked for; falls_back: as of its delivery.
+    work of the passes after it, in steps of this one; drawn: the seed was not asked for; falls_back: as of its delivery; notes:
+    for the receipt.
     """
 
     request: PictureRequest
@@ -52,6 +54,7 @@ class Pass:
     ahead: float = 0.0
     drawn: bool = False
     falls_back: bool = False
+    notes: tuple[Words, ...] = ()
 
 
 @dataclass
@@ -151,7 +154,7 @@ class Chain(ABC):
         """What the pass hands on; None where the picture is at its end, in a file or given up."""
         delivery = self._delivery(one)
         try:
-            report = self._generate(loaded, one.request, one.handover, delivery)
+            report = self._generate(loaded, one.request, one.handover, delivery, one.notes)
         finally:
             self._left = delivery.left
         if report is not None:
@@ -188,11 +191,15 @@ class Chain(ABC):
             falls_back=one.falls_back,
         )
 
-    def _generate(self, loaded: Loaded, request: PictureRequest, handover: Handover, delivery: Delivery) -> GenerateReport | None:
+    def _generate(
+        self, loaded: Loaded, request: PictureRequest, handover: Handover, delivery: Delivery, notes: tuple[Words, ...] = ()
+    ) -> GenerateReport | None:
         """None where its picture could not be written."""
         job = replace(self._job, request=request, emit=delivery.emit, control=self._control)
         try:
-            return Generation(prepare(loaded, job, handover), job, handover=handover, delivery=delivery).run()
+            prepared = prepare(loaded, job, handover)
+            prepared = replace(prepared, notes=(*prepared.notes, *notes))
+            return Generation(prepared, job, handover=handover, delivery=delivery).run()
         except HalftoneError as error:
             if error is not delivery.unsaved:
                 raise

@@ -2,6 +2,7 @@
 
 import inspect
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -12,9 +13,9 @@ from PIL import Image
 from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled
 from halftone.contract.facts import GuardEvent
 from halftone.contract.messages import PhaseChanged
-from halftone.contract.parameters import SAMPLER_OPTIONS
+from halftone.contract.parameters import OPTION_PARAMETERS, SAMPLER_OPTIONS
 from halftone.contract.request import LATENT, Hires, PictureRequest, ResolvedRequest, Start
-from halftone.contract.wording import Words
+from halftone.contract.wording import Words, both
 from halftone.engine.inputs.memory import free_after
 from halftone.engine.inputs.resolve import size_multiple, task_pipeline
 from halftone.engine.inputs.wanted import of_request
@@ -27,6 +28,7 @@ from halftone.engine.making.upscale import Upscaler, enlarge, load_upscaler, on_
 from halftone.engine.sampling.handover import Handover, check_takes_latents, larger_latents
 from halftone.health.faults import first_line
 from halftone.health.pictures.passes import larger, steps_to_ask, strength_of
+from halftone.health.pictures.unfinished_pictures import Kept
 from halftone.health.precision import granted_precision
 from halftone.library.add_ons.upscalers import is_upscale_model
 
@@ -83,7 +85,7 @@ class Passes(Chain):
         request, kept = self._one(index), self._kept()
         number, earlier, handover = self._begun(index, kept)
         if number == PASSES:
-            self._run(self._loaded, Pass(self._second(request, earlier, resuming=True), _SECOND, earlier, handover, kept))
+            self._run(self._loaded, self._second_pass(request, earlier, handover, kept, resuming=True))
             return
         first = msgspec.structs.replace(request, hires=None, batch=1)
         made = self._run(self._loaded, Pass(first, _FIRST, earlier, handover, kept, self._ahead(first), drawn))
@@ -94,8 +96,7 @@ class Passes(Chain):
             handover, events = self._handed(index, made)
             earlier = earlier.done(made)
             earlier = replace(earlier, events=(*earlier.events, *events))
-            second = self._second(request, earlier, resuming=False)
-            self._run(self._loaded, Pass(second, _SECOND, earlier, handover, kept, falls_back=True))
+            self._run(self._loaded, self._second_pass(request, earlier, handover, kept, resuming=False))
         except JobCancelled:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the first picture is there and stays
@@ -164,6 +165,13 @@ class Passes(Chain):
             made = enlarge(image, self._upscaler, dtype, self._control.check, told)
         return made.image, in_pass(made.events, 1)
 
+    def _second_pass(
+        self, request: PictureRequest, earlier: Earlier, handover: Handover, kept: Kept | None, *, resuming: bool
+    ) -> Pass:
+        second = self._second(request, earlier, resuming=resuming)
+        notes = _left_out([name for name in request.options if name not in second.options])
+        return Pass(second, _SECOND, earlier, handover, kept, falls_back=not resuming, notes=notes)
+
     def _second(self, request: PictureRequest, earlier: Earlier, *, resuming: bool) -> PictureRequest:
         """What the second pass is asked."""
         assert earlier.resolved is not None
@@ -196,3 +204,11 @@ class Passes(Chain):
         inputs = of_request(request, self._loaded.facts)
         steps = self._hires.steps or inputs.steps or self._loaded.facts.default_steps
         return steps * self._hires.scale**2
+
+
+def _left_out(options: Sequence[str]) -> tuple[Words, ...]:
+    """Name the options that the second pass's pipeline does not take."""
+    if not options:
+        return ()
+    names = both(*(OPTION_PARAMETERS[name].label if name in OPTION_PARAMETERS else name for name in options))
+    return (Words("The second pass runs without {0}, which its pipeline does not support.", (names,), about="run"),)

@@ -42,6 +42,7 @@ from halftone.engine.weights.precision import changes_by_tensor
 from halftone.engine.weights.recipe import Delta, Product, rescaled
 from halftone.engine.weights.stored_tables import tables_left_empty
 from halftone.health.faults import is_out_of_memory
+from halftone.library.add_ons.lora_fit import other_base
 from halftone.library.add_ons.loras import LORA, is_plain
 from halftone.library.files.header import file_stamp, read_header
 from halftone.library.files.scan import TensorScan, scan_files
@@ -132,9 +133,9 @@ def _read(pipe: Any, model: ModelFacts, lora: Lora) -> Adapter:
         if is_out_of_memory(error):
             raise
         log.info("the LoRA %s does not fit", lora.path, exc_info=True)
-        raise _other_base(model, lora, Words("its tensors have other names or sizes than the model's"), str(error)) from error
+        raise other_base(lora, model, Words("its tensors have other names or sizes than the model's"), str(error)) from error
     if not read.layers:
-        raise _other_base(model, lora, Words("none of its tensors has a place in the model"))
+        raise other_base(lora, model, Words("none of its tensors has a place in the model"))
     return Adapter(lora, read.layers, version, bad, read.left_out, read.total, read.unread)
 
 
@@ -262,10 +263,6 @@ def _unread(adapter: Adapter) -> Words:
 def _left_out(adapter: Adapter) -> Words:
     template = "{0} of {1} layers of the LoRA {2} found no place in this model and were left out."
     return Words(template, (adapter.left_out, adapter.total, adapter.lora.name))
-
-
-def _other_base(model: ModelFacts, lora: Lora, detail: Words, details: str = "") -> HalftoneError:
-    return HalftoneError("lora-other-base", details, name=lora.name, model=model.name, detail=detail, family=model.family)
 
 
 def _empty_copy(pipe: Any, model: ModelFacts, lora: Lora) -> Any:

@@ -12,7 +12,7 @@ from halftone.contract.wording import Words, either
 from halftone.library.families.recognise import recognise
 from halftone.library.families.single_files import SINGLES, places
 from halftone.library.files.header import Header, read_header
-from halftone.library.kinds.loras import Layer, sized_layers
+from halftone.library.kinds.loras import Layer, has_widths_of, sized_layers
 from halftone.library.models import weight_files
 
 _TEXT: Final = "text_model_"
@@ -34,22 +34,21 @@ def check_lora_fit(loras: Iterable[Lora], model: ModelFacts) -> None:
 
 def _check_one(lora: Lora, model: ModelFacts, shapes: Shapes) -> None:
     header = read_header(Path(lora.path))
-    found = recognise(header, lora.name)
-    families = found.lora.families if found.lora is not None else ()
+    families = _families(header, lora)
     fitting = 0
     for layer in sized_layers({tensor.name: tensor.shape for tensor in header.tensors}):
         shape = shapes.get((layer.text, layer.path.removeprefix(_TEXT)))
         if shape is None:
             continue
         if not _fits(layer, shape):
-            raise _other_base(lora, model, _made_for(families, model) or _widths(layer, shape))
+            raise other_base(lora, model, _made_for(families, model) or _widths(layer, shape))
         fitting += 1
     if shapes and not fitting and (detail := _made_for(families, model)):
-        raise _other_base(lora, model, detail)
+        raise other_base(lora, model, detail)
 
 
 def _fits(layer: Layer, shape: tuple[int, ...]) -> bool:
-    outward, inward, area = shape[0], shape[1] if len(shape) > 1 else 0, prod(shape[2:])
+    outward, inward, area = _width(shape, 0), _width(shape, 1), prod(shape[2:])
     return layer.outward in (0, outward) and layer.inward in (0, inward, inward * area)
 
 
@@ -94,5 +93,28 @@ def _number(component: str) -> int | None:
     return 0 if component in ("unet", "transformer") else None
 
 
-def _other_base(lora: Lora, model: ModelFacts, detail: Words) -> HalftoneError:
-    return HalftoneError("lora-other-base", name=lora.name, model=model.name, detail=detail, family=model.family)
+def other_base(lora: Lora, model: ModelFacts, detail: Words, details: str = "") -> HalftoneError:
+    """Return the refusal of a LoRA for another base. It advises LoRAs for the model's family only where this one is for another
+    family, and where those would fit.
+    """
+    families = _families(read_header(Path(lora.path)), lora)
+    another = bool(families) and model.family not in families
+    wanted = model.family if model.family and another and _has_usual_widths(model) else model.name
+    return HalftoneError("lora-other-base", details, name=lora.name, model=model.name, detail=detail, family=wanted)
+
+
+def _families(header: Header, lora: Lora) -> tuple[str, ...]:
+    found = recognise(header, lora.name).lora
+    return () if found is None else found.families
+
+
+def _has_usual_widths(model: ModelFacts) -> bool:
+    """Whether the model is as wide as LoRAs for its family are, as far as its headers tell."""
+    shapes = _layer_shapes(model)
+    layers = [Layer(path, text, inward=_width(shape, 1), outward=_width(shape, 0)) for (text, path), shape in shapes.items()]
+    return not layers or has_widths_of(model.family, layers)
+
+
+def _width(shape: tuple[int, ...], axis: int) -> int:
+    """0 for an axis that a weight lacks."""
+    return shape[axis] if axis < len(shape) else 0

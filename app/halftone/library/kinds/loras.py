@@ -197,9 +197,13 @@ def sized_layers(shapes: Shapes) -> list[Layer]:
     return [_layer(path, ends) for path, ends in layers.items() if not any(_CORE.search(end) for end in ends)]
 
 
+def _named(fit: Fit) -> tuple[str, ...]:
+    return (fit.families,) if isinstance(fit.families, str) else fit.families
+
+
 def _families(fit: Fit | None, metadata: Mapping[str, str]) -> tuple[str, ...]:
     """What the file says of itself counts where the shapes leave a choice, and nowhere else."""
-    fitting = () if fit is None else (fit.families,) if isinstance(fit.families, str) else fit.families
+    fitting = () if fit is None else _named(fit)
     if len(fitting) == 1:
         return fitting
     words = " ".join(metadata.get(key, "") for key in _SAYS).lower()
@@ -220,6 +224,13 @@ def _fitting(layers: Iterable[Layer]) -> Fit | None:
         if lines[widths] and re.search(fit.path, lines[widths], re.MULTILINE):
             return fit
     return None
+
+
+def has_widths_of(family: str, layers: Iterable[Layer]) -> bool:
+    """Whether one of the layers has a width by which LoRAs for the family are known; True where none is."""
+    found = list(layers)
+    fits = [fit for fit in FITS if fit.inward is not None and family in _named(fit)]
+    return not fits or any(_has(layer, fit) and re.search(fit.path, layer.path) for fit in fits for layer in found)
 
 
 def _has(layer: Layer, fit: Fit) -> bool:

@@ -344,6 +344,11 @@ def extends(draft: Draft, model: ModelFacts | None) -> bool:
     return masks(model) and draft.start.extends
 
 
+def is_masked(draft: Draft, model: ModelFacts | None) -> bool:
+    """Whether only a part of the start picture changes."""
+    return draft.image is not None and (extends(draft, model) or (draft.mask is not None and masks(model)))
+
+
 def has_strength(draft: Draft, model: ModelFacts | None) -> bool:
     """Whether it can be said how much of the start picture is made anew."""
     masked = draft.mask is not None and masks(model)

@@ -9,7 +9,7 @@ from halftone.contract.request import Control, IpAdapter
 from halftone.contract.wording import Words
 from halftone.library.tasks import needs_mask, needs_picture, takes_picture
 from halftone.library.videos import makes_videos
-from halftone.session.pictures.draft import Draft, extends, masks
+from halftone.session.pictures.draft import Draft, extends, is_masked, masks
 
 Problem = Words | ErrorFacts
 
@@ -70,16 +70,12 @@ def _start_problem(draft: Draft, model: ModelFacts | None) -> Problem | None:
     return None
 
 
-def _masked(draft: Draft, model: ModelFacts | None) -> bool:
-    return draft.image is not None and (extends(draft, model) or (draft.mask is not None and masks(model)))
-
-
 def _hires_clash(draft: Draft, model: ModelFacts | None) -> Words | None:
     if not draft.hires_on:
         return None
     if model is not None and makes_videos(model):
         return Words("Hires. fix does not work with video models.")
-    if _masked(draft, model):
+    if is_masked(draft, model):
         return Words("Hires. fix does not work with inpainting or outpainting.")
     return None
 
@@ -87,7 +83,7 @@ def _hires_clash(draft: Draft, model: ModelFacts | None) -> Words | None:
 def _refiner_clash(draft: Draft, model: ModelFacts | None) -> Words | None:
     if draft.refiner is None:
         return None
-    if _masked(draft, model):
+    if is_masked(draft, model):
         return Words("The refiner does not work with inpainting or outpainting.")
     if draft.hires_on:
         return Words("The refiner does not work with Hires. fix.")

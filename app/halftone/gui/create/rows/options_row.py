@@ -13,7 +13,7 @@ from halftone.gui.i18n import catalogue, listed, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import column, icon_button, label, row
 from halftone.library.options import known_options, takes_option
-from halftone.session.pictures.draft import extends, masks
+from halftone.session.pictures.draft import Draft, is_masked
 
 _PLACES: Final = 2
 """Digits behind the point of a number that is not whole."""
@@ -26,7 +26,7 @@ class OptionsPart(FoldedPart):
 
     def __init__(self, binding: Binding) -> None:
         super().__init__(binding, tr("Options"), tr("Clip skip and what else the pipelines of some models take."))
-        binding.watch(self._show, "options", "image", "mask", "start")
+        binding.watch(self._show, "options", "image", "mask", "start", "hires_on")
 
     def build(self) -> None:
         self.boxes = {name: _box(one) for name, one in OPTION_PARAMETERS.items()}
@@ -60,12 +60,7 @@ class OptionsPart(FoldedPart):
         self.row.value.setText(shown if there else tr("Not supported"))
         if self.built:
             self._show_inside()
-        unused = list[str]()
-        if model is not None:
-            masked = draft.image is not None and ((draft.mask is not None and masks(model)) or extends(draft, model))
-            running = known_options(model, image=draft.image is not None, mask=masked)
-            unused = [_name(name) for name in numbers if name in there and name not in running]
-        self.say(tr("Not with image to image: {0}.", listed(*unused)) if unused else "")
+        self.say("" if model is None else _unused(draft, model, [name for name in numbers if name in there]))
 
     def _there(self) -> list[str]:
         """Options that the model takes."""
@@ -84,6 +79,17 @@ class OptionsPart(FoldedPart):
         self.others.setText(tr("Other options: {0}", ", ".join(f"{name} {value}" for name, value in others.items())))
         for widget in (self.others, self.remove):
             widget.setVisible(bool(others))
+
+
+def _unused(draft: Draft, model: ModelFacts, wanted: list[str]) -> str:
+    """Say which of the options the pipeline of a start picture or of the second pass does not take."""
+    if draft.image is None and not draft.hires_on:
+        return ""
+    taken = known_options(model, image=True, mask=is_masked(draft, model))
+    unused = listed(*(_name(name) for name in wanted if name not in taken))
+    if not unused:
+        return ""
+    return tr("Not in the second pass: {0}.", unused) if draft.image is None else tr("Not with image to image: {0}.", unused)
 
 
 def _shown(option: str, number: float) -> str:
