@@ -126,9 +126,7 @@ def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtb
     assert form.size_note.isHidden()
     form.size_field.set_value((4096, 4096))
     assert not form.size_note.isHidden()
-    assert form.size_note.text() == (
-        "4\u202f096 × 4\u202f096 is 1\u202f024 times the model's native pixels. This may take very long."
-    )
+    assert form.size_note.text() == ("4\u202f096 × 4\u202f096 has 1\u202f024 times the native pixels. This may take very long.")
     made = msgspec.structs.replace(samples.picture_facts("/a.png"), width=128, height=128, steps=12, seconds=2.0)
     form.steps.set_value(24)
     asked = form.request()
@@ -335,7 +333,7 @@ def test_a_sampler_that_does_not_go_with_the_model_is_told(qtbot: QtBot) -> None
     field.set_value("DDIM")
     field.follow(FLOW_SAMPLERS)
     assert field.value() is None
-    assert field.note.text() == "DDIM does not work here. Using the model default."
+    assert field.note.text() == "DDIM is not supported. Using the model default."
     assert not field.note.isHidden()
     refused = field.method.model().index(field.method.findText("DDIM"), 0)
     assert not refused.flags() & Qt.ItemFlag.ItemIsEnabled
@@ -443,7 +441,7 @@ def test_the_list_of_models_takes_one_off(qtbot: QtBot, tmp_path: Path) -> None:
     form.model_part.row.click()
     shown = form.findChild(ModelList)
     assert shown is not None
-    crosses = [made for made in shown.findChildren(QToolButton) if "from the list" in made.toolTip()]
+    crosses = [made for made in shown.findChildren(QToolButton) if made.toolTip() == "Remove mine. Files are kept."]
     assert len(crosses) == 1, "the demo model stays"
     crosses[0].click()
     assert len(stage.controller.models) == 1

@@ -100,7 +100,7 @@ def test_what_cannot_be_used_is_said_and_stops_generate(qtbot: QtBot, picture: s
     assert form.refusal() == "Sana does not support image to image. Remove the picture, or choose another model."
     assert form.start_part.row.value.text() == "Not supported"
     form.start_part.choose(None)
-    assert (form.refusal(), form.start_part.caption.text()) == ("", "This model has no image to image.")
+    assert (form.refusal(), form.start_part.caption.text()) == ("", "Not supported by this model.")
     form.follow(replace(samples.POCKET, pipeline="FluxFillPipeline"))
     assert form.refusal() == "This model needs a picture under Image to image."
     chosen(stage, picture)

@@ -119,7 +119,7 @@ def test_half_precision_works(qtbot: QtBot) -> None:
         "FP16, FP16 sums, ≈4.1\u00a0× as fast: 39.4\u00a0TFLOPS",
         "BF16, ≈2.3\u00a0× as fast: 22.1\u00a0TFLOPS",
     ], "one figure for each, against FP32, the one that the verdict and the settings tell too"
-    auto = "Halftone uses FP16, about 2.4\u00a0× as fast as FP32, or BF16 for models that need its range."
+    auto = "Halftone uses FP16, or BF16 for models that need its range. FP16 is about 2.4\u00a0× as fast as FP32."
     assert auto in page.verdict.text()
     assert bars[2].toolTip().startswith("UNet step: 25.0\u00a0TFLOPS\nTransformer step: ")
     assert page.speed._caption.text().startswith("One UNet step plus one transformer step")
@@ -134,12 +134,12 @@ def test_half_precision_works(qtbot: QtBot) -> None:
             "wrong",
             "missing",
             "float32",
-            "FP16 is faulty on this GPU",
+            "FP16 is faulty on this device",
             "Halftone uses FP32. Pictures take about 2.4\u00a0× as long.",
         ),
-        ("wrong", "works", "bfloat16", "FP16 is faulty on this GPU", "Halftone uses BF16."),
+        ("wrong", "works", "bfloat16", "FP16 is faulty on this device", "Halftone uses BF16."),
         ("works", "slow", "float16", "Half precision works on this GPU", "BF16 is slow here."),
-        ("slow", "slow", "float32", "Half precision works here, but is not faster", "Halftone uses FP32."),
+        ("slow", "slow", "float32", "Half precision works, but is not faster", "Halftone uses FP32."),
         ("missing", "missing", "float32", "This GPU has no half precision", "Halftone uses FP32"),
     ],
 )

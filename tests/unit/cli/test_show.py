@@ -340,7 +340,7 @@ def test_a_picture_that_was_stopped_is_finished_by_the_last_command(
 
 def test_a_picture_whose_loop_cannot_be_kept_says_so() -> None:
     told = pictures_shown(replace(samples.picture_facts("", "not-recovered"), not_kept=True))
-    assert "It cannot be resumed with this model and sampler." in told
+    assert "This model and sampler cannot resume it." in told
     assert "--on-black recover" in told
     assert "Finish it with" not in told
 

@@ -90,7 +90,7 @@ def show_check(report: CheckReport, precision: ChosenPrecision, *, layers: bool 
         facts.insert(-1, f"smallest room {_room_words(report, room)}")
     _put(out, " · ".join(facts), 2, "dim")
     if report.made_up:
-        _put(out, f"Checked with made-up inputs: {', '.join(report.made_up)}", 2, "dim")
+        _put(out, f"Checked with synthetic inputs: {', '.join(report.made_up)}", 2, "dim")
     _put(out, precision.line(), 2, "dim")
     over = over_in_float16(report) if report.verdict in {"healthy", "tight"} else None
     if over is not None:
@@ -249,13 +249,13 @@ def show_pictures(
             made = "; this is the first" if picture.path else ""
             _put(out, f"The second pass could not be made{made}. {say_here(picture.cut_short)}", 2, "yellow")
         if picture.not_kept:
-            _put(out, "It cannot be resumed with this model and sampler.", 2)
+            _put(out, "This model and sampler cannot resume it.", 2)
             _put(out, "Make it again with --on-black recover, which cures the step as soon as it fails.", 2)
         if picture.path and (bad := picture.broken_frames or picture.flat_frames):
             what = "bad numbers" if picture.broken_frames else "only one colour"
             _put(out, f"Of its {picture.frames} frames these have {what}: {frame_list(bad)}.", 2, "red")
         if picture.dark:
-            _put(out, "Dark picture, but its values are finite.", 2)
+            _put(out, "Dark picture, but finite.", 2)
     if not report.images:
         _put(out, "✗ No picture was made.", 0, "bold red")
         _show_events(out, report.events, "red")

@@ -73,12 +73,10 @@ def report_name(report: CheckReport) -> str:
 
 def _distance(report: RepairReport) -> str:
     """How far the copy is from what it was made of."""
+    source = tr("the model with its LoRAs") if report.loras else tr("the original")
     if report.float32_error == 0:
-        same = tr("In FP32 it matches the original exactly.")
-        return tr("In FP32 it matches the model with its LoRAs exactly.") if report.loras else same
-    error = health_text.error_words(report.float32_error)
-    other = tr("In FP32 it differs from the original by {0} (relative error).", error)
-    return tr("In FP32 it differs from the model with its LoRAs by {0} (relative error).", error) if report.loras else other
+        return tr("In FP32 it matches {0} exactly.", source)
+    return tr("In FP32 it differs from {0} by {1} (relative error).", source, health_text.error_words(report.float32_error))
 
 
 def copy_words(ended: Ended) -> str:

@@ -176,7 +176,7 @@ def cure_line(cure: Cure, name: str) -> str:
         case "rescale":
             return _rescale_line(plan)
         case "upcast-region":
-            return tr("{0} stays in {1}, file unchanged", stays(plan), name)
+            return tr("{0} stays in {1}", stays(plan), name)
         case "bfloat16":
             return tr("Keeps 8 bits of detail instead of 11")
         case "float32-component":
@@ -193,10 +193,10 @@ def cure_line(cure: Cure, name: str) -> str:
 def _rescale_line(plan: Plan) -> str:
     count, change = rescaled_layers(plan), plan.change
     if change is None:
-        return tr("{0} layers, file unchanged", count)
+        return tr("{0} layers", count, one="1 layer")
     if change:
-        return tr("Not exact (up to {0}), file unchanged", share_of_change(change))
-    return tr("Exact but for rounding, file unchanged")
+        return tr("Not exact (up to {0})", share_of_change(change))
+    return tr("Exact but for rounding")
 
 
 def cure_tooltip(cure: Cure) -> str:

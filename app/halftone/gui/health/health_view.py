@@ -116,7 +116,7 @@ def of_model_missing(words: tuple[str, str]) -> HealthView:
 
 def of_unchecked(device: DeviceFacts | None) -> HealthView:
     title = tr("Not checked {0} yet", health_text.here(device))
-    text = tr("A check runs each part of the model once and finds layers that overflow. It changes no settings.")
+    text = tr("A check runs each part once and finds layers that overflow. It changes nothing.")
     return HealthView("unchecked", title, text)
 
 

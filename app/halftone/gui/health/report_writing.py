@@ -89,7 +89,7 @@ class Writing(QObject):
         self._controller.background.run(
             lambda: report_export.save(report, tested, Path(path)),
             lambda files: self._exported(name, *files),
-            lambda error: self._note(name, tr("The report could not be written: {0}.", problem(error))),
+            lambda error: self._note(name, tr("Could not save: {0}.", problem(error))),
         )
 
     def _exported(self, model: str, page: Path, data: Path) -> None:

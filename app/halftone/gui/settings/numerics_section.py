@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QWidget
 from halftone.contract.request import Numerics
 from halftone.gui.charts.effect_cell import EffectCell
 from halftone.gui.controller import Controller
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import button, column, label, row
 from halftone.gui.settings import setting_effects
@@ -97,10 +97,11 @@ class NumericsSection(QWidget):
         report = state.self_test
         if report is None:
             name = state.device.name if state.device is not None else tr("this device")
-            self._sub.setText(tr("Auto suits almost everyone. {0} is not measured yet.", name))
+            measured = tr("{0} is not measured yet.", name)
         else:
             when = figures.moment(report.measured_at)
-            self._sub.setText(tr("Auto suits almost everyone. Effects measured on {0}, {1}.", report.device.name, when))
+            measured = tr("Effects measured on {0}, {1}.", report.device.name, when)
+        self._sub.setText(sentences(tr("Auto suits almost everyone."), measured))
         words = tr("Measure again") if report is not None else tr("Measure now")
         self.measure.set_words(words if report is None else f"{words} · {figures.duration(report.seconds)}")
         if state.measuring:

@@ -94,13 +94,13 @@ def message_of(known: Lacking) -> Message | None:
     model, files = known.model, known.files
     if model is None or not files:
         return None
-    one = len(files) == 1
+    count = len(files)
     size = size_text(sum(file.size for file in files))
-    title = tr("{0} needs 1 small file.", model.name) if one else tr("{0} needs {1} small files.", model.name, len(files))
+    title = tr("{1} needs {0} small files.", count, model.name, one="{1} needs 1 small file.")
     if known.fetching:
         words = tr("Fetching {0} from {1}…", listed(*map(_name, files)), hub())
         return Message("info", title, words, actions=(Act("cancel", tr("Cancel")),))
-    get = tr("Fetch 1 small file ({0})", size) if one else tr("Fetch {0} small files ({1})", len(files), size)
+    get = tr("Fetch {0} small files ({1})", count, size, one="Fetch 1 small file ({1})")
     own = Act("choose", tr("Choose an existing file…"), kind="")
     error = known.error
     if error is None:

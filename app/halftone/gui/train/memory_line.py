@@ -89,4 +89,5 @@ def shortage_words(found: TrainingForecast | None) -> str:
     """What is missing; "" where it fits, or where that is not known."""
     if found is None or found.fit != "no" or found.free is None:
         return ""
-    return tr("Training needs about {0} of memory; {1} is free.", figures.size(found.room.peak), figures.size(found.free))
+    needed, free = figures.size(found.room.peak), figures.size(found.free)
+    return tr("{0} needs about {1} of memory; {2} is free.", tr("Training"), needed, free)

@@ -76,7 +76,7 @@ class RunNotes(QWidget):
             self._show_done(end.report)
         elif end.outcome == "failed":
             why = sentences(error_sentence(end.error), error_remedy(end.error)) if end.error is not None else ""
-            words = sentences(tr("Training stopped. Saved steps are kept."), why)
+            words = sentences(tr("Training stopped."), tr("Saved steps are kept."), why)
             self._cards.addWidget(notice("danger", "octagon-alert", words, (tr("Resume"), "primary", self.go_on.emit)))
         else:
             self._cards.addWidget(notice("unknown", "info", tr("Training stopped.")))
@@ -89,5 +89,5 @@ class RunNotes(QWidget):
         buttons = (*again, tried) if report.path else again
         self._cards.addWidget(notice(level, icon, report_words(report).text(catalogue()), *buttons))
         if report.not_kept:
-            words = tr("The last state could not be saved: {0}", error_sentence(report.not_kept))
+            words = tr("Could not save the last state: {0}", error_sentence(report.not_kept))
             self._cards.addWidget(notice("danger", "octagon-alert", words))

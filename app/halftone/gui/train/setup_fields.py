@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QComboBox, QFrame, QLineEdit, QStackedLayout, QWid
 
 from halftone.gui import theme
 from halftone.gui.create.form.form_fields import NumberBox, combo
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import ElidedLabel, IconLabel, WordButton, button, label, repolish, row
 from halftone.gui.kit.switches import Switch
@@ -105,7 +105,8 @@ class NumberRow(TrainRow):
         self._places_after, self._unit = places, unit
         if unit:
             self._box.setSuffix(f"{figures.HARD}{unit}")
-        super().__init__(key, name, tip, self._box)
+        limits = tr("{0} to {1}.", *map(self._box.textFromValue, allowed))
+        super().__init__(key, name, sentences(tip, limits), self._box)
         self._box.valueChanged.connect(lambda _value: self.changed.emit())
 
     def value(self) -> float | int:

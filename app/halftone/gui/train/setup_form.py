@@ -107,16 +107,16 @@ class TrainForm(QWidget):
         eight = (("adamw8bit", tr("AdamW 8-bit")),) if has_package("bitsandbytes") else ()
         optimizers = (("adamw", "AdamW"), *eight, ("prodigy", "Prodigy"))
         return (
-            NumberRow("rank", tr("Rank"), tr("Capacity and file size of the LoRA. 1 to 256."), (1, 256)),
+            NumberRow("rank", tr("Rank"), tr("Capacity and file size of the LoRA."), (1, 256)),
             NumberRow("alpha", tr("Alpha"), tr("The LoRA is scaled by alpha / rank."), (0.1, 1024), 1),
             RateRow(
                 "learning_rate",
                 tr("Learning rate"),
                 tr("Too high breaks pictures, too low learns nothing. Prodigy: 1."),
             ),
-            ChoiceRow("schedule", tr("LR scheduler"), tr("How the learning rate falls."), schedules),
-            NumberRow("steps", tr("Steps"), tr("1 to 100 000."), (1, 100_000)),
-            NumberRow("batch", tr("Batch size"), tr("Pictures per step. More takes more memory. 1 to 64."), (1, 64)),
+            ChoiceRow("schedule", tr("LR scheduler"), "", schedules),
+            NumberRow("steps", tr("Steps"), "", (1, 100_000)),
+            NumberRow("batch", tr("Batch size"), tr("Pictures per step. More needs more memory."), (1, 64)),
             ChoiceRow(
                 "optimizer",
                 tr("Optimiser"),
@@ -149,7 +149,7 @@ class TrainForm(QWidget):
             NumberRow(
                 "stop_after",
                 tr("Stop after"),
-                tr("NaN steps in a row before training pauses. 1 to 1000."),
+                tr("NaN steps in a row before training pauses."),
                 (1, 1000),
                 unit=tr("steps"),
             ),
@@ -161,7 +161,7 @@ class TrainForm(QWidget):
             NumberRow(
                 "test_every",
                 tr("Test picture every"),
-                tr("Each takes as long as a picture in Create. 0: none."),
+                tr("Each takes as long as a picture. 0: none."),
                 (0, 100_000),
                 unit=tr("steps"),
             ),
@@ -175,20 +175,20 @@ class TrainForm(QWidget):
             ),
             NumberRow("test_seed", tr("Test seed"), "", _SEEDS),
             NumberRow(
-                "shapes", tr("Aspect buckets"), tr("Number of aspect ratios. 1: square only. 1 to 9."), (1, 9)
+                "shapes", tr("Aspect buckets"), tr("Number of aspect ratios. 1: square only."), (1, 9)
             ),
-            NumberRow("repeats", tr("Repeats"), tr("Times each picture is used. 1 to 100."), (1, 100)),
+            NumberRow("repeats", tr("Repeats"), tr("Times each picture is used."), (1, 100)),
             NumberRow(
-                "accumulate", tr("Gradient accumulation"), tr("Batches per step: slower, steadier. 1 to 64."),
+                "accumulate", tr("Gradient accumulation"), tr("Batches per step: slower, steadier."),
                 (1, 64),
             ),
             NumberRow("warm_up", tr("Warm-up"), tr("Steps over which the learning rate rises."), (0, 10_000), unit=tr("steps")),
-            NumberRow("weight_decay", tr("Weight decay"), tr("Pulls the weights towards zero. 0 to 1."), (0, 1), 3),
+            NumberRow("weight_decay", tr("Weight decay"), tr("Pulls the weights towards zero."), (0, 1), 3),
             NumberRow(
                 "snr_gamma", tr("Min-SNR"), tr("Min-SNR gamma, usually 5. 0: off."), (0, 20), 1
             ),
             NumberRow(
-                "caption_dropout", tr("Caption dropout"), tr("Share of steps without a caption. 0 to 1."), (0, 1), 2
+                "caption_dropout", tr("Caption dropout"), tr("Share of steps without a caption."), (0, 1), 2
             ),
             SwitchRow("flip", tr("Flip pictures"), tr("Also train on flipped copies. Not for faces or text.")),
             SwitchRow(

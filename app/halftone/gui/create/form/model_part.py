@@ -31,7 +31,7 @@ class ModelPart(QWidget):
         self.picture_of: Callable[[str], QImage] = lambda _model: QImage()
         """The newest picture that a model made, a null image where there is none."""
         self.row = ModelRow(framed=True)
-        self.open_link = button(tr("Open…"), "link", tip=tr("Open a model file or folder"))
+        self.open_link = button(tr("Open…"), "link", tip=tr("Open a model"))
         self.open_link.setFont(theme.current().font("small"))
         self.note_icon = IconLabel("info", "text-muted", 14)
         self.note = label("", "caption", "muted", wrap=True)

@@ -246,9 +246,9 @@ class ModelList(QFrame):
         return entry
 
     def _forget_button(self, model: ModelFacts, leaving: int) -> QWidget:
-        words = tr("Remove {0} from the list. Its files are kept.", model.name)
+        words = tr("Remove {0}. Files are kept.", model.name)
         if leaving > 1:
-            words = tr("Remove {0} and its folder, {1} models in all. Files are kept.", model.name, leaving)
+            words = tr("Remove {0} and its folder ({1} models). Files are kept.", model.name, leaving)
         made = icon_button("x", words, size=14, clicked=lambda: self._forget(model.id))
         made.setFixedWidth(32)
         return made

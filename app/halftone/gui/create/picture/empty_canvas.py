@@ -80,7 +80,7 @@ class EmptyCanvas(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         title = label(tr("Describe your first picture"), "heading-l")
         words = label(
-            tr("Type a prompt and press Generate, or pick an example:"),
+            tr("Type a prompt, or pick an example:"),
             "body",
             "secondary",
             wrap=True,

@@ -14,7 +14,7 @@ from halftone.gui.create.picture import picture_files
 from halftone.gui.create.picture.picture_centre import Centre
 from halftone.gui.create.picture.upscale_dialog import UpscaleMenu
 from halftone.gui.create.picture_history import Made, Shelf
-from halftone.gui.i18n import sentences, tr
+from halftone.gui.i18n import tr
 from halftone.library.prompts.drawn_prompts import variations
 from halftone.session.events import Noted
 
@@ -90,8 +90,7 @@ class PictureActs(QObject):
         """A picture that is no file is none to start from, and a video is told to be none."""
         self._show_form()
         if made.facts.frames > 1:
-            said = tr("{0} is a video. Image to image needs a picture.", Path(made.facts.path).name)
-            self._form.taken.say(sentences(said, tr("Choose a picture, such as a saved frame.")))
+            self._form.taken.say(tr("{0} is a video. Use a picture, such as a saved frame.", Path(made.facts.path).name))
         elif made.is_file:
             self._form.start_part.use(made.facts.path)
 

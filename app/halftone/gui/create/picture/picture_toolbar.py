@@ -52,7 +52,6 @@ class CanvasToolbar(QWidget):
         self.live.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         set_icon(self.live, "circle-dot", "accent")
         self.live.setIconSize(QSize(14, 14))
-        self.live.setToolTip(tr("Show the running picture"))
         self.live.clicked.connect(self.live_requested)
         self.live.hide()
         self._line = row(

@@ -45,8 +45,7 @@ class HiresPart(FoldedPart):
         low, high = (figures.decimal(value) for value in SCALE_RANGE)
         scale_tip = tr("{0} to {1}.", low, high)
         self.scale = binding.slider("hires.scale", tr("Upscale by"), scale_tip, (1, 4), 0.1)
-        upscaler_tip = tr("Latent upscales the latents, Lanczos the pixels.")
-        self.upscaler = combo(tr("Upscaler"), upscaler_tip)
+        self.upscaler = combo(tr("Upscaler"), "")
         for way in (LATENT, LANCZOS):
             self.upscaler.addItem(upscaler_words(way), way)
         steps_tip = tr("0: same as the first pass.")

@@ -31,7 +31,7 @@ class MaskEditor(QDialog):
         self.width_slider.setRange(*BRUSH)
         self.width_slider.setValue(self.canvas.brush)
         self.width_slider.setFixedWidth(140)
-        self.width_slider.setToolTip(tr("Brush size ([ and ], or the wheel)"))
+        self.width_slider.setToolTip(tr("Brush size ([, ] or wheel)"))
         self.width_slider.setAccessibleName(tr("Brush size"))
         self.undo = icon_button("undo-2", tr("Undo (Ctrl+Z)"), kind="framed", clicked=self.canvas.undo)
         invert = button(tr("Invert"), clicked=self.canvas.invert)

@@ -24,7 +24,7 @@ class OptionsPart(FoldedPart):
     """
 
     def __init__(self, binding: Binding) -> None:
-        super().__init__(binding, tr("Options"), tr("Clip skip and what else the pipelines of some models take."))
+        super().__init__(binding, tr("Options"), tr("Clip skip and other pipeline options."))
         self.boxes = {name: _box(one) for name, one in OPTION_PARAMETERS.items()}
         self.others = label("", "caption", "muted", wrap=True)
         self.remove = icon_button("x", tr("Remove other options"), size=14, clicked=lambda: self._keep(self.boxes))

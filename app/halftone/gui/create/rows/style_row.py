@@ -136,7 +136,7 @@ class StylePart(FoldedPart):
         if not isinstance(error, OSError):
             self.refused(error)
             return
-        self.say(sentences(tr("Could not save the style: {0}.", problem(error))))
+        self.say(tr("Could not save: {0}.", problem(error)))
 
 
 def _told(style: Style) -> str:

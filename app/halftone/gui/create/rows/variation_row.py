@@ -14,7 +14,7 @@ class VariationPart(FoldedPart):
     field = "seed_size"
 
     def __init__(self, binding: Binding) -> None:
-        tip = tr("Blend in another seed's noise for similar pictures.")
+        tip = tr("Blend in another seed for similar pictures.")
         super().__init__(binding, tr("Variation"), tip)
         tip = tr("0 is the seed, 1 nearly the variation seed.")
         self.strength = binding.number("variation_strength", tr("Variation strength"), tip, width=72)
