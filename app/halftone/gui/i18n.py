@@ -48,6 +48,11 @@ def listed(*parts: str) -> str:
     return harmless(wording.listed(*parts, catalogue=_catalogue))
 
 
+def with_key(words: str, key: str) -> str:
+    """A tooltip with its keyboard shortcut: "Help (F1)"."""
+    return tr("{0} ({1})", words, key)
+
+
 class _QtTranslator(QTranslator):
     """Translates what Qt says itself and its own translation lacks."""
 

@@ -121,7 +121,7 @@ def _job_activity(job: Job) -> str:
         done, total = figures.group(job.done), figures.group(job.total or 0)
         return tr("{0}, step {1} of {2}", tr("Training"), done, total) if job.total else tr("Training")
     if job.kind == "Train" and job.phase == "encode":
-        return tr("Reading captions and pictures")
+        return tr("Encoding captions and pictures")
     if job.phase == "upscale":
         return listed(phase_sentence("upscale"), tile_words(job))
     if job.phase == "denoise" and job.total:
@@ -135,7 +135,7 @@ def tile_words(job: Job) -> str:
 
 
 def step_sentence(job: Job, words: str) -> str:
-    """With the pass, where the picture is made in several."""
+    """Add the pass where the picture is made in several."""
     last = job.steps[-1] if job.steps else None
     return words if last is None or last.passes < 2 else listed(tr("Pass {0} of {1}", last.in_pass, last.passes), words)
 
@@ -146,7 +146,7 @@ def phase_sentence(phase: Phase | None) -> str:
         case None | "load":
             return tr("Loading the model")
         case "encode":
-            return tr("Reading the prompt")
+            return tr("Encoding the prompt")
         case "decode":
             return tr("Decoding the picture")
         case "upscale":
@@ -234,8 +234,8 @@ def _cure_notice(kind: NoticeKind, model: str) -> Message:
         case "cure-applied":
             return Message("ok", tr("Cure applied to {0}: no NaN, no black picture.", model), actions=undo)
         case "cure-failed":
-            text = tr("The check still found NaN. The cure was undone.")
-            return Message("danger", tr("The cure failed for {0}.", model), text, actions=see)
+            text = tr("The check still found NaN.")
+            return Message("danger", tr("The cure for {0} was undone.", model), text, actions=see)
         case "cure-dropped":
             text = tr("The new check no longer suggests it.")
             return Message("warn", tr("The cure for {0} was removed.", model), text, actions=see)

@@ -99,7 +99,7 @@ class Theme:
         return _sheet(self.name)
 
     def palette(self) -> QPalette:
-        """So that dialogs, placeholders and disabled text match the style sheet."""
+        """Return a palette with which dialogs, placeholders and disabled text match the style sheet."""
         palette = QPalette()
         role = QPalette.ColorRole
         for target, token in (

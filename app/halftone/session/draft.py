@@ -74,7 +74,7 @@ SCALARS: Final[dict[str, Scalar]] = {
     "hires.strength": _number("hires.strength", 2),
     "refiner_at": _number("refiner.at", 2),
 }
-"""By their fields; each is a number of the form. "hires.steps" and the like is a field of a field."""
+"""The numbers of the form, by field. "hires.steps" and the like is a field of a field."""
 LISTED: Final[dict[str, Scalar]] = {
     "loras.weight": Scalar(limits.LORA_RANGE, 2),
     "controls.scale": Scalar(limits.CONTROL_RANGE, 2),
@@ -365,7 +365,7 @@ def computed_edges(draft: Draft, model: ModelFacts | None, seen: tuple[int, int]
 
 
 def _up(edge: int) -> int:
-    """To the next multiple of 8."""
+    """Round to the next multiple of 8."""
     return -(-edge // limits.SIZE_MULTIPLE) * limits.SIZE_MULTIPLE
 
 

@@ -53,7 +53,7 @@ _PARTS: Final = {
     TrainingRun: "training",
     Preparation: "preparation",
 }
-"""Where a part of the state stands in it."""
+"""The field of the state that holds each part."""
 
 
 def apply(state: AppState, event: AnyEvent | events.OwnEvent, now: float = 0.0) -> AppState:

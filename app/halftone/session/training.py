@@ -22,7 +22,7 @@ from halftone.session.state import Ended, Job, Preparation, Shown, TrainingRun
 from halftone.session.store import Store
 
 _SAVING_SECONDS: Final = 30.0
-"""So long a program that ends waits for what is saved."""
+"""The time that a closing program waits for a save."""
 
 
 class Training:
@@ -212,7 +212,7 @@ class TrainingMemory:
 
 
 def _rounded(free: int) -> int:
-    """To ten megabytes, and never below zero: what others use changes all the time."""
+    """Round to ten megabytes, never below zero: what others use changes all the time."""
     return max(0, round(free / 1e7)) * 10_000_000
 
 

@@ -133,7 +133,7 @@ def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtb
     form.learn((msgspec.structs.replace(made, path="/b.png", seconds=1.0), msgspec.structs.replace(asked, device="cuda:0")))
     form.learn((msgspec.structs.replace(made, path="/c.png", seconds=1.0), msgspec.structs.replace(asked, resume_latents="x")))
     form.learn((made, asked))
-    assert "About 1\u00a0h\u00a09\u00a0min or longer, estimated from 2\u00a0s at 128 × 128, 12 steps." in form.size_note.text()
+    assert "About 1\u00a0h\u00a09\u00a0min or longer. Estimated from 2\u00a0s at 128 × 128, 12 steps." in form.size_note.text()
     assert form.estimate.text() == "About 1\u00a0h\u00a09\u00a0min, estimated", "one time, not two"
     form.learn((msgspec.structs.replace(made, width=4096, height=4096, steps=24), asked))
     assert form.size_note.isHidden(), "what was measured stands above the button"
@@ -148,19 +148,19 @@ def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtb
         (
             ((2048, 2048, 30),),
             (2048, 2048, 10),
-            "About 20\u00a0s, estimated from 1\u00a0min at 2\u202f048 × 2\u202f048, 30 steps.",
+            "About 20\u00a0s. Estimated from 1\u00a0min at 2\u202f048 × 2\u202f048, 30 steps.",
         ),
         (
             ((4096, 2048, 10),),
             (2048, 2048, 10),
-            "About 30\u00a0s, estimated from 1\u00a0min at 4\u202f096 × 2\u202f048, 10 steps.",
+            "About 30\u00a0s. Estimated from 1\u00a0min at 4\u202f096 × 2\u202f048, 10 steps.",
         ),
         (
             ((2048, 2048, 10),),
             (4096, 2048, 10),
-            "About 2\u00a0min or longer, estimated from 1\u00a0min at 2\u202f048 × 2\u202f048, 10 steps.",
+            "About 2\u00a0min or longer. Estimated from 1\u00a0min at 2\u202f048 × 2\u202f048, 10 steps.",
         ),
-        (((1024, 1024, 10), (4096, 2048, 10)), (2048, 2048, 10), "estimated from 1\u00a0min at 1\u202f024 × 1\u202f024"),
+        (((1024, 1024, 10), (4096, 2048, 10)), (2048, 2048, 10), "Estimated from 1\u00a0min at 1\u202f024 × 1\u202f024"),
     ],
 )
 def test_a_computed_time_is_longer_only_for_more_pixels(

@@ -149,7 +149,7 @@ def test_window_and_terminal_say_the_same_of_a_picture_that_was_given_up(
 
 
 KEPT: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"latents": "/kept", "kept_step": 2}, "Saved after step 2. You can resume."),
+    ({"latents": "/kept", "kept_step": 2}, "Saved after step 2. You can resume later."),
     ({"latents": "/kept"}, "The latents are saved. You can retry decoding."),
     ({"not_kept": True}, "This model and sampler cannot resume it."),
     ({}, ""),
@@ -267,7 +267,7 @@ def test_a_refiner_that_made_nothing_leaves_what_the_base_made() -> None:
     message = picture_message(picture)
     assert message is not None
     assert message.title == "The second pass failed."
-    assert message.strong == "Saved after step 20 of pass 1. You can resume."
+    assert message.strong == "Saved after step 20 of pass 1. You can resume later."
     tried = msgspec.structs.replace(picture, passes=(first, msgspec.structs.replace(first, kind="second", steps=0)))
     assert kept_words(tried).text() == "20 of pass 1"
     assert how_to_finish(picture)

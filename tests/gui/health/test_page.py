@@ -702,5 +702,5 @@ def test_progress_without_known_length_and_waiting(qtbot: QtBot) -> None:
     page.start_check()
     link.tell(PhaseChanged(job=kit.examine_of(link).job, phase="load", total=None, detail="unet"))
     page.refresh()
-    assert page.verdict.text().startswith("Reading the model")
+    assert page.verdict.text().startswith("Loading the model")
     assert isinstance(link.last(Examine), Examine)

@@ -191,7 +191,7 @@ def test_the_memory_is_told_before_the_start_with_what_would_save_most(desk: Des
     page.refresh()
     assert setup.memory.words.text().startswith("Does not fit, about ")
     assert "80\u00a0MB free." in setup.memory.accessibleName()
-    assert setup.memory.saving.text().startswith("With “Save memory”: about ")
+    assert setup.memory.saving.text().startswith("Save memory: about ")
     setup.memory.saving.click()
     assert page.form.config().checkpointing
     qtbot.waitUntil(lambda: desk.known.forecast is not None and desk.known.forecast.room.peak < free.room.peak)

@@ -106,7 +106,7 @@ def test_a_model_that_is_not_here_is_told(picture: str, tmp_path: Path, capfd: p
     assert asked("--from", written(tmp_path, TEXT.replace("tiny", "gone"))).model == "pocket"
     said = capfd.readouterr().err
     assert "sun.png was made with the model gone, which is not in your folders. Give it with --model to make" in said
-    assert "Model: Pocket (demo), as --model was left out." in said
+    assert "Model: Pocket (demo) (no --model)." in said
 
 
 OURS = 'a sun\nSteps: 4, Sampler: DDIM, Seed: 1, Model: tiny, Precision: "unet float16, vae float32", Version: Halftone 0.1.0'

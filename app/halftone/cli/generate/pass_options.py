@@ -15,9 +15,9 @@ from halftone.contract.wording import Words
 from halftone.library.add_ons.upscalers import known_upscalers
 from halftone.settings.store import Settings
 
-_PANEL: Final = "In two passes (the second one larger, as A1111's Hires. fix)"
+_PANEL: Final = "Hires. fix (a second, larger pass)"
 
-_REFINED: Final = "With a second model for the last steps (SDXL)"
+_REFINED: Final = "Refiner (SDXL)"
 
 _NO_FOLDERS: Final = Settings()
 
@@ -28,7 +28,7 @@ Upscaler = Annotated[
         "--hires-upscaler",
         metavar="NAME",
         rich_help_panel=_PANEL,
-        help="latent (left out: this), lanczos, or an upscale model: its .safetensors file, or its name in your folders.",
+        help="latent (default), lanczos, or an upscale model: its .safetensors file, or its name in your folders.",
         show_default=False,
     ),
 ]
@@ -38,7 +38,7 @@ RefinerModel = Annotated[
         "--refiner",
         metavar="MODEL",
         rich_help_panel=_REFINED,
-        help="A refiner of SDXL, which makes the last steps: its folder or .safetensors file. Both stay in memory if they fit.",
+        help="An SDXL refiner for the last steps: its folder or .safetensors file. Both models stay in memory if they fit.",
         show_default=False,
     ),
 ]
@@ -92,4 +92,4 @@ def passes_words(picture: PictureFacts) -> str:
     first, last = picture.passes[0], picture.passes[-1]
     if (first.width, first.height) == (last.width, last.height):
         return f" · {first.steps} steps, and {last.steps} of the refiner"
-    return f" · made larger from {first.width} × {first.height}, {first.steps} + {last.steps} steps"
+    return f" · upscaled from {first.width} × {first.height}, {first.steps} + {last.steps} steps"

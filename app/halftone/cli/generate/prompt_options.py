@@ -20,11 +20,11 @@ from halftone.settings.store import Settings
 _PANEL: Final = "What to make"
 _SIZE: Final = re.compile(r"(\d{1,6})\s*[x×]\s*(\d{1,6})", re.IGNORECASE)
 _OPTIONS: Final[tuple[tuple[str, Any, tuple[str, ...], str | None, str], ...]] = (
-    ("style", list[str], ("--style",), "NAME", "Words put around the prompt, from a styles.csv; may be repeated."),
-    ("styles", str, ("--styles",), "FILE", "The styles.csv. Left out: that of your settings, and styles that you saved."),
-    ("wildcards", list[str], ("--wildcards",), "FOLDER", "Where __name__ is looked for, as name.txt; may be repeated."),
-    ("draws", bool, ("--draw/--no-draw",), None, "Whether {a|b} and __name__ in prompts are drawn from the seed."),
-    ("seed_size", str, ("--seed-resize-from",), "WxH", "Take the noise of a picture of that size."),
+    ("style", list[str], ("--style",), "NAME", "A prompt style from a styles.csv; may be repeated."),
+    ("styles", str, ("--styles",), "FILE", "The styles.csv. Default: the one in your settings, and your saved styles."),
+    ("wildcards", list[str], ("--wildcards",), "FOLDER", "A folder with name.txt for __name__; may be repeated."),
+    ("draws", bool, ("--draw/--no-draw",), None, "Expand {a|b} and __name__ in prompts, chosen by the seed."),
+    ("seed_size", str, ("--seed-resize-from",), "WxH", "Use the noise of a picture of this size."),
 )
 """Name, type, flags, metavar, help."""
 

@@ -159,7 +159,7 @@ def _described(model: str) -> ModelFacts | None:
 
 
 def _unasked(said: Parameters, given: Set[str]) -> Parameters:
-    """Without what is given."""
+    """Remove what the command line sets."""
     gone = {name for field in given for name in _SAID.get(field, ())}
     several = tuple(start for field, start in _SEVERAL.items() if field in given)
     gone |= {name for name in said.fields if name.startswith(several)} if several else set()

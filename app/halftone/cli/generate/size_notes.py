@@ -1,4 +1,4 @@
-"""What a size far above the model's own will cost, said before it is begun."""
+"""The note on the cost of a size far above the model's native size."""
 
 import sqlite3
 from collections.abc import Iterable
@@ -39,7 +39,7 @@ def size_note(request: PictureRequest, facts: ModelFacts, now: Conditions) -> tu
     if not (ratio := far_above(facts, shape)):
         return ()
     made = _made()
-    what = f"{width} × {height} is {_times(ratio)} times the pixels this model was made for."
+    what = f"{width} × {height} has {_times(ratio)} times the native pixels."
     near = computed(now.model, shape, made.times(now))
     return (f"{what} {_time(near, shape, request.batch)} {_memory(request, facts, now, made.measured(now))}Ctrl+C stops it.",)
 
@@ -72,8 +72,8 @@ def _memory(request: PictureRequest, facts: ModelFacts, now: Conditions, made: I
     found = forecast(networks, Next(request, facts, now.dtype, backend), None, made)
     if found is None:
         return ""
-    how = "measured" if found.pictures else "computed from how the model is built"
-    return f"It needs about {size_text(found.peak)} of memory, {how}. "
+    how = "measured" if found.pictures else "estimated"
+    return f"It needs about {size_text(found.peak)} of memory ({how}). "
 
 
 def _times(ratio: float) -> str:
@@ -82,11 +82,11 @@ def _times(ratio: float) -> str:
 
 def _time(near: Computed | None, shape: Shape, count: int) -> str:
     if near is None:
-        return "How long it takes was not measured; it can be very long."
+        return "This may take very long."
     base = near.base
-    measured = f"{elapsed(near.measured)} measured at {base.width} × {base.height}, {base.steps} steps"
-    longer = ", or longer, as time may grow faster than pixels" if near.longer(shape) else ""
-    return f"Computed from {measured}: about {duration(near.seconds * count)}{longer}."
+    measured = f"{elapsed(near.measured)} at {base.width} × {base.height}, {base.steps} steps"
+    longer = " or longer" if near.longer(shape) else ""
+    return f"About {duration(near.seconds * count)}{longer}. Estimated from {measured}."
 
 
 def _made() -> Pictures:

@@ -58,7 +58,7 @@ def measure_device(tools: Tools, device: str, *, again: bool, as_json: bool) -> 
         stored = None if again else load_selftest(chosen)
         report = stored or run_job(tools, SelfTest(job=JOB, device=chosen.id), SelfTestReport, progress)
     if report.not_kept:
-        _note(f"What was measured could not be kept{_because(report.not_kept)}: the next command measures again.")
+        _note(f"The measurements could not be saved{_because(report.not_kept)}: the next command measures again.")
     return listed, report
 
 
@@ -122,17 +122,17 @@ def _measure_once(tools: Tools, device: DeviceFacts, *, as_json: bool) -> SelfTe
     try:
         checks_dir()
         if not as_json:
-            _note(f"Measuring {device.name} once: Auto then knows what is right and fast here. --precision goes without.")
+            _note(f"Measuring {device.name} once, so that Auto knows what is accurate and fast here. --precision skips this.")
         with Progress(wanted=not as_json) as progress:
             report = run_job(tools, SelfTest(job=JOB, device=device.id), SelfTestReport, progress)
     except HalftoneError as error:
-        _note(f"{device.name} could not be measured ({error.facts.get('detail', error)}), so Auto takes FP32.")
+        _note(f"{device.name} could not be measured ({error.facts.get('detail', error)}), so Auto uses FP32.")
         return None
     except OSError as error:
-        _note(f"What is measured cannot be kept ({system_words(error)}), so Auto takes FP32.")
+        _note(f"Measurements cannot be saved ({system_words(error)}), so Auto uses FP32.")
         return None
     if (kept := load_selftest(device)) is None:
-        _note(f"What was measured could not be kept{_because(report.not_kept)}, so Auto takes FP32.")
+        _note(f"The measurements could not be saved{_because(report.not_kept)}, so Auto uses FP32.")
     return kept
 
 
@@ -146,10 +146,10 @@ def check_model(tools: Tools, command: Examine, *, apply: bool, as_json: bool) -
         after, dropped = kept(load_report(report.model, report.device, report.precision, report.extras), report)
         save_report(after)
         if dropped:
-            _note("The cure that was applied before is no longer in force: this check does not suggest it. Use --apply again.")
+            _note("The earlier cure is no longer used: this check does not suggest it. Use --apply again.")
         return after
     except OSError as error:
-        _note(f"The report could not be kept ({system_words(error)}).")
+        _note(f"The report could not be saved ({system_words(error)}).")
     return report
 
 
@@ -197,10 +197,10 @@ def pictures_of(tools: Tools, command: Generate | Upscale, *, as_json: bool) -> 
         with Progress(wanted=not as_json, pictures=picture_count(command)) as progress:
             return run_job(tools, command, GenerateReport, listen)
     except (HalftoneError, JobCancelled):
-        tell_notes(f"Finished before that: {facts.path}" for facts in made if facts.path)
+        tell_notes(f"Already finished: {facts.path}" for facts in made if facts.path)
         raise
     finally:
-        tell_notes(f"The history could not be kept ({why})." for why in sorted(lost))
+        tell_notes(f"The history could not be saved ({why})." for why in sorted(lost))
 
 
 def repair_model(tools: Tools, command: Repair, *, as_json: bool) -> RepairReport:

@@ -26,10 +26,10 @@ from halftone.settings.declared import ALIASES, DECLARED, Alias, Setting
 
 _INPUTS: Final = "What to make"
 _SHORT: Final = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "full": "float32"}
-_NUMERICS: Final = "Numerics (the rest comes from your settings; --no-… turns a switch off)"
+_NUMERICS: Final = "Numerics (default: your settings; --no-… turns a switch off)"
 
-_WHICH: Final = "A .safetensors file, a diffusers folder, or pocket, the bundled model. Left out: the last used one."
-_WHERE: Final = "auto, cpu, cuda:0, mps, xpu:0 … Left out: from your settings."
+_WHICH: Final = "A .safetensors file, a diffusers folder, or pocket, the bundled model. Default: the last used one."
+_WHERE: Final = "auto, cpu, cuda:0, mps, xpu:0 … Default: your setting."
 
 Model = Annotated[str | None, typer.Argument(help=_WHICH, show_default=False)]
 ModelOption = Annotated[str | None, typer.Option("--model", "-m", help=_WHICH, show_default=False)]
@@ -37,17 +37,17 @@ Device = Annotated[str | None, typer.Option("--device", metavar="NAME", help=_WH
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
 _LORA: Final = "FILE[:WEIGHT]"
 _CONTROL: Final = "CONTROLNET=[canny:]PICTURE[:STRENGTH[:START-END]]"
-_CONTROL_HELP: Final = "A ControlNet and what it is given (canny: its edges); may be repeated. START-END: part of the steps, 0-1."
+_CONTROL_HELP: Final = "A ControlNet and its picture (canny: extract edges); may be repeated. START-END: control steps, 0-1."
 _CANNY: Final = "canny:"
 _IP_ADAPTER: Final = "FILE=PICTURE[:STRENGTH]"
-_IP_ADAPTER_HELP: Final = "An IP-Adapter and a picture to go by; may be repeated, with the same file for several pictures."
+_IP_ADAPTER_HELP: Final = "An IP-Adapter and a reference picture; may be repeated, with the same file for several pictures."
 _PICTURE: Final = re.compile(r"(.+?)(?::(\d*\.?\d+)(?::(\d*\.?\d+)-(\d*\.?\d+))?)?", re.DOTALL)
 """Picture, strength, start, end."""
 _SCALED: Final = re.compile(r"(.+):(\d*\.?\d+)", re.DOTALL)
 """Picture, strength."""
-_LORA_HELP: Final = "An add-on to the model, and how much of it; may be repeated. In the prompt: <lora:name:weight>."
-_EMBEDDING_HELP: Final = "Learned words (textual inversion), which the prompt names as the file is named; may be repeated."
-_MERGED: Final = "Merged into the copy, which then holds it for good; may be repeated."
+_LORA_HELP: Final = "A LoRA and its weight; may be repeated. In the prompt: <lora:name:weight>."
+_EMBEDDING_HELP: Final = "An embedding (textual inversion), used in the prompt by its file name; may be repeated."
+_MERGED: Final = "A LoRA to merge into the copy; may be repeated."
 Merged = Annotated[list[str] | None, typer.Option("--lora", metavar=_LORA, help=_MERGED, show_default=False)]
 Inputs = dict[str, Any]
 """Inputs that were given: field of CheckInputs or PictureRequest -> value; None of a seed: a random one is wanted."""
@@ -60,12 +60,12 @@ Flags = dict[str, str | bool]
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command with a parameter `inputs: Inputs` the options of a picture's inputs, and one with `flags: Flags` one
+    """Gives a command with a parameter `inputs: Inputs` the options of a picture's inputs, and one with `numerics: Flags` one
     option for each numerics setting and A1111's names."""
     own = inspect.signature(command, eval_str=True).parameters
     numerics = [parameter for setting in _settings() for parameter in _setting_parameters(setting)]
     numerics += [_alias_parameter(alias) for alias in ALIASES]
-    offered = (("inputs", _input_parameters()), ("words", word_parameters()), ("flags", numerics))
+    offered = (("inputs", _input_parameters()), ("words", word_parameters()), ("numerics", numerics))
     groups = {name: group for name, group in offered if name in own}
 
     @functools.wraps(command)
@@ -262,7 +262,7 @@ def absolute(path: str) -> str:
 
 
 def _is_file(path: str) -> bool:
-    """Not so for what cannot be the name of a file, one that is too long for instance."""
+    """Whether it is a file; False for what cannot be a file name, for example one that is too long."""
     try:
         return os.path.isfile(path)
     except (OSError, ValueError):
@@ -292,7 +292,7 @@ def _input_parameters() -> list[inspect.Parameter]:
     single = [
         _parameter(one.name, Annotated[one.kind | None, option(one.field, _INPUTS)]) for one in PARAMETERS if _is_input(one)
     ]
-    said = "Any further argument of the pipeline; may be repeated."
+    said = "Any other pipeline argument; may be repeated."
     repeated = typer.Option("--option", metavar="KEY=VALUE", rich_help_panel=_INPUTS, help=said, show_default=False)
     lora = typer.Option("--lora", metavar=_LORA, rich_help_panel=_INPUTS, help=_LORA_HELP, show_default=False)
     embedding = typer.Option("--embedding", metavar="FILE", rich_help_panel=_INPUTS, help=_EMBEDDING_HELP, show_default=False)

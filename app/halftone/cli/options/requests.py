@@ -205,7 +205,7 @@ def ready_request(request: PictureRequest, facts: ModelFacts, saved: Settings) -
 
 
 def report_place(given: str, *, overwrite: bool) -> Path:
-    """Where the page of a check is to be written, if it could be written now. Raises HalftoneError output-*."""
+    """Return where to write the report of a check, if it can be written now. Raises HalftoneError output-*."""
     path = check_output(given, overwrite=overwrite, endings=PAGES)
     if os.path.isdir(path):
         refuse_type(path, PAGES)
@@ -222,7 +222,7 @@ def prompt_notes(request: PictureRequest, facts: ModelFacts) -> tuple[str, ...]:
 
 
 def _unnamed(request: PictureRequest) -> tuple[str, ...]:
-    """Of embeddings that were given and are not used."""
+    """Note each embedding on the command line that the prompt does not use."""
     written = spoken(styled(request.prompt, request.negative, request.styles))
     left = [name for name in map(inversion_name, request.inversions) if not names_any(written, (name,))]
     return tuple(f"The embedding {name} does nothing: write its name in the prompt or in the negative one." for name in left)

@@ -16,10 +16,10 @@ from halftone.health.pictures.lora_sentences import cause_words
 from halftone.health.pictures.passes import step_words
 
 _DONE: Final[dict[str, str]] = {
-    "decoded-again": "Halftone decoded the same result again",
-    "went-back-one-step": "Halftone went back one step and computed this part again",
-    "encoded-again": "Halftone computed this part again",
-    "enlarged-again": "Halftone computed it again",
+    "decoded-again": "Halftone decoded the latents again",
+    "went-back-one-step": "Halftone went back one step and ran it again",
+    "encoded-again": "Halftone ran it again",
+    "enlarged-again": "Halftone ran it again",
 }
 _NO_FAULT_OF_THE_MODEL: Final = frozenset({"none", "read-again"})
 
@@ -31,7 +31,7 @@ def event_line(event: GuardEvent) -> str:
         return f"{note.title.text()} {note.text.text()}"
     line = f"{_happened(event)} → {_DONE[event.action]} {cure_words(event).text()}. It took {elapsed(event.seconds)} more."
     if event.remembered:
-        line += " The next pictures begin with this cure."
+        line += " Your next pictures use this cure too."
     causes = () if event.lora is None else cause_words(event.lora)
     return "".join((line, *(words.text() for words in causes)))
 
@@ -84,6 +84,6 @@ def _happened(event: GuardEvent) -> str:
         what = f"frames of the video ({frame_list(event.frames)}) were" if event.frames else "the picture was"
         return f"While {what} decoded: {where} {damage(event)}"
     if event.action == "enlarged-again":
-        return "While the picture was made larger: the upscale model gave bad numbers"
+        return "While upscaling: the upscale model produced NaN"
     when = "Before the first step" if event.step is None else f"At step {step_words(event).text()}"
-    return f"{when}: {plain_module(event.component, event.module)} gave a bad number"
+    return f"{when}: {plain_module(event.component, event.module)} produced NaN"

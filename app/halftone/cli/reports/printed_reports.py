@@ -87,7 +87,7 @@ def show_check(report: CheckReport, precision: ChosenPrecision, *, layers: bool 
     sizes = [size_words(report)] if report.sizes else []
     facts = [report.model.family, *measured, *sizes, f"checked in {elapsed(report.seconds)}"]
     if room is not None:
-        facts.insert(-1, f"smallest room {_room_words(report, room)}")
+        facts.insert(-1, f"least headroom {_room_words(report, room)}")
     _put(out, " · ".join(facts), 2, "dim")
     if report.made_up:
         _put(out, f"Checked with synthetic inputs: {', '.join(report.made_up)}", 2, "dim")
@@ -106,11 +106,11 @@ def show_check(report: CheckReport, precision: ChosenPrecision, *, layers: bool 
 def _float16_words(over: int) -> str:
     """Say what the layers that were measured would meet in FP16. over: how many would overflow."""
     which = "1 layer" if over == 1 else f"{number(over)} layers" if over else "none"
-    return f"In FP16, {which} would pass the limit of {number(FLOAT_LIMITS['float16'])}."
+    return f"In FP16, {which} would exceed the limit of {number(FLOAT_LIMITS['float16'])}."
 
 
 def _room_words(report: CheckReport, room: float) -> str:
-    """With the cure where one is in use, as the verdict speaks of it."""
+    """Give the headroom with the cure where one is in use, as the verdict does."""
     now = cured_room(report) if is_cured(report) else None
     return f"{bits(room)} bits" if now is None else f"{bits(now)} bits with the cure, {bits(room)} bits before"
 
@@ -192,7 +192,7 @@ def _put(out: Console, text: str, indent: int, style: str = "", *, hanging: int 
 def _price(cure: Cure) -> str:
     """The four prices; what was not measured says so."""
     slower = slower_words(cure)
-    time = "time not measured" if slower is None else f"time for a picture {slower.text()}, measured"
+    time = "time not measured" if slower is None else f"picture time {slower.text()}, measured"
     memory = "memory not measured" if cure.memory_bytes is None else f"memory +{cure.memory_bytes / 1e6:.0f}\u00a0MB, computed"
     disk = f"disk +{(disk_price(cure) or 0) / 1e6:.0f}\u00a0MB"
     return " · ".join((time, memory, disk, _picture_price(cure)))
@@ -246,14 +246,14 @@ def show_pictures(
             note = shortage_note(shortage)
             _put(out, f"{note.title.text()} {note.text.text()}", 2, "red" if shortage.then == "stopped" else "yellow")
         if picture.cut_short is not None:
-            made = "; this is the first" if picture.path else ""
-            _put(out, f"The second pass could not be made{made}. {say_here(picture.cut_short)}", 2, "yellow")
+            first = " This is the first pass." if picture.path else ""
+            _put(out, f"The second pass failed.{first} {say_here(picture.cut_short)}", 2, "yellow")
         if picture.not_kept:
             _put(out, "This model and sampler cannot resume it.", 2)
-            _put(out, "Make it again with --on-black recover, which cures the step as soon as it fails.", 2)
+            _put(out, "Use --on-black recover, which cures the step as soon as it fails.", 2)
         if picture.path and (bad := picture.broken_frames or picture.flat_frames):
-            what = "bad numbers" if picture.broken_frames else "only one colour"
-            _put(out, f"Of its {picture.frames} frames these have {what}: {frame_list(bad)}.", 2, "red")
+            what = "Frames with NaN" if picture.broken_frames else "Frames with one flat colour"
+            _put(out, f"{what}, of {picture.frames}: {frame_list(bad)}.", 2, "red")
         if picture.dark:
             _put(out, "Dark picture, but finite.", 2)
     if not report.images:
@@ -329,7 +329,7 @@ def show_devices(
         out.print(Padding(_dtype_line(dtype), (0, 0, 0, 2)))
     _put(out, f"Tested: {_tested(report)}.", 2, "dim")
     if any(_is_faster(dtype) for dtype in report.dtypes):
-        _put(out, "Times of a UNet step and a transformer step together, run in turns.", 2, "dim")
+        _put(out, "Times of a UNet step plus a transformer step, run in turns.", 2, "dim")
     out.print()
     or_wide = ", or BF16 for models that need its range" if auto_follows_model(report) else ""
     _put(
@@ -377,7 +377,7 @@ def _failed_tests(report: SelfTestReport, numerics: Numerics) -> list[tuple[str,
         if failed:
             off = leaves_out.get(mode, False)
             count = f"{len(failed)} of {len(ran)} accuracy tests failed ({_operations(failed)})."
-            found.append((f"{_mode_name(mode)}: {count}{' Your settings leave it off.' if off else ''}", off))
+            found.append((f"{_mode_name(mode)}: {count}{' Your settings turn it off.' if off else ''}", off))
     return found
 
 

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 _PHASES: Final[dict[Phase, str]] = {
     "load": "Loading the model",
-    "encode": "Reading the prompt",
+    "encode": "Encoding the prompt",
     "denoise": "Drawing",
     "decode": "Decoding",
-    "upscale": "Making it larger",
+    "upscale": "Upscaling",
     "save": "Saving",
-    "scan": "Looking at the weights",
+    "scan": "Scanning the weights",
     "range": "Measuring every layer",
-    "target": "Running in the wanted precision",
+    "target": "Running in the target precision",
     "plan": "Looking for a cure",
     "verify": "Verifying the cure",
     "measure": "Measuring the device",

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-import halftone.cli.options.flags as given
+from halftone.cli.options import flags
 from halftone.cli.terminal.command_lines import command_line
 from halftone.cli.terminal.control_characters import say
 from halftone.contract.errors import HalftoneError
@@ -94,7 +94,7 @@ def read_config(place: str) -> TrainConfig:
         config = msgspec.convert({**known, **content}, TrainConfig)
     except msgspec.ValidationError as error:
         raise _refused(place, str(error).rstrip(".")) from error
-    pictures, output = given.absolute(config.pictures), given.absolute(config.output)
+    pictures, output = flags.absolute(config.pictures), flags.absolute(config.output)
     return msgspec.structs.replace(config, name=config.name.removesuffix(".safetensors"), pictures=pictures, output=output)
 
 
@@ -108,7 +108,7 @@ def _content(place: str) -> dict[str, Any]:
     try:
         return tomllib.loads(raw.decode(coding))
     except UnicodeDecodeError as error:
-        raise _refused(place, Words("it is no text file in UTF-8")) from error
+        raise _refused(place, Words("it is not a UTF-8 text file")) from error
     except tomllib.TOMLDecodeError as error:
         raise _refused(place, _complaint(str(error), raw.decode(coding))) from error
     except RecursionError as error:

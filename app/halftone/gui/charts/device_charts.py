@@ -381,7 +381,7 @@ class TestMatrix(QWidget):
             self._step(*move, self._cell)
 
     def _step(self, down: int, across: int, start: tuple[int, int]) -> None:
-        """To the next mark in this direction, over empty cells."""
+        """Move to the next mark in this direction, past empty cells."""
         row, column = start[0] + down, start[1] + across
         while 0 <= row < len(self._rows) and 0 <= column < len(self._columns):
             if self._mark(row, column) is not None:

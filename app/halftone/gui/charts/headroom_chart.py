@@ -193,7 +193,7 @@ class HeadroomChart(QWidget):
             headroom_chart_paint.paint_marker(painter, theme.current(), at)
 
     def marker(self) -> QPointF | None:
-        """Where the ring is; None while no layer is named."""
+        """The position of the ring; None while no layer is selected."""
         found = ((column, layer) for box in self._boxes for column in box.columns for layer in column.members)
         column, layer = next(((column, layer) for column, layer in found if layer.index == self._origin), (None, None))
         if column is None or layer is None:

@@ -1,4 +1,4 @@
-"""Where things stand in the headroom chart: its frame, and the tops of its bars."""
+"""The geometry of the headroom chart: its frame, and the tops of its bars."""
 
 from dataclasses import dataclass
 

@@ -66,7 +66,7 @@ def limit_line(painter: QPainter, theme: Theme, frame: Frame, data: ChartData) -
 
 
 def _reference_line(painter: QPainter, theme: Theme, frame: Frame) -> None:
-    """Where FP16 would end, for comparison."""
+    """Draw the limit of FP16 for comparison."""
     y = frame.y(limit_exp("float16"))
     pen = QPen(theme.color("chart.axis"), 1)
     pen.setDashPattern([4, 4])

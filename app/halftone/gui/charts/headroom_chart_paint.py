@@ -202,7 +202,7 @@ def place_discs(frame: Frame, data: ChartData, boxes: Iterable[PartBox], *, afte
 
 
 def _disc_tone(mark: Mark, layer: Layer, after: bool) -> str:
-    """Where the cure took effect, a disc only tells where a finding was."""
+    """Return the colour of a finding's disc; where the cure took effect, the disc only marks the place."""
     healed = layer.changed or not mark.tight  # a block is healed by the layers in it, and is not changed itself
     if after and healed and room_state(layer.exp_after, layer.dtype_after) != "over":
         return "unknown"

@@ -22,7 +22,7 @@ from halftone.contract.request import Lora
 from halftone.contract.vocabulary import ReceiptState
 from halftone.gui import icons, theme
 from halftone.gui.create.form.model_picker import paint_thumbnail
-from halftone.gui.i18n import listed, tr
+from halftone.gui.i18n import listed, tr, with_key
 from halftone.gui.kit.stock_widgets import HoverButton, clear, column, icon_button, label, row, scrolling, surface
 from halftone.gui.text import lora_list
 from halftone.health.pictures.frame_lists import clock
@@ -129,7 +129,7 @@ class HistoryPanel(QWidget):
         self._buttons: dict[str, ThumbButton] = {}
         self._columns = 2
         self._selected = ""
-        self.fold = icon_button("panel-right-close", tr("Hide panel (F7)"), clicked=self.collapse.emit)
+        self.fold = icon_button("panel-right-close", with_key(tr("Hide panel"), "F7"), clicked=self.collapse.emit)
         head = surface("plain", "bottom")
         head.setFixedHeight(40)
         head.setLayout(row(label(tr("History"), "body-strong"), -1, self.fold, margins=(12, 0, 8, 0)))
@@ -187,7 +187,7 @@ class HistoryPanel(QWidget):
 
     @property
     def _side(self) -> int:
-        """Of a thumbnail. It leaves room for the scroll bar, so that its coming and going moves nothing."""
+        """The width of a thumbnail. It leaves space for the scroll bar, so that nothing moves when that appears."""
         return max(40, (self.width() - 9 - 11) // self._columns - 1)
 
     def _arrange(self) -> None:

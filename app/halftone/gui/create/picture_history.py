@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 _LIMIT = 120
 _THUMB = 256
 _MOST_MEGABYTES = 1200
-"""Of one picture in memory; Qt's own limit ends at 8192 x 8192, which upscale models make of quite usual pictures."""
+"""The most memory of one picture; Qt's own limit of 8192 x 8192 is too low for upscaled pictures."""
 _SETTLE_MS = 300
 """After the last sign of a change: a program that writes gives several."""
 

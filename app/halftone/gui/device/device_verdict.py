@@ -20,7 +20,7 @@ def verdict(
     if job is not None:
         return _measuring(job, now)
     if device is None:
-        return Verdict("unknown", "circle-dashed", tr("Looking for devices"), tr("Starting the engine…"))
+        return Verdict("unknown", "circle-dashed", tr("Looking for a GPU…"), tr("Starting the engine…"))
     if report is None:
         text = tr("Until then, Halftone uses FP32.")
         return Verdict("unknown", "circle-dashed", tr("Not measured yet"), text)
@@ -32,7 +32,7 @@ def verdict(
 def _measuring(job: Job, now: float) -> Verdict:
     what = tr("Measuring your device")
     if job.stopping:
-        return Verdict("info", "gauge", tr("Stopping the measurement"), tr("Finished tests are kept."), measuring=True)
+        return Verdict("info", "gauge", tr("Stopping the measurement"), tr("Results so far are kept."), measuring=True)
     if not job.running:
         return Verdict("info", "gauge", what, tr("Waiting for the running job."), measuring=True)
     words: list[str] = []

@@ -25,7 +25,7 @@ def _open(dialog: QFileDialog, chosen: Callable[[str], object]) -> QFileDialog:
 
 
 def ask_save(owner: QWidget, title: str, place: Path, kind: str, ending: str, chosen: Callable[[str], object]) -> QFileDialog:
-    """Where to write. place: proposed file; kind: words of the filter, "" for a folder name; ending: added when left out."""
+    """Ask where to write. place: proposed file; kind: words of the filter, "" for a folder name; ending: added when left out."""
     dialog = QFileDialog(owner, title, str(place))
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     dialog.setFileMode(QFileDialog.FileMode.AnyFile)
@@ -50,7 +50,7 @@ def model_of(path: Path) -> Path:
 
 
 def copy_place(model: ModelFacts) -> tuple[Path, str, str]:
-    """Where a repaired copy of a model is proposed, with the words of the filter and the ending of `ask_save`."""
+    """Propose a place for a repaired copy, with the filter's words and the ending for `ask_save`."""
     place = Path(model.path)
     if model.format == "single-file":
         return place.with_name(f"{place.stem}-rescaled-fp16{SUFFIX}"), tr("Model file (*.safetensors)"), SUFFIX.removeprefix(".")
@@ -88,10 +88,10 @@ def copy_words(ended: Ended) -> str:
         limits = copy_limits(report)
         return sentences(saved, _distance(report), finite, "" if limits is None else limits.text(catalogue()))
     if ended.outcome == "cancelled":
-        return tr("Cancelled. No copy was written.")
+        return sentences(tr("{0}.", tr("Cancelled")), tr("No copy was written."))
     if ended.error is not None:
         return sentences(text.error_sentence(ended.error), text.error_remedy(ended.error))
-    return tr("The copy could not be written.")
+    return tr("No copy was written.")
 
 
 def details(state: AppState, model: ModelFacts | None, ended: Ended | None, error: ErrorFacts | None) -> str:

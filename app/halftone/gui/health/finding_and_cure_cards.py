@@ -192,7 +192,7 @@ class CureCard(QFrame):
         self.legend.setContentsMargins(34, 0, 0, 0)
         self.note = label("", "small", "secondary", wrap=True)
         self.note.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.cancel_copy = icon_button("x", tr("Cancel writing the copy"))
+        self.cancel_copy = icon_button("x", tr("Cancel"))
         self.apply = button(tr("Apply cure"), "primary", "bandage", size="large")
         self.copy = button(tr("Save repaired copy…"), "", "save", size="large")
         self.export = button(tr("Export report"), "quiet", "file-down", size="large")
@@ -286,4 +286,4 @@ def _no_cure_words(view: HealthView) -> str:
         return tr("No cure: the LoRA is damaged. Replace or remove it.")
     if view.state in ("unchecked", "stale", "missing", "failed", "stopped"):
         return tr("A check finds the cheapest cure and its cost.")
-    return tr("The check found no cure.")
+    return tr("{0}.", tr("The check found no cure"))

@@ -127,7 +127,7 @@ class HealthPage(Page):
         self._set_heights()
 
     def _move_buttons(self, narrow: bool) -> None:
-        """To the bottom of the page or below the cures; a button keeps the focus, and the page its place, on the way."""
+        """Move the buttons to the bottom of the page or below the cures; focus and scroll position stay."""
         bar, buttons = self._scroll.verticalScrollBar(), self.cure.buttons.findChildren(QAbstractButton)
         place, focused = bar.value(), next((one for one in buttons if one is self.focusWidget()), None)
         if narrow:

@@ -156,14 +156,14 @@ def of_progress(progress: Progress, dtype: DType, before: HealthView, measured: 
 def phase_words(job: Job) -> str:
     """What the check does at this moment, with the highest value so far."""
     names = {
-        "load": tr("Reading the model"),
+        "load": tr("Loading the model"),
         "scan": tr("Scanning the file"),
         "range": tr("Measuring each layer in FP32"),
         "target": tr("Running in half precision"),
         "plan": tr("Looking for the cheapest cure"),
         "verify": tr("Testing the cure"),
         "measure": tr("Measuring its cost"),
-        "encode": tr("Reading the prompt"),
+        "encode": tr("Encoding the prompt"),
         "denoise": tr("Denoising"),
         "decode": tr("Decoding the picture"),
     }

@@ -58,7 +58,7 @@ class Writing(QObject):
             self._cure.set_note(self._notes.get(model.id if model is not None else "", ""), cancel=False)
 
     def ask_copy(self) -> None:
-        """Where the repaired copy goes; never over an existing file."""
+        """Ask where to save the repaired copy, never over an existing file."""
         model = self._model()
         if model is None:
             return
@@ -73,7 +73,7 @@ class Writing(QObject):
             self._controller.session.checks.repair(model, path)
 
     def ask_export(self) -> None:
-        """Where the report goes."""
+        """Ask where to save the report."""
         report = self._report()
         if report is None:
             return

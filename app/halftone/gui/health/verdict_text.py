@@ -134,13 +134,13 @@ def _broken_text(report: CheckReport) -> str:
         found = finding_words(report.findings[0])[0].text(catalogue()) if report.findings else ""
         return sentences(found, tr("Check again in BF16 or FP32."))
     if why == "float32":
-        return tr("Usually the file or VAE is damaged. Download it again.")
+        return sentences(tr("Usually the file or VAE is damaged."), tr("Download it again."))
     damaged = [one for one in report.findings if one.code == "weights-nonfinite" and ("lora" in one.facts) == (why == "lora")]
     if why == "lora":
         return sentences(*(words.text(catalogue()) for words in finding_words(damaged[0])))
     names = [f"{one.component}.{one.module}" for one in damaged]
     where = tr("NaN in {0}.", _few(names)) if names else ""
-    return sentences(where, tr("No setting can fix that. Download the file again."))
+    return sentences(where, tr("No setting can fix that."), tr("Download it again."))
 
 
 def _few(names: Sequence[str]) -> str:
@@ -158,7 +158,7 @@ def _cure_sentence(plan: Plan) -> str:
 
 
 def over_layers(report: CheckReport) -> list[LayerPeak]:
-    """Without the blocks around them: the findings name these, too."""
+    """List the layers over the limit without the blocks around them, which the findings name too."""
     limit = FLOAT_LIMITS[report.precision]
     over = [layer for layer in report.layers if not layer.peak <= limit]
     inside = innermost([(layer.component, layer.module) for layer in over], [layer.peak for layer in over])

@@ -97,7 +97,7 @@ class MessageBar(QFrame):
         self.setMinimumHeight(34)
 
     def first_button(self) -> QWidget:
-        """Where the focus goes when the message is jumped to."""
+        """The widget that takes the focus when the user jumps to the message."""
         from PySide6.QtWidgets import QAbstractButton
 
         found = self.findChildren(QAbstractButton)

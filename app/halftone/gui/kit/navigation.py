@@ -5,13 +5,13 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QSizePolicy, QToolButton
 
 from halftone.gui import icons, theme
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import tr, with_key
 from halftone.gui.kit.stock_widgets import icon_button
 
 
 def guide_button() -> QToolButton:
     """The question mark of a page, which opens its chapter of the guide."""
-    return icon_button("circle-question-mark", tr("Guide to this page (F1)"))
+    return icon_button("circle-question-mark", with_key(tr("Guide to this page"), "F1"))
 
 
 class NavButton(QToolButton):

@@ -26,7 +26,7 @@ class NumericsSection(QWidget):
         self.measure = button(tr("Measure again"), "", "refresh-cw", size="large", clicked=self._measure)
         self.measure.setToolTip(tr("Pictures wait meanwhile."))
         self.reset = button(tr("Reset to defaults"), "quiet", size="large", clicked=self.reset_all)
-        self.reset.setToolTip(tr("This page only. You can undo."))
+        self.reset.setToolTip(sentences(tr("Affects this page only."), tr("You can undo.")))
         words = column(label(tr("Numerics"), "heading-m"), self._sub, spacing=0)
         head = row(words, self.measure, self.reset, spacing=8)
         head.setStretch(0, 1)
@@ -64,7 +64,7 @@ class NumericsSection(QWidget):
         self.refresh()
 
     def reset_all(self) -> None:
-        """To the defaults; pressed again, it brings back what was there."""
+        """Reset to the defaults; pressed again, undo that."""
         if self._before is not None:
             before, self._before = self._before, None
             self._controller.update_numerics(before)

@@ -60,7 +60,7 @@ def effect(setting: Setting, numerics: Numerics, report: SelfTestReport | None) 
             gains_nothing = Effect("", "", note=tr("Changes nothing on this device."))
             return gains_nothing if report.device.backend == "cpu" else _quiet(tr("Not measured"), tr("The same picture"))
         case "fp8_storage":
-            return _quiet(tr("Not measured"), tr("Weights keep 4 bits of detail"))
+            return _quiet(tr("Not measured"), tr("Weights keep 4 bits"))
         case "vae_tiling":
             return unmeasured()
         case "precision":

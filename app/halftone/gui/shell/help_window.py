@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QButtonGroup, QDialog, QLineEdit, QVBoxLayout, QWi
 from halftone import __version__
 from halftone.contract.echoes import echo
 from halftone.gui import theme
-from halftone.gui.i18n import language, tr
+from halftone.gui.i18n import language, tr, with_key
 from halftone.gui.kit.navigation import NavButton
 from halftone.gui.kit.stock_widgets import ElidedLabel, clear, column, icon_button, label, row, scrolling, surface
 from halftone.gui.shell.guide_view import GuideView, url_is_outside
@@ -34,7 +34,7 @@ _ICONS: Final = {
 }
 _SIDE: Final = 256
 _PAUSE_MS: Final = 120
-"""So long typing rests before it is searched for."""
+"""The pause in typing before the search starts, in milliseconds."""
 
 
 def shortcuts() -> tuple[tuple[str, str], ...]:
@@ -48,9 +48,9 @@ def shortcuts() -> tuple[tuple[str, str], ...]:
         ("F1", tr("Guide to this page")),
         ("Ctrl+L", tr("Prompt")),
         ("Ctrl+D", tr("New random seed")),
-        ("Ctrl+S", tr("Save the picture as…")),
-        ("Ctrl+R", tr("Reuse the picture's settings")),
-        ("Ctrl+H", tr("Check the current model")),
+        ("Ctrl+S", tr("Save as…")),
+        ("Ctrl+R", tr("Reuse settings")),
+        ("Ctrl+H", tr("Check the model")),
         ("F6, F7", tr("Toggle the left, right panel")),
         ("F8", tr("Newest message")),
         ("F11", tr("Full screen")),
@@ -118,7 +118,7 @@ class HelpWindow(QDialog):
         self.setWindowTitle(tr("Halftone help"))
         self.search.setPlaceholderText(tr("Search the guide"))
         self.search.setAccessibleName(tr("Search the guide"))
-        for made, words in ((self.before, tr("Previous match")), (self.after, tr("Next match (Enter)"))):
+        for made, words in ((self.before, tr("Previous match")), (self.after, with_key(tr("Next match"), "Enter"))):
             made.setToolTip(words)
             made.setAccessibleName(words)
         self._foot.setText(tr("Halftone {0}. Nothing leaves this computer.", __version__))

@@ -14,7 +14,7 @@ from halftone.session.state import Lacking
 from halftone.settings.disk import size_text
 
 _BREAK = "\u200b"
-"""Where a long path may go on in the next line."""
+"""The character at which a long path may wrap."""
 
 
 class LackingCard(QWidget):

@@ -57,4 +57,4 @@ PAGES: Final[dict[PageName, Page]] = {
     "device": Page("Ctrl+3", ("halftone.gui.device.device_page", "DevicePage"), "numerics"),
     "settings": Page("Ctrl+,", ("halftone.gui.settings.settings_page", "SettingsPage"), "numerics"),
 }
-"""In the order of the tabs."""
+"""The pages, in the order of the tabs."""

@@ -1,4 +1,4 @@
-"""Where a toast lies over nothing that is clicked or typed into."""
+"""Finds a place for a toast where it covers nothing that is clicked or typed into."""
 
 from collections.abc import Iterator
 from typing import Final

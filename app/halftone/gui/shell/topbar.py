@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QSizePolicy, QWidge
 from halftone.contract.facts import DeviceFacts, SelfTestReport
 from halftone.contract.vocabulary import DTYPE_NAMES, DType, DTypeState
 from halftone.gui import icons, theme
-from halftone.gui.i18n import say, tr
+from halftone.gui.i18n import say, tr, with_key
 from halftone.gui.kit import figures, meters
 from halftone.gui.kit.stock_widgets import Bar, HoverButton, icon_button, label
 from halftone.gui.shell.pages import PAGES, PageName
@@ -192,7 +192,7 @@ class DeviceChip(HoverButton):
         self._narrow = False
         self.setFont(theme.current().font("small"))
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self.setToolTip(tr("Device (Ctrl+3)"))
+        self.setToolTip(with_key(tr("Device"), "Ctrl+3"))
 
     def show_device(self, device: DeviceFacts | None, report: SelfTestReport | None, uses: DType) -> None:
         """uses: the dtype that the next picture runs in."""
@@ -213,7 +213,7 @@ class DeviceChip(HoverButton):
         self.update()
 
     def set_narrow(self, narrow: bool) -> None:
-        """Without the memory."""
+        """Leave the memory out where the bar is narrow."""
         if narrow != self._narrow:
             self._narrow = narrow
             self.updateGeometry()
@@ -294,8 +294,8 @@ class TopBar(Bar):
         self.group.setExclusive(True)
         self.ring = JobRing()
         self.chip = DeviceChip()
-        self.help = icon_button("circle-question-mark", tr("Help (F1)"), size=18)
-        self.settings = icon_button("settings", tr("Settings (Ctrl+,)"), size=18, checkable=True)
+        self.help = icon_button("circle-question-mark", with_key(tr("Help"), "F1"), size=18)
+        self.settings = icon_button("settings", with_key(tr("Settings"), "Ctrl+,"), size=18, checkable=True)
         self.mark = MarkLabel()
         self.add(self.mark, self.name, self._gap)
         self.items.insertSpacing(1, 6)

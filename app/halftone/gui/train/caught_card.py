@@ -158,7 +158,7 @@ class CaughtCard(QFrame):
         self._details.setVisible(on)
 
     def _fit_buttons(self) -> None:
-        """In as many lines as they need; technical details in one of its own where it does not stand beside them."""
+        """Lay the buttons out in as many lines as they need; technical details get a line of their own if need be."""
         across, down = QBoxLayout.Direction.LeftToRight, QBoxLayout.Direction.TopToBottom
         hints, room = [made.sizeHint().width() + 8 for made in self._made], self.width() - _EDGES
         lines = filled_lines(hints, room)

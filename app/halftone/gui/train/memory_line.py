@@ -73,16 +73,13 @@ def memory_words(found: TrainingForecast) -> str:
 
 def saving_words(saving: Saving) -> str:
     """The setting and what is needed with it."""
-    size = figures.size(saving.peak)
-    match saving.change:
-        case "checkpointing":
-            return tr("With “Save memory”: about {0}", size)
-        case "batch":
-            return tr("With batch size {0}: about {1}", saving.value, size)
-        case "size":
-            return tr("With size {0}: about {1}", saving.value, size)
-        case "precision":
-            return tr("In {0}: about {1}", TYPE_NAMES[str(saving.value)], size)
+    change = {
+        "checkpointing": tr("Save memory"),
+        "batch": f"{tr('Batch size')} {saving.value}",
+        "size": f"{tr('Size')} {saving.value}",
+        "precision": TYPE_NAMES.get(str(saving.value), ""),
+    }[saving.change]
+    return tr("{0}: {1}", change, tr("about {0}", figures.size(saving.peak)))
 
 
 def shortage_words(found: TrainingForecast | None) -> str:

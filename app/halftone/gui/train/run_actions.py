@@ -32,7 +32,7 @@ class TrainActs(QObject):
         self._training = controller.session.training
 
     def ask_export(self) -> None:
-        """Where the page of the run goes."""
+        """Ask where to save the run's report."""
         record = self._training.run.record
         if record is not None:
             place = Path.home() / f"{record.config.name}.html"

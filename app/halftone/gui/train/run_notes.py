@@ -51,7 +51,7 @@ class RunNotes(QWidget):
         self.setVisible(self._cards.count() > 0)
 
     def _show_omen(self, omen: Omen, config: TrainConfig) -> None:
-        """With the first remedy that a setting is, to begin anew with it."""
+        """Show a warning, with the first remedy that is a setting, to restart with."""
         found = remedied(omen, config)
         if found is None:
             self._cards.addWidget(omen_card(omen))

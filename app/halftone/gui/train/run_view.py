@@ -107,7 +107,7 @@ def left_words(training: Training, record: RunRecord) -> str:
 
 
 def _rounded_up(seconds: float) -> float:
-    """Of minutes, whole ones: more would be false."""
+    """Round to whole minutes: more would claim too much."""
     return seconds if seconds < _MINUTES else math.ceil(seconds / 60) * 60
 
 

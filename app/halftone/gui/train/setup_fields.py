@@ -84,7 +84,7 @@ class _Locked(QFrame):
 
 
 class _Box(NumberBox):
-    """Without the zeros behind what is meant: 16, not 16.00."""
+    """A number box without trailing zeros: 16, not 16.00."""
 
     def __init__(self, allowed: tuple[float, float], places: int) -> None:
         super().__init__(allowed, places)

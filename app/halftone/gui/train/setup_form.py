@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 from halftone.contract.facts import ModelFacts
 from halftone.contract.training import TrainConfig
 from halftone.gui.create.form.form_parts import FoldedRow
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit.stock_widgets import column, hline
 from halftone.gui.train.setup_fields import (
     ChoiceRow,
@@ -97,7 +97,7 @@ class TrainForm(QWidget):
             ChoiceRow(
                 "size",
                 tr("Size"),
-                tr("Edge in pixels. Larger takes more memory and time."),
+                sentences(tr("In pixels."), tr("Larger takes more memory and time.")),
                 (native, *((size, str(size)) for size in _SIZES)),
             ),
         )
@@ -284,7 +284,7 @@ class TrainForm(QWidget):
         ask_folder(self, tr("Choose folder"), self.choose_pictures)
 
     def ask_output(self) -> None:
-        """Where the LoRA goes."""
+        """Ask where to save the LoRA."""
         ask_folder(self, tr("Choose folder"), self.output.set_value)
 
     def choose_pictures(self, folder: str) -> None:

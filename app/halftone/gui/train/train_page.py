@@ -150,7 +150,7 @@ class TrainPage(Page):
             self.form.restore(left)
 
     def _output(self) -> str:
-        """Where LoRAs are saved that nobody chose a folder for: where Create looks for them."""
+        """Return the default folder for LoRAs, where Create looks for them."""
         folders = lora_folders(self._controller.settings)
         return folders[0] if folders else str(places.data_dir() / "loras")
 
@@ -327,7 +327,7 @@ class TrainPage(Page):
         self.training.begin_again(config)
 
     def _try(self, path: str) -> None:
-        """In Create, with the model that it was made for."""
+        """Try the LoRA in Create, with its base model."""
         record = self.training.run.record
         if record is not None and any(model.id == record.config.model for model in self._controller.models):
             self._controller.session.models.select(record.config.model)

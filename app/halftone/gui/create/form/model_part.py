@@ -60,7 +60,7 @@ class ModelPart(QWidget):
         if model is None:
             error = controller.model_error
             problem = "" if error is None else problem_words(error)
-            name = tr("Reading the model…") if error is None else controller.settings.last_model.rpartition("/")[2]
+            name = tr("Loading the model") if error is None else controller.settings.last_model.rpartition("/")[2]
             self.row.show_model(name, problem, "unchecked")
             lacking = controller.state.model_lacking is not None
             self._show_note(problem, tr("What is missing") if lacking else tr("Locate…"), "danger")
@@ -71,7 +71,7 @@ class ModelPart(QWidget):
         self.row.show_model(model.name, model_line(model), badge.state, tip=tip)
         match badge.state:
             case "unchecked":
-                words = say(badge.reason) if report is None else tr("Changed since the last check.")
+                words = say(badge.reason) if report is None else tr("{0}.", tr("Changed since the last check"))
                 seconds = f" · {figures.duration(report.seconds)}" if report is not None else ""
                 self._show_note(words, tr("Check") + seconds, "muted")
             case "overflows":

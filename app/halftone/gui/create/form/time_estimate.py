@@ -32,7 +32,7 @@ def size_warning(model: ModelFacts, shape: Shape, times: Times) -> str:
     measured, about = _base_words(known), figures.duration(known.seconds)
     if known.longer(shape):
         about = tr("{0} or longer", about)
-    return sentences(what, tr("About {1}, estimated from {0}.", measured, about))
+    return sentences(what, tr("{0}.", tr("About {0}", about)), tr("Estimated from {0}.", measured))
 
 
 def _base_words(known: Computed) -> str:

@@ -14,13 +14,13 @@ from halftone.gui.create.picture import picture_files
 from halftone.gui.create.picture.picture_centre import Centre
 from halftone.gui.create.picture.upscale_dialog import UpscaleMenu
 from halftone.gui.create.picture_history import Made, Shelf
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import tr, with_key
 from halftone.library.prompts.drawn_prompts import variations
 from halftone.session.events import Noted
 
 
 class PictureActs(QObject):
-    """With the shown picture, or with one of the history."""
+    """Actions on the shown picture, or on one of the history."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class PictureActs(QObject):
             (tr("Open"), lambda: picture_files.open_file(path)),
             (tr("Show file"), lambda: picture_files.show_folder(path)),
             (tr("Copy"), copied),
-            (tr("Reuse settings (Ctrl+R)"), lambda: self._reuse(made)),
+            (with_key(tr("Reuse settings"), "Ctrl+R"), lambda: self._reuse(made)),
             (tr("Send to image to image"), lambda: self.start_from(made)),
             *larger,
             (tr("Save as…"), lambda: self._save(made)),

@@ -128,7 +128,7 @@ def _recovered_often(picture: PictureFacts, event: GuardEvent, price: str) -> Me
 
 
 def _title(event: GuardEvent, title: str) -> str:
-    """With the LoRAs that are the cause."""
+    """Add the LoRAs that are the cause to a title."""
     return named(event, Words(title)).text(catalogue())
 
 
@@ -268,14 +268,14 @@ def _stopped(picture: PictureFacts, event: GuardEvent | None, price: str) -> Mes
 
 
 def _what_is_kept(picture: PictureFacts) -> str:
-    """Of a picture that is none yet."""
+    """Say what is saved of a picture that is not finished."""
     if picture.not_kept:
         return tr("This model and sampler cannot resume it.")
     if picture.latents is None:
         return ""
     if picture.kept_step is None:
         return tr("The latents are saved. You can retry decoding.")
-    return tr("Saved after step {0}. You can resume.", kept_words(picture))
+    return sentences(tr("Saved after step {0}.", kept_words(picture)), tr("You can resume later."))
 
 
 def _recover_actions() -> tuple[Act, Act]:
@@ -286,7 +286,7 @@ def _recover_actions() -> tuple[Act, Act]:
 
 
 def _asking(picture: PictureFacts, event: GuardEvent | None) -> Message:
-    """Without the result before the decode, or before the step, the picture is made again."""
+    """Ask whether to recover the picture; without saved latents it is made again."""
     again = tr("Halftone can recover it with the same seed.")
     title, text = tr("This picture came out black."), again
     if event is not None:

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QAbstractButton, QLayout, QMenu, QToolButton, QWid
 
 from halftone.gui import theme
 from halftone.gui.create.rows.folded_row import below
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import tr, with_key
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import button, column, icon_button, label, row, set_icon, surface, vline
 
@@ -28,22 +28,22 @@ class CanvasToolbar(QWidget):
         super().__init__()
         self.setFixedHeight(theme.current().px("layout.toolbar"))
         self._following = False
-        self.left_panel = icon_button("panel-left-open", tr("Show panel (F6)"))
+        self.left_panel = icon_button("panel-left-open", with_key(tr("Show panel"), "F6"))
         self.left_panel.hide()
-        self.fit = self._text_button("maximize", tr("Fit"), tr("Fit to window (Space)"), "fit")
+        self.fit = self._text_button("maximize", tr("Fit"), with_key(tr("Fit to window"), "Space"), "fit")
         self.zoom = label("", "small", "secondary", numbers=True)
         self.zoom.setMinimumWidth(44)
         self.vary = self._text_button("shuffle", tr("Vary"), tr("Make four variations"), "vary")
         upscale_tip = tr("Upscale and save a copy")
         self.upscale = self._text_button("scaling", tr("Upscale"), upscale_tip, "upscale")
         self.start = self._text_button("image", tr("Image to image"), tr("Send to image to image"), "start")
-        self.save = button(tr("Save as…"), "", "save", tip=tr("Save a copy (Ctrl+S)"))
+        self.save = button(tr("Save as…"), "", "save", tip=with_key(tr("Save a copy"), "Ctrl+S"))
         self.save.clicked.connect(lambda: self.acted.emit("save"))
         self.copy = icon_button("copy", tr("Copy"), clicked=lambda: self.acted.emit("copy"))
         self.show_file = icon_button("folder-open", tr("Show file"), clicked=lambda: self.acted.emit("show"))
-        self.delete = icon_button("trash-2", tr("Move to bin (Delete)"), clicked=lambda: self.acted.emit("delete"))
+        self.delete = icon_button("trash-2", with_key(tr("Move to bin"), "Delete"), clicked=lambda: self.acted.emit("delete"))
         self.more = icon_button("ellipsis", tr("More"), clicked=self._open_menu)
-        self.right_panel = icon_button("panel-right-open", tr("Show panel (F7)"))
+        self.right_panel = icon_button("panel-right-open", with_key(tr("Show panel"), "F7"))
         self.right_panel.hide()
         self.live = QToolButton()
         self.live.setProperty("kind", "quiet")
@@ -134,7 +134,7 @@ class CanvasToolbar(QWidget):
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         makes: tuple[tuple[QAbstractButton, str], ...] = (
-            (self.fit, tr("Fit to window (Space)")),
+            (self.fit, with_key(tr("Fit to window"), "Space")),
             (self.vary, tr("Make four variations")),
             (self.upscale, tr("Upscale…")),
             (self.start, tr("Send to image to image")),

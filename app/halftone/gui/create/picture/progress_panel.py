@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 from halftone.contract.facts import DeviceFacts
 from halftone.contract.vocabulary import FLOAT_LIMITS, Phase
 from halftone.gui import text, theme
-from halftone.gui.i18n import listed, tr
+from halftone.gui.i18n import listed, tr, with_key
 from halftone.gui.kit import figures
 from halftone.gui.kit.dots import PeakStrip, StepDots
 from halftone.gui.kit.message_bars import announce
@@ -102,15 +102,15 @@ class TransportPanel(QWidget):
         self.left = label("", "body", "secondary", numbers=True)
         self.speed = label("", "small", "muted", numbers=True)
         self.dots = StepDots()
-        self.cancel = button(tr("Cancel"), "", "x", tip=tr("Stop (Esc)"), clicked=self.cancel_requested.emit)
+        self.cancel = button(tr("Cancel"), "", "x", tip=with_key(tr("Stop"), "Esc"), clicked=self.cancel_requested.emit)
         self.keep = button(
             tr("Stop and keep"),
             "quiet",
             "square-check-big",
-            tip=tr("Keep the picture as it is now"),
+            tip=tr("Keep the picture as it is"),
             clicked=self.keep_requested.emit,
         )
-        self.hint = ElidedLabel(tr("Keep the picture as it is now"), "caption", "muted")
+        self.hint = ElidedLabel(tr("Keep the picture as it is"), "caption", "muted")
         buttons = row(self.cancel, self.keep, self.hint, spacing=8)
         buttons.setStretch(2, 1)
         left = column(
@@ -149,7 +149,7 @@ class TransportPanel(QWidget):
         self._fit()
 
     def _fit(self) -> None:
-        """Of a picture that is made larger there are parts, and no phases, steps or peaks."""
+        """Hide the phases, steps and peaks, which upscaling does not have."""
         draws = self._job is None or self._job.kind == "Generate"
         self.right.setVisible(draws and not self._narrow)
         self.hint.setVisible(draws and not self._narrow)

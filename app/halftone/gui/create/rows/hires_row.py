@@ -24,7 +24,7 @@ def upscaler_words(upscaler: str) -> str:
 
 
 def hires_line(hires: Hires | None) -> str:
-    """In a receipt, "" for none."""
+    """Describe the pass in a receipt; "" for none."""
     if hires is None:
         return ""
     strength = tr("strength {0}", figures.decimal(strength_of(hires), 2))

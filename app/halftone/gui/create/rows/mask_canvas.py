@@ -93,11 +93,11 @@ class MaskCanvas(QWidget):
         self.update()
 
     def _width(self) -> float:
-        """Of the brush, in pixels of the picture."""
+        """The width of the brush, in pixels of the picture."""
         return max(1.0, max(self._picture.width(), self._picture.height()) * self.brush / BRUSH[1])
 
     def set_brush(self, size: int) -> None:
-        """In hundredths of the longer edge."""
+        """Set the brush size in hundredths of the longer edge."""
         size = max(BRUSH[0], min(BRUSH[1], size))
         if size != self.brush:
             self.brush = size
@@ -124,7 +124,7 @@ class MaskCanvas(QWidget):
     # --- painting ---------------------------------------------------------------------------------------------------
 
     def picture_rect(self) -> QRectF:
-        """Where the picture stands, in widget coordinates."""
+        """Return the place of the picture, in widget coordinates."""
         size = QSizeF(self._picture.size()).scaled(QSizeF(self.size()), Qt.AspectRatioMode.KeepAspectRatio)
         return QRectF(QPointF((self.width() - size.width()) / 2, (self.height() - size.height()) / 2), size)
 

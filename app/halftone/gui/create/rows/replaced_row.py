@@ -251,7 +251,7 @@ class RefinerPart(ReplacedRow):
 
 
 def refiner_line(refiner: Refiner | None) -> str:
-    """In a receipt, "" for none."""
+    """Describe the refiner in a receipt; "" for none."""
     return "" if refiner is None else listed(refiner.name, tr("switch at {0}", figures.decimal(refiner.at, 2)))
 
 

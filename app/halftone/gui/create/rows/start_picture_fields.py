@@ -145,7 +145,7 @@ class MaskFields(QWidget):
 
 
 class SideFields(QWidget):
-    """By how many pixels the picture is extended at each side. `changed`: any of it; `menu_wanted`: for the presets."""
+    """The pixels by which each side is extended. `changed`: any of it; `menu_wanted`: for the presets."""
 
     changed = Signal()
 

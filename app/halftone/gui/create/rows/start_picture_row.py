@@ -293,8 +293,8 @@ class StartPart(FoldedPart):
         if extended:
             left, top, right, bottom = self._draft.start.outpaint
             made = _size((wide + left + right, high + top + bottom))
-            return tr("Input {0}, result {1}.", _size(self._seen.size), made)
-        return tr("Input {0}.", _size(self._seen.size))
+            return sentences(tr("Input: {0}.", _size(self._seen.size)), tr("Result: {0}.", made))
+        return tr("Input: {0}.", _size(self._seen.size))
 
     def _value(self, there: bool, masked: bool, extended: bool) -> str:
         if self._draft.image is None:

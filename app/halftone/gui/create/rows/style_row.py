@@ -19,7 +19,7 @@ from halftone.library.prompts.styles import StyleBook, known_styles, save_style,
 
 _SHOWN = 3
 _LETTERS = 18
-"""Of names that the folded row has room for."""
+"""The letters of style names that fit in the folded row."""
 
 
 class StylePart(FoldedPart):
