@@ -104,8 +104,8 @@ def _cancelled(job: Job) -> str:
     stepping = job.phase == "denoise" and job.total
     where = tr("Cancelled at step {0} of {1}", job.done, job.total) if stepping else tr("Cancelled")
     count = len(job.pictures)
-    kept = tr("{0} pictures kept", count, one="1 picture kept") if count else tr("nothing kept")
-    return listed(where, kept)
+    count_words = tr("{0} pictures kept", count, one="1 picture kept") if count else tr("nothing kept")
+    return listed(where, count_words)
 
 
 def _job_activity(job: Job) -> str:
@@ -203,8 +203,8 @@ def _short_notice(notice: Notice) -> Message:
         case "copied":
             return Message("ok", tr("Copied."))
         case "worker-refused" if notice.error is not None:
-            said = sentences(error_sentence(notice.error), error_remedy(notice.error))
-            return Message("danger", tr("The engine does not start."), said, actions=(Act("copy", tr("Copy details")),))
+            reason = sentences(error_sentence(notice.error), error_remedy(notice.error))
+            return Message("danger", tr("The engine does not start."), reason, actions=(Act("copy", tr("Copy details")),))
         case "worker-lost":
             did = tr("Several restarts failed. Pictures and queued jobs are kept.")
             do = tr("Update the graphics driver or restart the computer. Log: {0}.", first)
@@ -219,8 +219,8 @@ def _short_notice(notice: Notice) -> Message:
             used = tr("Halftone measures again at the next start.")
             return Message("warn", title, sentences(tr("{0}.", capital(say(notice.why))), used))
         case "model-refused" if notice.error is not None:
-            said = sentences(error_sentence(notice.error), error_remedy(notice.error))
-            return Message("warn", tr("Could not open {0}.", first), said)
+            reason = sentences(error_sentence(notice.error), error_remedy(notice.error))
+            return Message("warn", tr("Could not open {0}.", first), reason)
         case _:
             remedy = error_remedy(notice.error) if notice.error is not None else ""
             sentence = error_sentence(notice.error) if notice.error is not None else first

@@ -34,8 +34,8 @@ _ASIDE: Final[tuple[SignCode, ...]] = (
 def show_diagnosis(read: Run, found: Diagnosis, *, console: Console | None = None) -> None:
     out = console or HarmlessConsole(highlight=False)
     if found.verdict == "sound":
-        told = any(track.quantity != "rate" for track in read.tracks)
-        line = f"The run is sound{_span(found)}." if told else "No checkpoint has NaN or infinity; no loss log was found."
+        has_losses = any(track.quantity != "rate" for track in read.tracks)
+        line = f"The run is sound{_span(found)}." if has_losses else "No checkpoint has NaN or infinity; no loss log was found."
         if any(sign.code in LOOK for sign in found.signs):
             _put(out, f"! No number is NaN or infinite{_span(found)}, but this is worth a look:", 0, "bold yellow", hanging=2)
             _evidence(out, (sign for sign in found.signs if sign.code in LOOK), "·")
@@ -65,7 +65,7 @@ def _no_cause(read: Run) -> str:
 
 
 def _show_causes(out: Console, read: Run, found: Diagnosis) -> None:
-    told = {sign.code for suspect in found.suspects for sign in (*suspect.signs, *suspect.against)}
+    shown = {sign.code for suspect in found.suspects for sign in (*suspect.signs, *suspect.against)}
     for index, (suspect, most) in enumerate(zip(found.suspects, _EVIDENCE, strict=False), 1):
         out.print()
         if index == 1:
@@ -74,8 +74,8 @@ def _show_causes(out: Console, read: Run, found: Diagnosis) -> None:
     if found.first is not None and not found.suspects:
         out.print()
         _put(out, _no_cause(read), 2)
-    told |= LOOK
-    aside = [sign for sign in found.signs if sign.code not in told and (sign.code in _ASIDE or not found.suspects)]
+    shown |= LOOK
+    aside = [sign for sign in found.signs if sign.code not in shown and (sign.code in _ASIDE or not found.suspects)]
     if aside:
         out.print()
         _put(out, "Also seen:", 2)

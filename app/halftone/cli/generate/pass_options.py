@@ -52,10 +52,10 @@ def hires_of(
 ) -> Hires | None:
     """The second pass that was asked for. Raises HalftoneError setting-bad-value where its scale is missing."""
     others = {"--hires-upscaler": upscaler, "--hires-steps": steps, "--hires-strength": strength}
-    given = next((name for name, value in others.items() if value is not None), None)
-    if scale is None and given is not None:
+    alone = next((name for name, value in others.items() if value is not None), None)
+    if scale is None and alone is not None:
         raise HalftoneError(
-            "setting-bad-value", name=given, value=Words("given without --hires"), allowed=Words("--hires SCALE as well")
+            "setting-bad-value", name=alone, value=Words("given without --hires"), allowed=Words("--hires SCALE as well")
         )
     if scale is None:
         return None

@@ -71,31 +71,33 @@ def from_picture(picture: str, asked: Mapping[str, Any], meant: Set[str], model:
     picture that is not given.
     """
     path = Path(absolute(picture))
-    given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None or name in meant}
+    fields: dict[str, Any] = {name: value for name, value in asked.items() if value is not None or name in meant}
     whole = said_by(path)
-    if _START in whole.fields and "image" not in given:
+    if _START in whole.fields and "image" not in fields:
         raise HalftoneError("picture-start-missing", path=path.name, start=whole.fields[_START])
     asked_options = meant & OPTION_PARAMETERS.keys()
-    said = _unasked(whole, {*given, *asked_options, *(() if model is None else ("model",))})
+    parameters = _unasked(whole, {*fields, *asked_options, *(() if model is None else ("model",))})
     own = known_model(None, saved) if model is None else describe(model)
-    known = (*(one.facts for one in listed(saved.model_folders)), *_used_before(said))
+    known = (*(one.facts for one in listed(saved.model_folders)), *_used_before(parameters))
     models = (own, *(one for one in known if one.id != own.id))
-    now = PictureRequest(prompt="", model=own.id, **{name: given[name] for name in ("image", "mask", "start") if name in given})
-    first = take_over(said, now, Known(models)).request.model
-    taken = take_over(said, now, known_here(saved, models, _words(next(one for one in models if one.id == first), saved)))
-    found = {name: value for name, value in asdict(taken.request).items() if value != getattr(now, name)} | given
-    if "options" in given:
-        runs = next(one.pipeline for one in models if one.id == taken.request.model)
-        its_options = {name: value for name, value in taken.request.options.items() if name not in asked_options}
-        found["options"] = over(given["options"], its_options, runs)
-    found |= _started(taken.request, given, meant)
+    now = PictureRequest(prompt="", model=own.id, **{name: fields[name] for name in ("image", "mask", "start") if name in fields})
+    first = take_over(parameters, now, Known(models)).request.model
+    imported = take_over(
+        parameters, now, known_here(saved, models, _words(next(one for one in models if one.id == first), saved))
+    )
+    found = {name: value for name, value in asdict(imported.request).items() if value != getattr(now, name)} | fields
+    if "options" in fields:
+        runs = next(one.pipeline for one in models if one.id == imported.request.model)
+        its_options = {name: value for name, value in imported.request.options.items() if name not in asked_options}
+        found["options"] = over(fields["options"], its_options, runs)
+    found |= _started(imported.request, fields, meant)
     found.pop("model", None)
     found.setdefault("prompt", "")
-    named = "Model" in said.fields and not any(left.startswith("Model: ") for left in taken.left)
-    if "Model" in said.fields and not named and is_ours(said):
-        raise HalftoneError("picture-model-unknown", path=path.name, model=said.fields["Model"])
-    told = tuple(f"{path.name} {words}" for words in not_used(taken.left))
-    return FromPicture(found, model or (taken.request.model if named else None), told, made_in(whole))
+    named = "Model" in parameters.fields and not any(left.startswith("Model: ") for left in imported.left)
+    if "Model" in parameters.fields and not named and is_ours(parameters):
+        raise HalftoneError("picture-model-unknown", path=path.name, model=parameters.fields["Model"])
+    notes = tuple(f"{path.name} {words}" for words in not_used(imported.left))
+    return FromPicture(found, model or (imported.request.model if named else None), notes, made_in(whole))
 
 
 def _started(taken: PictureRequest, given: Mapping[str, Any], meant: Set[str]) -> dict[str, Any]:

@@ -34,8 +34,8 @@ def fetch(
     if json:
         from halftone.cli.reports.json_objects import SCHEMA, put
 
-        told = _as_lines if progress else _silent
-        fetched = [str(fetching.fetch(file, told)) for file in files] if yes else []
+        report = _as_lines if progress else _silent
+        fetched = [str(fetching.fetch(file, report)) for file in files] if yes else []
         put({"schema": SCHEMA, "missing": [str(file.place) for file in lacking(facts)], "fetched": fetched})
         return
     if not files:

@@ -58,6 +58,6 @@ def _more(one: Listed) -> str:
 
 def _object(one: Listed) -> dict[str, Any]:
     facts = one.facts
-    kept = ("path", "name", "family", "base", "format", "stored_dtype", "size_bytes")
+    fields = ("path", "name", "family", "base", "format", "stored_dtype", "size_bytes")
     host = None if one.host is None else one.host.path
-    return {name: getattr(facts, name) for name in kept} | {"state": one.state, "runs_with": host}
+    return {name: getattr(facts, name) for name in fields} | {"state": one.state, "runs_with": host}

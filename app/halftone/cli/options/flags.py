@@ -292,8 +292,8 @@ def _input_parameters() -> list[inspect.Parameter]:
     single = [
         _parameter(one.name, Annotated[one.kind | None, option(one.field, _INPUTS)]) for one in PARAMETERS if _is_input(one)
     ]
-    said = "Any other pipeline argument; may be repeated."
-    repeated = typer.Option("--option", metavar="KEY=VALUE", rich_help_panel=_INPUTS, help=said, show_default=False)
+    help_text = "Any other pipeline argument; may be repeated."
+    repeated = typer.Option("--option", metavar="KEY=VALUE", rich_help_panel=_INPUTS, help=help_text, show_default=False)
     lora = typer.Option("--lora", metavar=_LORA, rich_help_panel=_INPUTS, help=_LORA_HELP, show_default=False)
     embedding = typer.Option("--embedding", metavar="FILE", rich_help_panel=_INPUTS, help=_EMBEDDING_HELP, show_default=False)
     control = typer.Option("--control", metavar=_CONTROL, rich_help_panel=_INPUTS, help=_CONTROL_HELP, show_default=False)
@@ -323,8 +323,8 @@ def _setting_parameters(setting: Setting) -> list[inspect.Parameter]:
     if setting.kind == "choice":
         return [_hinted(setting.field, str, first, metavar="VALUE", said=_help(setting))]
     switch = _hinted(setting.field, bool, first, said=_help(setting), hidden=setting.default is True)
-    said = f"Turn off: {setting.title}. {setting.sentence}"
-    return [switch, *(_hinted(_off_name(setting), bool, flag, said=said, hidden=not setting.default) for flag in opposite)]
+    help_text = f"Turn off: {setting.title}. {setting.sentence}"
+    return [switch, *(_hinted(_off_name(setting), bool, flag, said=help_text, hidden=not setting.default) for flag in opposite)]
 
 
 def _alias_parameter(alias: Alias) -> inspect.Parameter:

@@ -107,9 +107,9 @@ def new_request(asked: Mapping[str, Any], model: str | None, device: str | None,
     facts = known_model(model, saved)
     if asked["prompt"] is None and reads_prompt(facts):
         raise HalftoneError("usage", problem=Words("{0} needs a prompt", (command,)), hint="", command=command)
-    given = with_named_parts({**asked, "prompt": asked["prompt"] or ""}, facts, saved, draws=asked.get("draws", True))
-    given["empty_negative"] = given.get("empty_negative", False) or given.get("negative") == ""
-    return PictureRequest(model=facts.id, device=known_device(device, saved), numerics=saved.numerics, **given)
+    fields = with_named_parts({**asked, "prompt": asked["prompt"] or ""}, facts, saved, draws=asked.get("draws", True))
+    fields["empty_negative"] = fields.get("empty_negative", False) or fields.get("negative") == ""
+    return PictureRequest(model=facts.id, device=known_device(device, saved), numerics=saved.numerics, **fields)
 
 
 def with_named_parts(asked: Mapping[str, Any], facts: ModelFacts, saved: Settings, *, draws: bool = False) -> dict[str, Any]:

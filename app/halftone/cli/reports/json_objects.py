@@ -88,9 +88,9 @@ def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: boo
 
 def _finding_object(finding: Finding) -> dict[str, Any]:
     names = ("code", "component", "module", "dtype", "peak", "limit", "step")
-    said = {"message": finding_words(finding)[0], "remedy": finding_remedy(finding)}
+    words = {"message": finding_words(finding)[0], "remedy": finding_remedy(finding)}
     further = [msgspec.to_builtins(one) for one in finding.further]
-    return {name: getattr(finding, name) for name in names} | said | {"further": further}
+    return {name: getattr(finding, name) for name in names} | words | {"further": further}
 
 
 def _cure_object(report: CheckReport, cure: Cure) -> dict[str, Any]:

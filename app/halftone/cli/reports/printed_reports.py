@@ -79,9 +79,9 @@ _RECEIPTS: Final[dict[ReceiptState, tuple[str, str, str]]] = {
 
 def show_check(report: CheckReport, precision: ChosenPrecision, *, layers: bool = False, console: Console | None = None) -> None:
     out = console or _console()
-    said, tone = verdict_words(report)
+    words, tone = verdict_words(report)
     glyph, style = _GLYPHS[tone]
-    _put(out, f"{glyph} {said.text()}", 0, f"bold {style}", hanging=2)
+    _put(out, f"{glyph} {words.text()}", 0, f"bold {style}", hanging=2)
     room = least_room(report)
     measured = [f"{len(report.layers)} layers"] if report.layers else []
     sizes = [size_words(report)] if report.sizes else []
@@ -372,11 +372,11 @@ def _failed_tests(report: SelfTestReport, numerics: Numerics) -> list[tuple[str,
     found: list[tuple[str, bool]] = []
     leaves_out = {"tf32": not numerics.tf32, "float16-sums": not numerics.fp16_accumulation}
     for mode in dict.fromkeys(one.mode for one in report.tests):
-        ran = [one for one in report.tests if one.mode == mode and one.outcome != "missing"]
-        failed = [one for one in ran if one.outcome != "right"]
+        finished = [one for one in report.tests if one.mode == mode and one.outcome != "missing"]
+        failed = [one for one in finished if one.outcome != "right"]
         if failed:
             off = leaves_out.get(mode, False)
-            count = f"{len(failed)} of {len(ran)} accuracy tests failed ({_operations(failed)})."
+            count = f"{len(failed)} of {len(finished)} accuracy tests failed ({_operations(failed)})."
             found.append((f"{_mode_name(mode)}: {count}{' Your settings turn it off.' if off else ''}", off))
     return found
 

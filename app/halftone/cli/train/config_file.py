@@ -88,8 +88,8 @@ def read_config(place: str) -> TrainConfig:
         raise _refused(place, wrong)
     known = {name: value for name, value in settings_for(content["model"]).items() if name not in content}
     if known:
-        told = ", ".join(f"{name} = {value:g}" for name, value in known.items())
-        say(f"From the model's own note, as the file leaves it open: {told}.", err=True)
+        listing = ", ".join(f"{name} = {value:g}" for name, value in known.items())
+        say(f"From the model's own note, as the file leaves it open: {listing}.", err=True)
     try:
         config = msgspec.convert({**known, **content}, TrainConfig)
     except msgspec.ValidationError as error:

@@ -23,8 +23,8 @@ def event_line(event: AnyEvent) -> str:
             return "\n".join(_begin_lines(event))
         case TrainCaught():
             caught = event.caught
-            said = (words.caught_title(caught), *words.why_words(caught), words.did_words(caught))
-            return " ".join([*(one.text() for one in said), f"Cost: {words.cost_words(caught).text()}"])
+            sentences = (words.caught_title(caught), *words.why_words(caught), words.did_words(caught))
+            return " ".join([*(one.text() for one in sentences), f"Cost: {words.cost_words(caught).text()}"])
         case TrainSaved():
             return f"Saved at step {event.step}: {event.path}"
         case TestPicture() if event.error is not None:
@@ -54,8 +54,8 @@ def _begin_lines(begins: TrainBegins) -> Iterable[str]:
     if begins.config.guard == "off":
         yield "The NaN guard is off: NaN can reach the LoRA."
     for omen in begins.omens:
-        told = (words.omen_words(omen), words.remedy_words(omen))
-        yield f"Warning: {' '.join(one.text() for one in told if one is not None)}"
+        sentences = (words.omen_words(omen), words.remedy_words(omen))
+        yield f"Warning: {' '.join(one.text() for one in sentences if one is not None)}"
 
 
 def _picture_lines(pictures: Iterable[TrainPicture]) -> Iterable[str]:

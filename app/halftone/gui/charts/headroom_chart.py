@@ -72,10 +72,10 @@ class HeadroomChart(QWidget):
         """Show these layers. share: how much of the check is done; origin: the layer that the compact chart rings, by its place.
         Painted at most every 100 ms.
         """
-        given = (layers, dtype, tuple(findings), plan, share, origin)
-        if self._given is not None and layers is self._given[0] and given[1:] == self._given[1:]:
+        content = (layers, dtype, tuple(findings), plan, share, origin)
+        if self._given is not None and layers is self._given[0] and content[1:] == self._given[1:]:
             return
-        self._given = given
+        self._given = content
         self._origin = origin
         if self._compact:
             self._data = build_blocks(layers, dtype)

@@ -195,8 +195,8 @@ def place_discs(frame: Frame, data: ChartData, boxes: Iterable[PartBox], *, afte
             continue
         x = min(max(column.x + column.width / 2, frame.plot.left() + DISC), frame.plot.right() - DISC)
         y = max(bar_top(frame, layers[mark.layer], after=after) - DISC - 6, frame.plot.top() + DISC)
-        taken = [(other.x, other.y) for other in placed if not other.small]
-        spot = free_place(x, y, taken, frame.plot.right(), frame.plot.top())
+        occupied = [(other.x, other.y) for other in placed if not other.small]
+        spot = free_place(x, y, occupied, frame.plot.right(), frame.plot.top())
         placed.append(Disc(mark.number, *(spot or (x, y + DISC)), _disc_tone(mark, layers[mark.layer], after), spot is None))
     return placed
 

@@ -101,11 +101,11 @@ def _gpu(report: SelfTestReport, chosen: Precision) -> Verdict:
     states = _states(report)
     half, brain = states.get("float16", "missing"), states.get("bfloat16", "missing")
     text = sentences(_tests_words(report), _speed_words(report, chosen))
-    said, auto = _set_words(report, chosen), type_name(report.auto)
+    set_words, auto = _set_words(report, chosen), type_name(report.auto)
     if half == "wrong":
         speed, spread = next(((one.speed, one.spread) for one in report.dtypes if one.dtype == "float16"), (None, None))
-        if said:
-            end = said
+        if set_words:
+            end = set_words
         elif report.auto == "float32" and speed is not None and speed > 1.0 and is_measurable(speed, spread):
             end = sentences(tr("Halftone uses {0}.", auto), tr("Pictures take about {0} as long.", figures.times(speed)))
         else:
@@ -116,13 +116,13 @@ def _gpu(report: SelfTestReport, chosen: Precision) -> Verdict:
             "ok",
             "circle-check",
             tr("Half precision works on this GPU"),
-            text if said else sentences(text, tr("BF16 is slow here.")),
+            text if set_words else sentences(text, tr("BF16 is slow here.")),
         )
     if "works" in (half, brain):
         return Verdict("ok", "circle-check", tr("Half precision works on this GPU"), text)
     if half == "slow" or brain == "slow":
         return Verdict("ok", "circle-check", tr("Half precision works, but is not faster"), text)
-    end = said or tr("Halftone uses {0}.", auto)
+    end = set_words or tr("Halftone uses {0}.", auto)
     return Verdict("warn", "triangle-alert", tr("This GPU has no half precision"), end)
 
 

@@ -113,8 +113,8 @@ def short_name(operation: str) -> str:
 
 def passed(tests: Sequence[OperationResult]) -> tuple[int, int]:
     """Right answers, and tests that could run."""
-    ran = [one for one in tests if one.outcome != "missing"]
-    return sum(1 for one in ran if one.outcome == "right"), len(ran)
+    finished = [one for one in tests if one.outcome != "missing"]
+    return sum(1 for one in finished if one.outcome == "right"), len(finished)
 
 
 def wait_words(state: AppState) -> str:

@@ -71,10 +71,10 @@ def _verdict(report: CheckReport, state: State, stale_reason: Words | None) -> t
     if state == "ok":
         return tr("Healthy in {0} {1}", name, where), _ok_text(report)
     if state == "tight" and (finding := cut_off(report)) is not None:
-        said = map(say, finding_words(finding))
+        clipped_words = map(say, finding_words(finding))
         if report.verdict == "tight":
-            return tr("Works in {0}, with little headroom", name), sentences(_tight_text(report), *said)
-        return tr("{0}; weights sit at the FP16 limit", tr("Works in {0}", name)), sentences(*said)
+            return tr("Works in {0}, with little headroom", name), sentences(_tight_text(report), *clipped_words)
+        return tr("{0}; weights sit at the FP16 limit", tr("Works in {0}", name)), sentences(*clipped_words)
     if state == "tight":
         return tr("Works in {0}, with little headroom", name), _tight_text(report)
     if state == "broken":

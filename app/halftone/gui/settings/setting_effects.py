@@ -170,8 +170,8 @@ def _watching(report: SelfTestReport, numerics: Numerics) -> Effect:
         return _quiet(tr("Not measured") if now != "off" else tr("The reference"), catches[now])
     own = effect_of(report, "nan_check", now, numerics)
     ratio = _ratio(own.time_ratio if own is not None else 1.0, off.time_ratio)
-    told = _told(SettingEffect(setting="", value="", time_ratio=ratio))
-    return Effect(told.time_words, catches[now], told.time_ratio, quiet_close=True)
+    cost = _told(SettingEffect(setting="", value="", time_ratio=ratio))
+    return Effect(cost.time_words, catches[now], cost.time_ratio, quiet_close=True)
 
 
 def time_words(ratio: float, spread: float | None = None) -> str:

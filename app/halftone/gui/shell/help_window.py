@@ -254,13 +254,13 @@ def _shortcuts_page() -> str:
 
 
 def _places_page(pictures_folder: str | None) -> str:
-    kept = (
+    folders = (
         (tr("Pictures"), pictures_folder or str(places.pictures_dir())),
         (tr("Settings"), str(places.settings_file().parent)),
         (tr("Checks, history, saved latents"), str(places.data_dir())),
         (tr("Logs"), str(places.log_dir())),
     )
-    return _page(tr("Where files go"), (tr("What"), tr("Folder")), [(what, _folder_link(folder)) for what, folder in kept])
+    return _page(tr("Where files go"), (tr("What"), tr("Folder")), [(what, _folder_link(folder)) for what, folder in folders])
 
 
 def _page(title: str, heads: tuple[str, str], rows: Sequence[tuple[str, str]]) -> str:

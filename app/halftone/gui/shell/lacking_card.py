@@ -105,16 +105,18 @@ def message_of(known: Lacking) -> Message | None:
     error = known.error
     if error is None:
         return Message("info", title, _wanted(files), actions=(Act("fetch", get, kind="primary"), own))
-    said = sentences(text.error_sentence(error), text.error_remedy(error))
+    reason = sentences(text.error_sentence(error), text.error_remedy(error))
     again = get if error.code == "small-file-unfit" else tr("Try again")
-    return Message("warn", said, actions=(Act("fetch", again, kind="primary"), own))
+    return Message("warn", reason, actions=(Act("fetch", again, kind="primary"), own))
 
 
 def _wanted(files: tuple[SmallFile, ...]) -> str:
     """What is missing, how large it is, from where it would come and where it goes."""
-    told = listed(*(tr("{0} ({1}) from {2}", _name(file), size_text(file.size), f"{hub()}/{file.repository}") for file in files))
+    listing = listed(
+        *(tr("{0} ({1}) from {2}", _name(file), size_text(file.size), f"{hub()}/{file.repository}") for file in files)
+    )
     folder = str(files[0].place.parent).replace("/", f"/{_BREAK}").replace("\\", f"\\{_BREAK}")
-    return sentences(tr("{0}, for the folder {1}.", told, folder), tr("Nothing is fetched before you click."))
+    return sentences(tr("{0}, for the folder {1}.", listing, folder), tr("Nothing is fetched before you click."))
 
 
 def _name(file: SmallFile) -> str:

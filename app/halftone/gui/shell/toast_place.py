@@ -29,11 +29,11 @@ def place(host: QWidget, toast: QWidget, lowest: int) -> QPoint:
     """
     middle, most = (host.width() - toast.width()) // 2, host.width() - toast.width() - _EDGE
     across = sorted({middle, *range(_EDGE, most + 1, _ASIDE)}, key=lambda x: abs(x - middle))
-    taken = list(_taken(host, toast))
+    covered = list(_taken(host, toast))
     for y in range(lowest, 0, -_STEP):
         for x in across:
             area = QRect(x, y, toast.width(), toast.height()).adjusted(-_GAP, -_GAP, _GAP, _GAP)
-            if not any(area.intersects(one) for one in taken):
+            if not any(area.intersects(one) for one in covered):
                 return QPoint(x, y)
     return QPoint(middle, lowest)
 

@@ -207,8 +207,8 @@ class DeviceChip(HoverButton):
         avoided = any(states.get(dtype) in ("wrong", "slow") for dtype in halves)
         name = DTYPE_NAMES[uses]
         self._uses = tr("uses {0}", name) if avoided else ""
-        said = ", ".join([self._title(), *(part.text for part in self._parts), *filter(None, [self._uses])])
-        self.setAccessibleName(tr("Device: {0}", said))
+        words = ", ".join([self._title(), *(part.text for part in self._parts), *filter(None, [self._uses])])
+        self.setAccessibleName(tr("Device: {0}", words))
         self.updateGeometry()
         self.update()
 

@@ -399,5 +399,5 @@ class Workspace(QObject):
         geometry = {**controller.settings.geometry, "main": bytes(self.window.saveGeometry().toBase64().data()).decode()}
         splitters = {**controller.settings.splitters, **self.create_page.splitter_state()}
         form, train = kept_draft(controller.state.draft), controller.session.training.draft or controller.settings.train
-        kept = msgspec.structs.replace(controller.settings, geometry=geometry, splitters=splitters, form=form, train=train)
-        controller.session.settings.update(kept)
+        settings = msgspec.structs.replace(controller.settings, geometry=geometry, splitters=splitters, form=form, train=train)
+        controller.session.settings.update(settings)

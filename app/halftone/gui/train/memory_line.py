@@ -60,7 +60,7 @@ class MemoryLine(QWidget):
 def memory_words(found: TrainingForecast) -> str:
     """How much, of what, and what is there."""
     room = found.room
-    told = tr("Peak memory about {0}, estimated.", figures.size(room.peak))
+    peak = tr("Peak memory about {0}, estimated.", figures.size(room.peak))
     parts = tr(
         "Base model {0}, LoRA {1}, one step {2}.",
         figures.size(room.base),
@@ -68,7 +68,7 @@ def memory_words(found: TrainingForecast) -> str:
         figures.size(room.activations),
     )
     free = "" if found.free is None else tr("{0} free.", figures.size(found.free))
-    return sentences(told, parts, free)
+    return sentences(peak, parts, free)
 
 
 def saving_words(saving: Saving) -> str:

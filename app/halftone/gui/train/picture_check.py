@@ -122,8 +122,8 @@ class CheckView(QWidget):
 
 def _item(picture: TrainPicture, *, out: bool) -> QTreeWidgetItem:
     """A line with a tick; of one that cannot be used it cannot be taken off."""
-    said = picture_words(picture)
-    made = QTreeWidgetItem([picture.name, said.text(catalogue()) if said else ""])
+    words = picture_words(picture)
+    made = QTreeWidgetItem([picture.name, words.text(catalogue()) if words else ""])
     made.setSizeHint(1, QSize(0, _LINE))
     flags = Qt.ItemFlag.ItemIsUserCheckable | Qt.ItemFlag.ItemIsSelectable
     made.setFlags(flags if picture.problem else flags | Qt.ItemFlag.ItemIsEnabled)

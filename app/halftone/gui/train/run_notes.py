@@ -63,8 +63,8 @@ class RunNotes(QWidget):
     def _show_unsaved(self, record: RunRecord) -> None:
         """What could not be written or made; the training goes on."""
         if record.unsaved is not None:
-            said = tr("Step {0} was not saved. Halftone will retry.", figures.group(record.unsaved.step))
-            words = sentences(said, error_sentence(record.unsaved.error), error_remedy(record.unsaved.error))
+            unsaved = tr("Step {0} was not saved. Halftone will retry.", figures.group(record.unsaved.step))
+            words = sentences(unsaved, error_sentence(record.unsaved.error), error_remedy(record.unsaved.error))
             folder = (tr("Choose folder…"), "primary", self.folder_wanted.emit)
             self._cards.addWidget(notice("warn", "triangle-alert", words, folder))
         if record.no_picture is not None:

@@ -197,8 +197,8 @@ class ChartCard(QWidget):
 def omen_card(omen: Omen, *buttons: Offered) -> QWidget:
     """What was foreseen before the first step, and what helps."""
     helps = remedy_words(omen)
-    said = tr("This will fail:") if omen.certain else tr("Warning:")
-    words = sentences(said, omen_words(omen).text(catalogue()), helps.text(catalogue()) if helps is not None else "")
+    prefix = tr("This will fail:") if omen.certain else tr("Warning:")
+    words = sentences(prefix, omen_words(omen).text(catalogue()), helps.text(catalogue()) if helps is not None else "")
     return notice("danger" if omen.certain else "warn", "octagon-alert" if omen.certain else "triangle-alert", words, *buttons)
 
 

@@ -92,9 +92,9 @@ class _Box(NumberBox):
         self.lineEdit().setTextMargins(7, 0, 0, 0)
 
     def textFromValue(self, value: float) -> str:
-        said = super().textFromValue(value)
+        shown = super().textFromValue(value)
         mark = self.locale().decimalPoint()
-        return said.rstrip("0").removesuffix(mark) if mark in said else said
+        return shown.rstrip("0").removesuffix(mark) if mark in shown else shown
 
 
 class NumberRow(TrainRow):
@@ -118,8 +118,8 @@ class NumberRow(TrainRow):
 
     def words(self) -> str:
         value = self.value()
-        said = figures.group(value) if isinstance(value, int) else self._box.textFromValue(value)
-        return f"{said}{figures.HARD}{self._unit}" if self._unit else said
+        shown = figures.group(value) if isinstance(value, int) else self._box.textFromValue(value)
+        return f"{shown}{figures.HARD}{self._unit}" if self._unit else shown
 
 
 class RateRow(TrainRow):
