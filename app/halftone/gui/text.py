@@ -88,7 +88,7 @@ def activity(state: AppState, device_words: str) -> tuple[str, str, str]:
 
 
 def _left_by(ended: Ended | None) -> tuple[str, str, str] | None:
-    """What is to be said of the last job until there is another: that it was cancelled, or that pictures were recovered."""
+    """Describe the last job until the next one: that it was cancelled, or that pictures were recovered."""
     if ended is None or not isinstance(ended.job.command, Generate | Upscale):
         return None
     if ended.outcome == "cancelled":

@@ -149,7 +149,7 @@ def tabular(font: QFont) -> QFont:
 
 
 class ThemeWatcher(QObject):
-    """Tells that the theme changed; custom-painted widgets repaint, tinted icons are made anew."""
+    """Signals that the theme changed; custom-painted widgets repaint, tinted icons are rebuilt."""
 
     changed = Signal()
 

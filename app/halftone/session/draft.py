@@ -345,7 +345,7 @@ def extends(draft: Draft, model: ModelFacts | None) -> bool:
 
 
 def has_strength(draft: Draft, model: ModelFacts | None) -> bool:
-    """Whether it can be said how much of the start picture is made anew."""
+    """Whether the start picture has a denoising strength."""
     masked = draft.mask is not None and masks(model)
     return model is None or takes_strength(model.pipeline, mask=masked or extends(draft, model))
 

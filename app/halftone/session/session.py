@@ -84,7 +84,7 @@ class Session:
         self.models.refresh()
 
     def restart(self) -> None:
-        """Start the worker again after it was given up; what waits goes on."""
+        """Start the worker again after it was given up; the queue continues."""
         self.store.take(Starting())
         self._link.restart()
 

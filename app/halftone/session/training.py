@@ -247,7 +247,7 @@ class TrainingPictures:
             self._quiet.start()
 
     def again(self) -> None:
-        """Read them anew: the folder may have changed."""
+        """Read them again: the folder may have changed."""
         if not self._known.busy:
             self._read()
 

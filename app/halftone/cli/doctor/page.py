@@ -17,7 +17,7 @@ from halftone.library.run_logs.folder import Run
 from halftone.library.run_logs.trainer import Trainer
 
 _EVIDENCE: Final = (6, 3, 2, 2)
-"""Signs that are told of the first cause, the second and so on."""
+"""The number of signs shown for the first cause, the second and so on."""
 _NOTES: Final = 3
 _ASIDE: Final[tuple[SignCode, ...]] = (
     "averaged",

@@ -37,7 +37,7 @@ Sampler = Annotated[
 
 
 class Then(NamedTuple):
-    """The picture whose settings are taken over, and what it was made in where nothing else is wished."""
+    """The picture whose settings are imported, and its precision where no other is set."""
 
     picture: str | None
     dtype: DType | None

@@ -86,7 +86,7 @@ def upscaler_file(text: str, saved: Settings) -> str:
 
 
 def passes_words(picture: PictureFacts) -> str:
-    """What is to be said of the passes beside the size; "" for a picture made in one."""
+    """Describe the passes beside the size; "" for a picture made in one."""
     if len(picture.passes) < 2:
         return ""
     first, last = picture.passes[0], picture.passes[-1]

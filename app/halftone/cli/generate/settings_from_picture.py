@@ -134,7 +134,7 @@ def precision_note(picture: str, made: DType | None, now: DType) -> tuple[str, .
 
 
 def _used_before(said: Parameters) -> tuple[ModelFacts, ...]:
-    """Models of pictures on this computer, of the name that is told, that lie in no folder of the settings."""
+    """Models with the named file, used by pictures on this computer, that lie in no folder of the settings."""
     name = said.fields.get("Model")
     if name is None:
         return ()

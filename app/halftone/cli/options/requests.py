@@ -84,7 +84,7 @@ def with_host(model: str | None, asked: Mapping[str, Any], saved: Settings) -> t
 
 
 def host_note(asked: Mapping[str, Any], given: str | None, facts: ModelFacts) -> tuple[str, ...]:
-    """What is said where a file of a transformer was named as the model. given: the transformer that runs."""
+    """The note for a transformer file named as the model. given: the transformer that runs."""
     if given is None or given == asked.get("transformer"):
         return ()
     return (f"{Path(given).name} runs with the other parts of {facts.name}.",)
@@ -185,7 +185,7 @@ def kept_request(
 
 
 def ready_request(request: PictureRequest, facts: ModelFacts, saved: Settings) -> PictureRequest:
-    """The request with the place of its pictures, if all that can be told without torch is right."""
+    """Return the request with the place of its pictures, if all that can be checked without torch is right."""
     if request.output is None and saved.pictures_folder:
         if not os.path.isdir(saved.pictures_folder):
             raise no_folder(Path(saved.pictures_folder))
@@ -237,14 +237,14 @@ def _cut_note(name: str, facts: ModelFacts, tokens: int, read: str) -> str:
 
 
 def ready_loras(loras: tuple[Lora, ...], facts: ModelFacts) -> tuple[Lora, ...]:
-    """The LoRAs, if all that can be told of them without torch is right."""
+    """Return the LoRAs, if all that can be checked without torch is right."""
     check_loras(loras)
     check_lora_fit(loras, facts)
     return loras
 
 
 def ready_inputs(inputs: CheckInputs, facts: ModelFacts) -> CheckInputs:
-    """The inputs of a check, if all that can be told without torch is right. What the model needs beside them is made up."""
+    """Return the inputs of a check, if all that can be checked without torch is right. Missing ones are synthetic."""
     check_inputs(inputs, facts)
     _check_given(inputs, facts)
     return inputs

@@ -25,7 +25,7 @@ _NO_FAULT_OF_THE_MODEL: Final = frozenset({"none", "read-again"})
 
 
 def event_line(event: GuardEvent) -> str:
-    """The event as one line; what could not be recovered is told as the window tells it."""
+    """Describe an event in one line; what could not be recovered, in the window's words."""
     if event.action not in _DONE:
         note = note_for(event)
         return f"{note.title.text()} {note.text.text()}"
@@ -61,7 +61,7 @@ def cure_command(report: CheckReport, cure: Cure) -> str | None:
 
 
 def how_to_finish(picture: PictureFacts) -> str:
-    """The command that goes on with what is kept of a picture; empty where there is none, or where it would fail again."""
+    """The command that finishes a saved picture; empty where nothing is saved, or where it would fail again."""
     last = picture.events[-1] if picture.events else None
     unfinished = picture.cut_short is not None or picture.state in ("asking", "not-recovered")
     if picture.latents is None or not unfinished or (last and last.sound_in_float32 is False):

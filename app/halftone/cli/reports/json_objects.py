@@ -139,7 +139,7 @@ def _more_object(event: GuardEvent) -> dict[str, Any]:
 
 
 def _image_object(image: PictureFacts) -> dict[str, Any]:
-    """latents: what is kept of a picture that is none yet, for --latents; kept_step: the step after which it was kept."""
+    """latents: the file of an unfinished picture, for --latents; kept_step: the step after which it was saved."""
     names = ("seed", "width", "height", "state", "dtypes", "cures", "black", "finite", "latents", "kept_step", "peak_memory")
     drawn = [name for name in ("variation_seed", "prompt", "negative") if getattr(image, name)]
     film = ("frames", "fps", "flat_frames", "broken_frames") if image.frames > 1 else ()

@@ -270,7 +270,7 @@ def show_pictures(
 
 
 def _film_words(picture: PictureFacts) -> str:
-    """What is to be said of a video beside its size."""
+    """Describe a video beside its size."""
     if not (seconds := video_seconds(picture)):
         return ""
     return f" · {picture.frames} frames, {picture.fps} a second, {seconds:.1f}\u00a0s"

@@ -69,7 +69,7 @@ def train(
 
 
 def _ended_badly(report: TrainReport) -> bool:
-    """Whether a bad number ended it, now and not before it was gone on with."""
+    """Whether NaN ended this run, and not one before it was resumed."""
     last = next(reversed(report.caught), None)
     return last is not None and last.did == "stopped" and last.step > report.steps and report.steps < report.steps_wanted
 
@@ -81,7 +81,7 @@ def _run_folder(given_path: str) -> str:
 
 
 def _wanted(config: str | None, resume: str | None) -> TrainConfig:
-    """The settings of the file, or of the run that is gone on with."""
+    """The settings of the file, or of the run to resume."""
     if resume is None and config is None:
         raise typer.BadParameter("name a training file, or a run with --resume", param_hint="CONFIG.toml")
     return read_config(config) if config is not None else config_of(resume or "")

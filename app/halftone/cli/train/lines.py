@@ -1,4 +1,4 @@
-"""What is told of a training in a terminal, a line each."""
+"""The lines that a training prints in a terminal."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -13,11 +13,11 @@ from halftone.library.training_data.training_runs import broken_off
 from halftone.settings.disk import size_text
 
 _NAMED: Final = 5
-"""Pictures of a kind that are named; of more, their number is told."""
+"""Pictures of a kind to name; the rest are counted."""
 
 
 def event_line(event: AnyEvent) -> str:
-    """What is told of a training on lines of its own; "" of its steps."""
+    """The line for an event of a training; "" for a step."""
     match event:
         case TrainBegins():
             return "\n".join(_begin_lines(event))
@@ -59,7 +59,7 @@ def _begin_lines(begins: TrainBegins) -> Iterable[str]:
 
 
 def _picture_lines(pictures: Iterable[TrainPicture]) -> Iterable[str]:
-    """What is to be said of them, alike ones together; those that are left out first."""
+    """Describe the pictures, alike ones together, the excluded ones first."""
     kinds: dict[tuple[bool, str], list[str]] = {}
     for picture in sorted(pictures, key=lambda one: not one.problem):
         if (said := words.picture_words(picture)) is not None:

@@ -175,7 +175,7 @@ def paint_cure(painter: QPainter, theme: Theme, frame: Frame, boxes: Iterable[Pa
 
 @dataclass(frozen=True, slots=True)
 class Disc:
-    """small: there is no room for the number; it then shows only where the finding is."""
+    """small: the number does not fit; the disc only shows where the finding is."""
 
     number: int
     x: float
@@ -238,7 +238,7 @@ def paint_marker(painter: QPainter, theme: Theme, at: QPointF) -> None:
 
 
 def paint_hover(painter: QPainter, theme: Theme, frame: Frame, column: Column, lines: tuple[str, ...], *, after: bool) -> None:
-    """Highlights a column and shows its name, peak and room beside it."""
+    """Highlights a column and shows its name, peak and headroom beside it."""
     painter.setPen(Qt.PenStyle.NoPen)
     band = QRectF(column.x - 0.5, frame.plot.top(), max(3.0, column.width), frame.plot.height())
     painter.fillRect(band.intersected(frame.plot), theme.color("text", 0.09))

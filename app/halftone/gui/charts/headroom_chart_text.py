@@ -35,7 +35,7 @@ def reach_text(dtype: DType) -> str:
 
 
 def room_text(layer: Layer, dtype: DType, *, after: bool) -> str:
-    """The room of one layer against the limit of the type it runs in."""
+    """The headroom of one layer in the type it runs in."""
     exp, own = (layer.exp_after, layer.dtype_after) if after else (layer.exp, dtype)
     if exp == -math.inf:
         return tr("not measured") if after and layer.peak else tr("all zeros")

@@ -41,7 +41,7 @@ class Made:
     thumb: Thumb
     failed: QImage
     whole: bool = True
-    """Made from its first step on: of one that was gone on with, only the rest was timed."""
+    """Whether all its steps were timed: of a resumed picture only the rest was."""
 
     @property
     def key(self) -> str:
@@ -161,7 +161,7 @@ class HistoryWatch(QObject):
         self._watcher.directoryChanged.connect(self._pause.start)
 
     def _look(self) -> None:
-        """The stamp is taken before anybody reads: what is written meanwhile is told again."""
+        """Take the stamp before anybody reads, so that later writes are reported again."""
         now = self._stamp()
         if now != self._seen:
             self._seen = now

@@ -98,7 +98,7 @@ def operation_name(operation: str) -> str:
 
 
 def short_name(operation: str) -> str:
-    """The name of a test where there is little room."""
+    """The name of a test for little space."""
     names = {
         "matmul": tr("Product"),
         "convolution": tr("Conv."),

@@ -139,7 +139,7 @@ class HealthPage(Page):
         bar.setValue(place)
 
     def _set_heights(self) -> None:
-        """The chart takes 360 where there is room, never less than 240; lists show at least a few rows."""
+        """Give the chart 360 pixels where they fit, never less than 240; lists show at least a few rows."""
         spare = self.height() - 58 - self.verdict.sizeHint().height() - 10 - 14 - 10
         below = max(296, self.cure.minimumSizeHint().height()) + self._known_height()
         self.chart.setFixedHeight(min(360, max(240, spare - below)))

@@ -82,7 +82,7 @@ def _more_details(finding: Finding) -> list[str]:
 
 
 def price_time(cure: Cure) -> str:
-    """About how much longer a picture takes; a difference within the spread of the runs is told as none."""
+    """Return how much longer a picture takes; a difference within the spread of the runs counts as none."""
     if cure.time_ratio is None:
         return tr("Not measured")
     shown = cure.time_ratio if is_measurable(cure.time_ratio, cure.time_spread) else 1.0

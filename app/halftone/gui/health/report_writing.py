@@ -1,4 +1,4 @@
-"""What the Health page writes: the repaired copy of a model, the report of its check. How that goes is said below the cures."""
+"""Writes the repaired copy of a model and the report of its check; progress shows below the cures."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -102,7 +102,7 @@ class Writing(QObject):
         self._controller.take(Noted(kind="saved", facts=(file.name, str(file), words)))
 
     def _note(self, model: str, words: str) -> None:
-        """Below the cures of this model, until something newer is to be said."""
+        """Show a note below the cures of this model, until a newer one."""
         self._notes[model] = words
         self.show()
 

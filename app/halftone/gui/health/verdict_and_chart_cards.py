@@ -142,7 +142,7 @@ class VerdictCard(QFrame):
 
 
 class LayersModel(QAbstractTableModel):
-    """The chart's data as a table: layer, part, kind, peak, room, and the same under the cure."""
+    """The chart's data as a table: layer, part, kind, peak, headroom, and the same under the cure."""
 
     SORT = Qt.ItemDataRole.UserRole
 

@@ -150,7 +150,7 @@ class Toasts(QObject):
             self._close()
 
     def began(self) -> None:
-        """Something new runs: what is said now was said before it."""
+        """Mark the shown message as older than the job that starts."""
         self._before = self._bar
 
     def went_well(self) -> None:

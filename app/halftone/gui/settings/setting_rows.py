@@ -87,7 +87,7 @@ class Control(QWidget):
         self.changed.emit(on)
 
     def set_choices(self, choices: Sequence[tuple[str, str, str]]) -> None:
-        """Fill the drop-down anew."""
+        """Refill the drop-down."""
         if self._combo is None or self._choices == list(choices):
             return
         self._choices = list(choices)

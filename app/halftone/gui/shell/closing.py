@@ -17,7 +17,7 @@ class Closing(QObject):
     changed = Signal()
 
     def __init__(self, window: QWidget, controller: Controller, keep: Callable[[], object]) -> None:
-        """keep: what is to be remembered is told to the settings."""
+        """keep: saves what is to be remembered."""
         super().__init__(window)
         self.waiting = False
         self._window = window

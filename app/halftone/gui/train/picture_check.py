@@ -33,7 +33,7 @@ def used(pictures: Sequence[TrainPicture], left_out: Sequence[str]) -> tuple[Tra
 
 
 class CheckView(QWidget):
-    """`left_out` carries the names that are not to be used; `again`: the folder is to be read anew."""
+    """`left_out` carries the excluded names; `again` asks to read the folder again."""
 
     left_out = Signal(object)
     again = Signal()

@@ -24,7 +24,7 @@ class RunNotes(QWidget):
     folder_wanted = Signal()
     """Another one, to save in."""
     again = Signal(object)
-    """The training is to begin anew with this TrainConfig."""
+    """Asks to restart the training with this TrainConfig."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class RunNotes(QWidget):
         self._cards.addWidget(omen_card(omen, (words, "link", lambda: self.again.emit(changed))))
 
     def _show_unsaved(self, record: RunRecord) -> None:
-        """What could not be written or made; the training goes on."""
+        """Show what could not be written or made; the training continues."""
         if record.unsaved is not None:
             unsaved = tr("Step {0} was not saved. Halftone will retry.", figures.group(record.unsaved.step))
             words = sentences(unsaved, error_sentence(record.unsaved.error), error_remedy(record.unsaved.error))

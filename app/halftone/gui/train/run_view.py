@@ -21,7 +21,7 @@ from halftone.session.training import Training
 
 _LISTED = 100
 _MINUTES = 120
-"""Seconds from which on the time that is left is told in minutes."""
+"""Seconds from which the time left is shown in minutes."""
 
 
 Offered = tuple[str, str, Callable[[], object]]

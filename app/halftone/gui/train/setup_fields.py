@@ -46,7 +46,7 @@ class TrainRow(QWidget):
         self.setFixedHeight(_HEIGHT)
 
     def lock(self, on: bool, words: str = "") -> None:
-        """words: what is told instead of the field's own value."""
+        """words: shown instead of the field's own value."""
         self._locked.words.set_text(words or self.words())
         self._locked.setAccessibleName(f"{self.name}: {words or self.words()}")
         self._places.setCurrentIndex(1 if on else 0)

@@ -211,7 +211,7 @@ class TrainForm(QWidget):
     # --- values -----------------------------------------------------------------------------------------------------
 
     def config(self) -> TrainConfig:
-        """What stands in the form. A learning rate that is none is NaN."""
+        """Return the form's values; a learning rate that is not a number is NaN."""
         values: dict[str, Any] = {one.key: one.value() for one in self.rows}
         values["output"] = values["output"] or self._default_output()
         values["name"] = values["name"] or tr("My LoRA")

@@ -280,7 +280,7 @@ class TrainPage(Page):
         self.offers.show_offers(broken, refused)
 
     def _list_earlier(self) -> None:
-        """A menu of runs that can be gone on with."""
+        """Open a menu of runs that can be resumed."""
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         for run in self._known.earlier[:_EARLIER]:

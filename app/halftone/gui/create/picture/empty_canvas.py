@@ -127,7 +127,7 @@ class EmptyCanvas(QWidget):
         self._arrange(2)
 
     def set_working(self, on: bool) -> None:
-        """Only the dots while the first picture is made: the invitation was taken, and its cards need the room."""
+        """Show only the dots while the first picture is made."""
         self._content.setVisible(not on)
 
     def _arrange(self, columns: int) -> None:

@@ -87,7 +87,7 @@ class PictureActs(QObject):
         self._controller.take(Noted(kind="copied"))
 
     def start_from(self, made: Made) -> None:
-        """A picture that is no file is none to start from, and a video is told to be none."""
+        """Send a picture to image to image; an unsaved one cannot be used, nor a video."""
         self._show_form()
         if made.facts.frames > 1:
             self._form.taken.say(tr("{0} is a video. Use a picture, such as a saved frame.", Path(made.facts.path).name))

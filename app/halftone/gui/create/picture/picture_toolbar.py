@@ -17,8 +17,9 @@ _MANNERS: Final[tuple[Manner, ...]] = ("words", "menu", "icons")
 
 
 class CanvasToolbar(QWidget):
-    """40 high, in the first manner that has room. `acted` carries "fit", "vary", "upscale", "start", "save", "copy", "show" or
-    "delete".
+    """The toolbar, 40 pixels high, in the first manner that fits.
+
+    `acted` carries "fit", "vary", "upscale", "start", "save", "copy", "show" or "delete".
     """
 
     acted = Signal(str)

@@ -32,7 +32,7 @@ def hires_line(hires: Hires | None) -> str:
 
 
 class HiresPart(FoldedPart):
-    """Whether there is one, how much larger, how it is enlarged, its steps and how much of it is drawn anew."""
+    """The Hires. fix fields: switch, scale, upscaler, steps and denoising strength."""
 
     field = "hires"
     opens = True

@@ -310,7 +310,7 @@ def _size(size: tuple[int, int]) -> str:
 
 
 def _words(error: Exception) -> str:
-    """What is said of it. Raises what is no error of the user's files."""
+    """Describe an error of the user's files. Raises any other."""
     if isinstance(error, OSError):
         return tr("Could not save: {0}.", problem(error))
     if not isinstance(error, HalftoneError):
