@@ -33,18 +33,18 @@ _SAID: Final[dict[str, tuple[str, ...]]] = {
     "seed_size": ("Seed resize from",),
     "inversions": ("Embeddings", "TI hashes"),
 }
-"""Fields -> what a picture calls them: of what is given nothing is taken over, and so nothing told."""
+"""Fields -> what a picture calls them; a field on the command line is neither imported nor noted."""
 _SEVERAL: Final = {"controls": "ControlNet ", "ip_adapters": "IP-Adapter "}
 """Fields -> how a picture begins the names of each of several."""
 _GIVE_AGAIN: Final = {
-    "Model": "was made with the model {0}, which is not in your folders. Give it with --model",
-    "Mask": "was made with the mask {0}. Give it again with --mask",
-    "ControlNet": "was made with a ControlNet ({0}). Give it and its picture again with --control",
-    "IP-Adapter": "was made with an IP-Adapter ({0}). Give it and its pictures again with --ip-adapter",
-    "Transformer": "was made with the transformer {0}. Give it again with --transformer",
-    "Embedding": "was made with the embedding {0}, which is not in your folders. Give its file with --embedding",
-    "VAE": "was made with the VAE {0}, which is not in your folders. Give its file with --vae",
-    "Refiner": "was made with the refiner {0}, which is not in your folders. Give it with --refiner",
+    "Model": "was made with the model {0}, which is not in your folders. Set it with --model",
+    "Mask": "was made with the mask {0}. Set it with --mask",
+    "ControlNet": "was made with a ControlNet ({0}). Set it and its picture with --control",
+    "IP-Adapter": "was made with an IP-Adapter ({0}). Set it and its pictures with --ip-adapter",
+    "Transformer": "was made with the transformer {0}. Set it with --transformer",
+    "Embedding": "was made with the embedding {0}, which is not in your folders. Set its file with --embedding",
+    "VAE": "was made with the VAE {0}, which is not in your folders. Set its file with --vae",
+    "Refiner": "was made with the refiner {0}, which is not in your folders. Set it with --refiner",
 }
 """Maps what a picture says was used to what to do, where Halftone cannot find it by itself."""
 _START: Final = "Start picture"
@@ -120,17 +120,17 @@ def not_used(left: Sequence[str]) -> Iterator[str]:
         elif name == STOPPED:
             yield f"was stopped after step {value}, so a picture with all steps looks different."
         elif one.startswith("<lora:"):
-            yield f"was made with {one}, which is not in your folders. Give its file with --lora to make the same picture."
+            yield f"was made with {one}, which is not in your folders. Set its file with --lora to make the same picture."
         else:
             yield f"says “{one}”, which is not used."
 
 
 def precision_note(picture: str, made: DType | None, now: DType) -> tuple[str, ...]:
-    """Told where a picture was made in another precision than the one that is made from its settings now: it looks different."""
+    """The note where a picture was made in another precision than the one to be made now: it will look different."""
     if made is None or made == now:
         return ()
     was, runs = DTYPE_NAMES[made], DTYPE_NAMES[now]
-    return (f"{Path(picture).name} was made in {was}; this one runs in {runs}. To make it as it was: --precision {made}",)
+    return (f"{Path(picture).name} was made in {was}; this one runs in {runs}. To reproduce it: --precision {made}",)
 
 
 def _used_before(said: Parameters) -> tuple[ModelFacts, ...]:

@@ -210,7 +210,7 @@ def _picture_price(cure: Cure) -> str:
 def _layer_table(report: CheckReport) -> Table:
     table = Table("layer", "kind", box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     table.add_column("peak", justify="right")
-    table.add_column("room", justify="right")
+    table.add_column("headroom", justify="right")
     for layer in report.layers:
         room = headroom_bits(layer.peak, report.precision)
         style = "" if room is None or room >= 2 else "yellow" if room >= 0 else "red"
