@@ -187,7 +187,7 @@ class HistoryPanel(QWidget):
 
     @property
     def _side(self) -> int:
-        """The width of a thumbnail. It leaves space for the scroll bar, so that nothing moves when that appears."""
+        """Of a thumbnail. It leaves room for the scroll bar, so that its coming and going moves nothing."""
         return max(40, (self.width() - 9 - 11) // self._columns - 1)
 
     def _arrange(self) -> None:

@@ -66,7 +66,7 @@ class QueueRow(QWidget):
         theme.watcher().changed.connect(self.update)
 
     def set_compact(self, compact: bool) -> None:
-        """Hide the thumbnail, for a narrow panel."""
+        """Without the small picture, for a narrow panel."""
         self._left = _COMPACT_LEFT if compact else _LEFT
         layout = self.layout()
         if layout is not None:

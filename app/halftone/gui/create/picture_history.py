@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 _LIMIT = 120
 _THUMB = 256
 _MOST_MEGABYTES = 1200
-"""The most memory of one picture; Qt's own limit of 8192 x 8192 is too low for upscaled pictures."""
+"""Of one picture in memory; Qt's own limit ends at 8192 x 8192, which upscale models make of quite usual pictures."""
 _SETTLE_MS = 300
 """After the last sign of a change: a program that writes gives several."""
 
@@ -41,7 +41,7 @@ class Made:
     thumb: Thumb
     failed: QImage
     whole: bool = True
-    """Whether all its steps were timed: of a resumed picture only the rest was."""
+    """Made from its first step on: of one that was gone on with, only the rest was timed."""
 
     @property
     def key(self) -> str:
@@ -161,7 +161,7 @@ class HistoryWatch(QObject):
         self._watcher.directoryChanged.connect(self._pause.start)
 
     def _look(self) -> None:
-        """Take the stamp before anybody reads, so that later writes are reported again."""
+        """The stamp is taken before anybody reads: what is written meanwhile is told again."""
         now = self._stamp()
         if now != self._seen:
             self._seen = now

@@ -354,7 +354,7 @@ def combo(name: str, tip: str) -> QComboBox:
 
 class _QuietCombo(QComboBox):
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Paint as usual, but elide words that do not fit."""
+        """As ever, but words without room end in an ellipsis."""
         painter = QStylePainter(self)
         option = QStyleOptionComboBox()
         self.initStyleOption(option)

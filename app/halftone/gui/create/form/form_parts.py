@@ -46,7 +46,7 @@ class PromptEdit(QTextEdit):
         self.document().clearUndoRedoStacks()
 
     def set_tight(self, tight: bool) -> None:
-        """Leave out the space above and below the text, for a low window."""
+        """Without space above and below the text, for a low window."""
         self._tight = tight
         shape = self.document().rootFrame().frameFormat()
         shape.setTopMargin(0 if tight else _MARGIN)

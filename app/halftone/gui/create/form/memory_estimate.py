@@ -39,7 +39,7 @@ class Room(QObject):
         self._networks: tuple[Network, ...] = ()
 
     def forecast(self, request: PictureRequest, dtype: DType, made: Iterable[Made]) -> Forecast | None:
-        """Forecast the next picture; None where its model or device is unknown."""
+        """Of the next picture; None where nothing is known of its model or its device."""
         model, state = self._controller.model, self._controller.state
         if model is None or state.device is None:
             return None

@@ -33,7 +33,7 @@ def model_line(model: ModelFacts) -> str:
 
 
 def part_line(part: ModelFacts) -> str:
-    """Describe a standalone transformer file the way a model is described."""
+    """As of a model, of a file that runs in the place of a model's transformer."""
     family, *rest = model_line(part).split(" · ")
     first = tr("UNet of {0}", family) if part.family in UNETS else tr("Transformer of {0}", family)
     return " · ".join((first, *rest))
@@ -170,7 +170,7 @@ class ModelRow(HoverButton):
 
 
 def shortened(line: str, metrics: QFontMetrics, width: int) -> str:
-    """As much of a model's line as fits: its first parts are dropped before anything is elided."""
+    """As much of a model's line as there is room for: its first parts are left out before anything is cut."""
     line = harmless(line)
     while metrics.horizontalAdvance(line) > width and " · " in line:
         line = line.partition(" · ")[2]

@@ -62,7 +62,7 @@ class PromptsPart(QWidget):
         self.set_low(False)
 
     def set_low(self, low: bool) -> None:
-        """Make the prompt 66 pixels high in a low window."""
+        """In a low window the prompt is 66 high."""
         self.prompt.setFixedHeight(_LOW if low else _HIGH)
         self.prompt.set_tight(low)
 
@@ -86,7 +86,7 @@ class PromptCounter(QLabel):
         self._background.run(partial(make_counter, model), self._ready, receiver=self)
 
     def count(self, prompt: str, words: Sequence[Inversion] = ()) -> None:
-        """Count the tokens of this prompt without the LoRAs that it names. words: embeddings that it may name."""
+        """Of this prompt, without the LoRAs that it names: these are not read. words: embeddings that it may name."""
         self._prompt, self._words = prompt, words
         if self._model is None or self._counter is None:
             self.setText("")

@@ -63,7 +63,7 @@ class SamplerField(QWidget):
         self.set_value(chosen)
 
     def value(self) -> str | None:
-        """Return the sampler as a request names it; None for the model default."""
+        """As a request names it; None: the model's own."""
         return f"{self.method.currentData() or ''} {self.schedule.currentData() or ''}".strip() or None
 
     def set_value(self, wanted: str | None) -> None:

@@ -80,11 +80,11 @@ class FormFiller(QObject):
         )
 
     def take_text(self, text: str) -> None:
-        """Import settings from text as A1111 writes it."""
+        """As A1111 writes it."""
         self._take(parse_parameters(text))
 
     def _take(self, said: Parameters) -> None:
-        """Import at once what needs no look into folders, and the named files when they are found."""
+        """At once what is known without looking into folders, the files that it names when they are found."""
         controller, now = self._controller, self._form.request()
         settings, models = controller.settings, controller.models
         words = tuple(one.name for one in controller.state.embeddings.fitting)
@@ -169,7 +169,7 @@ class FormFiller(QObject):
 
 
 def taken_words(taken: Taken, precision: tuple[str, str] | None = None) -> str:
-    """Describe the import in one line, however much of it is unknown here. precision: (its own, that of the next one), where they
+    """In one line, however much a picture says that is not known here. precision: (its own, that of the next one), where they
     differ.
     """
     if precision is not None:
