@@ -140,36 +140,36 @@ def options_of(pairs: list[str] | None) -> dict[str, OptionValue]:
                 value=pair,
                 allowed=Words("KEY=VALUE, for instance eta=0.5 or sigmas=[1.0, 0.5]"),
             )
-        options[key.strip()] = _typed(text)
+        options[key.strip()] = _parsed(text)
     return options
 
 
-def _with_options_named(given: Inputs) -> Inputs:
+def _with_options_named(inputs: Inputs) -> Inputs:
     """Put the options that have a flag of their own into the others, as diffusers counts. Raises HalftoneError setting-bad-value
     where both were given.
     """
-    named = {name: given[name] for name in OPTION_PARAMETERS if name in given}
-    options: dict[str, OptionValue] = dict(given.get("options", {}))
+    named = {name: inputs[name] for name in OPTION_PARAMETERS if name in inputs}
+    options: dict[str, OptionValue] = dict(inputs.get("options", {}))
     for name, number in named.items():
         if name in options:
             _contradict(option_flag(name), f"--option {name}")
         options |= OPTION_PARAMETERS[name].entry(number)
-    return {name: value for name, value in given.items() if name not in named} | ({"options": options} if named else {})
+    return {name: value for name, value in inputs.items() if name not in named} | ({"options": options} if named else {})
 
 
-def video_of(given: str | None) -> VideoFormat | None:
+def video_of(kind: str | None) -> VideoFormat | None:
     """Raises HalftoneError setting-bad-value."""
-    if given is None:
+    if kind is None:
         return None
     try:
-        return msgspec.convert(given.lower().removeprefix("."), VideoFormat)
+        return msgspec.convert(kind.lower().removeprefix("."), VideoFormat)
     except msgspec.ValidationError as error:
-        raise HalftoneError("setting-bad-value", name="--video", value=given, allowed=either(*FORMATS)) from error
+        raise HalftoneError("setting-bad-value", name="--video", value=kind, allowed=either(*FORMATS)) from error
 
 
-def loras_of(given: list[str] | None) -> tuple[Lora, ...]:
+def loras_of(texts: list[str] | None) -> tuple[Lora, ...]:
     """["a.safetensors:0.6", "b.safetensors"] -> LoRAs with their weights, 1 where none is named; paths absolute."""
-    return tuple(_lora(text) for text in given or [])
+    return tuple(_lora(text) for text in texts or [])
 
 
 def _lora(text: str) -> Lora:
@@ -198,12 +198,12 @@ def _control(text: str) -> Control:
     return Control(path=absolute(path), image=absolute(image), canny=canny, **numbers)
 
 
-def ip_adapters_of(given: list[str]) -> tuple[IpAdapter, ...]:
+def ip_adapters_of(texts: list[str]) -> tuple[IpAdapter, ...]:
     """["a=x.png", "a=y.png", "b=z.png:0.5"] -> two adapters, the first with both pictures; of the same file with another strength
     it is another one.
     """
     found: dict[tuple[str, float], IpAdapter] = {}
-    for text in given:
+    for text in texts:
         path, right = _halves(text)
         if path and path == text:
             found[path, 1.0] = IpAdapter(path=absolute(path), images=())
@@ -225,17 +225,17 @@ def _halves(text: str) -> tuple[str, str]:
     return text[:place], text[place + 1 :]
 
 
-def with_start(given: Inputs) -> Inputs:
+def with_start(inputs: Inputs) -> Inputs:
     """The fields of Start put into one. Raises HalftoneError setting-bad-value."""
-    found = {name: given[name] for name in Start.__struct_fields__ if name in given}
+    found = {name: inputs[name] for name in Start.__struct_fields__ if name in inputs}
     if not found:
-        return given
+        return inputs
     for name, allowed in (("resize", get_args(Resize)), ("masked_content", get_args(MaskedContent))):
         if found.get(name, allowed[0]) not in allowed:
             raise HalftoneError("setting-bad-value", name=_spelled(name, True), value=found[name], allowed=either(*allowed))
     if "outpaint" in found:
         found["outpaint"] = _sides(found["outpaint"])
-    return {name: value for name, value in given.items() if name not in found} | {"start": Start(**found)}
+    return {name: value for name, value in inputs.items() if name not in found} | {"start": Start(**found)}
 
 
 def _sides(text: str) -> tuple[int, int, int, int]:
@@ -277,7 +277,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _typed(text: str) -> OptionValue:
+def _parsed(text: str) -> OptionValue:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -321,20 +321,23 @@ def _setting_parameters(setting: Setting) -> list[inspect.Parameter]:
     """One option; for a switch its --no- form too, which the help leaves out (its panel names it)."""
     first, *opposite = setting.flags
     if setting.kind == "choice":
-        return [_hinted(setting.field, str, first, metavar="VALUE", said=_help(setting))]
-    switch = _hinted(setting.field, bool, first, said=_help(setting), hidden=setting.default is True)
+        return [_hinted(setting.field, str, first, metavar="VALUE", help_text=_help(setting))]
+    switch = _hinted(setting.field, bool, first, help_text=_help(setting), hidden=setting.default is True)
     help_text = f"Turn off: {setting.title}. {setting.sentence}"
-    return [switch, *(_hinted(_off_name(setting), bool, flag, said=help_text, hidden=not setting.default) for flag in opposite)]
+    return [
+        switch,
+        *(_hinted(_off_name(setting), bool, flag, help_text=help_text, hidden=not setting.default) for flag in opposite),
+    ]
 
 
 def _alias_parameter(alias: Alias) -> inspect.Parameter:
-    return _hinted(_alias_name(alias), bool, alias.flag, said=f"The same as {_spelled(alias.field, alias.value)}.")
+    return _hinted(_alias_name(alias), bool, alias.flag, help_text=f"Same as {_spelled(alias.field, alias.value)}.")
 
 
 def _hinted(
-    name: str, kind: type, flag: str, *, said: str, metavar: str | None = None, hidden: bool = False
+    name: str, kind: type, flag: str, *, help_text: str, metavar: str | None = None, hidden: bool = False
 ) -> inspect.Parameter:
-    option = typer.Option(flag, metavar=metavar, rich_help_panel=_NUMERICS, help=said, show_default=False, hidden=hidden)
+    option = typer.Option(flag, metavar=metavar, rich_help_panel=_NUMERICS, help=help_text, show_default=False, hidden=hidden)
     return _parameter(name, Annotated[kind | None, option])
 
 

@@ -117,14 +117,14 @@ def _content(place: str) -> dict[str, Any]:
         raise _refused(place, Words("it holds a number of too many digits")) from error
 
 
-def _complaint(said: str, text: str) -> Words | str:
+def _complaint(problem: str, text: str) -> Words | str:
     """What the parser says, with what most often lies behind it."""
-    said = (said[:1].lower() + said[1:]).rstrip(".")
-    if "escape" in said or "hex" in said:
-        return Words(r"{0}: in a path write / or \\ for each \, or put it between 'single quotes'", (said,))
-    if "invalid value" in said:
-        return Words('{0}: words need quotes, as in name = "my-style"', (said,))
-    return said if text.strip() else Words("it is empty")
+    problem = (problem[:1].lower() + problem[1:]).rstrip(".")
+    if "escape" in problem or "hex" in problem:
+        return Words(r"{0}: in a path write / or \\ for each \, or put it between 'single quotes'", (problem,))
+    if "invalid value" in problem:
+        return Words('{0}: words need quotes, as in name = "my-style"', (problem,))
+    return problem if text.strip() else Words("it is empty")
 
 
 def _faults(content: dict[str, Any]) -> Iterator[Words]:

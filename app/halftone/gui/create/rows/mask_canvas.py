@@ -73,22 +73,22 @@ class MaskCanvas(QWidget):
     def undo(self) -> None:
         if self._before:
             self._mask = self._before.pop()
-            self._told()
+            self._announce()
 
     def clear(self) -> None:
         self._keep()
         self._mask.fill(0)
-        self._told()
+        self._announce()
 
     def invert(self) -> None:
         self._keep()
         self._mask.invertPixels()
-        self._told()
+        self._announce()
 
     def _keep(self) -> None:
         self._before = [*self._before[-_UNDO + 1 :], self._mask.copy()]
 
-    def _told(self) -> None:
+    def _announce(self) -> None:
         self.changed.emit()
         self.update()
 
@@ -175,7 +175,7 @@ class MaskCanvas(QWidget):
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         if self._stroke:
             self._stroke = False
-            self._told()
+            self._announce()
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         self.set_brush(self.brush + (1 if event.angleDelta().y() > 0 else -1))
@@ -216,7 +216,7 @@ class MaskCanvas(QWidget):
     def keyReleaseEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Space and not event.isAutoRepeat() and self._stroke:
             self._stroke = False
-            self._told()
+            self._announce()
         else:
             super().keyReleaseEvent(event)
 
