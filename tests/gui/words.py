@@ -1,5 +1,7 @@
 """Every English sentence that the window may show or write: literal `tr("…")` calls, the page of a report, and the tables whose
 entries go through `tr`.
+
+python -m tests.gui.words  # the number of words
 """
 
 import ast
@@ -163,3 +165,12 @@ def tables() -> dict[str, str]:
 
 def placeholders(words: str) -> set[str]:
     return set(_PLACE.findall(words))
+
+
+def count() -> int:
+    """Count the words that the window says by itself: every `tr("…")` of `gui` once, of a sentence that counts the plural."""
+    return sum(len(re.findall(r"[A-Za-z]+", text)) for text in (*literals(), *(many for _one, many in plurals())))
+
+
+if __name__ == "__main__":
+    print(count())

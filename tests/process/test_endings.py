@@ -149,7 +149,7 @@ def test_a_log_that_takes_no_more_ends_nothing(tmp_path: Path) -> None:
     assert job.returncode == 0
     assert place.exists()
     assert str(place) in out
-    assert err == "The log cannot be written (file too large), and Halftone goes on without it.\n"
+    assert err == "The log cannot be written (file too large), so Halftone continues without it.\n"
     assert listed() == ["a.png"]
 
 
@@ -183,7 +183,7 @@ def test_a_history_that_takes_no_more_loses_no_picture(tmp_path: Path) -> None:
     _, err = job.communicate(timeout=60)
     assert job.returncode == 0
     assert place.exists()
-    assert err.startswith("The history could not be kept (")
+    assert err.startswith("The history could not be saved (")
 
 
 def printed(*words: str, to: IO[str] | int, code: str = "import sys; from halftone.cli import main; sys.exit(main())") -> Any:

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-import halftone.cli.options.flags as given
 from halftone import __version__
 from halftone.cli.generate.command import generate
 from halftone.cli.generate.upscale_command import upscale
@@ -12,6 +11,7 @@ from halftone.cli.guide.command import guide
 from halftone.cli.jobs.engine_and_log import JOB, Tools, kept_log, kept_stdout
 from halftone.cli.models.fetch_command import fetch
 from halftone.cli.models.list_command import models
+from halftone.cli.options import flags
 from halftone.cli.options.requests import (
     host_note,
     known_device,
@@ -48,9 +48,9 @@ def application() -> typer.Typer:
     )
     app.callback()(_version)
     app.command(cls=Command, epilog=_example("devices", "--again"))(devices)
-    app.command(cls=Command, epilog=_example("check", "my-model", "--precision", "float16"))(given.with_options(check))
+    app.command(cls=Command, epilog=_example("check", "my-model", "--precision", "float16"))(flags.with_options(check))
     app.command(cls=Command, epilog=_example("generate", "a red sun", "--model", "pocket", "--seed", "7", "--output", "sun.png"))(
-        given.with_options(generate)
+        flags.with_options(generate)
     )
     app.command(cls=Command, epilog=_example("repair", "my-model", "--output", "my-model-repaired"))(repair)
     app.command(cls=Command, epilog=_example("upscale", "sun.png", "--with", "4x-model.safetensors"))(upscale)
@@ -68,14 +68,14 @@ def _example(*words: str) -> str:
 
 
 def _demo() -> typer.Typer:
-    demo = typer.Typer(cls=Group, help="Things to try Halftone on.", no_args_is_help=True, rich_markup_mode=None)
+    demo = typer.Typer(cls=Group, help="Create models to try Halftone with.", no_args_is_help=True, rich_markup_mode=None)
     demo.callback()(_demo_group)
     demo.command(cls=Command, epilog=_example("demo", "fragile", "--output", "fragile"))(fragile)
     return demo
 
 
 def _demo_group() -> None:
-    """Things to try Halftone on."""
+    """Create models to try Halftone with."""
 
 
 def _print_version(wanted: bool) -> None:
@@ -86,7 +86,7 @@ def _print_version(wanted: bool) -> None:
 
 def _version(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Only carries --version."""
@@ -94,9 +94,9 @@ def _version(
 
 def devices(
     context: typer.Context,
-    device: given.Device = None,
-    again: Annotated[bool, typer.Option("--again", help="Measure again, even if nothing changed since the last time.")] = False,
-    json: given.Json = False,
+    device: flags.Device = None,
+    again: Annotated[bool, typer.Option("--again", help="Measure again even if nothing changed.")] = False,
+    json: flags.Json = False,
 ) -> None:
     """Measure what your GPU or processor can really do in FP16, BF16 and FP32.
 
@@ -121,21 +121,21 @@ def devices(
 
 def check(
     context: typer.Context,
-    model: given.Model = None,
-    device: given.Device = None,
+    model: flags.Model = None,
+    device: flags.Device = None,
     prompt: Annotated[str | None, typer.Option("--prompt", help="What the test picture shows.", show_default=False)] = None,
-    thorough: Annotated[bool, typer.Option("--thorough", help="Whole pictures, several prompts and sizes: minutes.")] = False,
-    layers: Annotated[bool, typer.Option("--layers", help="Every layer's peak, not only the findings.")] = False,
-    apply: Annotated[bool, typer.Option("--apply", help="Use the suggested cure from now on. No file is changed.")] = False,
-    undo: Annotated[bool, typer.Option("--undo", help="Use no cure of this model any more. Nothing is checked.")] = False,
+    thorough: Annotated[bool, typer.Option("--thorough", help="Full pictures, several prompts and sizes: minutes.")] = False,
+    layers: Annotated[bool, typer.Option("--layers", help="List every layer's peak, not only the findings.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Apply the suggested cure. No file is changed.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Undo the model's cure. Runs no check.")] = False,
     report: Annotated[
-        str | None, typer.Option("--report", metavar="FILE.html", help="Write a page to read and hand on.", show_default=False)
+        str | None, typer.Option("--report", metavar="FILE.html", help="Write an HTML report.", show_default=False)
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the report if there is one.")] = False,
-    json: given.Json = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Overwrite an existing report.")] = False,
+    json: flags.Json = False,
     *,
-    inputs: given.Inputs,
-    flags: given.Flags,
+    inputs: flags.Inputs,
+    numerics: flags.Flags,
 ) -> None:
     """Find the layers of a model that would overflow, and the cheapest cure.
 
@@ -154,7 +154,7 @@ def check(
         model=facts.id,
         device=known_device(device, saved),
         depth="thorough" if thorough else "quick",
-        numerics=given.numerics_of(flags, saved.numerics),
+        numerics=flags.numerics_of(numerics, saved.numerics),
         inputs=ready_inputs(CheckInputs(**with_named_parts(dict(prompt=prompt, **inputs), facts, saved)), facts),
     )
     from halftone.cli.jobs.command_jobs import check_model, choose_precision, device_of, tell_notes, write_report
@@ -197,10 +197,10 @@ def _undo(tools: Tools, facts: ModelFacts, device: str, extras: Extras, *, both:
 def repair(
     context: typer.Context,
     model: Annotated[str, typer.Argument(help="A .safetensors file, a diffusers folder, or pocket.")],
-    output: Annotated[str, typer.Option("--output", "-o", help="The new folder; of a file the new file.")],
-    lora: given.Merged = None,
-    device: given.Device = None,
-    json: given.Json = False,
+    output: Annotated[str, typer.Option("--output", "-o", help="The new folder or, for a single file, the new file.")],
+    lora: flags.Merged = None,
+    device: flags.Device = None,
+    json: flags.Json = False,
 ) -> None:
     """Write a rescaled copy of a model that works in FP16, in any program.
 
@@ -215,7 +215,7 @@ def repair(
         output=str(check_copy(facts, output)),
         device=known_device(device, saved),
         numerics=saved.numerics,
-        loras=ready_loras(given.loras_of(lora), facts),
+        loras=ready_loras(flags.loras_of(lora), facts),
     )
     from halftone.cli.jobs.command_jobs import run_with_progress
     from halftone.cli.reports.json_objects import put, repair_object
@@ -232,7 +232,7 @@ def repair(
 
 def fragile(
     output: Annotated[str, typer.Option("--output", "-o", help="The new folder.")],
-    json: given.Json = False,
+    json: flags.Json = False,
 ) -> None:
     """Write Pocket's fragile twin: the same pictures in FP32, black ones in FP16. For trying check and repair."""
     from halftone.cli.reports.json_objects import put

@@ -323,7 +323,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     ),
     "out-of-memory": (
         "This size does not fit: {detail}.",
-        "Use a smaller size, or half precision instead of FP32.",
+        "Use a smaller size or half precision.",
     ),
     "model-too-large": (
         "{model} does not fit into the free memory of {device}.",

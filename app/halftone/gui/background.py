@@ -140,7 +140,7 @@ class QtClock(QObject):
 
 
 def _run(number: int) -> None:
-    """On a thread of the pool. Nothing of the task is held here any more when its end is told."""
+    """Run on a thread of the pool, and drop the task before its end is reported."""
     _carry_out(number)
     _post().done.emit(number)
 

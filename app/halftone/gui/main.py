@@ -209,7 +209,7 @@ def start_log() -> None:
 
 
 def _log_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """An exception in a slot is logged; the window goes on."""
+    """Log an exception in a slot; the window continues."""
     if issubclass(kind, KeyboardInterrupt):
         QCoreApplication.quit()
         return

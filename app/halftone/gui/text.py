@@ -88,7 +88,7 @@ def activity(state: AppState, device_words: str) -> tuple[str, str, str]:
 
 
 def _left_by(ended: Ended | None) -> tuple[str, str, str] | None:
-    """What is to be said of the last job until there is another: that it was cancelled, or that pictures were recovered."""
+    """Describe the last job until the next one: that it was cancelled, or that pictures were recovered."""
     if ended is None or not isinstance(ended.job.command, Generate | Upscale):
         return None
     if ended.outcome == "cancelled":
@@ -104,8 +104,8 @@ def _cancelled(job: Job) -> str:
     stepping = job.phase == "denoise" and job.total
     where = tr("Cancelled at step {0} of {1}", job.done, job.total) if stepping else tr("Cancelled")
     count = len(job.pictures)
-    kept = tr("{0} pictures kept", count, one="1 picture kept") if count else tr("nothing kept")
-    return listed(where, kept)
+    count_words = tr("{0} pictures kept", count, one="1 picture kept") if count else tr("nothing kept")
+    return listed(where, count_words)
 
 
 def _job_activity(job: Job) -> str:
@@ -118,13 +118,14 @@ def _job_activity(job: Job) -> str:
     if job.kind == "Repair":
         return tr("Writing a repaired copy of {0}", job.title)
     if job.kind == "Train" and job.phase is None:
-        return tr("Training, step {0} of {1}", figures.group(job.done), figures.group(job.total)) if job.total else tr("Training")
+        done, total = figures.group(job.done), figures.group(job.total or 0)
+        return tr("{0}, step {1} of {2}", tr("Training"), done, total) if job.total else tr("Training")
     if job.kind == "Train" and job.phase == "encode":
-        return tr("Reading captions and pictures")
+        return tr("Encoding captions and pictures")
     if job.phase == "upscale":
         return listed(phase_sentence("upscale"), tile_words(job))
     if job.phase == "denoise" and job.total:
-        return step_sentence(job, tr("Denoising, step {0} of {1}", job.done, job.total))
+        return step_sentence(job, tr("{0}, step {1} of {2}", tr("Denoising"), job.done, job.total))
     return phase_sentence(job.phase)
 
 
@@ -134,7 +135,7 @@ def tile_words(job: Job) -> str:
 
 
 def step_sentence(job: Job, words: str) -> str:
-    """With the pass, where the picture is made in several."""
+    """Add the pass where the picture is made in several."""
     last = job.steps[-1] if job.steps else None
     return words if last is None or last.passes < 2 else listed(tr("Pass {0} of {1}", last.in_pass, last.passes), words)
 
@@ -145,7 +146,7 @@ def phase_sentence(phase: Phase | None) -> str:
         case None | "load":
             return tr("Loading the model")
         case "encode":
-            return tr("Reading the prompt")
+            return tr("Encoding the prompt")
         case "decode":
             return tr("Decoding the picture")
         case "upscale":
@@ -177,7 +178,7 @@ def notice_message(notice: Notice) -> Message:
     if notice.kind == "disk-full" and notice.error is not None:
         return Message(
             level="info",
-            title=tr("Not enough space on the disk."),
+            title=tr("Not enough disk space."),
             text=tr(
                 "{0} needed, {1} free in {2}.",
                 notice.error.facts.get("need", "?"),
@@ -202,11 +203,11 @@ def _short_notice(notice: Notice) -> Message:
         case "copied":
             return Message("ok", tr("Copied."))
         case "worker-refused" if notice.error is not None:
-            said = sentences(error_sentence(notice.error), error_remedy(notice.error))
-            return Message("danger", tr("The engine does not start."), said, actions=(Act("copy", tr("Copy details")),))
+            reason = sentences(error_sentence(notice.error), error_remedy(notice.error))
+            return Message("danger", tr("The engine does not start."), reason, actions=(Act("copy", tr("Copy details")),))
         case "worker-lost":
-            did = tr("Halftone restarted it several times. Pictures and queued jobs are kept.")
-            do = tr("Update the graphics driver or restart the computer, then try again. Log: {0}.", first)
+            did = tr("Several restarts failed. Pictures and queued jobs are kept.")
+            do = tr("Update the graphics driver or restart the computer. Log: {0}.", first)
             again = (Act("restart", tr("Try again")),)
             return Message("danger", tr("The engine keeps stopping."), sentences(did, do), actions=again)
         case "cure-applied" | "cure-failed" | "cure-undone" | "cure-dropped" | "cure-unchecked":
@@ -214,12 +215,12 @@ def _short_notice(notice: Notice) -> Message:
         case "fragile-begun" | "fragile-made" | "fragile-failed" | "other-model" | "models-gone":
             return _model_notice(notice.kind, notice.facts)
         case "not-kept":
-            title = tr("The measurements of {0} could not be saved.", first)
-            used = tr("Halftone uses them until it closes, and measures again at the next start.")
+            title = tr("Could not save the measurements of {0}.", first)
+            used = tr("Halftone measures again at the next start.")
             return Message("warn", title, sentences(tr("{0}.", capital(say(notice.why))), used))
         case "model-refused" if notice.error is not None:
-            said = sentences(error_sentence(notice.error), error_remedy(notice.error))
-            return Message("warn", tr("Could not open {0}.", first), said)
+            reason = sentences(error_sentence(notice.error), error_remedy(notice.error))
+            return Message("warn", tr("Could not open {0}.", first), reason)
         case _:
             remedy = error_remedy(notice.error) if notice.error is not None else ""
             sentence = error_sentence(notice.error) if notice.error is not None else first
@@ -231,10 +232,10 @@ def _cure_notice(kind: NoticeKind, model: str) -> Message:
     see = (Act("health", tr("See model health")),)
     match kind:
         case "cure-applied":
-            return Message("ok", tr("Cure applied to {0} and checked: no NaN, no black picture.", model), actions=undo)
+            return Message("ok", tr("Cure applied to {0}: no NaN, no black picture.", model), actions=undo)
         case "cure-failed":
-            text = tr("The check still found NaN, so the cure was undone.")
-            return Message("danger", tr("The cure failed for {0}.", model), text, actions=see)
+            text = tr("The check still found NaN.")
+            return Message("danger", tr("The cure for {0} was undone.", model), text, actions=see)
         case "cure-dropped":
             text = tr("The new check no longer suggests it.")
             return Message("warn", tr("The cure for {0} was removed.", model), text, actions=see)
@@ -250,15 +251,15 @@ def _model_notice(kind: NoticeKind, facts: tuple[str, ...]) -> Message:
         case "fragile-begun":
             return Message("info", tr("Creating the overflow demo model…"), lasting=True)
         case "fragile-made":
-            return Message("ok", tr("The overflow demo model is ready and in use. In FP16 its pictures turn black."))
+            return Message("ok", tr("The overflow demo model is in use. In FP16 its pictures turn black."))
         case "models-gone":
-            text = tr("Removed from the list of models.")
+            text = tr("Removed from the list.")
             return Message("info", tr("Not found: {0}.", listed(*facts)), text)
         case "fragile-failed":
-            return Message("danger", tr("The overflow demo model could not be created."), facts[0])
+            return Message("danger", tr("Could not create the overflow demo model."), facts[0])
         case _:
             text = tr("{0} is used instead. The picture will differ.", facts[1])
-            return Message("info", tr("{0} is not among your models.", facts[0]), text)
+            return Message("info", tr("Not found: {0}.", facts[0]), text)
 
 
 def _failed(error: ErrorFacts, job: Job | None) -> Message:

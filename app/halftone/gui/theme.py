@@ -91,7 +91,7 @@ class Theme:
         return _sheet(self.name)
 
     def palette(self) -> QPalette:
-        """So that dialogs, placeholders and disabled text match the style sheet."""
+        """Return a palette with which dialogs, placeholders and disabled text match the style sheet."""
         palette = QPalette()
         role = QPalette.ColorRole
         for target, token in (
@@ -154,7 +154,7 @@ def tabular(font: QFont) -> QFont:
 
 
 class ThemeWatcher(QObject):
-    """Tells that the theme changed; custom-painted widgets repaint, tinted icons are made anew."""
+    """Signals that the theme changed; custom-painted widgets repaint, tinted icons are rebuilt."""
 
     changed = Signal()
 

@@ -102,7 +102,7 @@ class Checks:
         return [one.precision for one in found if one and records.staleness(one, model, device, numerics) is None]
 
     def _numerics(self, model: ModelFacts, precision: DType | None) -> Numerics:
-        """As set, in this precision where that is not the one in use."""
+        """The numerics for a check, in this precision where it is not the one in use."""
         numerics = self._store.state.numerics
         if precision is None or precision == self.precision_of(model)[0]:
             return numerics

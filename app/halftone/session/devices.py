@@ -70,7 +70,7 @@ class DeviceChoice:
 
 
 QUIET_SECONDS = 60.0
-"""So long nothing must have run: who skipped the measurement is about to make a picture."""
+"""The idle time before the measurement starts: a user who skipped it is about to make a picture."""
 
 
 def is_idle(state: AppState) -> bool:

@@ -113,7 +113,7 @@ class JobQueue:
             self.give_way(job_id)
 
     def give_way(self, job_id: str) -> None:
-        """Stop a running job for the sake of those that wait; what repeats goes on."""
+        """Cancel the running job so that others can run; repeating continues."""
         self._store.take(events.Stopping(job=job_id, how="cancel"))
         self._link.send(Cancel(job=job_id))
 
@@ -138,14 +138,14 @@ class JobQueue:
         return waiting
 
     def _take_out(self, job: Job) -> None:
-        """A waiting job that will not run; who waits for its end is told."""
+        """Drop a waiting job, and report its end."""
         self._store.take(events.Removed(job=job.id))
         self.tell(Ended(job=job, outcome="cancelled", error=None, report=None))
 
     # --- ends -------------------------------------------------------------------------------------------------------
 
     def awaited(self, job_id: str) -> bool:
-        """True when somebody asked to be told of this job's end."""
+        """Whether somebody waits for this job's end."""
         return job_id in self._afterwards
 
     def tell(self, ended: Ended) -> None:

@@ -62,7 +62,7 @@ _PARTS: Final = {
     PictureHistory: "history",
     Networks: "networks",
 }
-"""Where a part of the state stands in it."""
+"""The field of the state that holds each part."""
 
 
 def apply(state: AppState, event: AnyEvent | events.OwnEvent, now: float = 0.0) -> AppState:
@@ -154,7 +154,7 @@ def _apply_models(state: AppState, event: events.ModelEvent) -> AppState:
 
 
 def _refused(state: AppState, event: Refused) -> AppState:
-    """A model that cannot be loaded early is not told: the picture that needs it says why."""
+    """Ignore a model that cannot be loaded early: the picture that needs it says why."""
     if event.command == "Hello":
         return note(replace(state, worker="refused"), "worker-refused", error=event.error)
     return replace(state, warming="") if event.command == "Load" else state

@@ -89,7 +89,7 @@ class Session:
         self.models.refresh()
 
     def restart(self) -> None:
-        """Start the worker again after it was given up; what waits goes on."""
+        """Start the worker again after it was given up; the queue continues."""
         self.store.take(Starting())
         self._link.restart()
 
@@ -169,7 +169,7 @@ class Session:
         self.queue.repeat(ended)
 
     def _check_pocket_once(self) -> None:
-        """At the first run the demo model is checked with the device, so that its badge is real."""
+        """Check the demo model on the first run, so that its badge is real."""
         pocket = self.state.models.models.get(POCKET)
         if not self.state.settings.first_run_done and pocket is not None and self.checks.report(pocket) is None:
             self.checks.check(pocket)

@@ -23,7 +23,7 @@ from halftone.session.state import Ended, Job, Preparation, Shown, TrainingRun
 from halftone.session.store import Store
 
 _SAVING_SECONDS: Final = 30.0
-"""So long a program that ends waits for what is saved."""
+"""The time that a closing program waits for a save."""
 
 
 def kept_training(draft: TrainConfig | None) -> str:
@@ -231,7 +231,7 @@ class TrainingMemory:
 
 
 def _rounded(free: int) -> int:
-    """To ten megabytes, and never below zero: what others use changes all the time."""
+    """Round to ten megabytes, never below zero: what others use changes all the time."""
     return max(0, round(free / 1e7)) * 10_000_000
 
 
@@ -266,7 +266,7 @@ class TrainingPictures:
             self._quiet.start()
 
     def again(self) -> None:
-        """Read them anew: the folder may have changed."""
+        """Read them again: the folder may have changed."""
         if not self._known.busy:
             self._read()
 

@@ -293,7 +293,7 @@ def test_a_bad_step_that_was_repaired_is_told_as_such(qtbot: QtBot, tmp_path: Pa
     message = stage.page.centre.banner.message
     assert message is not None
     assert message.title == "Recovered from NaN at step 2."
-    assert message.text == "UNet, third up block: rescaled for this picture to stay in range."
+    assert message.text == "UNet, third up block: rescaled for this picture."
     stage.close()
 
 

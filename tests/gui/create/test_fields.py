@@ -157,19 +157,19 @@ def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtb
         (
             ((2048, 2048, 30),),
             (2048, 2048, 10),
-            "About 20\u00a0s, estimated from 1\u00a0min at 2\u202f048 × 2\u202f048, 30 steps.",
+            "About 20\u00a0s. Estimated from 1\u00a0min at 2\u202f048 × 2\u202f048, 30 steps.",
         ),
         (
             ((4096, 2048, 10),),
             (2048, 2048, 10),
-            "About 30\u00a0s, estimated from 1\u00a0min at 4\u202f096 × 2\u202f048, 10 steps.",
+            "About 30\u00a0s. Estimated from 1\u00a0min at 4\u202f096 × 2\u202f048, 10 steps.",
         ),
         (
             ((2048, 2048, 10),),
             (4096, 2048, 10),
-            "About 2\u00a0min or longer, estimated from 1\u00a0min at 2\u202f048 × 2\u202f048, 10 steps.",
+            "About 2\u00a0min or longer. Estimated from 1\u00a0min at 2\u202f048 × 2\u202f048, 10 steps.",
         ),
-        (((1024, 1024, 10), (4096, 2048, 10)), (2048, 2048, 10), "estimated from 1\u00a0min at 1\u202f024 × 1\u202f024"),
+        (((1024, 1024, 10), (4096, 2048, 10)), (2048, 2048, 10), "Estimated from 1\u00a0min at 1\u202f024 × 1\u202f024"),
     ],
 )
 def test_a_computed_time_is_longer_only_for_more_pixels(
@@ -341,7 +341,7 @@ def test_a_sampler_that_does_not_go_with_the_model_is_told(qtbot: QtBot) -> None
     field.set_value("DDIM")
     field.follow(FLOW_SAMPLERS)
     assert field.value() is None
-    assert field.note.text() == "DDIM does not work here. Using the model default."
+    assert field.note.text() == "DDIM is not supported. Using the model default."
     assert not field.note.isHidden()
     refused = field.method.model().index(field.method.findText("DDIM"), 0)
     assert not refused.flags() & Qt.ItemFlag.ItemIsEnabled

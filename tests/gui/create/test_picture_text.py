@@ -79,7 +79,7 @@ def test_every_repair_is_told_and_their_whole_time() -> None:
     assert message is not None
     assert message.title == "Recovered after 2 repairs."
     assert "NaN at step 3. Halftone repeated the step." in message.text
-    assert "UNet, mid block, first residual layer, first convolution: rescaled for this picture to stay in range." in message.text
+    assert "UNet, mid block, first residual layer, first convolution: rescaled for this picture." in message.text
     assert "VAE decoder" in message.text
     assert message.text.index("step 3") < message.text.index("VAE decoder"), "in the order in which it happened"
     assert message.strong == "It took 1.0\u00a0s longer."
@@ -149,9 +149,9 @@ def test_window_and_terminal_say_the_same_of_a_picture_that_was_given_up(
 
 
 KEPT: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"latents": "/kept", "kept_step": 2}, "Saved after step 2. You can resume from there."),
+    ({"latents": "/kept", "kept_step": 2}, "Saved after step 2. You can resume later."),
     ({"latents": "/kept"}, "The latents are saved. You can retry decoding."),
-    ({"not_kept": True}, "It cannot be resumed with this model and sampler."),
+    ({"not_kept": True}, "This model and sampler cannot resume it."),
     ({}, ""),
 )
 
@@ -267,7 +267,7 @@ def test_a_refiner_that_made_nothing_leaves_what_the_base_made() -> None:
     message = picture_message(picture)
     assert message is not None
     assert message.title == "The second pass failed."
-    assert message.strong == "Saved after step 20 of pass 1. You can resume from there."
+    assert message.strong == "Saved after step 20 of pass 1. You can resume later."
     tried = msgspec.structs.replace(picture, passes=(first, msgspec.structs.replace(first, kind="second", steps=0)))
     assert kept_words(tried).text() == "20 of pass 1"
     assert how_to_finish(picture)

@@ -43,7 +43,7 @@ def test_a_picture_is_chosen_and_sent(qtbot: QtBot, picture: str) -> None:
     part = form.start_part
     assert (part.row.value.text(), form.request().image, form.request().start) == ("None", None, Start())
     chosen(stage, picture)
-    assert (part.row.value.text(), part.caption.text()) == ("0.75", "Input 64 × 48.")
+    assert (part.row.value.text(), part.caption.text()) == ("0.75", "Input: 64 × 48.")
     part.strength.set_value(0.4)
     part.resize_mode.setCurrentIndex(part.resize_mode.findData("crop"))
     request = form.request()
@@ -100,7 +100,7 @@ def test_what_cannot_be_used_is_said_and_stops_generate(qtbot: QtBot, picture: s
     assert form.refusal() == "Sana does not support image to image. Remove the picture, or choose another model."
     assert form.start_part.row.value.text() == "Not supported"
     form.start_part.choose(None)
-    assert (form.refusal(), opened(form.start_part).caption.text()) == ("", "This model has no image to image.")
+    assert (form.refusal(), opened(form.start_part).caption.text()) == ("", "Not supported by this model.")
     form.follow(replace(samples.POCKET, pipeline="FluxFillPipeline"))
     assert form.refusal() == "This model needs a picture under Image to image."
     chosen(stage, picture)
@@ -234,7 +234,7 @@ def test_a_picture_is_extended_in_its_own_size(qtbot: QtBot, picture: str) -> No
     form = stage.page.form
     chosen(stage, picture)
     opened(form.start_part).side_fields.set_value((16, 0, 24, 0))
-    assert opened(form.start_part).caption.text() == "Input 64 × 48, result 104 × 48."
+    assert opened(form.start_part).caption.text() == "Input: 64 × 48. Result: 104 × 48."
     assert not form.size_field.isEnabled()
     request = form.request()
     assert (request.width, request.height) == (None, None)

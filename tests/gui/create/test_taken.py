@@ -224,7 +224,7 @@ def test_a_video_says_that_it_is_no_start_picture(qtbot: QtBot) -> None:
     request = PictureRequest(prompt="a")
     facts = msgspec.structs.replace(samples.picture_facts("/p/waves.mp4"), frames=9)
     stage.page.acts.start_from(unsaved(facts, request, b""))
-    assert stage.page.form.taken.text().startswith("waves.mp4 is a video. Image to image needs a picture. ")
+    assert stage.page.form.taken.text() == "waves.mp4 is a video. Use a picture, such as a saved frame."
     assert stage.page.form.request().image is None
     stage.close()
 

@@ -119,10 +119,10 @@ def test_half_precision_works(qtbot: QtBot) -> None:
         "FP16, FP16 sums, ≈4.1\u00a0× as fast: 39.4\u00a0TFLOPS",
         "BF16, ≈2.3\u00a0× as fast: 22.1\u00a0TFLOPS",
     ], "one figure for each, against FP32, the one that the verdict and the settings tell too"
-    auto = "Halftone uses FP16, about 2.4\u00a0× as fast as FP32, or BF16 for models that need its range."
+    auto = "Halftone uses FP16, or BF16 for models that need its range. FP16 is about 2.4\u00a0× as fast as FP32."
     assert auto in page.verdict.text()
     assert bars[2].toolTip().startswith("UNet step: 25.0\u00a0TFLOPS\nTransformer step: ")
-    assert page.speed._caption.text().startswith("One UNet step plus one transformer step")
+    assert page.speed._caption.text().startswith("UNet step + Transformer step")
     assert len(page.bits.findChildren(BitsRow)) == 5
     assert page.tests._summary.text() == "153 of 155 passed. The rest use settings that are off."
 
@@ -134,12 +134,12 @@ def test_half_precision_works(qtbot: QtBot) -> None:
             "wrong",
             "missing",
             "float32",
-            "FP16 is faulty on this GPU",
+            "FP16 is faulty on this device",
             "Halftone uses FP32. Pictures take about 2.4\u00a0× as long.",
         ),
-        ("wrong", "works", "bfloat16", "FP16 is faulty on this GPU", "Halftone uses BF16."),
+        ("wrong", "works", "bfloat16", "FP16 is faulty on this device", "Halftone uses BF16."),
         ("works", "slow", "float16", "Half precision works on this GPU", "BF16 is slow here."),
-        ("slow", "slow", "float32", "Half precision works here, but is not faster", "Halftone uses FP32."),
+        ("slow", "slow", "float32", "Half precision works, but is not faster", "Halftone uses FP32."),
         ("missing", "missing", "float32", "This GPU has no half precision", "Halftone uses FP32"),
     ],
 )
@@ -166,7 +166,7 @@ def test_a_set_precision_stands_beside_what_auto_takes_by_the_model(chosen: Prec
 
 
 def test_without_a_device_it_waits() -> None:
-    assert device_verdict.verdict(None, None, None, 0.0).title == "Looking for devices"
+    assert device_verdict.verdict(None, None, None, 0.0).title == "Looking for a GPU…"
 
 
 def test_a_processor_is_called_one_and_help_opens(qtbot: QtBot) -> None:
@@ -307,7 +307,7 @@ def test_what_halftone_will_do_follows_the_settings(qtbot: QtBot) -> None:
     ]
     one_kind = kit.measured(dtypes=types("works", "slow"))
     assert device_view.promises(one_kind, Numerics(), ("float16", Words("measured")))[0].text == "Compute in FP16"
-    assert lines[1].reason == "FP16 sums failed 2 of 31 tests"
+    assert lines[1].reason == "FP16 sums: 2 of 31 tests failed"
     assert lines[2].reason == "about 1.6\u00a0× as fast as Math"
     assert lines[3].reason == "costs 0.3\u00a0%"
     changed = Numerics(fp16_accumulation=True, attention_backend="math", nan_check="off", precision="float16")
@@ -317,7 +317,7 @@ def test_what_halftone_will_do_follows_the_settings(qtbot: QtBot) -> None:
     assert device_view.promises(sound, Numerics(), ("float16", Words("measured")))[1].reason == "your setting", (
         "no reason against FP16 sums"
     )
-    assert device_view.promises(sound, changed, ("float16", Words("measured")))[1].reason == "FP16 sums passed 31 tests"
+    assert device_view.promises(sound, changed, ("float16", Words("measured")))[1].reason == "FP16 sums: 31 of 31 tests passed"
     spy = QSignalSpy(page._controller.page_requested)
     page.promises.change.emit()
     assert spy.at(0) == ["numerics"]

@@ -244,7 +244,7 @@ def test_the_summary_says_how_many_are_above_and_where(chart: HeadroomChart) -> 
     summary = f"1\u202f818 layers, {over} above the FP16 limit, in VAE decoder"
     assert chart.summary().startswith(summary)
     chart.set_after(True)
-    assert "none above the FP16 limit" in chart.summary()
+    assert ", 0 above the FP16 limit" in chart.summary()
 
 
 def test_after_an_upcast_the_limit_is_that_of_the_new_type() -> None:
@@ -265,7 +265,7 @@ def test_what_was_not_measured_under_the_cure_is_not_taken_for_it() -> None:
     layer = next(one for one in data.layers if one.module == "decoder")
     assert layer.exp_after == -math.inf
     assert headroom_chart_text.room_text(layer, "float16", after=True) == "not measured"
-    assert "none above" in headroom_chart_text.summary(data, after=True)
+    assert ", 0 above the" in headroom_chart_text.summary(data, after=True)
 
 
 def test_hover_names_layer_peak_and_room(chart: HeadroomChart) -> None:
@@ -283,7 +283,7 @@ def test_a_far_limit_is_named_and_not_drawn(qtbot: QtBot) -> None:
     made.set_layers(kit.layers(), "bfloat16")
     made.resize(900, 300)
     assert not made.grab().isNull()
-    assert "none above the BF16 limit, 0 tight" in made.summary()
+    assert ", 0 above the BF16 limit, 0 tight" in made.summary()
 
 
 def painted(layers: Sequence[LayerPeak], dtype: DType) -> tuple[list[tuple[str, float, float]], Frame, Sequence[PartBox]]:
@@ -306,7 +306,7 @@ def painted(layers: Sequence[LayerPeak], dtype: DType) -> tuple[list[tuple[str, 
 def test_a_limit_that_is_not_on_the_chart_is_told_and_not_drawn_on_it(qapp: QApplication, dtype: DType) -> None:
     said = "".join(piece for piece, _, _ in painted(kit.layers(over=False), dtype)[0])
     name, bits = ("FP32", 24) if dtype == "float32" else ("BF16", 8)
-    assert f"{name} reaches 2\u00b9\u00b2\u2078 and keeps {bits} bits of detail (FP16: 11)." in said
+    assert f"{name} reaches 2\u00b9\u00b2\u2078 and keeps {bits} bits (FP16: 11)." in said
     assert "limit" not in said
 
 

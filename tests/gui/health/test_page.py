@@ -418,7 +418,7 @@ def test_a_damaged_lora_is_told_as_that_and_not_as_a_damaged_model(qtbot: QtBot)
     finding = Finding(code="weights-nonfinite", component="unet", module="m", dtype="float16", peak=None, limit=None, facts=facts)
     page, _ = open_page(qtbot, kit.report(verdict="broken", findings=(finding,), cures=()))
     assert page.verdict.title() == "The LoRA glow is damaged"
-    assert "the LoRA file is damaged" in _no_cure_words(page.view)
+    assert "the LoRA is damaged" in _no_cure_words(page.view)
     assert "Download the file again" not in page.verdict.text() + _no_cure_words(page.view)
 
 
@@ -474,7 +474,7 @@ def test_enter_opens_the_details_of_a_finding(qtbot: QtBot) -> None:
 def test_after_the_cure_zoom_and_table(qtbot: QtBot) -> None:
     page, _ = open_page(qtbot, kit.report())
     page.chart.when.button("after").click()
-    assert "none above" in page.chart.chart.summary()
+    assert ", 0 above the" in page.chart.chart.summary()
     page.chart.chart.grab()
     page.chart.zoom.click()
     assert page.chart.chart.zoom > 1.0
@@ -587,7 +587,7 @@ def test_an_export_that_cannot_be_written_says_so(qtbot: QtBot, tmp_path: Path) 
     page, _ = open_page(qtbot, kit.report())
     page.writing.export(str(tmp_path / "none" / "out.html"))
     qtbot.waitUntil(lambda: page.cure.note.text() != "")
-    assert page.cure.note.text().startswith("The report could not be written")
+    assert page.cure.note.text().startswith("Could not save: ")
 
 
 def test_narrow_stacks_and_pins_the_buttons(qtbot: QtBot) -> None:
@@ -647,7 +647,7 @@ def test_a_cure_does_not_hide_numbers_at_the_limit(qtbot: QtBot, *, applied: boo
 def test_a_file_with_numbers_at_the_limit_warns_and_says_what_to_do(qtbot: QtBot) -> None:
     page, _ = open_page(qtbot, msgspec.structs.replace(kit.healthy(), findings=(CLIPPED,)))
     assert page.view.state == "tight"
-    assert page.view.title == "Works in FP16, but weights sit at the FP16 limit"
+    assert page.view.title == "Works in FP16; weights sit at the FP16 limit"
     assert "probably clipped" in page.view.text
     assert page.view.text.endswith("Look for this model in BF16 or FP32.")
     page, _ = open_page(qtbot, msgspec.structs.replace(kit.healthy(), verdict="tight", findings=(CLIPPED,)))
@@ -702,5 +702,5 @@ def test_progress_without_known_length_and_waiting(qtbot: QtBot) -> None:
     page.start_check()
     link.tell(PhaseChanged(job=kit.examine_of(link).job, phase="load", total=None, detail="unet"))
     page.refresh()
-    assert page.verdict.text().startswith("Reading the model")
+    assert page.verdict.text().startswith("Loading the model")
     assert isinstance(link.last(Examine), Examine)

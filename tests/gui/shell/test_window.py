@@ -178,7 +178,7 @@ def test_a_full_disk_offers_another_folder(qtbot: QtBot) -> None:
     stage.wait(lambda: stage.workspace.toasts.shown is not None)
     bar = stage.workspace.toasts.shown
     assert bar is not None
-    assert bar.message.spoken == "Not enough space on the disk. 3 MB needed, 0 MB free in /full."
+    assert bar.message.spoken == "Not enough disk space. 3 MB needed, 0 MB free in /full."
     assert bar.message.actions[0].key == "choose-folder"
     stage.close()
 

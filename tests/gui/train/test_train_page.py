@@ -192,7 +192,7 @@ def test_the_memory_is_told_before_the_start_with_what_would_save_most(desk: Des
     page.refresh()
     assert setup.memory.words.text().startswith("Does not fit, about ")
     assert "80\u00a0MB free." in setup.memory.accessibleName()
-    assert setup.memory.saving.text().startswith("With “Save memory”: about ")
+    assert setup.memory.saving.text().startswith("Save memory: about ")
     setup.memory.saving.click()
     assert page.form.config().checkpointing
     qtbot.waitUntil(lambda: desk.known.forecast is not None and desk.known.forecast.room.peak < free.room.peak)
@@ -607,7 +607,7 @@ def test_what_could_not_be_saved_is_told_until_it_was(desk: Desk) -> None:
     desk.tell(step(1), TrainUnsaved(step=1, error=full))
     assert any("Step 1 was not saved" in words for words in desk.words(desk.page))
     desk.tell(TrainSaved(step=1, path="/1"))
-    assert not any("could not be saved" in words for words in desk.words(desk.page))
+    assert not any("was not saved" in words for words in desk.words(desk.page))
 
 
 def test_another_folder_is_given_while_it_runs(desk: Desk) -> None:

@@ -115,8 +115,8 @@ def test_a_mask_that_is_black_everywhere(engine: DiffusersEngine, models: dict[s
 
 
 START: tuple[tuple[str, dict[str, Any], str], ...] = (
-    ("strength above 1", {"start": Start(strength=1.5)}, "Strength cannot be 1.5."),
-    ("strength that is no number", {"start": Start(strength=math.nan)}, "Strength cannot be nan."),
+    ("strength above 1", {"start": Start(strength=1.5)}, "Denoising strength cannot be 1.5."),
+    ("strength that is no number", {"start": Start(strength=math.nan)}, "Denoising strength cannot be nan."),
     ("blur below none", {"start": Start(mask_blur=-1)}, "Mask blur cannot be -1."),
     ("padding below none", {"mask": "mask", "start": Start(only_masked=-1)}, "Masked area padding cannot be -1."),
     ("padding without a mask", {"start": Start(only_masked=8)}, "--only-masked cannot be used without a mask."),

@@ -269,7 +269,7 @@ REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("half a file", {"refiner": "half"}, "{half} is incomplete: {half_size} of {size} bytes."),
     ("an empty folder", {"refiner": "empty"}, "The folder {empty} is empty."),
     ("for another base", {"model": "sd15"}, "The refiner cannot be used with sd15, a Stable Diffusion 1.x model."),
-    ("from the beginning", {"at": 0.0}, "The refiner's switch point cannot be 0.0."),
+    ("from the beginning", {"at": 0.0}, "Refiner switch point cannot be 0.0."),
     (
         "no step left for it",
         {"steps": 2, "sampler": "Euler SGM Uniform"},

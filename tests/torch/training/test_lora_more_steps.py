@@ -97,7 +97,7 @@ def test_a_lora_that_is_gone_is_written_again(wanted: TrainConfig, capfd: pytest
     before = load_file(report.path)
     Path(report.path).unlink()
     assert main(["train", "--resume", report.folder], engine=TrainingEngine) == 0
-    assert "All of its 4 steps were made before: only its LoRA is written again." in capfd.readouterr().err
+    assert "All of its 4 steps are done: only its LoRA is written again." in capfd.readouterr().err
     again = load_file(report.path)
     assert again.keys() == before.keys()
     assert all(torch.equal(again[name], value) for name, value in before.items())

@@ -86,22 +86,22 @@ def test_a_size_that_no_memory_can_hold_is_refused_before_it_starts(run: Run, mo
 def test_a_size_far_above_the_models_own_is_told_with_its_time(run: Run) -> None:
     big = ["generate", "x", "--model", "pocket", "--precision", "float32", "--width", "1024", "--height", "512", "--steps", "4"]
     small = ["generate", "x", "--model", "pocket", "--precision", "float32"]
-    assert "times the pixels" not in run(*small, "--seed", "1").err, "the model's own size needs no word"
+    assert "times the native pixels" not in run(*small, "--seed", "1").err, "the model's own size needs no word"
     with History() as history:
         known = [entry.facts for entry in history.recent()]
     told = run(*big, "--seed", "2").err
     side = describe("pocket").native_width
-    assert f"1024 × 512 is {round(1024 * 512 / side**2)} times the pixels this model was made for." in told
+    assert f"1024 × 512 has {round(1024 * 512 / side**2)} times the native pixels." in told
     assert "It needs about " in told
-    assert f"measured at {known[0].width} × {known[0].height}, {known[0].steps} steps: about " in told
+    assert f" at {known[0].width} × {known[0].height}, {known[0].steps} steps. It needs" in told
 
 
 def test_a_large_start_picture_is_warned_of_as_a_large_size_is(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a size the result is as large as its start picture."""
     Image.new("RGB", (1024, 512)).save(tmp_path / "start.png")
     words = ["generate", "x", "--model", "pocket", "--precision", "float32", "--image", str(tmp_path / "start.png")]
-    assert "1024 × 512 is 32 times the pixels this model was made for." in run(*words).err
-    assert "times the pixels" not in run(*words, "--width", "128").err
+    assert "1024 × 512 has 32 times the native pixels." in run(*words).err
+    assert "times the native pixels" not in run(*words, "--width", "128").err
     monkeypatch.setattr("psutil.swap_memory", lambda: SimpleNamespace(total=2**30))
     refused = run(*words, "--width", "16384", "--height", "16384")
     assert refused.code != 0
@@ -110,7 +110,7 @@ def test_a_large_start_picture_is_warned_of_as_a_large_size_is(run: Run, tmp_pat
 
 def test_a_size_of_which_nothing_is_known_is_said_not_to_be_measured(run: Run) -> None:
     told = run("generate", "x", "--model", "pocket", "--precision", "float32", "--width", "1024", "--height", "512").err
-    assert "How long it takes was not measured" in told
+    assert "This may take very long." in told
 
 
 def test_a_healthy_model(run: Run, model: str) -> None:
@@ -221,7 +221,7 @@ def test_another_check_keeps_the_cure_in_force_or_says_that_it_ended(run: Run, f
     assert kept.applied
     other = msgspec.structs.replace(kept.plan, rescale={"vae": {"decoder.conv_in.weight": -9}})
     save_report(msgspec.structs.replace(kept, plan=other))
-    assert "no longer in force" in run("check", fragile, "--precision", "float16").err
+    assert "no longer used" in run("check", fragile, "--precision", "float16").err
     ended = load_report(facts, samples.CPU, "float16")
     assert ended is not None
     assert not ended.applied
@@ -258,7 +258,7 @@ def test_an_applied_cure_that_a_changed_setting_rules_out_is_told(run: Run, frag
 
 def test_a_model_that_was_not_named_is_told(run: Run, model: str, tmp_path: Path) -> None:
     save(Settings(last_model=model))
-    assert "Model: tiny, as --model was left out." in run("generate", "a", "--output", str(tmp_path / "a.png")).err
+    assert "Model: tiny (no --model)." in run("generate", "a", "--output", str(tmp_path / "a.png")).err
     assert "--model" not in run("generate", "a", "--model", model, "--output", str(tmp_path / "b.png")).err
     assert run("generate", "a", "--output", str(tmp_path / "c.png"), "--json").object["images"]
 
@@ -431,7 +431,7 @@ def test_what_was_made_is_kept_and_named_when_the_job_does_not_end_well(
     found = run(*words, generate=[Picture(path=str(path)), end])
     assert found.code == code
     first, *rest = found.err.splitlines()
-    assert first == f"Finished before that: {path}"
+    assert first == f"Already finished: {path}"
     assert said in rest[-1]
     with History() as history:
         assert [entry.facts.path for entry in history.recent()] == [str(path)]
@@ -443,7 +443,7 @@ def test_a_history_of_a_newer_version_is_no_obstacle_and_is_told(run: Run, model
     newer.close()
     assert run("generate", "a sun", "-m", model, "--precision", "fp16").code == 0
     assert run.err == (
-        "The history could not be kept (history.sqlite belongs to a newer Halftone: it has version 99, this one knows 1).\n"
+        "The history could not be saved (history.sqlite belongs to a newer Halftone: it has version 99, this one knows 1).\n"
     )
 
 
@@ -504,7 +504,7 @@ def test_a_given_precision_needs_no_measuring(run: Run, model: str, words: list[
 def test_a_device_that_cannot_be_measured_computes_in_float32_and_this_is_told(run: Run, model: str) -> None:
     found = run("generate", "a sun", "-m", model, selftest=[Throw(kind="value-error", text="scripted")])
     assert found.code == 0
-    assert "could not be measured (scripted), so Auto takes FP32" in found.err
+    assert "could not be measured (scripted), so Auto uses FP32" in found.err
     assert "Precision: FP32 until A processor is measured." in " ".join(found.out.split())
 
 
@@ -585,12 +585,12 @@ def test_a_folder_that_takes_no_files_is_told_without_a_traceback(
     (tmp_path / "file").touch()
     monkeypatch.setenv("HALFTONE_DATA", str(tmp_path / "file" / "data"))
     assert run("check", model, "--json").object["verdict"] == "healthy", "the check itself needs no folder"
-    assert "could not be kept" in run.err
+    assert "The report could not be saved" in run.err
     assert run("generate", "a", "-m", model).code == 2
     assert "Traceback" not in run.err
 
 
-@pytest.mark.logs("could not be kept")
+@pytest.mark.logs("The report could not be saved")
 def test_a_measurement_that_cannot_be_kept_is_told_with_the_reason(run: Run, model: str) -> None:
     run("devices")
     (kept,) = checks_dir().iterdir()
@@ -603,7 +603,7 @@ def test_a_measurement_that_cannot_be_kept_is_told_with_the_reason(run: Run, mod
     assert said in " ".join(found.out.split()), "the engine of this process goes by it"
     shown = run("devices")
     assert shown.code == 0
-    assert shown.err == "What was measured could not be kept (is a directory): the next command measures again.\n"
+    assert shown.err == "The measurements could not be saved (is a directory): the next command measures again.\n"
 
 
 def test_a_cancelled_picture_says_how_far_it_was_and_what_is_kept(run: Run, model: str) -> None:
@@ -850,7 +850,7 @@ def test_a_file_may_be_replaced_on_request(run: Run, folder: Path) -> None:
         (["generate"], "halftone generate needs a prompt. See halftone generate --help."),
         (["upscale"], "halftone upscale needs a picture. See halftone upscale --help."),
         (["repair", "pocket"], "halftone repair needs --output. See halftone repair --help."),
-        (["generate", "a", "b"], "halftone generate does not know what to do with “b”. Words that belong together need quotes."),
+        (["generate", "a", "b"], "halftone generate does not know what to do with “b”. Quote values that contain spaces."),
         (["check", "--steps", "many"], "--steps takes a whole number. See halftone check --help."),
         (["check", "--guidance", "much"], "--guidance takes a number. See halftone check --help."),
         (["check", "--steps"], "--steps needs a value. See halftone --help."),
@@ -922,7 +922,7 @@ def test_a_terminal_is_told_at_once_what_takes_the_first_seconds(
 
     assert main(["generate", "a sun", "-m", model, *more], engine=load_engine) == 0
     capfd.readouterr()
-    assert ("Loading the engine, which takes some seconds" in before[0]) == told
+    assert ("Loading the engine (takes some seconds)" in before[0]) == told
     assert screen.getvalue().count("Loading the engine") == int(told), "once"
 
 

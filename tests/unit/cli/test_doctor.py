@@ -39,7 +39,7 @@ def test_a_page_of_a_bad_run(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "1 A layer made a number above 65 504, the limit of FP16. (" in said
     assert "+ It was trained in FP16. [out.log, line 1]" in said
     assert "→ Train in BF16" in said
-    assert "The last checkpoint without a bad number: lora-step30.safetensors" in said
+    assert "The last checkpoint without NaN or infinity: lora-step30.safetensors" in said
     assert "1 pickle file (optimizer.bin) not opened" in said
     assert len(out.splitlines()) <= 50
 
@@ -160,12 +160,12 @@ def test_checkpoints_alone_are_not_called_a_sound_run(tmp_path: Path, capsys: py
     save_file({"a": np.ones(2, np.float32)}, tmp_path / "lora-step30.safetensors")
     code, out, _ = told(capsys, str(tmp_path))
     assert code == 0
-    assert out.startswith("✓ No checkpoint holds a bad number; no log of the losses was found.")
+    assert out.startswith("✓ No checkpoint has NaN or infinity; no loss log was found.")
 
 
 def test_what_would_tell_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The norm of the gradients is not asked for where it is there."""
     entry = '{"step": 1, "loss": 0.5}\n{"step": 2, "loss": 0.4}\n{"step": 3, "loss": NaN'
-    for more, advice in (("", "Log the gradient norm"), (', "grad_norm": NaN', "Give its settings and what it printed too")):
+    for more, advice in (("", "Log the gradient norm"), (', "grad_norm": NaN', "Add its settings and its console output")):
         (tmp_path / "a.jsonl").write_text(f"{entry}{more}}}\n")
         assert advice in " ".join(told(capsys, str(tmp_path))[1].split())

@@ -17,17 +17,17 @@ LOST = replace(GUARDED, action="stopped", cure="", peak=None, sound_in_float32=F
     [
         (
             GUARDED,
-            "While the picture was decoded: VAE decoder overflowed in half precision → Halftone decoded the same result again "
+            "While the picture was decoded: VAE decoder overflowed in half precision → Halftone decoded the latents again "
             "with rescaled layers. It took 0.4\u00a0s more.",
         ),
         (
             STEP,
-            "At step 3: UNet, mid block gave a bad number → Halftone went back one step and computed this part "
+            "At step 3: UNet, mid block produced NaN → Halftone went back one step and ran it "
             "again with rescaled layers. It took 0.4\u00a0s more.",
         ),
         (
             ENCODED,
-            "Before the first step: Text encoder gave a bad number → Halftone computed this part again with rescaled layers. "
+            "Before the first step: Text encoder produced NaN → Halftone ran it again with rescaled layers. "
             "It took 0.4\u00a0s more.",
         ),
     ],

@@ -105,8 +105,8 @@ def test_a_model_that_is_not_here_is_told(picture: str, tmp_path: Path, capfd: p
     assert picture
     assert asked("--from", written(tmp_path, TEXT.replace("tiny", "gone"))).model == "pocket"
     said = capfd.readouterr().err
-    assert "sun.png was made with the model gone, which is not in your folders. Give it with --model to make" in said
-    assert "Model: Pocket (demo), as --model was left out." in said
+    assert "sun.png was made with the model gone, which is not in your folders. Set it with --model to make" in said
+    assert "Model: Pocket (demo) (no --model)." in said
 
 
 OURS = 'a sun\nSteps: 4, Sampler: DDIM, Seed: 1, Model: tiny, Precision: "unet float16, vae float32", Version: Halftone 0.1.0'
@@ -117,7 +117,7 @@ def test_the_precision_it_was_made_in_is_told_where_another_one_runs(
 ) -> None:
     assert picture
     path = written(tmp_path, OURS)
-    said = "sun.png was made in FP16; this one runs in FP32. To make it as it was: --precision float16\n"
+    said = "sun.png was made in FP16; this one runs in FP32. To reproduce it: --precision float16\n"
     asked("--from", path)
     assert said in capfd.readouterr().err
     for precision in ("float16", "float32"):
@@ -191,7 +191,7 @@ def test_what_says_nothing_is_refused(
     [
         (("Denoising strength: 0.5",), ["says “Denoising strength: 0.5”, which is not used."]),
         (("ControlNet 0: Module: none, Model: pose", "Mask: m"), ["was made with a ControlNet (", "was made with the mask m"]),
-        (("<lora:ink:0.4>",), ["was made with <lora:ink:0.4>, which is not in your folders. Give its file with --lora"]),
+        (("<lora:ink:0.4>",), ["was made with <lora:ink:0.4>, which is not in your folders. Set its file with --lora"]),
         (("Stopped after step: 3 of 20",), ["was stopped after step 3 of 20, so a picture with all steps looks different."]),
     ],
 )  # fmt: skip

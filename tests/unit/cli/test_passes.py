@@ -36,7 +36,7 @@ def test_a_picture_tells_its_passes() -> None:
         return PassFacts(kind=kind, width=side, height=side, steps=steps, seconds=1.0, dtypes={})
 
     made = replace(picture_facts("a.png"), passes=(one("first", 512, 20), one("second", 1024, 10)))
-    assert passes_words(made) == " · made larger from 512 × 512, 20 + 10 steps"
+    assert passes_words(made) == " · upscaled from 512 × 512, 20 + 10 steps"
     assert passes_words(picture_facts("a.png")) == ""
     refined = replace(picture_facts("a.png"), passes=(one("first", 512, 20), one("second", 512, 5)))
     assert passes_words(refined) == " · 20 steps, and 5 of the refiner"

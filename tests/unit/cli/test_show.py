@@ -87,7 +87,7 @@ def test_a_cure_in_use_is_told_with_the_room_it_gives() -> None:
     layers = tuple(replace(layer, peak_after=5000.0) for layer in report.layers)
     shown = lines(replace(report, plan=replace(report.plan, verified=True), layers=layers))
     assert shown[0].startswith("✓ Pocket works in FP16")
-    assert "smallest room 3.7 bits with the cure, \u22121.7 bits before" in shown[1]
+    assert "least headroom 3.7 bits with the cure, \u22121.7 bits before" in shown[1]
     assert shown.index("Before the cure:") < next(index for index, line in enumerate(shown) if line.startswith("1  "))
     assert "Before the cure:" not in lines(samples.check_report(fragile=True))
 
@@ -242,11 +242,11 @@ def test_a_device_tells_which_accuracy_tests_failed_and_what_the_settings_do() -
         assert isinstance(out.file, io.StringIO)
         said = out.file.getvalue()
         assert "FP16 with FP16 sums: 2 of 3 accuracy tests failed (long sums, matrix product)." in said
-        assert ("Your settings leave it off." in said) == (not on)
+        assert ("Your settings turn it off." in said) == (not on)
         assert f"Your settings: FP16, sums in {'FP16' if on else 'FP32'}, Auto attention, and every step is checked." in said
 
 
-@pytest.mark.parametrize(("peak", "said"), [(1000.0, "In FP16, none would pass"), (70000.0, "In FP16, 1 layer would pass")])
+@pytest.mark.parametrize(("peak", "said"), [(1000.0, "In FP16, none would exceed"), (70000.0, "In FP16, 1 layer would exceed")])
 def test_a_check_in_a_wider_type_says_what_fp16_would_meet(peak: float, said: str) -> None:
     report = samples.check_report()
     wide = replace(report, precision="bfloat16", layers=(replace(report.layers[0], peak=peak),))
@@ -263,7 +263,7 @@ def test_the_memory_of_a_picture_is_told() -> None:
 def test_the_time_of_a_cure_says_what_it_is_of() -> None:
     report = samples.check_report(fragile=True)
     cure = replace(report.cures[0], time_ratio=1.049, time_spread=0.01)
-    assert any("time for a picture about +4.9\u00a0%, measured" in line for line in lines(replace(report, cures=(cure,))))
+    assert any("picture time about +4.9\u00a0%, measured" in line for line in lines(replace(report, cures=(cure,))))
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_a_picture_that_was_stopped_is_finished_by_the_last_command(
 
 def test_a_picture_whose_loop_cannot_be_kept_says_so() -> None:
     told = pictures_shown(replace(samples.picture_facts("", "not-recovered"), not_kept=True))
-    assert "It cannot be resumed with this model and sampler." in told
+    assert "This model and sampler cannot resume it." in told
     assert "--on-black recover" in told
     assert "Finish it with" not in told
 

@@ -14,8 +14,8 @@ from halftone.settings.places import resources
 PICTURE = str(resources() / "pocket" / "examples" / "1.png")
 NEW = ("generate", "a sun", "-m", "pocket", "--image", PICTURE)
 REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("--strength", "1.5"), "Strength cannot be 1.5. Choose a value from 0.01 to 1.0."),
-    (("--strength", "0"), "Strength cannot be 0.0. Choose a value from 0.01 to 1.0."),
+    (("--strength", "1.5"), "Denoising strength cannot be 1.5. Choose a value from 0.01 to 1.0."),
+    (("--strength", "0"), "Denoising strength cannot be 0.0. Choose a value from 0.01 to 1.0."),
     (("--outpaint", "0,0,0,0"), "--outpaint cannot be 0,0,0,0. Use LEFT,TOP,RIGHT,BOTTOM in pixels, for instance 0,0,128,0."),
     (("--resize", "squeeze"), "--resize cannot be squeeze. Use stretch, crop or fill."),
     (("--masked-content", "void"), "--masked-content cannot be void. Use original, fill or noise."),

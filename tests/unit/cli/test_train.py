@@ -130,7 +130,7 @@ def test_a_file_that_is_none_is_refused(run: Run, config: Path) -> None:
     assert "cannot be read (no such file" in run("train", str(config.with_name("other.toml"))).err
     assert "cannot be read (it is a folder)" in run("train", str(config.parent)).err
     config.write_bytes(b"\xf7\x00")
-    assert "it is no text file in UTF-8" in run("train", str(config)).err
+    assert "it is not a UTF-8 text file" in run("train", str(config)).err
 
 
 @pytest.mark.parametrize("coding", ["utf-8-sig", "utf-16"])
@@ -143,7 +143,7 @@ def test_a_file_as_windows_writes_it_is_read(config: Path, coding: str) -> None:
 def test_lines_of_events() -> None:
     omen = Omen(code="no-clipping", certain=False)
     begins = TrainBegins(config=samples.TRAIN, pictures=(), omens=(omen,), dtype="float16", folder="f")
-    assert "Foreseen: Without gradient clipping" in event_line(begins)
+    assert "Warning: Without gradient clipping" in event_line(begins)
     assert "Cost: +0.6" in event_line(TrainCaught(caught=samples.caught(7)))
     assert event_line(TrainSaved(step=3, path="p")) == "Saved at step 3: p"
     full = ErrorFacts(code="output-read-only", facts={"folder": "/x"})
@@ -169,8 +169,8 @@ def test_what_is_left_out_or_lacks_something_is_told_before_the_first_step() -> 
     lines = event_line(begins(pictures=(*sound, *silent, *broken))).splitlines()
     assert lines[:4] == [
         "Pictures: 10 of 12 are used.",
-        "Left out, unreadable: a.png",
-        "Left out, far too small: b.png",
+        "Excluded, unreadable: a.png",
+        "Excluded, far too small: b.png",
         "no caption: s0.png, s1.png, s2.png, s3.png, s4.png and 2 more",
     ]
     assert event_line(begins(pictures=tuple(sound))).startswith("Pictures: 3.\n")
@@ -181,13 +181,13 @@ def test_type_memory_beginning_and_an_absent_guard_are_told() -> None:
     lines = event_line(begins(config=off, memory=2_500_000_000, first=8)).splitlines()
     assert lines == [
         "Training runs in FP16, about 2.5\u00a0GB of memory. Its folder: loras/a",
-        f"It goes on after step 7 of {off.steps}.",
-        "The bad-number guard is off: nothing is stopped before it reaches the LoRA.",
+        f"It resumes after step 7 of {off.steps}.",
+        "The NaN guard is off: NaN can reach the LoRA.",
     ]
 
 
 def test_a_run_that_was_finished_has_nothing_left_to_do() -> None:
-    assert event_line(begins(first=samples.TRAIN.steps + 1)).endswith("were made before: only its LoRA is written again.")
+    assert event_line(begins(first=samples.TRAIN.steps + 1)).endswith("steps are done: only its LoRA is written again.")
 
 
 def test_test_pictures_are_told() -> None:
@@ -237,7 +237,7 @@ def test_an_omen_is_told_with_what_helps() -> None:
 
 def test_the_same_training_that_was_broken_off_is_not_forgotten(run: Run, config: Path, broken: Path) -> None:
     config.write_text(config.read_text("utf-8").replace('"loras"', f"'{broken.parent}'"), "utf-8")
-    assert f"{broken} was broken off after step 7 of 20" in run("train", str(config)).err
+    assert f"{broken} was stopped after step 7 of 20" in run("train", str(config)).err
     assert "broken off" not in run("train", "--resume", str(broken)).err
     config.write_text(config.read_text("utf-8").replace('"a"', '"b"'), "utf-8")
     assert "broken off" not in run("train", str(config)).err
@@ -268,7 +268,7 @@ class Ending(ScriptedEngine):
 @pytest.mark.parametrize("stopped", [True, False])
 def test_an_end_before_its_time_tells_how_to_go_on(config: Path, capfd: pytest.CaptureFixture[str], stopped: bool) -> None:
     assert main(["train", str(config)], engine=lambda: Ending(stopped)) == int(stopped)
-    assert capfd.readouterr().out.endswith("Go on with:  halftone train --resume 'loras/a b'\n")
+    assert capfd.readouterr().out.endswith("Resume with: halftone train --resume 'loras/a b'\n")
 
 
 def test_a_training_that_learned_nothing_names_no_file() -> None:
@@ -296,7 +296,7 @@ def test_a_lora_that_is_finished_can_be_tried_at_once(run: Run, config: Path) ->
 def test_an_error_tells_how_to_go_on_with_what_was_saved(run: Run, config: Path) -> None:
     saved = Say(event=TrainSaved(step=5, path="p", folder="loras/a"))
     lost = Fail(code="out-of-memory", facts={"detail": "x"})
-    assert "Go on with:  halftone train --resume loras/a\n" in run("train", str(config), train=[saved, lost]).err
+    assert "Resume with: halftone train --resume loras/a\n" in run("train", str(config), train=[saved, lost]).err
     assert "Go on with" not in run("train", str(config), train=[lost]).err
 
 

@@ -48,9 +48,9 @@ def test_interpolated_latents_need_more_noise() -> None:
 @pytest.mark.parametrize(
     ("hires", "changes", "said"),
     [
-        (Hires(scale=9), {}, "Scale of the second pass cannot be 9. Choose a value from 1.0 to 8.0."),
-        (Hires(strength=0), {}, "Denoising strength of the second pass cannot be 0. Choose a value from 0.01 to 1.0."),
-        (Hires(steps=0), {}, "Steps of the second pass cannot be 0. Choose a value from 1 to 1000."),
+        (Hires(scale=9), {}, "Hires. fix scale cannot be 9. Choose a value from 1.0 to 8.0."),
+        (Hires(strength=0), {}, "Hires. fix denoising strength cannot be 0. Choose a value from 0.01 to 1.0."),
+        (Hires(steps=0), {}, "Hires. fix steps cannot be 0. Choose a value from 1 to 1000."),
         (Hires(scale=8), {"width": 4096}, "The size of the second pass cannot be 32768. Choose a value from 8 to 16384."),
         (Hires(), {"mask": "m.png"}, "--hires cannot be used with a mask. Use one of the two."),
         (Hires(), {"num_frames": 8}, "--hires cannot be used with a video. Use it for pictures."),

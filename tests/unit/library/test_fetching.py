@@ -58,7 +58,7 @@ def test_the_command_shows_what_it_fetches_and_asks(hub: Hub, tmp_path: Path) ->
     told = CliRunner().invoke(application(), ["fetch", str(path), "--json"])
     assert json.loads(told.output) == {"schema": 1, "missing": [], "fetched": []}
     again = CliRunner().invoke(application(), ["fetch", str(path), "--yes"])
-    assert "Nothing is missing" in again.output
+    assert "nothing to fetch" in again.output
 
 
 def test_where_nobody_answers_nothing_is_fetched_and_it_says_how(
@@ -66,7 +66,7 @@ def test_where_nobody_answers_nothing_is_fetched_and_it_says_how(
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert run(["fetch", str(save_flux(tmp_path / "flux.safetensors"))], None) == 2
-    said = "Nothing was fetched, because nobody answered. Add --yes to fetch without a question."
+    said = "Nothing was fetched, because nobody answered. Add --yes to fetch without asking."
     assert (said in capsys.readouterr().err, hub.asked) == (True, [])
 
 

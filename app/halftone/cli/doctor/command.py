@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-import halftone.cli.options.flags as given
+from halftone.cli.options import flags
 from halftone.cli.terminal.control_characters import say
 from halftone.contract.errors import HalftoneError
 
@@ -21,7 +21,7 @@ _EVERY: Final = 5.0
 
 def doctor(
     run: Annotated[str, typer.Argument(help="The folder that a trainer wrote into, or one of its logs.")],
-    json: given.Json = False,
+    json: flags.Json = False,
 ) -> None:
     """Read logs and checkpoints of another trainer and say where a training went wrong, and why.
 

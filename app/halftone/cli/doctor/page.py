@@ -17,7 +17,7 @@ from halftone.library.run_logs.folder import Run
 from halftone.library.run_logs.trainer import Trainer
 
 _EVIDENCE: Final = (6, 3, 2, 2)
-"""Signs that are told of the first cause, the second and so on."""
+"""The number of signs shown for the first cause, the second and so on."""
 _NOTES: Final = 3
 _ASIDE: Final[tuple[SignCode, ...]] = (
     "averaged",
@@ -34,15 +34,15 @@ _ASIDE: Final[tuple[SignCode, ...]] = (
 def show_diagnosis(read: Run, found: Diagnosis, *, console: Console | None = None) -> None:
     out = console or HarmlessConsole(highlight=False)
     if found.verdict == "sound":
-        told = any(track.quantity != "rate" for track in read.tracks)
-        line = f"The run is sound{_span(found)}." if told else "No checkpoint holds a bad number; no log of the losses was found."
+        has_losses = any(track.quantity != "rate" for track in read.tracks)
+        line = f"The run is sound{_span(found)}." if has_losses else "No checkpoint has NaN or infinity; no loss log was found."
         if any(sign.code in LOOK for sign in found.signs):
             _put(out, f"! No number is NaN or infinite{_span(found)}, but this is worth a look:", 0, "bold yellow", hanging=2)
             _evidence(out, (sign for sign in found.signs if sign.code in LOOK), "·")
         else:
             _put(out, f"✓ {line}", 0, "bold green", hanging=2)
         if found.last_loss is not None:
-            _put(out, f"Every loss that was read is finite; the last one is {found.last_loss:.4g}.", 2)
+            _put(out, f"Every loss is finite; the last one is {found.last_loss:.4g}.", 2)
     for trouble in found.troubles:
         _put(out, f"✗ {trouble_words(trouble, found.first).text()}", 0, "bold red", hanging=2)
         if trouble.code == "nonfinite" and found.first is not None:
@@ -53,29 +53,29 @@ def show_diagnosis(read: Run, found: Diagnosis, *, console: Console | None = Non
     _show_causes(out, read, found)
     if found.troubles and found.last_sound:
         out.print()
-        _put(out, f"The last checkpoint without a bad number: {found.last_sound}", 2)
+        _put(out, f"The last checkpoint without NaN or infinity: {found.last_sound}", 2)
     _show_notes(out, read)
 
 
 def _no_cause(read: Run) -> str:
     """What would tell more."""
     norms = any(track.quantity == "gradient" for track in read.tracks)
-    more = "Give its settings and what it printed too" if norms else "Log the gradient norm"
-    return f"Nothing that was read points to a cause. {more}, or train with Halftone's guard."
+    more = "Add its settings and its console output" if norms else "Log the gradient norm"
+    return f"No cause was found. {more}, or train with Halftone's guard."
 
 
 def _show_causes(out: Console, read: Run, found: Diagnosis) -> None:
-    told = {sign.code for suspect in found.suspects for sign in (*suspect.signs, *suspect.against)}
+    shown = {sign.code for suspect in found.suspects for sign in (*suspect.signs, *suspect.against)}
     for index, (suspect, most) in enumerate(zip(found.suspects, _EVIDENCE, strict=False), 1):
         out.print()
         if index == 1:
-            _put(out, "Likely causes, by points of what speaks for them:", 2)
+            _put(out, "Likely causes, by points of evidence:", 2)
         _show_cause(out, index, suspect, most, read.trainer)
     if found.first is not None and not found.suspects:
         out.print()
         _put(out, _no_cause(read), 2)
-    told |= LOOK
-    aside = [sign for sign in found.signs if sign.code not in told and (sign.code in _ASIDE or not found.suspects)]
+    shown |= LOOK
+    aside = [sign for sign in found.signs if sign.code not in shown and (sign.code in _ASIDE or not found.suspects)]
     if aside:
         out.print()
         _put(out, "Also seen:", 2)
@@ -117,7 +117,7 @@ def _counted(count: int, name: str) -> str:
 
 def _show_notes(out: Console, read: Run) -> None:
     notes = [NOTES[note.code].format(note.file, note.detail) for note in read.notes]
-    notes += [f"{one.file} was not looked into. {sentence(one.problem)}" for one in read.checkpoints if one.problem]
+    notes += [f"{one.file} was skipped. {sentence(one.problem)}" for one in read.checkpoints if one.problem]
     if read.pickles:
         notes.append(
             f"{_counted(len(read.pickles), 'pickle file')} ({read.pickles[0]}{' …' if len(read.pickles) > 1 else ''}) "

@@ -9,7 +9,7 @@ from halftone.cli.generate import pass_options
 from halftone.cli.generate.prompt_options import asked_words, option
 from halftone.cli.generate.settings_from_picture import from_picture, precision_note
 from halftone.cli.jobs.engine_and_log import JOB, Tools
-from halftone.cli.options import flags as given
+from halftone.cli.options import flags
 from halftone.cli.options.requests import host_note, kept_request, known_model, new_request, prompt_notes, ready_request
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
@@ -20,27 +20,25 @@ from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
 from halftone.settings.store import Settings, load
 
-_PLACE = "A .png, .jpg or .webp file, of a video .mp4 or .webp, or a folder. Left out: your pictures folder."
-_LATENTS = "Finish a picture that was kept, as it was asked for: decode it, or go on from its last good step."
-_FROM = "Take over the settings of a picture of Halftone, A1111, Forge or ComfyUI; what is given beside it counts before them."
+_PLACE = "A .png, .jpg or .webp file (for video .mp4 or .webp), or a folder. Default: your pictures folder."
+_LATENTS = "Finish a saved picture with its own settings: decode its latents, or resume after its last good step."
+_FROM = "Import the settings of a picture from Halftone, A1111, Forge or ComfyUI. Other options override them."
 
-Prompt = Annotated[
-    str | None, typer.Argument(help="What you want to see. Needed unless --latents or --from is given.", show_default=False)
-]
+Prompt = Annotated[str | None, typer.Argument(help="The prompt. Required without --latents and --from.", show_default=False)]
 Output = Annotated[str | None, typer.Option("--output", "-o", help=_PLACE, show_default=False)]
-Video = Annotated[str | None, typer.Option("--video", metavar="KIND", help="Of video models: mp4 or webp.", show_default=False)]
+Video = Annotated[str | None, typer.Option("--video", metavar="KIND", help="For video models: mp4 or webp.", show_default=False)]
 Fps = Annotated[int | None, option("fps")]
 Latents = Annotated[str | None, typer.Option("--latents", metavar="FILE", help=_LATENTS, show_default=False)]
 From = Annotated[str | None, typer.Option("--from", metavar="PICTURE", help=_FROM, show_default=False)]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output file if there is one.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Overwrite an existing output file.")]
 Batch = Annotated[int, option("batch")]
 Sampler = Annotated[
-    str | None, typer.Option("--sampler", help='As A1111 or ComfyUI name them: "DPM++ 2M Karras", euler_ancestral.')
+    str | None, typer.Option("--sampler", help='A name from A1111 or ComfyUI, such as "DPM++ 2M Karras" or euler_ancestral.')
 ]
 
 
 class Then(NamedTuple):
-    """The picture whose settings are taken over, and what it was made in where nothing else is wished."""
+    """The picture whose settings are imported, and its precision where no other is set."""
 
     picture: str | None
     dtype: DType | None
@@ -49,7 +47,7 @@ class Then(NamedTuple):
 def generate(
     context: typer.Context,
     prompt: Prompt = None,
-    model: given.ModelOption = None,
+    model: flags.ModelOption = None,
     output: Output = None,
     video: Video = None,
     fps: Fps = None,
@@ -64,12 +62,12 @@ def generate(
     hires_strength: pass_options.Strength = None,
     refiner: pass_options.RefinerModel = None,
     refiner_at: pass_options.RefinerAt = None,
-    device: given.Device = None,
-    json: given.Json = False,
+    device: flags.Device = None,
+    json: flags.Json = False,
     *,
-    inputs: given.Inputs,
-    words: given.PromptFlags,
-    flags: given.Flags,
+    inputs: flags.Inputs,
+    words: flags.PromptFlags,
+    numerics: flags.Flags,
 ) -> None:
     """Make a picture. Its numbers are watched; a black one is recovered and explained.
 
@@ -86,12 +84,12 @@ def generate(
         base,
         output=output,
         overwrite=overwrite,
-        video=given.video_of(video) or (base.video if output is None else None),
+        video=flags.video_of(video) or (base.video if output is None else None),
         fps=base.fps if fps is None else fps,
-        numerics=given.numerics_of(flags, base.numerics),
+        numerics=flags.numerics_of(numerics, base.numerics),
     )
     ready = ready_request(request, facts, saved)
-    then = Then(picture, None if "precision" in flags else made)
+    then = Then(picture, None if "precision" in numerics else made)
     raise typer.Exit(0 if _made(tools, ready, facts, notes, then, named=named, as_json=json) else 1)
 
 
@@ -102,7 +100,7 @@ def _given_inside(context: typer.Context) -> frozenset[str]:
 
 def _base(
     asked: dict[str, Any],
-    words: given.PromptFlags,
+    words: flags.PromptFlags,
     files: tuple[str | None, str | None],
     where: tuple[str | None, str | None],
     meant: frozenset[str],
@@ -141,7 +139,7 @@ def _made(
 
     notes = (*notes, *prompt_notes(ready, facts))
     if not named and not as_json:
-        command_jobs.tell_notes((f"Model: {facts.name}, as --model was left out.",))
+        command_jobs.tell_notes((f"Model: {facts.name} (no --model).",))
     command_jobs.tell_notes(notes)
     device = command_jobs.device_of(tools, ready.device)
     precision = command_jobs.choose_precision(tools, device, ready.numerics, facts, ready.extras, as_json=as_json)

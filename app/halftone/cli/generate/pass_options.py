@@ -15,9 +15,9 @@ from halftone.contract.wording import Words
 from halftone.library.add_ons.upscalers import known_upscalers
 from halftone.settings.store import Settings
 
-_PANEL: Final = "In two passes (the second one larger, as A1111's Hires. fix)"
+_PANEL: Final = "Hires. fix (a second, larger pass)"
 
-_REFINED: Final = "With a second model for the last steps (SDXL)"
+_REFINED: Final = "Refiner (SDXL)"
 
 _NO_FOLDERS: Final = Settings()
 
@@ -28,7 +28,7 @@ Upscaler = Annotated[
         "--hires-upscaler",
         metavar="NAME",
         rich_help_panel=_PANEL,
-        help="latent (left out: this), lanczos, or an upscale model: its .safetensors file, or its name in your folders.",
+        help="latent (default), lanczos, or an upscale model: its .safetensors file, or its name in your folders.",
         show_default=False,
     ),
 ]
@@ -38,7 +38,7 @@ RefinerModel = Annotated[
         "--refiner",
         metavar="MODEL",
         rich_help_panel=_REFINED,
-        help="A refiner of SDXL, which makes the last steps: its folder or .safetensors file. Both stay in memory if they fit.",
+        help="An SDXL refiner for the last steps: its folder or .safetensors file. Both models stay in memory if they fit.",
         show_default=False,
     ),
 ]
@@ -52,10 +52,10 @@ def hires_of(
 ) -> Hires | None:
     """The second pass that was asked for. Raises HalftoneError setting-bad-value where its scale is missing."""
     others = {"--hires-upscaler": upscaler, "--hires-steps": steps, "--hires-strength": strength}
-    given = next((name for name, value in others.items() if value is not None), None)
-    if scale is None and given is not None:
+    alone = next((name for name, value in others.items() if value is not None), None)
+    if scale is None and alone is not None:
         raise HalftoneError(
-            "setting-bad-value", name=given, value=Words("given without --hires"), allowed=Words("--hires SCALE as well")
+            "setting-bad-value", name=alone, value=Words("given without --hires"), allowed=Words("--hires SCALE as well")
         )
     if scale is None:
         return None
@@ -86,10 +86,10 @@ def upscaler_file(text: str, saved: Settings) -> str:
 
 
 def passes_words(picture: PictureFacts) -> str:
-    """What is to be said of the passes beside the size; "" for a picture made in one."""
+    """Describe the passes beside the size; "" for a picture made in one."""
     if len(picture.passes) < 2:
         return ""
     first, last = picture.passes[0], picture.passes[-1]
     if (first.width, first.height) == (last.width, last.height):
         return f" · {first.steps} steps, and {last.steps} of the refiner"
-    return f" · made larger from {first.width} × {first.height}, {first.steps} + {last.steps} steps"
+    return f" · upscaled from {first.width} × {first.height}, {first.steps} + {last.steps} steps"

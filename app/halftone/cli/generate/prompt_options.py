@@ -20,11 +20,11 @@ from halftone.settings.store import Settings
 _PANEL: Final = "What to make"
 _SIZE: Final = re.compile(r"(\d{1,6})\s*[x×]\s*(\d{1,6})", re.IGNORECASE)
 _OPTIONS: Final[tuple[tuple[str, Any, tuple[str, ...], str | None, str], ...]] = (
-    ("style", list[str], ("--style",), "NAME", "Words put around the prompt, from a styles.csv; may be repeated."),
-    ("styles", str, ("--styles",), "FILE", "The styles.csv. Left out: that of your settings, and styles that you saved."),
-    ("wildcards", list[str], ("--wildcards",), "FOLDER", "Where __name__ is looked for, as name.txt; may be repeated."),
-    ("draws", bool, ("--draw/--no-draw",), None, "Whether {a|b} and __name__ in prompts are drawn from the seed."),
-    ("seed_size", str, ("--seed-resize-from",), "WxH", "Take the noise of a picture of that size."),
+    ("style", list[str], ("--style",), "NAME", "A prompt style from a styles.csv; may be repeated."),
+    ("styles", str, ("--styles",), "FILE", "The styles.csv. Default: the one in your settings, and your saved styles."),
+    ("wildcards", list[str], ("--wildcards",), "FOLDER", "A folder with name.txt for __name__; may be repeated."),
+    ("draws", bool, ("--draw/--no-draw",), None, "Expand {a|b} and __name__ in prompts, chosen by the seed."),
+    ("seed_size", str, ("--seed-resize-from",), "WxH", "Use the noise of a picture of this size."),
 )
 """Name, type, flags, metavar, help."""
 
@@ -49,23 +49,23 @@ def option(field: str, panel: str | None = None, metavar: str | None = None) -> 
     return typer.Option(*one.flags, metavar=metavar, help=one.help, rich_help_panel=panel, show_default=field == "batch")
 
 
-def asked_words(given: Mapping[str, Any], saved: Settings) -> dict[str, Any]:
+def asked_words(options: Mapping[str, Any], saved: Settings) -> dict[str, Any]:
     """Fields of the request. Raises style*, words-unreadable, output-folder-missing, setting-bad-value."""
-    folders = tuple(str(Path(folder).expanduser().absolute()) for folder in given.get("wildcards", ()))
+    folders = tuple(str(Path(folder).expanduser().absolute()) for folder in options.get("wildcards", ()))
     for folder in folders:
         if not os.path.isdir(folder):
             raise no_folder(Path(folder))
-    asked: dict[str, Any] = {name: given[name] for name in ("draws", "variation_strength") if name in given}
+    asked: dict[str, Any] = {name: options[name] for name in ("draws", "variation_strength") if name in options}
     asked["wildcards"] = tuple(dict.fromkeys((*folders, *saved.wildcard_folders)))
-    asked["variation_seed"] = seed_of(given.get("variation_seed"))
-    if "style" in given:
-        asked["styles"] = styles_named(given["style"], known_styles(given.get("styles") or saved.styles_file or None))
-    elif "styles" in given:
+    asked["variation_seed"] = seed_of(options.get("variation_seed"))
+    if "style" in options:
+        asked["styles"] = styles_named(options["style"], known_styles(options.get("styles") or saved.styles_file or None))
+    elif "styles" in options:
         raise HalftoneError(
             "setting-bad-value", name="--styles", value=Words("given alone"), allowed=Words("--style NAME as well")
         )
-    if "seed_size" in given:
-        asked["seed_size"] = _size(given["seed_size"])
+    if "seed_size" in options:
+        asked["seed_size"] = _size(options["seed_size"])
     return asked
 
 

@@ -31,18 +31,18 @@ _SAID: Final[dict[str, tuple[str, ...]]] = {
     "seed_size": ("Seed resize from",),
     "inversions": ("Embeddings", "TI hashes"),
 }
-"""Fields -> what a picture calls them: of what is given nothing is taken over, and so nothing told."""
+"""Fields -> what a picture calls them; a field on the command line is neither imported nor noted."""
 _SEVERAL: Final = {"controls": "ControlNet ", "ip_adapters": "IP-Adapter "}
 """Fields -> how a picture begins the names of each of several."""
 _GIVE_AGAIN: Final = {
-    "Model": "was made with the model {0}, which is not in your folders. Give it with --model",
-    "Mask": "was made with the mask {0}. Give it again with --mask",
-    "ControlNet": "was made with a ControlNet ({0}). Give it and its picture again with --control",
-    "IP-Adapter": "was made with an IP-Adapter ({0}). Give it and its pictures again with --ip-adapter",
-    "Transformer": "was made with the transformer {0}. Give it again with --transformer",
-    "Embedding": "was made with the embedding {0}, which is not in your folders. Give its file with --embedding",
-    "VAE": "was made with the VAE {0}, which is not in your folders. Give its file with --vae",
-    "Refiner": "was made with the refiner {0}, which is not in your folders. Give it with --refiner",
+    "Model": "was made with the model {0}, which is not in your folders. Set it with --model",
+    "Mask": "was made with the mask {0}. Set it with --mask",
+    "ControlNet": "was made with a ControlNet ({0}). Set it and its picture with --control",
+    "IP-Adapter": "was made with an IP-Adapter ({0}). Set it and its pictures with --ip-adapter",
+    "Transformer": "was made with the transformer {0}. Set it with --transformer",
+    "Embedding": "was made with the embedding {0}, which is not in your folders. Set its file with --embedding",
+    "VAE": "was made with the VAE {0}, which is not in your folders. Set its file with --vae",
+    "Refiner": "was made with the refiner {0}, which is not in your folders. Set it with --refiner",
 }
 """Maps what a picture says was used to what to do, where Halftone cannot find it by itself."""
 _START: Final = "Start picture"
@@ -69,31 +69,33 @@ def from_picture(picture: str, asked: Mapping[str, Any], meant: Set[str], model:
     from halftone.session.models.model_list import models_in
 
     path = Path(absolute(picture))
-    given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None or name in meant}
+    fields: dict[str, Any] = {name: value for name, value in asked.items() if value is not None or name in meant}
     whole = said_by(path)
-    if _START in whole.fields and "image" not in given:
+    if _START in whole.fields and "image" not in fields:
         raise HalftoneError("picture-start-missing", path=path.name, start=whole.fields[_START])
     asked_options = meant & OPTION_PARAMETERS.keys()
-    said = _unasked(whole, {*given, *asked_options, *(() if model is None else ("model",))})
-    own = known_model(with_host(model, given, saved)[0], saved)
-    known = (*models_in(saved.model_folders).listed, *_used_before(said))
+    parameters = _unasked(whole, {*fields, *asked_options, *(() if model is None else ("model",))})
+    own = known_model(with_host(model, fields, saved)[0], saved)
+    known = (*models_in(saved.model_folders).listed, *_used_before(parameters))
     models = (own, *(one for one in known if one.id != own.id))
-    now = PictureRequest(prompt="", model=own.id, **{name: given[name] for name in ("image", "mask", "start") if name in given})
-    first = take_over(said, now, Known(models)).request.model
-    taken = take_over(said, now, known_here(saved, models, _words(next(one for one in models if one.id == first), saved)))
-    found = {name: value for name, value in asdict(taken.request).items() if value != getattr(now, name)} | given
-    if "options" in given:
-        runs = next(one.pipeline for one in models if one.id == taken.request.model)
-        its_options = {name: value for name, value in taken.request.options.items() if name not in asked_options}
-        found["options"] = over(given["options"], its_options, runs)
-    found |= _started(taken.request, given, meant)
+    now = PictureRequest(prompt="", model=own.id, **{name: fields[name] for name in ("image", "mask", "start") if name in fields})
+    first = take_over(parameters, now, Known(models)).request.model
+    imported = take_over(
+        parameters, now, known_here(saved, models, _words(next(one for one in models if one.id == first), saved))
+    )
+    found = {name: value for name, value in asdict(imported.request).items() if value != getattr(now, name)} | fields
+    if "options" in fields:
+        runs = next(one.pipeline for one in models if one.id == imported.request.model)
+        its_options = {name: value for name, value in imported.request.options.items() if name not in asked_options}
+        found["options"] = over(fields["options"], its_options, runs)
+    found |= _started(imported.request, fields, meant)
     found.pop("model", None)
     found.setdefault("prompt", "")
-    named = "Model" in said.fields and not any(left.startswith("Model: ") for left in taken.left)
-    if "Model" in said.fields and not named and is_ours(said):
-        raise HalftoneError("picture-model-unknown", path=path.name, model=said.fields["Model"])
-    told = tuple(f"{path.name} {words}" for words in not_used(taken.left))
-    return FromPicture(found, model or (taken.request.model if named else None), told, made_in(whole))
+    named = "Model" in parameters.fields and not any(left.startswith("Model: ") for left in imported.left)
+    if "Model" in parameters.fields and not named and is_ours(parameters):
+        raise HalftoneError("picture-model-unknown", path=path.name, model=parameters.fields["Model"])
+    notes = tuple(f"{path.name} {words}" for words in not_used(imported.left))
+    return FromPicture(found, model or (imported.request.model if named else None), notes, made_in(whole))
 
 
 def _started(taken: PictureRequest, given: Mapping[str, Any], meant: Set[str]) -> dict[str, Any]:
@@ -116,21 +118,21 @@ def not_used(left: Sequence[str]) -> Iterator[str]:
         elif name == STOPPED:
             yield f"was stopped after step {value}, so a picture with all steps looks different."
         elif one.startswith("<lora:"):
-            yield f"was made with {one}, which is not in your folders. Give its file with --lora to make the same picture."
+            yield f"was made with {one}, which is not in your folders. Set its file with --lora to make the same picture."
         else:
             yield f"says “{one}”, which is not used."
 
 
 def precision_note(picture: str, made: DType | None, now: DType) -> tuple[str, ...]:
-    """Told where a picture was made in another precision than the one that is made from its settings now: it looks different."""
+    """The note where a picture was made in another precision than the one to be made now: it will look different."""
     if made is None or made == now:
         return ()
     was, runs = DTYPE_NAMES[made], DTYPE_NAMES[now]
-    return (f"{Path(picture).name} was made in {was}; this one runs in {runs}. To make it as it was: --precision {made}",)
+    return (f"{Path(picture).name} was made in {was}; this one runs in {runs}. To reproduce it: --precision {made}",)
 
 
 def _used_before(said: Parameters) -> tuple[ModelFacts, ...]:
-    """Models of pictures on this computer, of the name that is told, that lie in no folder of the settings."""
+    """Models with the named file, used by pictures on this computer, that lie in no folder of the settings."""
     from halftone.session.models.model_list import usable
     from halftone.session.pictures.picture_list import recent
 
@@ -144,7 +146,7 @@ def _used_before(said: Parameters) -> tuple[ModelFacts, ...]:
 
 
 def _unasked(said: Parameters, given: Set[str]) -> Parameters:
-    """Without what is given."""
+    """Remove what the command line sets."""
     gone = {name for field in given for name in _SAID.get(field, ())}
     several = tuple(start for field, start in _SEVERAL.items() if field in given)
     gone |= {name for name in said.fields if name.startswith(several)} if several else set()

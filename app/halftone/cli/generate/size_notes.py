@@ -37,15 +37,15 @@ def size_note(cost: Cost, count: int) -> tuple[str, ...]:
     """
     if not cost.above:
         return ()
-    what = f"{cost.shape.width} × {cost.shape.height} is {_times(cost.above)} times the pixels this model was made for."
+    what = f"{cost.shape.width} × {cost.shape.height} has {_times(cost.above)} times the native pixels."
     return (f"{what} {_time(cost.time, cost.shape, count)} {_memory(cost.memory)}Ctrl+C stops it.",)
 
 
 def _memory(found: Forecast | None) -> str:
     if found is None:
         return ""
-    how = "measured" if found.pictures else "computed from how the model is built"
-    return f"It needs about {size_text(found.peak)} of memory, {how}. "
+    how = "measured" if found.pictures else "estimated"
+    return f"It needs about {size_text(found.peak)} of memory ({how}). "
 
 
 def _times(ratio: float) -> str:
@@ -54,8 +54,8 @@ def _times(ratio: float) -> str:
 
 def _time(near: Computed | None, shape: Shape, count: int) -> str:
     if near is None:
-        return "How long it takes was not measured; it can be very long."
+        return "This may take very long."
     base = near.base
-    measured = f"{elapsed(near.measured)} measured at {base.width} × {base.height}, {base.steps} steps"
-    longer = ", or longer, as time may grow faster than pixels" if near.longer(shape) else ""
-    return f"Computed from {measured}: about {duration(near.seconds * count)}{longer}."
+    measured = f"{elapsed(near.measured)} at {base.width} × {base.height}, {base.steps} steps"
+    longer = " or longer" if near.longer(shape) else ""
+    return f"About {duration(near.seconds * count)}{longer}. Estimated from {measured}."

@@ -6,7 +6,7 @@ import typer
 
 from halftone.cli.generate.pass_options import upscaler_file
 from halftone.cli.jobs.engine_and_log import JOB, Tools
-from halftone.cli.options import flags as given
+from halftone.cli.options import flags
 from halftone.cli.options.requests import known_device
 from halftone.cli.terminal.control_characters import say
 from halftone.contract.facts import PictureFacts
@@ -26,10 +26,10 @@ def upscale(
     ],
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", help="A file or a folder. Left out: beside each picture.", show_default=False),
+        typer.Option("--output", "-o", help="A file or a folder. Default: next to each picture.", show_default=False),
     ] = None,
-    device: given.Device = None,
-    json: given.Json = False,
+    device: flags.Device = None,
+    json: flags.Json = False,
 ) -> None:
     """Make finished pictures larger with an upscale model (ESRGAN, SwinIR, DAT ...).
 
@@ -40,11 +40,11 @@ def upscale(
     tools: Tools = context.obj
     saved = load()
     request = UpscaleRequest(
-        pictures=tuple(map(given.absolute, pictures)),
+        pictures=tuple(map(flags.absolute, pictures)),
         upscaler=upscaler_file(model, saved),
         device=known_device(device, saved),
         precision=saved.numerics.precision,
-        output=None if output is None else given.absolute(output),
+        output=None if output is None else flags.absolute(output),
     )
     check_upscale(request)
 
@@ -61,7 +61,7 @@ def upscale(
 def _line(picture: PictureFacts) -> str:
     assert picture.upscaled is not None
     how, dtypes = picture.upscaled, " and ".join(DTYPE_NAMES[dtype] for dtype in picture.dtypes.values())
-    again = " · a part gave bad numbers in half precision, Halftone computed it again in FP32" if picture.events else ""
+    again = " · a tile produced NaN in half precision, and Halftone ran it again in FP32" if picture.events else ""
     size = f"{picture.width} × {picture.height}, {how.scale} times larger"
     return f"{size} · {model_stem(how.upscaler)} in {dtypes} · {elapsed(picture.seconds)}{again}"
 

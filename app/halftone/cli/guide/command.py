@@ -17,7 +17,7 @@ _MOST: Final = 60
 
 
 def guide(
-    topic: Annotated[str | None, typer.Argument(help="The chapter. Left out: the list of chapters.", show_default=False)] = None,
+    topic: Annotated[str | None, typer.Argument(help="The chapter. Default: list the chapters.", show_default=False)] = None,
 ) -> None:
     """Read the guide: how to make pictures, cure models, train, and what to do about trouble."""
     if topic is None:

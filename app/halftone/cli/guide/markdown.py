@@ -38,11 +38,11 @@ def _tidied(text: str) -> str:
 def _for_terminal(markdown: str) -> str:
     """Leave pictures out; let a link to a chapter name the command that shows it, and another one its address."""
 
-    def told(link: re.Match[str]) -> str:
+    def link_words(link: re.Match[str]) -> str:
         topic = linked_topic(link[2])
         return f"{link[1]} ({link[2]})" if topic is None else f"{link[1]} (`{command_line('guide', topic)}`)"
 
-    return _LINK.sub(told, _PICTURE.sub("", markdown))
+    return _LINK.sub(link_words, _PICTURE.sub("", markdown))
 
 
 class _LeftHeading(Heading):

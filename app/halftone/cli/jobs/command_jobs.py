@@ -69,7 +69,7 @@ def choose_precision(
 def _measure(tools: Tools, device: DeviceFacts, *, as_json: bool) -> SelfTestReport:
     report = run_with_progress(tools, SelfTest(job=JOB, device=device.id), SelfTestReport, as_json=as_json)
     if report.not_kept:
-        _note(f"What was measured could not be kept ({report.not_kept}): the next command measures again.")
+        _note(f"The measurements could not be saved ({report.not_kept}): the next command measures again.")
     return report
 
 
@@ -78,12 +78,12 @@ def _measure_once(tools: Tools, device: DeviceFacts, *, as_json: bool) -> SelfTe
     try:
         checks_dir()
         if not as_json:
-            _note(f"Measuring {device.name} once: Auto then knows what is right and fast here. --precision goes without.")
+            _note(f"Measuring {device.name} once, so that Auto knows what is accurate and fast here. --precision skips this.")
         return _measure(tools, device, as_json=as_json)
     except HalftoneError as error:
-        _note(f"{device.name} could not be measured ({error.facts.get('detail', error)}), so Auto takes FP32.")
+        _note(f"{device.name} could not be measured ({error.facts.get('detail', error)}), so Auto uses FP32.")
     except OSError as error:
-        _note(f"What is measured cannot be kept ({system_words(error)}), so Auto takes FP32.")
+        _note(f"Measurements cannot be saved ({system_words(error)}), so Auto uses FP32.")
     return None
 
 
@@ -99,10 +99,10 @@ def check_model(tools: Tools, command: Examine, *, apply: bool, as_json: bool) -
     try:
         report, dropped = keep(report, apply=apply)
     except OSError as error:
-        _note(f"The report could not be kept ({system_words(error)}).")
+        _note(f"The report could not be saved ({system_words(error)}).")
         return report
     if dropped:
-        _note("The cure that was applied before is no longer in force: this check does not suggest it. Use --apply again.")
+        _note("The earlier cure is no longer used: this check does not suggest it. Use --apply again.")
     return report
 
 
@@ -143,10 +143,10 @@ def pictures_of(tools: Tools, command: Generate | Upscale, *, as_json: bool) -> 
         with Progress(wanted=not as_json, pictures=picture_count(command)) as progress:
             return run_job(tools, command, GenerateReport, listen)
     except (HalftoneError, JobCancelled):
-        tell_notes(f"Finished before that: {facts.path}" for facts in made if facts.path)
+        tell_notes(f"Already finished: {facts.path}" for facts in made if facts.path)
         raise
     finally:
-        tell_notes(f"The history could not be kept ({why})." for why in sorted(lost))
+        tell_notes(f"The history could not be saved ({why})." for why in sorted(lost))
 
 
 def tell_notes(notes: Iterable[str]) -> None:

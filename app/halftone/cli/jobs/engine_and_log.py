@@ -38,7 +38,7 @@ class Tools:
 
     def _say_so(self) -> None:
         if not self._quiet and sys.stderr.isatty():
-            sys.stderr.write("Loading the engine, which takes some seconds …\n")
+            sys.stderr.write("Loading the engine (takes some seconds) …\n")
             sys.stderr.flush()
 
 
@@ -57,7 +57,7 @@ def _say_lost(why: str) -> None:
     """Once in a process: each part of a command opens the log anew."""
     if not _told_lost:
         _told_lost.add(why)
-        say(f"The log cannot be written ({why[:1].lower()}{why[1:]}), and Halftone goes on without it.", err=True)
+        say(f"The log cannot be written ({why[:1].lower()}{why[1:]}), so Halftone continues without it.", err=True)
 
 
 @contextlib.contextmanager

@@ -103,7 +103,7 @@ class _Told:
     def cancelled(self) -> str:
         """Only what is true: a check keeps nothing, and of a copy nothing is left before it is whole."""
         if isinstance(self._command, Repair):
-            return "Cancelled, no half copy is left."
+            return "Cancelled. No partial copy is left."
         if not isinstance(self._command, Generate | Train | Upscale):
             return "Cancelled."
         places = [picture_words(self._picture, picture_count(self._command))]
@@ -128,7 +128,7 @@ def _stoppable(stop: Callable[[], object], told: _Told) -> Generator[None]:
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        say(f"\n{told.stopping()} Press Ctrl+C again to leave at once.", err=True)
+        say(f"\n{told.stopping()} Press Ctrl+C again to quit at once.", err=True)
         stop()
 
     def end(number: int, _frame: FrameType | None) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-import halftone.cli.options.flags as given
+from halftone.cli.options import flags
 from halftone.cli.terminal.command_lines import command_line
 from halftone.cli.terminal.control_characters import say
 from halftone.contract.errors import HalftoneError
@@ -16,7 +16,7 @@ from halftone.settings.disk import size_text
 def fetch(
     model: Annotated[str, typer.Argument(help="The model's file.", show_default=False)],
     yes: Annotated[bool, typer.Option("--yes", help="Fetch without asking.")] = False,
-    json: given.Json = False,
+    json: flags.Json = False,
     progress: Annotated[bool, typer.Option("--progress", hidden=True)] = False,
 ) -> None:
     """Fetch the small files that a model in one file lacks, as a tokenizer's words.
@@ -36,7 +36,7 @@ def fetch(
         put({"schema": SCHEMA, "missing": [str(file.place) for file in lacked_by(model)], "fetched": got})
         return
     if not files:
-        say("Nothing is missing that could be fetched.")
+        say("There is nothing to fetch.")
         return
     for file in files:
         say(f"{source(file)}  {file.path}  {size_text(file.size)}  →  {file.place}")
@@ -69,7 +69,7 @@ def _agreed() -> bool:
     answer = sys.stdin.readline()
     if not answer:
         say()
-        hint = Words("Add --yes to fetch without a question. ")
+        hint = Words("Add --yes to fetch without asking. ")
         raise HalftoneError(
             "usage", problem=Words("Nothing was fetched, because nobody answered"), hint=hint, command=command_line("fetch")
         )

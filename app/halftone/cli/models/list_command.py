@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
-import halftone.cli.options.flags as given
+from halftone.cli.options import flags
 from halftone.cli.terminal.control_characters import say
 from halftone.contract.echoes import echo
 from halftone.contract.errors import sentence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _TYPES: Final[dict[str, str]] = {**DTYPE_NAMES}
 
 
-def models(json: given.Json = False) -> None:
+def models(json: flags.Json = False) -> None:
     """List the models of your folders, and the transformers of one file that run with the other parts of one.
 
     The folders are those of the window's settings: add one in Settings, Folders, or to models under [folders] in the file
@@ -37,7 +37,7 @@ def models(json: given.Json = False) -> None:
     for facts in found.listed:
         say(f"{facts.id}\n  {_line(facts, found)}")
     for folder in found.closed:
-        say(f"{echo(folder)} cannot be read and was left out. Give yourself the right to read it, or take it out.", err=True)
+        say(f"{echo(folder)} cannot be read and was left out. Allow reading it, or remove it.", err=True)
     say(f"To add a folder: Settings, Folders in the window, or models under [folders] in {settings_file()}.", err=True)
 
 

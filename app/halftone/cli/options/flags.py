@@ -26,12 +26,12 @@ from halftone.settings.declared import ALIASES, DECLARED, Alias, Setting
 
 _INPUTS: Final = "What to make"
 _SHORT: Final = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "full": "float32"}
-_NUMERICS: Final = "Numerics (the rest comes from your settings; --no-… turns a switch off)"
+_NUMERICS: Final = "Numerics (default: your settings; --no-… turns a switch off)"
 
 _WHICH: Final = (
     "A .safetensors file, a diffusers folder, or pocket, the bundled model. Default: the window's last model, at first pocket."
 )
-_WHERE: Final = "auto, cpu, cuda:0, mps, xpu:0 … Left out: from your settings."
+_WHERE: Final = "auto, cpu, cuda:0, mps, xpu:0 … Default: your setting."
 
 Model = Annotated[str | None, typer.Argument(help=_WHICH, show_default=False)]
 ModelOption = Annotated[str | None, typer.Option("--model", "-m", help=_WHICH, show_default=False)]
@@ -39,17 +39,17 @@ Device = Annotated[str | None, typer.Option("--device", metavar="NAME", help=_WH
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
 _LORA: Final = "FILE[:WEIGHT]"
 _CONTROL: Final = "CONTROLNET=[canny:]PICTURE[:STRENGTH[:START-END]]"
-_CONTROL_HELP: Final = "A ControlNet and what it is given (canny: its edges); may be repeated. START-END: part of the steps, 0-1."
+_CONTROL_HELP: Final = "A ControlNet and its picture (canny: extract edges); may be repeated. START-END: control steps, 0-1."
 _CANNY: Final = "canny:"
 _IP_ADAPTER: Final = "FILE=PICTURE[:STRENGTH]"
-_IP_ADAPTER_HELP: Final = "An IP-Adapter and a picture to go by; may be repeated, with the same file for several pictures."
+_IP_ADAPTER_HELP: Final = "An IP-Adapter and a reference picture; may be repeated, with the same file for several pictures."
 _PICTURE: Final = re.compile(r"(.+?)(?::(\d*\.?\d+)(?::(\d*\.?\d+)-(\d*\.?\d+))?)?", re.DOTALL)
 """Picture, strength, start, end."""
 _SCALED: Final = re.compile(r"(.+):(\d*\.?\d+)", re.DOTALL)
 """Picture, strength."""
-_LORA_HELP: Final = "An add-on to the model, and how much of it; may be repeated. In the prompt: <lora:name:weight>."
-_EMBEDDING_HELP: Final = "Learned words (textual inversion), which the prompt names as the file is named; may be repeated."
-_MERGED: Final = "Merged into the copy, which then holds it for good; may be repeated."
+_LORA_HELP: Final = "A LoRA and its weight; may be repeated. In the prompt: <lora:name:weight>."
+_EMBEDDING_HELP: Final = "An embedding (textual inversion), used in the prompt by its file name; may be repeated."
+_MERGED: Final = "A LoRA to merge into the copy; may be repeated."
 Merged = Annotated[list[str] | None, typer.Option("--lora", metavar=_LORA, help=_MERGED, show_default=False)]
 Inputs = dict[str, Any]
 """Inputs that were given: field of CheckInputs or PictureRequest -> value; None of a seed: a random one is wanted."""
@@ -62,12 +62,12 @@ Flags = dict[str, str | bool]
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command with a parameter `inputs: Inputs` the options of a picture's inputs, and one with `flags: Flags` one
+    """Gives a command with a parameter `inputs: Inputs` the options of a picture's inputs, and one with `numerics: Flags` one
     option for each numerics setting and A1111's names."""
     own = inspect.signature(command, eval_str=True).parameters
     numerics = [parameter for setting in _settings() for parameter in _setting_parameters(setting)]
     numerics += [_alias_parameter(alias) for alias in ALIASES]
-    offered = (("inputs", _input_parameters()), ("words", word_parameters()), ("flags", numerics))
+    offered = (("inputs", _input_parameters()), ("words", word_parameters()), ("numerics", numerics))
     groups = {name: group for name, group in offered if name in own}
 
     @functools.wraps(command)
@@ -142,36 +142,36 @@ def options_of(pairs: list[str] | None) -> dict[str, OptionValue]:
                 value=pair,
                 allowed=Words("KEY=VALUE, for instance eta=0.5 or sigmas=[1.0, 0.5]"),
             )
-        options[key.strip()] = _typed(text)
+        options[key.strip()] = _parsed(text)
     return options
 
 
-def _with_options_named(given: Inputs) -> Inputs:
+def _with_options_named(inputs: Inputs) -> Inputs:
     """Put the options that have a flag of their own into the others, as diffusers counts. Raises HalftoneError setting-bad-value
     where both were given.
     """
-    named = {name: given[name] for name in OPTION_PARAMETERS if name in given}
-    options: dict[str, OptionValue] = dict(given.get("options", {}))
+    named = {name: inputs[name] for name in OPTION_PARAMETERS if name in inputs}
+    options: dict[str, OptionValue] = dict(inputs.get("options", {}))
     for name, number in named.items():
         if name in options:
             _contradict(option_flag(name), f"--option {name}")
         options |= OPTION_PARAMETERS[name].entry(number)
-    return {name: value for name, value in given.items() if name not in named} | ({"options": options} if named else {})
+    return {name: value for name, value in inputs.items() if name not in named} | ({"options": options} if named else {})
 
 
-def video_of(given: str | None) -> VideoFormat | None:
+def video_of(kind: str | None) -> VideoFormat | None:
     """Raises HalftoneError setting-bad-value."""
-    if given is None:
+    if kind is None:
         return None
     try:
-        return msgspec.convert(given.lower().removeprefix("."), VideoFormat)
+        return msgspec.convert(kind.lower().removeprefix("."), VideoFormat)
     except msgspec.ValidationError as error:
-        raise HalftoneError("setting-bad-value", name="--video", value=given, allowed=either(*FORMATS)) from error
+        raise HalftoneError("setting-bad-value", name="--video", value=kind, allowed=either(*FORMATS)) from error
 
 
-def loras_of(given: list[str] | None) -> tuple[Lora, ...]:
+def loras_of(texts: list[str] | None) -> tuple[Lora, ...]:
     """["a.safetensors:0.6", "b.safetensors"] -> LoRAs with their weights, 1 where none is named; paths absolute."""
-    return tuple(_lora(text) for text in given or [])
+    return tuple(_lora(text) for text in texts or [])
 
 
 def _lora(text: str) -> Lora:
@@ -200,12 +200,12 @@ def _control(text: str) -> Control:
     return Control(path=absolute(path), image=absolute(image), canny=canny, **numbers)
 
 
-def ip_adapters_of(given: list[str]) -> tuple[IpAdapter, ...]:
+def ip_adapters_of(texts: list[str]) -> tuple[IpAdapter, ...]:
     """["a=x.png", "a=y.png", "b=z.png:0.5"] -> two adapters, the first with both pictures; of the same file with another strength
     it is another one.
     """
     found: dict[tuple[str, float], IpAdapter] = {}
-    for text in given:
+    for text in texts:
         path, right = _halves(text)
         if path and path == text:
             found[path, 1.0] = IpAdapter(path=absolute(path), images=())
@@ -227,17 +227,17 @@ def _halves(text: str) -> tuple[str, str]:
     return text[:place], text[place + 1 :]
 
 
-def with_start(given: Inputs) -> Inputs:
+def with_start(inputs: Inputs) -> Inputs:
     """The fields of Start put into one. Raises HalftoneError setting-bad-value."""
-    found = {name: given[name] for name in Start.__struct_fields__ if name in given}
+    found = {name: inputs[name] for name in Start.__struct_fields__ if name in inputs}
     if not found:
-        return given
+        return inputs
     for name, allowed in (("resize", get_args(Resize)), ("masked_content", get_args(MaskedContent))):
         if found.get(name, allowed[0]) not in allowed:
             raise HalftoneError("setting-bad-value", name=_spelled(name, True), value=found[name], allowed=either(*allowed))
     if "outpaint" in found:
         found["outpaint"] = _sides(found["outpaint"])
-    return {name: value for name, value in given.items() if name not in found} | {"start": Start(**found)}
+    return {name: value for name, value in inputs.items() if name not in found} | {"start": Start(**found)}
 
 
 def _sides(text: str) -> tuple[int, int, int, int]:
@@ -264,7 +264,7 @@ def absolute(path: str) -> str:
 
 
 def _is_file(path: str) -> bool:
-    """Not so for what cannot be the name of a file, one that is too long for instance."""
+    """Whether it is a file; False for what cannot be a file name, for example one that is too long."""
     try:
         return os.path.isfile(path)
     except (OSError, ValueError):
@@ -279,7 +279,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _typed(text: str) -> OptionValue:
+def _parsed(text: str) -> OptionValue:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -294,8 +294,8 @@ def _input_parameters() -> list[inspect.Parameter]:
     single = [
         _parameter(one.name, Annotated[one.kind | None, option(one.field, _INPUTS)]) for one in PARAMETERS if _is_input(one)
     ]
-    said = "Any further argument of the pipeline; may be repeated."
-    repeated = typer.Option("--option", metavar="KEY=VALUE", rich_help_panel=_INPUTS, help=said, show_default=False)
+    help_text = "Any other pipeline argument; may be repeated."
+    repeated = typer.Option("--option", metavar="KEY=VALUE", rich_help_panel=_INPUTS, help=help_text, show_default=False)
     lora = typer.Option("--lora", metavar=_LORA, rich_help_panel=_INPUTS, help=_LORA_HELP, show_default=False)
     embedding = typer.Option("--embedding", metavar="FILE", rich_help_panel=_INPUTS, help=_EMBEDDING_HELP, show_default=False)
     control = typer.Option("--control", metavar=_CONTROL, rich_help_panel=_INPUTS, help=_CONTROL_HELP, show_default=False)
@@ -323,20 +323,23 @@ def _setting_parameters(setting: Setting) -> list[inspect.Parameter]:
     """One option; for a switch its --no- form too, which the help leaves out (its panel names it)."""
     first, *opposite = setting.flags
     if setting.kind == "choice":
-        return [_hinted(setting.field, str, first, metavar="VALUE", said=_help(setting))]
-    switch = _hinted(setting.field, bool, first, said=_help(setting), hidden=setting.default is True)
-    said = f"Turn off: {setting.title}. {setting.sentence}"
-    return [switch, *(_hinted(_off_name(setting), bool, flag, said=said, hidden=not setting.default) for flag in opposite)]
+        return [_hinted(setting.field, str, first, metavar="VALUE", help_text=_help(setting))]
+    switch = _hinted(setting.field, bool, first, help_text=_help(setting), hidden=setting.default is True)
+    help_text = f"Turn off: {setting.title}. {setting.sentence}"
+    return [
+        switch,
+        *(_hinted(_off_name(setting), bool, flag, help_text=help_text, hidden=not setting.default) for flag in opposite),
+    ]
 
 
 def _alias_parameter(alias: Alias) -> inspect.Parameter:
-    return _hinted(_alias_name(alias), bool, alias.flag, said=f"The same as {_spelled(alias.field, alias.value)}.")
+    return _hinted(_alias_name(alias), bool, alias.flag, help_text=f"Same as {_spelled(alias.field, alias.value)}.")
 
 
 def _hinted(
-    name: str, kind: type, flag: str, *, said: str, metavar: str | None = None, hidden: bool = False
+    name: str, kind: type, flag: str, *, help_text: str, metavar: str | None = None, hidden: bool = False
 ) -> inspect.Parameter:
-    option = typer.Option(flag, metavar=metavar, rich_help_panel=_NUMERICS, help=said, show_default=False, hidden=hidden)
+    option = typer.Option(flag, metavar=metavar, rich_help_panel=_NUMERICS, help=help_text, show_default=False, hidden=hidden)
     return _parameter(name, Annotated[kind | None, option])
 
 

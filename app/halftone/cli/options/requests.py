@@ -82,7 +82,7 @@ def with_host(model: str | None, asked: Mapping[str, Any], saved: Settings) -> t
 
 
 def host_note(asked: Mapping[str, Any], given: str | None, facts: ModelFacts) -> tuple[str, ...]:
-    """What is said where a file of a transformer was named as the model. given: the transformer that runs."""
+    """The note for a transformer file named as the model. given: the transformer that runs."""
     if given is None or given == asked.get("transformer"):
         return ()
     return (f"{Path(given).name} runs with the other parts of {facts.name}.",)
@@ -105,9 +105,9 @@ def new_request(asked: Mapping[str, Any], model: str | None, device: str | None,
     facts = known_model(model, saved)
     if asked["prompt"] is None and reads_prompt(facts):
         raise HalftoneError("usage", problem=Words("{0} needs a prompt", (command,)), hint="", command=command)
-    given = with_named_parts({**asked, "prompt": asked["prompt"] or ""}, facts, saved, draws=asked.get("draws", True))
-    given["empty_negative"] = given.get("empty_negative", False) or given.get("negative") == ""
-    return PictureRequest(model=facts.id, device=known_device(device, saved), numerics=saved.numerics, **given)
+    fields = with_named_parts({**asked, "prompt": asked["prompt"] or ""}, facts, saved, draws=asked.get("draws", True))
+    fields["empty_negative"] = fields.get("empty_negative", False) or fields.get("negative") == ""
+    return PictureRequest(model=facts.id, device=known_device(device, saved), numerics=saved.numerics, **fields)
 
 
 def with_named_parts(asked: Mapping[str, Any], facts: ModelFacts, saved: Settings, *, draws: bool = False) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def kept_request(
 
 
 def ready_request(request: PictureRequest, facts: ModelFacts, saved: Settings) -> PictureRequest:
-    """The request with the place of its pictures, if all that can be told without torch is right."""
+    """Return the request with the place of its pictures, if all that can be checked without torch is right."""
     if request.output is None and saved.pictures_folder:
         if not os.path.isdir(saved.pictures_folder):
             raise no_folder(Path(saved.pictures_folder))
@@ -203,7 +203,7 @@ def ready_request(request: PictureRequest, facts: ModelFacts, saved: Settings) -
 
 
 def report_place(given: str, *, overwrite: bool) -> Path:
-    """Where the page of a check is to be written, if it could be written now. Raises HalftoneError output-*."""
+    """Return where to write the report of a check, if it can be written now. Raises HalftoneError output-*."""
     path = check_output(given, overwrite=overwrite, endings=PAGES)
     if os.path.isdir(path):
         refuse_type(path, PAGES)
@@ -220,7 +220,7 @@ def prompt_notes(request: PictureRequest, facts: ModelFacts) -> tuple[str, ...]:
 
 
 def _unnamed(request: PictureRequest) -> tuple[str, ...]:
-    """Of embeddings that were given and are not used."""
+    """Note each embedding on the command line that the prompt does not use."""
     written = spoken(styled(request.prompt, request.negative, request.styles))
     left = [name for name in map(inversion_name, request.inversions) if not names_any(written, (name,))]
     return tuple(f"The embedding {name} does nothing: write its name in the prompt or in the negative one." for name in left)
@@ -235,14 +235,14 @@ def _cut_note(name: str, facts: ModelFacts, tokens: int, read: str) -> str:
 
 
 def ready_loras(loras: tuple[Lora, ...], facts: ModelFacts) -> tuple[Lora, ...]:
-    """The LoRAs, if all that can be told of them without torch is right."""
+    """Return the LoRAs, if all that can be checked without torch is right."""
     check_loras(loras)
     check_lora_fit(loras, facts)
     return loras
 
 
 def ready_inputs(inputs: CheckInputs, facts: ModelFacts) -> CheckInputs:
-    """The inputs of a check, if all that can be told without torch is right. What the model needs beside them is made up."""
+    """Return the inputs of a check, if all that can be checked without torch is right. Missing ones are synthetic."""
     check_inputs(inputs, facts)
     _check_given(inputs, facts)
     return inputs

@@ -16,22 +16,22 @@ from halftone.health.pictures.lora_sentences import cause_words
 from halftone.health.pictures.passes import step_words
 
 _DONE: Final[dict[str, str]] = {
-    "decoded-again": "Halftone decoded the same result again",
-    "went-back-one-step": "Halftone went back one step and computed this part again",
-    "encoded-again": "Halftone computed this part again",
-    "enlarged-again": "Halftone computed it again",
+    "decoded-again": "Halftone decoded the latents again",
+    "went-back-one-step": "Halftone went back one step and ran it again",
+    "encoded-again": "Halftone ran it again",
+    "enlarged-again": "Halftone ran it again",
 }
 _NO_FAULT_OF_THE_MODEL: Final = frozenset({"none", "read-again"})
 
 
 def event_line(event: GuardEvent) -> str:
-    """The event as one line; what could not be recovered is told as the window tells it."""
+    """Describe an event in one line; what could not be recovered, in the window's words."""
     if event.action not in _DONE:
         note = note_for(event)
         return f"{note.title.text()} {note.text.text()}"
     line = f"{_happened(event)} → {_DONE[event.action]} {cure_words(event).text()}. It took {elapsed(event.seconds)} more."
     if event.remembered:
-        line += " The next pictures begin with this cure."
+        line += " Your next pictures use this cure too."
     causes = () if event.lora is None else cause_words(event.lora)
     return "".join((line, *(words.text() for words in causes)))
 
@@ -61,7 +61,7 @@ def cure_command(report: CheckReport, cure: Cure) -> str | None:
 
 
 def how_to_finish(picture: PictureFacts) -> str:
-    """The command that goes on with what is kept of a picture; empty where there is none, or where it would fail again."""
+    """The command that finishes a saved picture; empty where nothing is saved, or where it would fail again."""
     last = picture.events[-1] if picture.events else None
     unfinished = picture.cut_short is not None or picture.state in ("asking", "not-recovered")
     if picture.latents is None or not unfinished or (last and last.sound_in_float32 is False):
@@ -84,6 +84,6 @@ def _happened(event: GuardEvent) -> str:
         what = f"frames of the video ({frame_list(event.frames)}) were" if event.frames else "the picture was"
         return f"While {what} decoded: {where} {damage(event)}"
     if event.action == "enlarged-again":
-        return "While the picture was made larger: the upscale model gave bad numbers"
+        return "While upscaling: the upscale model produced NaN"
     when = "Before the first step" if event.step is None else f"At step {step_words(event).text()}"
-    return f"{when}: {plain_module(event.component, event.module)} gave a bad number"
+    return f"{when}: {plain_module(event.component, event.module)} produced NaN"

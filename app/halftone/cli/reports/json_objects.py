@@ -88,9 +88,9 @@ def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: boo
 
 def _finding_object(finding: Finding) -> dict[str, Any]:
     names = ("code", "component", "module", "dtype", "peak", "limit", "step")
-    said = {"message": finding_words(finding)[0], "remedy": finding_remedy(finding)}
+    words = {"message": finding_words(finding)[0], "remedy": finding_remedy(finding)}
     further = [msgspec.to_builtins(one) for one in finding.further]
-    return {name: getattr(finding, name) for name in names} | said | {"further": further}
+    return {name: getattr(finding, name) for name in names} | words | {"further": further}
 
 
 def _cure_object(report: CheckReport, cure: Cure) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def _more_object(event: GuardEvent) -> dict[str, Any]:
 
 
 def _image_object(image: PictureFacts) -> dict[str, Any]:
-    """latents: what is kept of a picture that is none yet, for --latents; kept_step: the step after which it was kept."""
+    """latents: the file of an unfinished picture, for --latents; kept_step: the step after which it was saved."""
     names = ("seed", "width", "height", "state", "dtypes", "cures", "black", "finite", "latents", "kept_step", "peak_memory")
     drawn = [name for name in ("variation_seed", "prompt", "negative") if getattr(image, name)]
     film = ("frames", "fps", "flat_frames", "broken_frames") if image.frames > 1 else ()

@@ -79,18 +79,18 @@ _RECEIPTS: Final[dict[ReceiptState, tuple[str, str, str]]] = {
 
 def show_check(report: CheckReport, precision: ChosenPrecision, *, layers: bool = False, console: Console | None = None) -> None:
     out = console or _console()
-    said, tone = verdict_words(report)
+    words, tone = verdict_words(report)
     glyph, style = _GLYPHS[tone]
-    _put(out, f"{glyph} {said.text()}", 0, f"bold {style}", hanging=2)
+    _put(out, f"{glyph} {words.text()}", 0, f"bold {style}", hanging=2)
     room = least_room(report)
     measured = [f"{len(report.layers)} layers"] if report.layers else []
     sizes = [size_words(report)] if report.sizes else []
     facts = [report.model.family, *measured, *sizes, f"checked in {elapsed(report.seconds)}"]
     if room is not None:
-        facts.insert(-1, f"smallest room {_room_words(report, room)}")
+        facts.insert(-1, f"least headroom {_room_words(report, room)}")
     _put(out, " · ".join(facts), 2, "dim")
     if report.made_up:
-        _put(out, f"Checked with made-up inputs: {', '.join(report.made_up)}", 2, "dim")
+        _put(out, f"Checked with synthetic inputs: {', '.join(report.made_up)}", 2, "dim")
     _put(out, precision.line(), 2, "dim")
     over = over_in_float16(report) if report.verdict in {"healthy", "tight"} else None
     if over is not None:
@@ -106,11 +106,11 @@ def show_check(report: CheckReport, precision: ChosenPrecision, *, layers: bool 
 def _float16_words(over: int) -> str:
     """Say what the layers that were measured would meet in FP16. over: how many would overflow."""
     which = "1 layer" if over == 1 else f"{number(over)} layers" if over else "none"
-    return f"In FP16, {which} would pass the limit of {number(FLOAT_LIMITS['float16'])}."
+    return f"In FP16, {which} would exceed the limit of {number(FLOAT_LIMITS['float16'])}."
 
 
 def _room_words(report: CheckReport, room: float) -> str:
-    """With the cure where one is in use, as the verdict speaks of it."""
+    """Give the headroom with the cure where one is in use, as the verdict does."""
     now = cured_room(report) if is_cured(report) else None
     return f"{bits(room)} bits" if now is None else f"{bits(now)} bits with the cure, {bits(room)} bits before"
 
@@ -192,7 +192,7 @@ def _put(out: Console, text: str, indent: int, style: str = "", *, hanging: int 
 def _price(cure: Cure) -> str:
     """The four prices; what was not measured says so."""
     slower = slower_words(cure)
-    time = "time not measured" if slower is None else f"time for a picture {slower.text()}, measured"
+    time = "time not measured" if slower is None else f"picture time {slower.text()}, measured"
     memory = "memory not measured" if cure.memory_bytes is None else f"memory +{cure.memory_bytes / 1e6:.0f}\u00a0MB, computed"
     disk = f"disk +{(disk_price(cure) or 0) / 1e6:.0f}\u00a0MB"
     return " · ".join((time, memory, disk, _picture_price(cure)))
@@ -210,7 +210,7 @@ def _picture_price(cure: Cure) -> str:
 def _layer_table(report: CheckReport) -> Table:
     table = Table("layer", "kind", box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     table.add_column("peak", justify="right")
-    table.add_column("room", justify="right")
+    table.add_column("headroom", justify="right")
     for layer in report.layers:
         room = headroom_bits(layer.peak, report.precision)
         style = "" if room is None or room >= 2 else "yellow" if room >= 0 else "red"
@@ -246,16 +246,16 @@ def show_pictures(
             note = shortage_note(shortage)
             _put(out, f"{note.title.text()} {note.text.text()}", 2, "red" if shortage.then == "stopped" else "yellow")
         if picture.cut_short is not None:
-            made = "; this is the first" if picture.path else ""
-            _put(out, f"The second pass could not be made{made}. {say_here(picture.cut_short)}", 2, "yellow")
+            first = " This is the first pass." if picture.path else ""
+            _put(out, f"The second pass failed.{first} {say_here(picture.cut_short)}", 2, "yellow")
         if picture.not_kept:
-            _put(out, "It cannot be resumed with this model and sampler.", 2)
-            _put(out, "Make it again with --on-black recover, which cures the step as soon as it fails.", 2)
+            _put(out, "This model and sampler cannot resume it.", 2)
+            _put(out, "Use --on-black recover, which cures the step as soon as it fails.", 2)
         if picture.path and (bad := picture.broken_frames or picture.flat_frames):
-            what = "bad numbers" if picture.broken_frames else "only one colour"
-            _put(out, f"Of its {picture.frames} frames these have {what}: {frame_list(bad)}.", 2, "red")
+            what = "Frames with NaN" if picture.broken_frames else "Frames with one flat colour"
+            _put(out, f"{what}, of {picture.frames}: {frame_list(bad)}.", 2, "red")
         if picture.dark:
-            _put(out, "Dark picture, but its values are finite.", 2)
+            _put(out, "Dark picture, but finite.", 2)
     if not report.images:
         _put(out, "✗ No picture was made.", 0, "bold red")
         _show_events(out, report.events, "red")
@@ -270,7 +270,7 @@ def show_pictures(
 
 
 def _film_words(picture: PictureFacts) -> str:
-    """What is to be said of a video beside its size."""
+    """Describe a video beside its size."""
     if not (seconds := video_seconds(picture)):
         return ""
     return f" · {picture.frames} frames, {picture.fps} a second, {seconds:.1f}\u00a0s"
@@ -329,7 +329,7 @@ def show_devices(
         out.print(Padding(_dtype_line(dtype), (0, 0, 0, 2)))
     _put(out, f"Tested: {_tested(report)}.", 2, "dim")
     if any(_is_faster(dtype) for dtype in report.dtypes):
-        _put(out, "Times of a UNet step and a transformer step together, run in turns.", 2, "dim")
+        _put(out, "Times of a UNet step plus a transformer step, run in turns.", 2, "dim")
     out.print()
     or_wide = ", or BF16 for models that need its range" if auto_follows_model(report) else ""
     _put(
@@ -372,12 +372,12 @@ def _failed_tests(report: SelfTestReport, numerics: Numerics) -> list[tuple[str,
     found: list[tuple[str, bool]] = []
     leaves_out = {"tf32": not numerics.tf32, "float16-sums": not numerics.fp16_accumulation}
     for mode in dict.fromkeys(one.mode for one in report.tests):
-        ran = [one for one in report.tests if one.mode == mode and one.outcome != "missing"]
-        failed = [one for one in ran if one.outcome != "right"]
+        finished = [one for one in report.tests if one.mode == mode and one.outcome != "missing"]
+        failed = [one for one in finished if one.outcome != "right"]
         if failed:
             off = leaves_out.get(mode, False)
-            count = f"{len(failed)} of {len(ran)} accuracy tests failed ({_operations(failed)})."
-            found.append((f"{_mode_name(mode)}: {count}{' Your settings leave it off.' if off else ''}", off))
+            count = f"{len(failed)} of {len(finished)} accuracy tests failed ({_operations(failed)})."
+            found.append((f"{_mode_name(mode)}: {count}{' Your settings turn it off.' if off else ''}", off))
     return found
 
 

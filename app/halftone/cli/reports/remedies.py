@@ -50,7 +50,7 @@ _HERE: Final[dict[ErrorCode, str]] = {
     "train-config": "A file with every setting is printed by:  {example}",
     "repair-eight-bits": _APPLY,
 }
-"""Where it is not what the window says. {settings}: the settings file; {check}, {fetch}, {upscale}, {example}: commands."""
+"""Remedies that differ from the window's. {settings}: the settings file; {check}, {fetch}, {upscale}, {example}: commands."""
 _OF_FINDINGS: Final[dict[FindingCode, str]] = {
     "attention-overflow": "Apply the cure, or use --upcast-cross-attention always.",
     "accumulation-overflow": "Apply the cure, or use --no-fp16-accumulation.",
@@ -84,6 +84,6 @@ def say_here(error: ErrorFacts) -> str:
 
 
 def finding_remedy(finding: Finding) -> str:
-    """Of one that its measurement explains; a LoRA that is the cause has its own."""
+    """The remedy of a finding in the terminal's words; a finding that a LoRA causes has its own."""
     own = finding_words(finding)[1].text()
     return own if "lora" in finding.facts else _OF_FINDINGS.get(finding.code, own)

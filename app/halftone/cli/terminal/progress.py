@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 _PHASES: Final[dict[Phase, str]] = {
     "load": "Loading the model",
-    "encode": "Reading the prompt",
+    "encode": "Encoding the prompt",
     "denoise": "Drawing",
     "decode": "Decoding",
-    "upscale": "Making it larger",
+    "upscale": "Upscaling",
     "save": "Saving",
-    "scan": "Looking at the weights",
+    "scan": "Scanning the weights",
     "range": "Measuring every layer",
-    "target": "Running in the wanted precision",
+    "target": "Running in the target precision",
     "plan": "Looking for a cure",
     "verify": "Verifying the cure",
     "measure": "Measuring the device",
@@ -55,7 +55,7 @@ _OF_PICTURES: Final[frozenset[Phase]] = frozenset(("denoise", "decode", "upscale
 _EVERY: Final = 10.0
 """Seconds between two lines where no bar can be drawn; a job that is done before is silent."""
 _SAMPLES: Final = 3
-"""Steps before the time left is told."""
+"""Steps before the time left is shown."""
 
 
 class Progress:
@@ -93,7 +93,7 @@ class Progress:
             self._lines.stop()
 
     def _begin(self, event: AnyEvent) -> None:
-        """Times of pictures and checks are told without the start of the program and the loading, so this one is as well."""
+        """Exclude the start of the program and the loading, as the times of pictures and checks do."""
         if self._begun or not isinstance(event, PhaseChanged) or event.phase == "load":
             return
         self._begun = True
@@ -163,7 +163,7 @@ def picture_words(number: int, count: int) -> str:
 
 
 def _words(event: AnyEvent, phases: Mapping[Phase, str], which: str) -> str | None:
-    """What the job does from this event on, None where it goes on with the same. which: of its pictures."""
+    """What the job does from this event on, None where nothing changes. which: of its pictures."""
     match event:
         case PhaseChanged(phase="plan", done=done) if done:
             return f"{phases['plan']}, attempt {done}"

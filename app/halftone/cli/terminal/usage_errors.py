@@ -60,7 +60,7 @@ def _other(complaint: str, context: Any, command: str) -> tuple[Fact, Fact]:
     if "unexpected extra argument" in complaint:
         extra = complaint[complaint.find("(", complaint.find(")")) + 1 : -1]
         problem = Words("{0} does not know what to do with “{1}”", (command, extra))
-        return problem, Words("Words that belong together need quotes. ")
+        return problem, Words("Quote values that contain spaces. ")
     return complaint, ""
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-import halftone.cli.options.flags as given
 from halftone.cli.jobs.engine_and_log import JOB, Tools
+from halftone.cli.options import flags
 from halftone.cli.terminal.control_characters import say
 from halftone.cli.train.config_file import example as example_file
 from halftone.cli.train.config_file import read_config
@@ -23,17 +23,17 @@ _STOPPED: Final = 1
 
 def train(
     context: typer.Context,
-    config: Annotated[str | None, typer.Argument(metavar="CONFIG.toml", help="The settings; --example shows them all.")] = None,
+    config: Annotated[str | None, typer.Argument(metavar="CONFIG.toml", help="The training file; see --example.")] = None,
     resume: Annotated[
         str | None,
         typer.Option("--resume", metavar="FOLDER", help="Resume a run that was stopped or killed.", show_default=False),
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option("--steps", help="Train up to this step, whatever the settings say.", show_default=False),
+        typer.Option("--steps", help="Train up to this step, overriding the file.", show_default=False),
     ] = None,
-    example: Annotated[bool, typer.Option("--example", help="Print a file of settings with comments, and leave.")] = False,
-    json: given.Json = False,
+    example: Annotated[bool, typer.Option("--example", help="Print a training file with comments and exit.")] = False,
+    json: flags.Json = False,
 ) -> None:
     """Train a LoRA on your own pictures, and stop a bad number before it does harm.
 
@@ -64,26 +64,26 @@ def train(
 
         say("\n".join(end_lines(report, wanted)))
         if report.not_kept:
-            say(f"Not everything lies where it was to be saved: {sentence_and_remedy(report.not_kept)}", err=True)
+            say(f"Not everything could be saved: {sentence_and_remedy(report.not_kept)}", err=True)
     raise typer.Exit(_STOPPED if _ended_badly(report) else 0)
 
 
 def _ended_badly(report: TrainReport) -> bool:
-    """Whether a bad number ended it, now and not before it was gone on with."""
+    """Whether NaN ended this run, and not one before it was resumed."""
     last = next(reversed(report.caught), None)
     return last is not None and last.did == "stopped" and last.step > report.steps and report.steps < report.steps_wanted
 
 
 def _run_folder(given_path: str) -> str:
-    """Of the run: also where the LoRA is named that it was to become, which lies beside it."""
-    path = Path(given.absolute(given_path))
+    """Find the folder of a run, also by the LoRA file beside it."""
+    path = Path(flags.absolute(given_path))
     return str(path.with_suffix("") if path.suffix == ".safetensors" and not os.path.isdir(path) else path)
 
 
 def _wanted(config: str | None, resume: str | None) -> TrainConfig:
-    """The settings of the file, or of the run that is gone on with."""
+    """The settings of the file, or of the run to resume."""
     if resume is None and config is None:
-        raise typer.BadParameter("name a file of settings, or a run with --resume", param_hint="CONFIG.toml")
+        raise typer.BadParameter("name a training file, or a run with --resume", param_hint="CONFIG.toml")
     return read_config(config) if config is not None else config_of(resume or "")
 
 
@@ -118,7 +118,7 @@ def _run(tools: Tools, config: TrainConfig, resume: str | None, *, as_json: bool
     from halftone.cli.train.lines import broken_line, event_line, go_on_line
 
     saved: list[str] = []
-    with Progress(wanted=not as_json, phases={"encode": "Reading pictures and captions"}) as progress:
+    with Progress(wanted=not as_json, phases={"encode": "Encoding captions and pictures"}) as progress:
 
         def hear(event: AnyEvent, blob: bytes) -> None:
             progress(event, blob)

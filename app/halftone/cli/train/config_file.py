@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-import halftone.cli.options.flags as given
+from halftone.cli.options import flags
 from halftone.cli.terminal.command_lines import command_line
 from halftone.cli.terminal.control_characters import say
 from halftone.contract.errors import HalftoneError
@@ -20,42 +20,42 @@ from halftone.settings.regular_files import read_regular
 
 EXAMPLE: Final = """\
 # A LoRA training. Run it with:  {command}
-# What is left out is as the model's own note has it (Pocket learns with 0.003 in 300 steps), else as it stands here.
+# A missing setting has the model's recommended value (Pocket: 0.003, 300 steps), else the value shown here.
 model = "pocket"                 # a model's name or its path
-pictures = "pictures"            # a folder; a text file of the same name beside a picture is its caption
+pictures = "pictures"            # a folder; captions in .txt files of the same name
 output = "loras"                 # where the LoRA and its run are saved
-name = "my-style"                # the LoRA's file is called so
+name = "my-style"                # also the file name
 
-# size = 0                       # pixels of a square picture's edge; 0: the model's own
-# shapes = 3                     # how many shapes of the same area pictures are cut to
-# repeats = 1                    # how often each picture counts
-# flip = false                   # mirrored pictures count too
-# word = ""                      # put before every caption: in a prompt it calls the style
-# left_out = []                  # names of pictures that are not used
+# size = 0                       # edge in pixels; 0: the model's native size
+# shapes = 3                     # aspect buckets: number of aspect ratios; 1: square only
+# repeats = 1                    # times each picture is used
+# flip = false                   # also train on flipped copies
+# word = ""                      # trigger word, added before every caption
+# left_out = []                  # names of excluded pictures
 
 # steps = 1600
 # batch = 2                      # pictures per step
-# accumulate = 1                 # batches per step
-# rank = 16                      # how much the LoRA can hold
-# alpha = 16.0                   # it counts alpha / rank
+# accumulate = 1                 # gradient accumulation: batches per step
+# rank = 16                      # capacity and file size of the LoRA
+# alpha = 16.0                   # the LoRA is scaled by alpha / rank
 # optimizer = "adamw"            # adamw, adamw8bit, prodigy
-# learning_rate = 0.0001         # of prodigy: 1.0
+# learning_rate = 0.0001         # prodigy: 1.0
 # schedule = "cosine"            # constant, linear, cosine
 # warm_up = 0                    # steps over which the learning rate rises
 # weight_decay = 0.01
-# clip = 1.0                     # larger gradients are cut to this; 0: none is
+# clip = 1.0                     # maximum gradient norm; 0: off
 # snr_gamma = 5.0                # Min-SNR; 0: off
 # caption_dropout = 0.05         # share of steps without a caption
 # seed = 0
 
 # device = "auto"
-# precision = "auto"             # auto, float16, bfloat16, float32; the LoRA's weights are always float32
+# precision = "auto"             # auto, float16, bfloat16, float32; the LoRA stays in float32
 # loss_scale = "auto"            # auto, off
 # guard = "every-step"           # every-step, off
-# stop_after = 5                 # bad steps in a row that end the training; fewer are left out
-# checkpointing = false          # less memory, slower
+# stop_after = 5                 # NaN steps in a row that end the training; fewer are skipped
+# checkpointing = false          # gradient checkpointing: less memory, slower
 
-# save_every = 200               # steps; what is saved can be gone on from
+# save_every = 200               # steps; a saved run can be resumed
 # test_every = 200               # steps between test pictures; 0: none
 # test_prompt = ""
 # test_seed = 7
@@ -88,13 +88,13 @@ def read_config(place: str) -> TrainConfig:
         raise _refused(place, wrong)
     known = {name: value for name, value in settings_for(content["model"]).items() if name not in content}
     if known:
-        told = ", ".join(f"{name} = {value:g}" for name, value in known.items())
-        say(f"From the model's own note, as the file leaves it open: {told}.", err=True)
+        listing = ", ".join(f"{name} = {value:g}" for name, value in known.items())
+        say(f"Recommended by the model, as the file does not set them: {listing}.", err=True)
     try:
         config = msgspec.convert({**known, **content}, TrainConfig)
     except msgspec.ValidationError as error:
         raise _refused(place, str(error).rstrip(".")) from error
-    pictures, output = given.absolute(config.pictures), given.absolute(config.output)
+    pictures, output = flags.absolute(config.pictures), flags.absolute(config.output)
     return msgspec.structs.replace(config, name=config.name.removesuffix(".safetensors"), pictures=pictures, output=output)
 
 
@@ -108,7 +108,7 @@ def _content(place: str) -> dict[str, Any]:
     try:
         return tomllib.loads(raw.decode(coding))
     except UnicodeDecodeError as error:
-        raise _refused(place, Words("it is no text file in UTF-8")) from error
+        raise _refused(place, Words("it is not a UTF-8 text file")) from error
     except tomllib.TOMLDecodeError as error:
         raise _refused(place, _complaint(str(error), raw.decode(coding))) from error
     except RecursionError as error:
@@ -117,14 +117,14 @@ def _content(place: str) -> dict[str, Any]:
         raise _refused(place, Words("it holds a number of too many digits")) from error
 
 
-def _complaint(said: str, text: str) -> Words | str:
+def _complaint(problem: str, text: str) -> Words | str:
     """What the parser says, with what most often lies behind it."""
-    said = (said[:1].lower() + said[1:]).rstrip(".")
-    if "escape" in said or "hex" in said:
-        return Words(r"{0}: in a path write / or \\ for each \, or put it between 'single quotes'", (said,))
-    if "invalid value" in said:
-        return Words('{0}: words need quotes, as in name = "my-style"', (said,))
-    return said if text.strip() else Words("it is empty")
+    problem = (problem[:1].lower() + problem[1:]).rstrip(".")
+    if "escape" in problem or "hex" in problem:
+        return Words(r"{0}: in a path write / or \\ for each \, or put it between 'single quotes'", (problem,))
+    if "invalid value" in problem:
+        return Words('{0}: words need quotes, as in name = "my-style"', (problem,))
+    return problem if text.strip() else Words("it is empty")
 
 
 def _faults(content: dict[str, Any]) -> Iterator[Words]:

@@ -1,4 +1,4 @@
-"""What is told of a training in a terminal, a line each."""
+"""The lines that a training prints in a terminal."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -13,18 +13,18 @@ from halftone.library.training_data.training_runs import broken_off
 from halftone.settings.disk import size_text
 
 _NAMED: Final = 5
-"""Pictures of a kind that are named; of more, their number is told."""
+"""Pictures of a kind to name; the rest are counted."""
 
 
 def event_line(event: AnyEvent) -> str:
-    """What is told of a training on lines of its own; "" of its steps."""
+    """The line for an event of a training; "" for a step."""
     match event:
         case TrainBegins():
             return "\n".join(_begin_lines(event))
         case TrainCaught():
             caught = event.caught
-            said = (words.caught_title(caught), *words.why_words(caught), words.did_words(caught))
-            return " ".join([*(one.text() for one in said), f"Cost: {words.cost_words(caught).text()}"])
+            sentences = (words.caught_title(caught), *words.why_words(caught), words.did_words(caught))
+            return " ".join([*(one.text() for one in sentences), f"Cost: {words.cost_words(caught).text()}"])
         case TrainSaved():
             return f"Saved at step {event.step}: {event.path}"
         case TestPicture() if event.error is not None:
@@ -32,9 +32,7 @@ def event_line(event: AnyEvent) -> str:
         case TestPicture() if event.path:
             return f"Test picture after step {event.step}{', all black' if event.black else ''}: {event.path}"
         case TrainUnsaved():
-            return (
-                f"Step {event.step} could not be saved: {say(event.error)} The training goes on and tries again every 10 steps."
-            )
+            return f"Step {event.step} could not be saved: {say(event.error)} Training continues and retries every 10 steps."
         case _:
             return ""
 
@@ -50,25 +48,25 @@ def _begin_lines(begins: TrainBegins) -> Iterable[str]:
     if begins.wider is not None:
         yield words.wider_words(begins.wider).text()
     if begins.first > begins.config.steps:
-        yield f"All of its {begins.config.steps} steps were made before: only its LoRA is written again."
+        yield f"All of its {begins.config.steps} steps are done: only its LoRA is written again."
     elif begins.first > 1:
-        yield f"It goes on after step {begins.first - 1} of {begins.config.steps}."
+        yield f"It resumes after step {begins.first - 1} of {begins.config.steps}."
     if begins.config.guard == "off":
-        yield "The bad-number guard is off: nothing is stopped before it reaches the LoRA."
+        yield "The NaN guard is off: NaN can reach the LoRA."
     for omen in begins.omens:
-        told = (words.omen_words(omen), words.remedy_words(omen))
-        yield f"Foreseen: {' '.join(one.text() for one in told if one is not None)}"
+        sentences = (words.omen_words(omen), words.remedy_words(omen))
+        yield f"Warning: {' '.join(one.text() for one in sentences if one is not None)}"
 
 
 def _picture_lines(pictures: Iterable[TrainPicture]) -> Iterable[str]:
-    """What is to be said of them, alike ones together; those that are left out first."""
+    """Describe the pictures, alike ones together, the excluded ones first."""
     kinds: dict[tuple[bool, str], list[str]] = {}
     for picture in sorted(pictures, key=lambda one: not one.problem):
         if (said := words.picture_words(picture)) is not None:
             kinds.setdefault((bool(picture.problem), said.text()), []).append(picture.name)
     for (out, said), names in kinds.items():
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        yield f"{'Left out, ' if out else ''}{said}: {', '.join(names[:_NAMED])}{more}"
+        yield f"{'Excluded, ' if out else ''}{said}: {', '.join(names[:_NAMED])}{more}"
 
 
 def end_lines(report: TrainReport, config: TrainConfig) -> Iterable[str]:
@@ -94,7 +92,7 @@ def finished_line(folder: str, steps: int, path: str) -> str:
 
 def go_on_line(folder: str) -> str:
     """How to go on with a run."""
-    return f"Go on with:  {command_line('train', '--resume', folder)}"
+    return f"Resume with: {command_line('train', '--resume', folder)}"
 
 
 def broken_line(config: TrainConfig) -> str:
@@ -102,7 +100,7 @@ def broken_line(config: TrainConfig) -> str:
     for run in broken_off(config.output):
         if (run.config.name, run.config.pictures) == (config.name, config.pictures):
             return (
-                f"{run.folder} was broken off after step {run.step} of {run.config.steps}, and stays as it is; this is a new "
-                f"training. {go_on_line(run.folder)}"
+                f"{run.folder} was stopped after step {run.step} of {run.config.steps}, and stays as it is; this is a new "
+                f"run. {go_on_line(run.folder)}"
             )
     return ""

@@ -166,8 +166,9 @@ _HEAD_FLAGS: Final = int(Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignB
 
 
 class TestMatrix(QWidget):
-    """Tests with known answers: modes down, operations across. Arrow keys move, a click selects. The heads stand upright where
-    each has room in two lines, and are slanted where one has not.
+    """The accuracy tests: modes down, operations across. Arrow keys move, a click selects.
+
+    Column heads are slanted where one does not fit in two lines.
     """
 
     __test__ = False
@@ -192,7 +193,7 @@ class TestMatrix(QWidget):
         theme.watcher().changed.connect(self.update)
 
     def set_tests(self, columns: Sequence[str], rows: Sequence[MatrixRow], short: Sequence[str] = ()) -> None:
-        """short: names of the columns where there is little room."""
+        """short: names of the columns for little space."""
         self._columns, self._rows = tuple(columns), tuple(rows)
         self._short = tuple(short) or self._columns
         if self._cell is not None and self._mark(*self._cell) is None:
@@ -381,7 +382,7 @@ class TestMatrix(QWidget):
             self._step(*move, self._cell)
 
     def _step(self, down: int, across: int, start: tuple[int, int]) -> None:
-        """To the next mark in this direction, over empty cells."""
+        """Move to the next mark in this direction, past empty cells."""
         row, column = start[0] + down, start[1] + across
         while 0 <= row < len(self._rows) and 0 <= column < len(self._columns):
             if self._mark(row, column) is not None:

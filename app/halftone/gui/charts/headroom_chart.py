@@ -72,10 +72,10 @@ class HeadroomChart(QWidget):
         """Show these layers. share: how much of the check is done; origin: the layer that the compact chart rings, by its place.
         Painted at most every 100 ms.
         """
-        given = (layers, dtype, tuple(findings), plan, share, origin)
-        if self._given is not None and layers is self._given[0] and given[1:] == self._given[1:]:
+        content = (layers, dtype, tuple(findings), plan, share, origin)
+        if self._given is not None and layers is self._given[0] and content[1:] == self._given[1:]:
             return
-        self._given = given
+        self._given = content
         self._origin = origin
         if self._compact:
             self._data = build_blocks(layers, dtype)
@@ -193,7 +193,7 @@ class HeadroomChart(QWidget):
             headroom_chart_paint.paint_marker(painter, theme.current(), at)
 
     def marker(self) -> QPointF | None:
-        """Where the ring is; None while no layer is named."""
+        """The position of the ring; None while no layer is selected."""
         found = ((column, layer) for box in self._boxes for column in box.columns for layer in column.members)
         column, layer = next(((column, layer) for column, layer in found if layer.index == self._origin), (None, None))
         if column is None or layer is None:

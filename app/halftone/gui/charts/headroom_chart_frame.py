@@ -1,4 +1,4 @@
-"""Where things stand in the headroom chart: its frame, and the tops of its bars."""
+"""The geometry of the headroom chart: its frame, and the tops of its bars."""
 
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ class Frame:
 
 
 def frame_for(data: ChartData, width: float, height: float, *, compact: bool) -> Frame:
-    """Leaves room for the axis on the left and for the component lines below."""
+    """Leaves space for the axis on the left and for the component lines below."""
     low, high = axis_range(data, compact=compact)
     left, foot, top = (27.0, 20.0, 8.0) if compact else (32.0, 42.0, 6.0)
     return Frame(QRectF(left, top, max(1.0, width - left - 1), max(1.0, height - top - foot)), low, high, compact)

@@ -1,4 +1,4 @@
-"""The limit in the headroom chart: its line, the dotted zones beside it, and what is said there where no bar is."""
+"""The limit in the headroom chart: its line, the dotted zones beside it, and the text where no bar is."""
 
 from collections.abc import Iterable
 
@@ -45,7 +45,7 @@ def zones(painter: QPainter, theme: Theme, frame: Frame, data: ChartData) -> Non
 
 
 def limit_line(painter: QPainter, theme: Theme, frame: Frame, data: ChartData) -> None:
-    """The limit of the type that was checked; one far above the chart is only told, and FP16's drawn to compare with."""
+    """Draw the limit of the checked type; one far above the chart is only named, and FP16's is drawn for comparison."""
     if far_limit(data.dtype):
         _reference_line(painter, theme, frame)
         return
@@ -66,7 +66,7 @@ def limit_line(painter: QPainter, theme: Theme, frame: Frame, data: ChartData) -
 
 
 def _reference_line(painter: QPainter, theme: Theme, frame: Frame) -> None:
-    """Where FP16 would end, for comparison."""
+    """Draw the limit of FP16 for comparison."""
     y = frame.y(limit_exp("float16"))
     pen = QPen(theme.color("chart.axis"), 1)
     pen.setDashPattern([4, 4])

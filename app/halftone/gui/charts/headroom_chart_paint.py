@@ -175,7 +175,7 @@ def paint_cure(painter: QPainter, theme: Theme, frame: Frame, boxes: Iterable[Pa
 
 @dataclass(frozen=True, slots=True)
 class Disc:
-    """small: there is no room for the number; it then shows only where the finding is."""
+    """small: the number does not fit; the disc only shows where the finding is."""
 
     number: int
     x: float
@@ -195,14 +195,14 @@ def place_discs(frame: Frame, data: ChartData, boxes: Iterable[PartBox], *, afte
             continue
         x = min(max(column.x + column.width / 2, frame.plot.left() + DISC), frame.plot.right() - DISC)
         y = max(bar_top(frame, layers[mark.layer], after=after) - DISC - 6, frame.plot.top() + DISC)
-        taken = [(other.x, other.y) for other in placed if not other.small]
-        spot = free_place(x, y, taken, frame.plot.right(), frame.plot.top())
+        occupied = [(other.x, other.y) for other in placed if not other.small]
+        spot = free_place(x, y, occupied, frame.plot.right(), frame.plot.top())
         placed.append(Disc(mark.number, *(spot or (x, y + DISC)), _disc_tone(mark, layers[mark.layer], after), spot is None))
     return placed
 
 
 def _disc_tone(mark: Mark, layer: Layer, after: bool) -> str:
-    """Where the cure took effect, a disc only tells where a finding was."""
+    """Return the colour of a finding's disc; where the cure took effect, the disc only marks the place."""
     healed = layer.changed or not mark.tight  # a block is healed by the layers in it, and is not changed itself
     if after and healed and room_state(layer.exp_after, layer.dtype_after) != "over":
         return "unknown"
@@ -238,7 +238,7 @@ def paint_marker(painter: QPainter, theme: Theme, at: QPointF) -> None:
 
 
 def paint_hover(painter: QPainter, theme: Theme, frame: Frame, column: Column, lines: tuple[str, ...], *, after: bool) -> None:
-    """Highlights a column and shows its name, peak and room beside it."""
+    """Highlights a column and shows its name, peak and headroom beside it."""
     painter.setPen(Qt.PenStyle.NoPen)
     band = QRectF(column.x - 0.5, frame.plot.top(), max(3.0, column.width), frame.plot.height())
     painter.fillRect(band.intersected(frame.plot), theme.color("text", 0.09))

@@ -26,16 +26,16 @@ def limit_text(dtype: DType) -> str:
 def reach_text(dtype: DType) -> str:
     """Why the chart ends so far below what this type, or the others, hold."""
     if dtype == "float16":
-        return tr("BF16 and FP32 reach {0}. BF16 keeps 8 bits of detail, FP16 11.", figures.power(128))
+        return tr("BF16 and FP32 reach {0}. BF16 keeps 8 bits, FP16 11.", figures.power(128))
     bits = {"bfloat16": 8, "float32": 24}.get(dtype)
     if bits is None:
         return ""
     own = type_name(dtype)
-    return tr("{0} reaches {1} and keeps {2} bits of detail (FP16: 11).", own, figures.power(128), bits)
+    return tr("{0} reaches {1} and keeps {2} bits (FP16: 11).", own, figures.power(128), bits)
 
 
 def room_text(layer: Layer, dtype: DType, *, after: bool) -> str:
-    """The room of one layer against the limit of the type it runs in."""
+    """The headroom of one layer in the type it runs in."""
     exp, own = (layer.exp_after, layer.dtype_after) if after else (layer.exp, dtype)
     if exp == -math.inf:
         return tr("not measured") if after and layer.peak else tr("all zeros")
@@ -66,22 +66,19 @@ def summary(data: ChartData, *, after: bool) -> str:
     """The whole chart in one sentence."""
     layers = data.layers
     if not layers:
-        return tr("No layers measured yet.")
+        return tr("Not measured yet.")
     highest = max(layers, key=lambda layer: layer.exp_after if after else layer.exp)
     peak = figures.peak(highest.peak_after if after else highest.peak)
     over = [layer for layer in layers if _state(layer, data.dtype, after=after) == "over"]
     tight = sum(1 for layer in layers if _state(layer, data.dtype, after=after) == "tight")
     name = type_name(data.dtype)
-    if not over:
-        return tr("{0} layers, none above the {1} limit, {2} tight; highest {3}", figures.group(len(layers)), name, tight, peak)
     places = list(dict.fromkeys(part_name(part_key(layer.component, layer.module)) for layer in over))
-    where = tr("in {0}", listed(*places))
     return tr(
         "{0} layers, {1} above the {2} limit, {3}; highest {4}",
         figures.group(len(layers)),
         figures.group(len(over)),
         name,
-        where,
+        tr("in {0}", listed(*places)) if over else tr("{0} tight", tight),
         peak,
     )
 

@@ -124,8 +124,8 @@ class TrainChart(QWidget):
         if not 1 <= step <= record.step:
             return (*lines, tr("not reached yet"))
         loss, smooth, norm = (values[step - 1] for values in (record.losses, record.smoothed, record.norms))
-        said = training_chart_paint.loss_text
-        lines += [tr("Loss {0}, smoothed {1}", said(loss), said(smooth))] if loss == loss else []
+        shown = training_chart_paint.loss_text
+        lines += [tr("Loss {0}, smoothed {1}", shown(loss), shown(smooth))] if loss == loss else []
         lines += [tr("Gradient norm {0}", figures.peak(norm))] if norm == norm else []
         found = self.event_at(step)
         if found is not None:

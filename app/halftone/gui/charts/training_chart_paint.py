@@ -62,7 +62,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Frame:
-    """Where the panels are, in pixels, and what their edges mean."""
+    """The place of the panels in pixels, and what their edges mean."""
 
     left: float
     right: float

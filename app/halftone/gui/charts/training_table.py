@@ -61,9 +61,9 @@ class StepsModel(QAbstractTableModel):
             case 0:
                 return figures.group(place + 1)
             case 1:
-                return _told(record.losses[place])
+                return _number_words(record.losses[place])
             case 2:
-                return _told(record.smoothed[place])
+                return _number_words(record.smoothed[place])
             case 3:
                 norm = record.norms[place]
                 return figures.peak(norm) if norm == norm else tr("unknown")
@@ -71,7 +71,7 @@ class StepsModel(QAbstractTableModel):
                 return self._events.get(place + 1, "")
 
 
-def _told(value: float) -> str:
+def _number_words(value: float) -> str:
     return loss_text(value) if value == value else tr("unknown")
 
 

@@ -296,7 +296,7 @@ class CreatePage(QWidget):
         return {"create": ",".join(str(size) for size in sizes)}
 
     def _wide_sizes(self) -> list[int]:
-        """As they are now; a panel that is put away keeps what it had."""
+        """Return the current sizes; a hidden panel keeps its last one."""
         return [now or before for now, before in zip(self.splitter.sizes(), self._wide, strict=True)]
 
     def _restore_splitter(self) -> None:

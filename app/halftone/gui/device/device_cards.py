@@ -47,8 +47,8 @@ class VerdictCard(QFrame):
     def _toggle_help(self) -> None:
         self._help_text.setText(
             tr(
-                "Install your card's driver, then start Halftone with its launcher, which picks the right PyTorch. NVIDIA, AMD "
-                "(ROCm), Intel (XPU) and Apple cards are supported."
+                "Install the GPU driver, then start Halftone with its launcher, which picks the right PyTorch. Supported: "
+                "NVIDIA, AMD (ROCm), Intel (XPU) and Apple."
             )
         )
         self._help_text.setVisible(self._help_text.isHidden())

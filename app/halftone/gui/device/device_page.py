@@ -198,9 +198,9 @@ class DevicePage(Page):
     def _show(self) -> None:
         state, numerics = self._controller.state, self._controller.settings.numerics
         job = self._job()
-        said = device_verdict.verdict(state.self_test, state.device, job, time.monotonic(), numerics.precision)
+        verdict = device_verdict.verdict(state.self_test, state.device, job, time.monotonic(), numerics.precision)
         fraction = job.fraction if job is not None and job.running else None
-        self.verdict.set_verdict(said, fraction, first_run=self._first_run, can_measure=state.device is not None)
+        self.verdict.set_verdict(verdict, fraction, first_run=self._first_run, can_measure=state.device is not None)
         self.device.setVisible(state.device is not None)
         if state.device is not None:
             self.device.set_device(state.device, state.memory)

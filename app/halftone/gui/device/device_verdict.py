@@ -20,7 +20,7 @@ def verdict(
     if job is not None:
         return _measuring(job, now)
     if device is None:
-        return Verdict("unknown", "circle-dashed", tr("Looking for devices"), tr("Starting the engine…"))
+        return Verdict("unknown", "circle-dashed", tr("Looking for a GPU…"), tr("Starting the engine…"))
     if report is None:
         text = tr("Until then, Halftone uses FP32.")
         return Verdict("unknown", "circle-dashed", tr("Not measured yet"), text)
@@ -32,7 +32,7 @@ def verdict(
 def _measuring(job: Job, now: float) -> Verdict:
     what = tr("Measuring your device")
     if job.stopping:
-        return Verdict("info", "gauge", tr("Stopping the measurement"), tr("Finished tests are kept."), measuring=True)
+        return Verdict("info", "gauge", tr("Stopping the measurement"), tr("Results so far are kept."), measuring=True)
     if not job.running:
         return Verdict("info", "gauge", what, tr("Waiting for the running job."), measuring=True)
     words: list[str] = []
@@ -54,25 +54,27 @@ def _set_words(report: SelfTestReport, chosen: Precision) -> str:
     """What is used where a precision is set, "" where Auto chooses."""
     if chosen == "auto":
         return ""
-    if auto_follows_model(report):
-        return tr("{0} is set. Auto would use FP16, or BF16 for models that need its range.", type_name(chosen))
-    if chosen == report.auto:
+    if chosen == report.auto and not auto_follows_model(report):
         return tr("{0} is set, the same as Auto.", type_name(chosen))
-    return tr("{1} is set. Auto would use {0}.", type_name(report.auto), type_name(chosen))
+    return tr("{1} is set. Auto would use {0}.", _auto_words(report), type_name(chosen))
+
+
+def _auto_words(report: SelfTestReport) -> str:
+    """The type that Auto uses, or both where it depends on the model."""
+    if auto_follows_model(report):
+        return tr("FP16, or BF16 for models that need its range")
+    return type_name(report.auto)
 
 
 def _speed_words(report: SelfTestReport, chosen: Precision) -> str:
     if said := _set_words(report, chosen):
         return said
     auto = next((one for one in report.dtypes if one.dtype == report.auto), None)
+    uses = tr("Halftone uses {0}.", _auto_words(report))
     if report.auto == "float32" or auto is None or auto.speed is None:
-        return tr("Halftone uses {0}.", type_name(report.auto))
-    if auto_follows_model(report):
-        return tr(
-            "Halftone uses FP16, about {0} as fast as FP32, or BF16 for models that need its range.",
-            figures.times(auto.speed),
-        )
-    return tr("Halftone uses {0}, about {1} as fast as FP32.", type_name(report.auto), figures.times(auto.speed))
+        return uses
+    speed = tr("{0} is about {1} as fast as FP32.", type_name(report.auto), figures.times(auto.speed))
+    return sentences(uses, speed)
 
 
 def _tests_words(report: SelfTestReport) -> str:
@@ -83,7 +85,8 @@ def _tests_words(report: SelfTestReport) -> str:
         return tr("{0} of {1} half-precision tests passed.", right, ran)
     if right == ran:
         return tr("{0} passed all {1} tests.", _and(good), ran)
-    return tr("{0} is accurate; {1} of {2} half-precision tests passed.", _and(good), right, ran)
+    accurate = tr("{0} is accurate.", _and(good))
+    return sentences(accurate, tr("{0} of {1} half-precision tests passed.", right, ran))
 
 
 def _and(names: Sequence[str]) -> str:
@@ -98,28 +101,28 @@ def _gpu(report: SelfTestReport, chosen: Precision) -> Verdict:
     states = _states(report)
     half, brain = states.get("float16", "missing"), states.get("bfloat16", "missing")
     text = sentences(_tests_words(report), _speed_words(report, chosen))
-    said, auto = _set_words(report, chosen), type_name(report.auto)
+    set_words, auto = _set_words(report, chosen), type_name(report.auto)
     if half == "wrong":
         speed, spread = next(((one.speed, one.spread) for one in report.dtypes if one.dtype == "float16"), (None, None))
-        if said:
-            end = said
+        if set_words:
+            end = set_words
         elif report.auto == "float32" and speed is not None and speed > 1.0 and is_measurable(speed, spread):
-            end = tr("Halftone uses FP32. Pictures take about {0} as long.", figures.times(speed))
+            end = sentences(tr("Halftone uses {0}.", auto), tr("Pictures take about {0} as long.", figures.times(speed)))
         else:
             end = tr("Halftone uses {0}.", auto)
-        return Verdict("warn", "triangle-alert", tr("FP16 is faulty on this GPU"), sentences(end, _failing(report)))
+        return Verdict("warn", "triangle-alert", tr("{0} is faulty on this device", "FP16"), sentences(end, _failing(report)))
     if half == "works" and brain == "slow":
         return Verdict(
             "ok",
             "circle-check",
             tr("Half precision works on this GPU"),
-            text if said else sentences(text, tr("BF16 is slow here.")),
+            text if set_words else sentences(text, tr("BF16 is slow here.")),
         )
     if "works" in (half, brain):
         return Verdict("ok", "circle-check", tr("Half precision works on this GPU"), text)
     if half == "slow" or brain == "slow":
-        return Verdict("ok", "circle-check", tr("Half precision works here, but is not faster"), text)
-    end = said or tr("Halftone uses {0}.", auto)
+        return Verdict("ok", "circle-check", tr("Half precision works, but is not faster"), text)
+    end = set_words or tr("Halftone uses {0}.", auto)
     return Verdict("warn", "triangle-alert", tr("This GPU has no half precision"), end)
 
 
@@ -132,6 +135,6 @@ def _failing(report: SelfTestReport) -> str:
 
 
 def _processor(report: SelfTestReport, chosen: Precision) -> Verdict:
-    instead = tr("Pictures run on the processor, which is slower.")
+    instead = tr("Pictures run on the processor, more slowly.")
     text = sentences(instead, _tests_words(report), _speed_words(report, chosen))
     return Verdict("warn", "cpu", tr("No supported GPU found"), text, no_gpu=True)

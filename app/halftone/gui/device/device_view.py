@@ -98,7 +98,7 @@ def operation_name(operation: str) -> str:
 
 
 def short_name(operation: str) -> str:
-    """The name of a test where there is little room."""
+    """The name of a test for little space."""
     names = {
         "matmul": tr("Product"),
         "convolution": tr("Conv."),
@@ -113,8 +113,8 @@ def short_name(operation: str) -> str:
 
 def passed(tests: Sequence[OperationResult]) -> tuple[int, int]:
     """Right answers, and tests that could run."""
-    ran = [one for one in tests if one.outcome != "missing"]
-    return sum(1 for one in ran if one.outcome == "right"), len(ran)
+    finished = [one for one in tests if one.outcome != "missing"]
+    return sum(1 for one in finished if one.outcome == "right"), len(finished)
 
 
 def wait_words(state: AppState) -> str:
@@ -139,7 +139,7 @@ def promises(report: SelfTestReport | None, numerics: Numerics, precision: tuple
 
 
 def _precision_promise(report: SelfTestReport | None, numerics: Numerics, precision: tuple[str, Words]) -> Promise:
-    """With a short form of the reason; the whole sentence stands in the tooltip."""
+    """Promise a precision, with a short reason; the tooltip has the whole sentence."""
     tip = precision[1].text(catalogue())
     if report is not None and numerics.precision == "auto" and auto_follows_model(report):
         return Promise(tr("Compute in {0}", tr("{0} or {1}", "FP16", "BF16")), tr("depends on the model"), tip)
@@ -159,9 +159,10 @@ def _sums_promise(report: SelfTestReport | None, numerics: Numerics) -> Promise:
     right, ran = passed(tests)
     reason = ""
     if ran and right < ran:
-        reason = tr("FP16 sums failed {0} of {1} tests", ran - right, ran)
+        reason = tr("{0}: {1}", tr("FP16 sums"), tr("{0} of {1} tests failed", ran - right, ran))
     elif ran:
-        reason = tr("FP16 sums passed {0} tests", ran) if numerics.fp16_accumulation else tr("your setting")
+        passing = tr("{0}: {1}", tr("FP16 sums"), tr("{0} of {1} tests passed", right, ran))
+        reason = passing if numerics.fp16_accumulation else tr("your setting")
     return Promise(tr("Accumulate in FP16") if numerics.fp16_accumulation else tr("Accumulate in FP32"), reason)
 
 
@@ -230,7 +231,7 @@ def speed_title(report: SelfTestReport) -> str:
     """The steps that the bars stand for; one of them where the other could not be timed."""
     step, *others = dict.fromkeys(one.operation for one in report.speeds)
     if others:
-        return tr("One UNet step plus one transformer step")
+        return f"{tr('UNet step')} + {tr('Transformer step')}"
     return operation_name(step)
 
 

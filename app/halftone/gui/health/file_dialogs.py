@@ -25,7 +25,7 @@ def _open(dialog: QFileDialog, chosen: Callable[[str], object]) -> QFileDialog:
 
 
 def ask_save(owner: QWidget, title: str, place: Path, kind: str, ending: str, chosen: Callable[[str], object]) -> QFileDialog:
-    """Where to write. place: proposed file; kind: words of the filter, "" for a folder name; ending: added when left out."""
+    """Ask where to write. place: proposed file; kind: words of the filter, "" for a folder name; ending: added when left out."""
     dialog = QFileDialog(owner, title, str(place))
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     dialog.setFileMode(QFileDialog.FileMode.AnyFile)
@@ -50,7 +50,7 @@ def model_of(path: Path) -> Path:
 
 
 def copy_place(model: ModelFacts) -> tuple[Path, str, str]:
-    """Where a repaired copy of a model is proposed, with the words of the filter and the ending of `ask_save`."""
+    """Propose a place for a repaired copy, with the filter's words and the ending for `ask_save`."""
     place = Path(model.path)
     if model.format == "single-file":
         return place.with_name(f"{place.stem}-rescaled-fp16{SUFFIX}"), tr("Model file (*.safetensors)"), SUFFIX.removeprefix(".")
@@ -73,12 +73,10 @@ def report_name(report: CheckReport) -> str:
 
 def _distance(report: RepairReport) -> str:
     """How far the copy is from what it was made of."""
+    source = tr("the model with its LoRAs") if report.loras else tr("the original")
     if report.float32_error == 0:
-        same = tr("In FP32 it matches the original exactly.")
-        return tr("In FP32 it matches the model with its LoRAs exactly.") if report.loras else same
-    error = health_text.error_words(report.float32_error)
-    other = tr("In FP32 it differs from the original by {0} (relative error).", error)
-    return tr("In FP32 it differs from the model with its LoRAs by {0} (relative error).", error) if report.loras else other
+        return tr("In FP32 it matches {0} exactly.", source)
+    return tr("In FP32 it differs from {0} by {1} (relative error).", source, health_text.error_words(report.float32_error))
 
 
 def copy_words(ended: Ended) -> str:
@@ -90,10 +88,10 @@ def copy_words(ended: Ended) -> str:
         limits = copy_limits(report)
         return sentences(saved, _distance(report), finite, "" if limits is None else limits.text(catalogue()))
     if ended.outcome == "cancelled":
-        return tr("Cancelled. No copy was written.")
+        return sentences(tr("{0}.", tr("Cancelled")), tr("No copy was written."))
     if ended.error is not None:
         return sentences(text.error_sentence(ended.error), text.error_remedy(ended.error))
-    return tr("The copy could not be written.")
+    return tr("No copy was written.")
 
 
 def details(state: AppState, model: ModelFacts | None, ended: Ended | None, error: ErrorFacts | None) -> str:

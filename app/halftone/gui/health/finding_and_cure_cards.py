@@ -171,7 +171,7 @@ class FindingsCard(QFrame):
 
 def _empty_words(view: HealthView) -> str:
     if view.state == "checking":
-        return tr("Findings appear here during the check.")
+        return tr("No findings yet.")
     if view.state in ("unchecked", "stale", "failed", "stopped", "missing"):
         return tr("Not measured yet.")
     return tr("No findings.")
@@ -192,11 +192,11 @@ class CureCard(QFrame):
         self.legend.setContentsMargins(34, 0, 0, 0)
         self.note = label("", "small", "secondary", wrap=True)
         self.note.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.cancel_copy = icon_button("x", tr("Cancel writing the copy"))
+        self.cancel_copy = icon_button("x", tr("Cancel"))
         self.apply = button(tr("Apply cure"), "primary", "bandage", size="large")
         self.copy = button(tr("Save repaired copy…"), "", "save", size="large")
         self.export = button(tr("Export report"), "quiet", "file-down", size="large")
-        self.apply.setToolTip(tr("Used with this model on this device until you undo it. The file is unchanged."))
+        self.apply.setToolTip(sentences(tr("For this model and device, until you undo it."), tr("The file is unchanged.")))
         self.export.setToolTip(tr("Saves HTML and JSON, without your prompts."))
         note = row(self.note, self.cancel_copy, spacing=8, margins=(14, 4, 14, 0))
         note.setStretch(0, 1)
@@ -246,7 +246,7 @@ class CureCard(QFrame):
 def _copy_tip(view: HealthView) -> str:
     words = tr("Writes a new file. The original is unchanged.")
     if any(is_epsilon(name) for cure in view.cures for own in cure.plan.rescale.values() for name in own):
-        words = sentences(words, tr("Norm epsilons cannot be stored, so the copy is compared with the original."))
+        words = sentences(words, tr("Norm epsilons cannot be saved; the copy is compared with the original."))
     needed = next((cure.disk_bytes for cure in view.cures if cure.kind == "rescale" and cure.disk_bytes), None)
     return words if needed is None else sentences(words, tr("Needs {0} of disk space.", figures.size(needed)))
 
@@ -257,7 +257,7 @@ def copy_refusal(view: HealthView) -> str:
         return tr("Check the model first.")
     exact = [cure for cure in view.cures if cure.kind == "rescale"]
     if not exact:
-        return tr("Only a rescaling can be saved, and this model has none.")
+        return tr("Only a rescaling can be saved.")
     report = view.report
     if report is not None and (part := next((name for name, used in _replaceable(report) if used), "")):
         return tr("A copy contains only the model. Reset {0} on Create and check again.", part)
@@ -277,13 +277,13 @@ def _replaceable(report: CheckReport) -> tuple[tuple[str, bool], ...]:
 
 def _no_cure_words(view: HealthView) -> str:
     if view.state == "checking":
-        return tr("Cures appear when the check is done.")
+        return tr("Cures follow after the check.")
     if view.state == "ok":
         return tr("No cure is needed.")
     if view.state == "broken" and view.report is not None and why_broken(view.report) == "file":
-        return tr("No cure: the file is damaged. Download it again.")
+        return tr("No cure: the file is damaged.")
     if view.state == "broken" and view.report is not None and why_broken(view.report) == "lora":
-        return tr("No cure: the LoRA file is damaged. Download it again or remove it.")
+        return tr("No cure: the LoRA is damaged. Replace or remove it.")
     if view.state in ("unchecked", "stale", "missing", "failed", "stopped"):
-        return tr("A check finds cures and measures their cost.")
-    return tr("The check found no cure.")
+        return tr("A check finds the cheapest cure and its cost.")
+    return tr("{0}.", tr("The check found no cure"))

@@ -1,4 +1,4 @@
-"""The findings as a list: numbered disc, state, place, peak and room; Enter or a click on the arrow opens the details."""
+"""The findings as a list: numbered disc, state, place, peak and headroom; Enter or a click on the arrow opens the details."""
 
 import math
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ ALIGN_RIGHT = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row. number: of its disc, None for the last row. tone: of disc, badge and room."""
+    """One row. number: of its disc, None for the last row. tone: of disc, badge and headroom."""
 
     number: int | None
     badge: str

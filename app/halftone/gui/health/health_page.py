@@ -125,7 +125,7 @@ class HealthPage(Page):
         self._set_heights()
 
     def _move_buttons(self, narrow: bool) -> None:
-        """To the bottom of the page or below the cures; a button keeps the focus, and the page its place, on the way."""
+        """Move the buttons to the bottom of the page or below the cures; focus and scroll position stay."""
         bar, buttons = self._scroll.verticalScrollBar(), self.cure.buttons.findChildren(QAbstractButton)
         place, focused = bar.value(), next((one for one in buttons if one is self.focusWidget()), None)
         if narrow:
@@ -137,7 +137,7 @@ class HealthPage(Page):
         bar.setValue(place)
 
     def _set_heights(self) -> None:
-        """The chart takes 360 where there is room, never less than 240; lists show at least a few rows."""
+        """Give the chart 360 pixels where they fit, never less than 240; lists show at least a few rows."""
         spare = self.height() - 58 - self.verdict.sizeHint().height() - 10 - 14 - 10
         below = max(296, self.cure.minimumSizeHint().height()) + self._known_height()
         self.chart.setFixedHeight(min(360, max(240, spare - below)))

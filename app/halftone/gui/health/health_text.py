@@ -82,7 +82,7 @@ def _more_details(finding: Finding) -> list[str]:
 
 
 def price_time(cure: Cure) -> str:
-    """About how much longer a picture takes; a difference within the spread of the runs is told as none."""
+    """Return how much longer a picture takes; a difference within the spread of the runs counts as none."""
     if cure.time_ratio is None:
         return tr("Not measured")
     shown = cure.time_ratio if is_measurable(cure.time_ratio, cure.time_spread) else 1.0
@@ -176,7 +176,7 @@ def cure_line(cure: Cure, name: str) -> str:
         case "rescale":
             return _rescale_line(plan)
         case "upcast-region":
-            return tr("{0} stays in {1}, file unchanged", stays(plan), name)
+            return tr("{0} stays in {1}", stays(plan), name)
         case "bfloat16":
             return tr("Keeps 8 bits of detail instead of 11")
         case "float32-component":
@@ -193,10 +193,10 @@ def cure_line(cure: Cure, name: str) -> str:
 def _rescale_line(plan: Plan) -> str:
     count, change = rescaled_layers(plan), plan.change
     if change is None:
-        return tr("{0} layers, file unchanged", count)
+        return tr("{0} layers", count, one="1 layer")
     if change:
-        return tr("Not exact (up to {0}), file unchanged", share_of_change(change))
-    return tr("Exact but for rounding, file unchanged")
+        return tr("Not exact (up to {0})", share_of_change(change))
+    return tr("Exact but for rounding")
 
 
 def cure_tooltip(cure: Cure) -> str:

@@ -116,7 +116,7 @@ def of_model_missing(words: tuple[str, str]) -> HealthView:
 
 def of_unchecked(device: DeviceFacts | None) -> HealthView:
     title = tr("Not checked {0} yet", health_text.here(device))
-    text = tr("A check runs each part of the model once and finds layers that overflow. It changes no settings.")
+    text = tr("A check runs each part once and finds layers that overflow. It changes nothing.")
     return HealthView("unchecked", title, text)
 
 
@@ -156,14 +156,14 @@ def of_progress(progress: Progress, dtype: DType, before: HealthView, measured: 
 def phase_words(job: Job) -> str:
     """What the check does at this moment, with the highest value so far."""
     names = {
-        "load": tr("Reading the model"),
+        "load": tr("Loading the model"),
         "scan": tr("Scanning the file"),
         "range": tr("Measuring each layer in FP32"),
         "target": tr("Running in half precision"),
         "plan": tr("Looking for the cheapest cure"),
         "verify": tr("Testing the cure"),
         "measure": tr("Measuring its cost"),
-        "encode": tr("Reading the prompt"),
+        "encode": tr("Encoding the prompt"),
         "denoise": tr("Denoising"),
         "decode": tr("Decoding the picture"),
     }

@@ -51,10 +51,10 @@ class KnownCard(QFrame):
 
 def _entry(trouble: Trouble) -> QWidget:
     made = QWidget()
-    said = sentences(tr(trouble.what), helps_words(trouble).text(catalogue()))
+    words = sentences(tr(trouble.what), helps_words(trouble).text(catalogue()))
     made.setLayout(
         column(
-            label(said, "small", "secondary", wrap=True),
+            label(words, "small", "secondary", wrap=True),
             label(origin_words(trouble).text(catalogue()), "caption", "muted", wrap=True),
             spacing=1,
         )

@@ -1,4 +1,4 @@
-"""What the Health page writes: the repaired copy of a model, the report of its check. How that goes is said below the cures."""
+"""Writes the repaired copy of a model and the report of its check; progress shows below the cures."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -58,7 +58,7 @@ class Writing(QObject):
             self._cure.set_note(self._notes.get(model.id if model is not None else "", ""), cancel=False)
 
     def ask_copy(self) -> None:
-        """Where the repaired copy goes; never over an existing file."""
+        """Ask where to save the repaired copy, never over an existing file."""
         model = self._model()
         if model is None:
             return
@@ -73,7 +73,7 @@ class Writing(QObject):
             self._controller.session.checks.repair(model, path)
 
     def ask_export(self) -> None:
-        """Where the report goes."""
+        """Ask where to save the report."""
         report = self._report()
         if report is None:
             return
@@ -89,7 +89,7 @@ class Writing(QObject):
         self._controller.background.run(
             lambda: report_export.save(report, tested, Path(path)),
             lambda files: self._exported(name, *files),
-            lambda error: self._note(name, tr("The report could not be written: {0}.", problem(error))),
+            lambda error: self._note(name, tr("Could not save: {0}.", problem(error))),
         )
 
     def _exported(self, model: str, page: Path, data: Path) -> None:
@@ -102,7 +102,7 @@ class Writing(QObject):
         self._controller.take(Noted(kind="saved", facts=(file.name, str(file), words)))
 
     def _note(self, model: str, words: str) -> None:
-        """Below the cures of this model, until something newer is to be said."""
+        """Show a note below the cures of this model, until a newer one."""
         self._notes[model] = words
         self.show()
 

@@ -142,7 +142,7 @@ class VerdictCard(QFrame):
 
 
 class LayersModel(QAbstractTableModel):
-    """The chart's data as a table: layer, part, kind, peak, room, and the same under the cure."""
+    """The chart's data as a table: layer, part, kind, peak, headroom, and the same under the cure."""
 
     SORT = Qt.ItemDataRole.UserRole
 
@@ -274,13 +274,13 @@ class ChartCard(QFrame):
         self.when = Segmented((("now", tr("Now")), ("after", tr("After the cure"))))
         self.when.set_value("now")
         self.when.setMinimumWidth(190)
-        self.when.set_tip("after", tr("Peaks with the cure, against their new limits."))
+        self.when.set_tip("after", tr("Peaks and limits with the cure."))
         self.when.chosen.connect(lambda value: self.chart.set_after(value == "after"))
         self.zoom = icon_button("zoom-in", tr("Zoom to findings"), kind="framed", clicked=self.chart.zoom_to_findings)
         self.as_table = icon_button("table-2", tr("Show as table"), kind="framed", checkable=True)
         self.as_table.toggled.connect(self._show_table)
         self._show = label(tr("Show"), "small", "secondary")
-        self._sub = label(tr("Peak of each layer in running order, log scale"), "small", "secondary")
+        self._sub = label(tr("Layer peaks in running order, log scale"), "small", "secondary")
         self._mark = label("", "small-strong", "warn")
         self._cured = False
         self._shown: tuple[tuple[LayerPeak, ...], DType] = ((), "float16")

@@ -51,7 +51,7 @@ def checked_words(report: CheckReport) -> str:
         "reference picture": tr("reference picture"),
         "video": tr("video"),
     }
-    return words + " · " + tr("made-up inputs: {0}", ", ".join(names.get(name, name) for name in report.made_up))
+    return words + " · " + tr("synthetic inputs: {0}", ", ".join(names.get(name, name) for name in report.made_up))
 
 
 def verdict_words(report: CheckReport, state: State, stale_reason: Words | None) -> tuple[str, str]:
@@ -71,10 +71,10 @@ def _verdict(report: CheckReport, state: State, stale_reason: Words | None) -> t
     if state == "ok":
         return tr("Healthy in {0} {1}", name, where), _ok_text(report)
     if state == "tight" and (finding := cut_off(report)) is not None:
-        said = map(say, finding_words(finding))
+        clipped_words = map(say, finding_words(finding))
         if report.verdict == "tight":
-            return tr("Works in {0}, with little headroom", name), sentences(_tight_text(report), *said)
-        return tr("Works in {0}, but weights sit at the FP16 limit", name), sentences(*said)
+            return tr("Works in {0}, with little headroom", name), sentences(_tight_text(report), *clipped_words)
+        return tr("{0}; weights sit at the FP16 limit", tr("Works in {0}", name)), sentences(*clipped_words)
     if state == "tight":
         return tr("Works in {0}, with little headroom", name), _tight_text(report)
     if state == "broken":
@@ -108,9 +108,7 @@ def _in_float16(report: CheckReport) -> str:
         return ""
     if over == 0:
         return tr("In FP16, no layer would overflow.")
-    if over == 1:
-        return tr("In FP16, 1 layer would overflow.")
-    return tr("In FP16, {0} layers would overflow.", figures.group(over))
+    return tr("In FP16, {1} layers would overflow.", over, figures.group(over), one="In FP16, 1 layer would overflow.")
 
 
 def _tight_text(report: CheckReport) -> str:
@@ -136,13 +134,13 @@ def _broken_text(report: CheckReport) -> str:
         found = finding_words(report.findings[0])[0].text(catalogue()) if report.findings else ""
         return sentences(found, tr("Check again in BF16 or FP32."))
     if why == "float32":
-        return tr("Usually the file or VAE is damaged. Download it again.")
+        return sentences(tr("Usually the file or VAE is damaged."), tr("Download it again."))
     damaged = [one for one in report.findings if one.code == "weights-nonfinite" and ("lora" in one.facts) == (why == "lora")]
     if why == "lora":
         return sentences(*(words.text(catalogue()) for words in finding_words(damaged[0])))
     names = [f"{one.component}.{one.module}" for one in damaged]
     where = tr("NaN in {0}.", _few(names)) if names else ""
-    return sentences(where, tr("No setting can fix that. Download the file again."))
+    return sentences(where, tr("No setting can fix that."), tr("Download it again."))
 
 
 def _few(names: Sequence[str]) -> str:
@@ -160,7 +158,7 @@ def _cure_sentence(plan: Plan) -> str:
 
 
 def over_layers(report: CheckReport) -> list[LayerPeak]:
-    """Without the blocks around them: the findings name these, too."""
+    """List the layers over the limit without the blocks around them, which the findings name too."""
     limit = FLOAT_LIMITS[report.precision]
     over = [layer for layer in report.layers if not layer.peak <= limit]
     inside = innermost([(layer.component, layer.module) for layer in over], [layer.peak for layer in over])
@@ -176,10 +174,14 @@ def _overflow_text(report: CheckReport) -> str:
         return sentences(what, _cure_sentence(report.plan))
     places = list(dict.fromkeys(part_name(part_key(layer.component, layer.module)) for layer in over))
     where = health_text.listed(places)
-    if len(over) == 1:
-        words = tr("1 layer of the {0} exceeds the {1} range.", where, name)
-    else:
-        words = tr("{0} layers of the {1} exceed the {2} range.", figures.group(len(over)), where, name)
+    words = tr(
+        "{1} layers of the {2} exceed the {3} range.",
+        len(over),
+        figures.group(len(over)),
+        where,
+        name,
+        one="1 layer of the {2} exceeds the {3} range.",
+    )
     return sentences(words, _cure_sentence(report.plan))
 
 

@@ -33,7 +33,7 @@ ACTIONS: Final[dict[ActionName, Action]] = {
     "seed": Action(Words("New random seed"), ("Ctrl+D",)),
     "save": Action(Words("Save as…"), ("Ctrl+S",)),
     "reuse": Action(Words("Reuse settings"), ("Ctrl+R",)),
-    "check": Action(Words("Check the current model"), ("Ctrl+H",)),
+    "check": Action(Words("Check the model"), ("Ctrl+H",)),
     "save-repaired": Action(Words("Save repaired copy…"), ("Ctrl+Shift+S",)),
     "left-panel": Action(Words("Toggle the left panel"), ("F6",)),
     "right-panel": Action(Words("Toggle the right panel"), ("F7",)),

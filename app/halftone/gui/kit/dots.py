@@ -1,4 +1,4 @@
-"""The printing-dot motif, always with a job: room left, steps done, peaks so far, the empty canvas."""
+"""The printing-dot motif, always with a job: headroom, steps done, peaks so far, the empty canvas."""
 
 import math
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from halftone.gui import theme
 
 
 def room_tone(bits: float | None) -> str:
-    """The tone of so much room: ok, warn or danger."""
+    """The tone of this headroom: ok, warn or danger."""
     if bits is None:
         return "unknown"
     return "danger" if bits < 0 else "warn" if bits < TIGHT_BITS else "ok"
 
 
 class RoomGauge(QWidget):
-    """Six dots, one per bit of room, small to large. Always put the number beside it."""
+    """Six dots, one per bit of headroom, small to large. Always put the number beside it."""
 
     def __init__(self, bits: float | None = None) -> None:
         super().__init__()

@@ -20,7 +20,7 @@ def group(number: int) -> str:
 
 
 def decimal(number: float, places: int = 1) -> str:
-    """One decimal unless told otherwise, with the locale's mark; never a negative zero."""
+    """Format with one decimal by default, with the locale's mark; never a negative zero."""
     rounded = round(number, places) + 0.0
     whole, _, rest = f"{abs(rounded):.{places}f}".partition(".")
     mark = QLocale().decimalPoint()

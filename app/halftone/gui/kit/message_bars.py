@@ -97,7 +97,7 @@ class MessageBar(QFrame):
         self.setMinimumHeight(34)
 
     def first_button(self) -> QWidget:
-        """Where the focus goes when the message is jumped to."""
+        """The widget that takes the focus when the user jumps to the message."""
         from PySide6.QtWidgets import QAbstractButton
 
         found = self.findChildren(QAbstractButton)
@@ -150,7 +150,7 @@ class Toasts(QObject):
             self._close()
 
     def began(self) -> None:
-        """Something new runs: what is said now was said before it."""
+        """Mark the shown message as older than the job that starts."""
         self._before = self._bar
 
     def went_well(self) -> None:

@@ -104,7 +104,7 @@ class FocusRing(QFocusFrame):
         self.setVisible(widget is not None)
 
     def _room(self) -> QRect:
-        """As far as its parent lets it be seen: a tab is as high as its bar, and the ring around it lies on its edge."""
+        """Return the part that its parent shows: a tab is as high as its bar, and the ring lies on its edge."""
         parent = self.parentWidget()
         return self.rect() & parent.rect().translated(-self.pos()) if parent is not None else self.rect()
 

@@ -119,7 +119,7 @@ class CanvasView(QWidget):
     # --- painting ---------------------------------------------------------------------------------------------------
 
     def picture_rect(self) -> QRectF:
-        """Where the picture stands, in widget coordinates."""
+        """Return the place of the picture, in widget coordinates."""
         zoom = self.zoom()
         size = self._nominal * zoom
         centre = QPointF(self.width() / 2, self.height() / 2) + self._offset

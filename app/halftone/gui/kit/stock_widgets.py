@@ -51,7 +51,7 @@ def health_word(state: str) -> str:
 
 
 def set_icon(made: QAbstractButton, name: str, token: str) -> None:
-    """Give a button an icon, unless it has it: setting one anew paints the button again."""
+    """Give a button an icon, unless it has it: setting one repaints the button."""
     if made.property("icon-name") != f"{name} {token}":
         made.setProperty("icon-name", f"{name} {token}")
         made.setIcon(icons.icon(name, token))
@@ -91,7 +91,7 @@ def plain_tip(text: str) -> str:
 
 
 class ElidedLabel(QLabel):
-    """One line that ends in an ellipsis when there is no room; the tooltip then holds the whole."""
+    """One line, elided where it does not fit; the tooltip then holds the whole."""
 
     def __init__(self, text: str = "", role: str = "body", tone: str = "", *, numbers: bool = False) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class ElidedLabel(QLabel):
         self.set_text(text)
 
     def set_text(self, text: str, tip: str = "") -> None:
-        """tip: the tooltip while there is room."""
+        """tip: the tooltip while the text fits."""
         self._text, self._tip = harmless(text), harmless(tip)
         self.setAccessibleName(self._text)
         self._fit()
@@ -226,7 +226,7 @@ class OverlayScroll(QScrollArea):
 
 
 def scrolling(inside: QWidget) -> QScrollArea:
-    """A widget that scrolls up and down and is as wide as there is room. Its right margin holds the scroll bar."""
+    """A widget that scrolls up and down, as wide as its place. Its right margin holds the scroll bar."""
     inside.setObjectName("scrolled")
     made = OverlayScroll()
     made.setWidgetResizable(True)
@@ -249,7 +249,7 @@ class Bar(QWidget):
         self.items.setSpacing(spacing)
 
     def add(self, *widgets: QWidget, gap: int = 0) -> None:
-        """Widgets in the middle of the height; gap: more room after each."""
+        """Widgets in the middle of the height; gap: more space after each."""
         for widget in widgets:
             self.items.addWidget(widget, 0, Qt.AlignmentFlag.AlignVCenter)
             if gap:

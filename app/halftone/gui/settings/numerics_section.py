@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QWidget
 from halftone.contract.request import Numerics
 from halftone.gui.charts.effect_cell import EffectCell
 from halftone.gui.controller import Controller
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import button, column, label, row
 from halftone.gui.settings import setting_effects
@@ -26,7 +26,7 @@ class NumericsSection(QWidget):
         self.measure = button(tr("Measure again"), "", "refresh-cw", size="large", clicked=self._measure)
         self.measure.setToolTip(tr("Pictures wait meanwhile."))
         self.reset = button(tr("Reset to defaults"), "quiet", size="large", clicked=self.reset_all)
-        self.reset.setToolTip(tr("This page only. You can undo."))
+        self.reset.setToolTip(sentences(tr("Affects this page only."), tr("You can undo.")))
         words = column(label(tr("Numerics"), "heading-m"), self._sub, spacing=0)
         head = row(words, self.measure, self.reset, spacing=8)
         head.setStretch(0, 1)
@@ -64,7 +64,7 @@ class NumericsSection(QWidget):
         self.refresh()
 
     def reset_all(self) -> None:
-        """To the defaults; pressed again, it brings back what was there."""
+        """Reset to the defaults; pressed again, undo that."""
         if self._before is not None:
             before, self._before = self._before, None
             self._controller.update_numerics(before)
@@ -97,10 +97,11 @@ class NumericsSection(QWidget):
         report = state.self_test
         if report is None:
             name = state.device.name if state.device is not None else tr("this device")
-            self._sub.setText(tr("Auto suits almost everyone. {0} is not measured yet.", name))
+            measured = tr("{0} is not measured yet.", name)
         else:
             when = figures.moment(report.measured_at)
-            self._sub.setText(tr("Auto suits almost everyone. Effects measured on {0}, {1}.", report.device.name, when))
+            measured = tr("Effects measured on {0}, {1}.", report.device.name, when)
+        self._sub.setText(sentences(tr("Auto suits almost everyone."), measured))
         words = tr("Measure again") if report is not None else tr("Measure now")
         self.measure.set_words(words if report is None else f"{words} · {figures.duration(report.seconds)}")
         if state.measuring:

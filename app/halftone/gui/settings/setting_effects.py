@@ -60,7 +60,7 @@ def effect(setting: Setting, numerics: Numerics, report: SelfTestReport | None) 
             gains_nothing = Effect("", "", note=tr("Changes nothing on this device."))
             return gains_nothing if report.device.backend == "cpu" else _quiet(tr("Not measured"), tr("The same picture"))
         case "fp8_storage":
-            return _quiet(tr("Not measured"), tr("Weights keep 4 bits of detail"))
+            return _quiet(tr("Not measured"), tr("Weights keep 4 bits"))
         case "vae_tiling":
             return unmeasured()
         case "precision":
@@ -70,10 +70,12 @@ def effect(setting: Setting, numerics: Numerics, report: SelfTestReport | None) 
         case "nan_check":
             return _watching(report, numerics)
         case "upcast_sampling":
-            return _told(effect_of(report, field, False, numerics), tr("Off: {0}", "{0}") if now else "{0}")
+            return _effect_shown(effect_of(report, field, False, numerics), tr("Off: {0}", "{0}") if now else "{0}")
         case "vae_float32" | "upcast_cross_attention":
             other = now if now != "when-needed" else "always"
-            return _told(effect_of(report, field, other, numerics), tr("Always: {0}", "{0}") if now == "when-needed" else "{0}")
+            return _effect_shown(
+                effect_of(report, field, other, numerics), tr("Always: {0}", "{0}") if now == "when-needed" else "{0}"
+            )
         case _:
             return _switch(report, field, numerics)
 
@@ -86,7 +88,7 @@ def _quiet(time: str, close: str) -> Effect:
     return Effect(time, close, quiet_time=True, quiet_close=True)
 
 
-def _told(found: SettingEffect | None, frame: str = "{0}") -> Effect:
+def _effect_shown(found: SettingEffect | None, frame: str = "{0}") -> Effect:
     if found is None:
         return unmeasured()
     if found.time_ratio is None and found.note:
@@ -115,8 +117,8 @@ def _switch(report: SelfTestReport, field: str, numerics: Numerics) -> Effect:
     frame = tr("{0}: {1}", type_name(only), "{0}") if only is not None else "{0}"
     ratio = mode_ratio(report.speeds, *_MODES[field]) if field in _MODES else None
     if found is None or found.time_ratio is None or ratio is None:
-        return _told(found, frame)
-    return _told(structs.replace(found, time_ratio=ratio.value, time_spread=ratio.spread), frame)
+        return _effect_shown(found, frame)
+    return _effect_shown(structs.replace(found, time_ratio=ratio.value, time_spread=ratio.spread), frame)
 
 
 def _wider(first: float | None, second: float | None) -> float | None:
@@ -134,10 +136,10 @@ def _precision(report: SelfTestReport, now: str) -> Effect:
         return _quiet(tr("The reference"), tr("FP32 itself"))
     own = effect_of(report, "precision", dtype)
     if own is None or (own.note and own.time_ratio is None):
-        return _told(own)
+        return _effect_shown(own)
     found = mode_ratio(report.speeds, dtype, "float32")
     ratio, spread = (None, None) if found is None else found
-    return _told(SettingEffect(setting="", value="", time_ratio=ratio, time_spread=spread, closeness_db=own.closeness_db))
+    return _effect_shown(SettingEffect(setting="", value="", time_ratio=ratio, time_spread=spread, closeness_db=own.closeness_db))
 
 
 def _attention(report: SelfTestReport, numerics: Numerics) -> Effect:
@@ -148,13 +150,13 @@ def _attention(report: SelfTestReport, numerics: Numerics) -> Effect:
         return _quiet(tr("The reference"), closeness(base)[0] if base is not None else tr("Not measured"))
     own = effect_of(report, "attention_backend", now, numerics)
     if base is None or base.time_ratio is None or (own is not None and own.note and own.time_ratio is None):
-        return _told(own)
+        return _effect_shown(own)
     ratio = _ratio(1.0 if now == "auto" else own.time_ratio if own is not None else None, base.time_ratio)
     db = own.closeness_db if own is not None else None
     if now == "auto" and base.closeness_db is not None and base.error_ratio:
         db = base.closeness_db + 20 * math.log10(base.error_ratio)
     spread = base.time_spread if now == "auto" or own is None else _wider(own.time_spread, base.time_spread)
-    return _told(SettingEffect(setting="", value="", time_ratio=ratio, time_spread=spread, closeness_db=db))
+    return _effect_shown(SettingEffect(setting="", value="", time_ratio=ratio, time_spread=spread, closeness_db=db))
 
 
 def _watching(report: SelfTestReport, numerics: Numerics) -> Effect:
@@ -170,8 +172,8 @@ def _watching(report: SelfTestReport, numerics: Numerics) -> Effect:
         return _quiet(tr("Not measured") if now != "off" else tr("The reference"), catches[now])
     own = effect_of(report, "nan_check", now, numerics)
     ratio = _ratio(own.time_ratio if own is not None else 1.0, off.time_ratio)
-    told = _told(SettingEffect(setting="", value="", time_ratio=ratio))
-    return Effect(told.time_words, catches[now], told.time_ratio, quiet_close=True)
+    cost = _effect_shown(SettingEffect(setting="", value="", time_ratio=ratio))
+    return Effect(cost.time_words, catches[now], cost.time_ratio, quiet_close=True)
 
 
 def time_words(ratio: float, spread: float | None = None) -> str:

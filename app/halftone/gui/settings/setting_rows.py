@@ -87,7 +87,7 @@ class Control(QWidget):
         self.changed.emit(on)
 
     def set_choices(self, choices: Sequence[tuple[str, str, str]]) -> None:
-        """Fill the drop-down anew."""
+        """Refill the drop-down."""
         if self._combo is None or self._choices == list(choices):
             return
         self._choices = list(choices)
@@ -131,7 +131,7 @@ class Control(QWidget):
             self._combo.setCurrentIndex(max(0, self._combo.findData(value)))
 
     def choose(self, value: Value) -> None:
-        """As the user would: for tests and shortcuts."""
+        """Choose a value as the user would, for tests and shortcuts."""
         if self._switch is not None:
             self._switch.click()
         elif self._segments is not None:

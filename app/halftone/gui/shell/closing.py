@@ -17,7 +17,7 @@ class Closing(QObject):
     changed = Signal()
 
     def __init__(self, window: QWidget, controller: Controller, keep: Callable[[], object]) -> None:
-        """keep: what is to be remembered is told to the settings."""
+        """keep: saves what is to be remembered."""
         super().__init__(window)
         self.waiting = False
         self._window = window
@@ -60,7 +60,7 @@ class Closing(QObject):
         training, state = self._controller.session.training, self._controller.state
         if training.running and state.running is not None and self.jobs == 1:
             done, total = (figures.group(number) for number in (state.running.done, state.running.total or 0))
-            return tr("Training is at step {0} of {1}. Finish it, or stop now and keep the result?", done, total)
+            return tr("Training: step {0} of {1}. Finish it, or stop and keep the result?", done, total)
         return tr("Finish {0} jobs first, or stop now?", self.jobs, one="Finish 1 job first, or stop now?")
 
     def _answered(self) -> None:

@@ -105,7 +105,7 @@ class GuideView(QTextBrowser):
             _dress_words(block)
 
     def _fit(self) -> None:
-        """The column is as wide as there is room, up to where lines become hard to read; pictures are no wider than it."""
+        """The column is as wide as its place, up to where lines become hard to read; pictures are no wider than it."""
         width = max(240, min(_COLUMN + 2 * _SIDE, self.viewport().width()))
         if self.lineWrapColumnOrWidth() != width:
             self.setLineWrapColumnOrWidth(width)

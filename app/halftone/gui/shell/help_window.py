@@ -36,7 +36,7 @@ _ICONS: Final = {
 }
 _SIDE: Final = 256
 _PAUSE_MS: Final = 120
-"""So long typing rests before it is searched for."""
+"""The pause in typing before the search starts, in milliseconds."""
 
 
 def shortcuts() -> tuple[tuple[str, str], ...]:
@@ -102,7 +102,7 @@ class HelpWindow(QDialog):
         self.setWindowTitle(tr("Halftone help"))
         self.search.setPlaceholderText(tr("Search the guide"))
         self.search.setAccessibleName(tr("Search the guide"))
-        for made, words in ((self.before, tr("Previous match")), (self.after, tr("Next match (Enter)"))):
+        for made, words in ((self.before, tr("Previous match")), (self.after, actions.with_keys(tr("Next match"), "Enter"))):
             made.setToolTip(words)
             made.setAccessibleName(words)
         self._foot.setText(tr("Halftone {0}. Nothing leaves this computer.", __version__))
@@ -238,13 +238,13 @@ def _shortcuts_page() -> str:
 
 
 def _places_page(pictures_folder: str | None) -> str:
-    kept = (
+    folders = (
         (tr("Pictures"), pictures_folder or str(places.pictures_dir())),
         (tr("Settings"), str(places.settings_file().parent)),
         (tr("Checks, history, saved latents"), str(places.data_dir())),
         (tr("Logs"), str(places.log_dir())),
     )
-    return _page(tr("Where files go"), (tr("What"), tr("Folder")), [(what, _folder_link(folder)) for what, folder in kept])
+    return _page(tr("Where files go"), (tr("What"), tr("Folder")), [(what, _folder_link(folder)) for what, folder in folders])
 
 
 def _page(title: str, heads: tuple[str, str], rows: Sequence[tuple[str, str]]) -> str:

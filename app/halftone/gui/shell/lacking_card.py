@@ -13,7 +13,7 @@ from halftone.session.state import Lacking
 from halftone.settings.disk import size_text
 
 _BREAK = "\u200b"
-"""Where a long path may go on in the next line."""
+"""The character at which a long path may wrap."""
 
 
 class LackingCard(QWidget):
@@ -93,27 +93,27 @@ def message_of(known: Lacking) -> Message | None:
     model, files = known.model, known.files
     if model is None or not files:
         return None
-    one = len(files) == 1
+    count = len(files)
     size = size_text(sum(file.size for file in files))
-    title = tr("{0} needs 1 small file.", model.name) if one else tr("{0} needs {1} small files.", model.name, len(files))
+    title = tr("{1} needs {0} small files.", count, model.name, one="{1} needs 1 small file.")
     if known.fetching:
         words = tr("Fetching {0} from {1}…", listed(*map(_name, files)), hub())
         return Message("info", title, words, actions=(Act("cancel", tr("Cancel")),))
-    get = tr("Fetch 1 small file ({0})", size) if one else tr("Fetch {0} small files ({1})", len(files), size)
+    get = tr("Fetch {0} small files ({1})", count, size, one="Fetch 1 small file ({1})")
     own = Act("choose", tr("Choose an existing file…"), kind="")
     error = known.error
     if error is None:
         return Message("info", title, _wanted(files), actions=(Act("fetch", get, kind="primary"), own))
-    said = sentences(text.error_sentence(error), text.error_remedy(error))
+    reason = sentences(text.error_sentence(error), text.error_remedy(error))
     again = get if error.code == "small-file-unfit" else tr("Try again")
-    return Message("warn", said, actions=(Act("fetch", again, kind="primary"), own))
+    return Message("warn", reason, actions=(Act("fetch", again, kind="primary"), own))
 
 
 def _wanted(files: tuple[SmallFile, ...]) -> str:
     """What is missing, how large it is, from where it would come and where it goes."""
-    told = listed(*(tr("{0} ({1}) from {2}", _name(file), size_text(file.size), source(file)) for file in files))
+    listing = listed(*(tr("{0} ({1}) from {2}", _name(file), size_text(file.size), source(file)) for file in files))
     folder = str(files[0].place.parent).replace("/", f"/{_BREAK}").replace("\\", f"\\{_BREAK}")
-    return sentences(tr("{0}, for the folder {1}.", told, folder), tr("Nothing is fetched before you click."))
+    return sentences(tr("{0}, for the folder {1}.", listing, folder), tr("Nothing is fetched before you click."))
 
 
 def _name(file: SmallFile) -> str:

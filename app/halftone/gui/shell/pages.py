@@ -60,4 +60,4 @@ PAGES: Final[dict[PageName, Page]] = {
     "device": Page(Words("Device"), "Ctrl+3", ("halftone.gui.device.device_page", "DevicePage"), "numerics"),
     "settings": Page(Words("Settings"), "Ctrl+,", ("halftone.gui.settings.settings_page", "SettingsPage"), "numerics"),
 }
-"""In the order of the tabs."""
+"""The pages, in the order of the tabs."""

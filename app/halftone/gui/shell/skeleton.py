@@ -33,7 +33,7 @@ class Skeleton(QWidget):
         return colours.px("layout.topbar"), self.height() - colours.px("layout.statusbar")
 
     def _columns_of_create(self) -> tuple[int, int]:
-        """Where the canvas begins and where it ends."""
+        """Return where the canvas begins and where it ends."""
         usual = _NARROW if self.width() < theme.current().px("layout.breakpoints.narrow") else _WIDE
         left, _, right = self._columns or usual
         return left, self.width() - right

@@ -129,7 +129,7 @@ class StatusBar(Bar):
     def __init__(self) -> None:
         super().__init__("layout.statusbar", "top", (10, 10), 8)
         self.activity = StatusPart(tr("Show activity"))
-        self.unwatched = StatusPart(tr("Black pictures cannot be recovered. Open the setting."))
+        self.unwatched = StatusPart(tr("NaN check is off. Black pictures are not recovered."))
         self.unwatched.show_text(tr("NaN check is off"), "triangle-alert", "warn")
         self.unwatched.hide()
         self.memory = MemoryPart()

@@ -1,4 +1,4 @@
-"""Where a toast lies over nothing that is clicked or typed into."""
+"""Finds a place for a toast where it covers nothing that is clicked or typed into."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -29,16 +29,16 @@ def place(host: QWidget, toast: QWidget, lowest: int) -> QPoint:
     """
     middle, most = (host.width() - toast.width()) // 2, host.width() - toast.width() - _EDGE
     across = sorted({middle, *range(_EDGE, most + 1, _ASIDE)}, key=lambda x: abs(x - middle))
-    taken = list(_taken(host, toast))
+    covered = list(_covered_areas(host, toast))
     for y in range(lowest, 0, -_STEP):
         for x in across:
             area = QRect(x, y, toast.width(), toast.height()).adjusted(-_GAP, -_GAP, _GAP, _GAP)
-            if not any(area.intersects(one) for one in taken):
+            if not any(area.intersects(one) for one in covered):
                 return QPoint(x, y)
     return QPoint(middle, lowest)
 
 
-def _taken(host: QWidget, toast: QWidget) -> Iterator[QRect]:
+def _covered_areas(host: QWidget, toast: QWidget) -> Iterator[QRect]:
     """What can be used, as far as it is in sight, in the coordinates of the host."""
     for widget in host.findChildren(QWidget):
         if not isinstance(widget, _USED) or isinstance(widget, QScrollBar) or not widget.isVisible() or not widget.isEnabled():

@@ -211,13 +211,13 @@ class DeviceChip(HoverButton):
         avoided = any(states.get(dtype) in ("wrong", "slow") for dtype in halves)
         name = DTYPE_NAMES[uses]
         self._uses = tr("uses {0}", name) if avoided else ""
-        said = ", ".join([self._title(), *(part.text for part in self._parts), *filter(None, [self._uses])])
-        self.setAccessibleName(tr("Device: {0}", said))
+        words = ", ".join([self._title(), *(part.text for part in self._parts), *filter(None, [self._uses])])
+        self.setAccessibleName(tr("Device: {0}", words))
         self.updateGeometry()
         self.update()
 
     def set_narrow(self, narrow: bool) -> None:
-        """Without the memory."""
+        """Leave the memory out where the bar is narrow."""
         if narrow != self._narrow:
             self._narrow = narrow
             self.updateGeometry()

@@ -284,7 +284,7 @@ class Workspace(QObject):
         self._refresh()
 
     def _rebuild(self) -> None:
-        """Make every widget anew, in the language that is now in force; state and queue live in the controller."""
+        """Rebuild every widget in the current language; state and queue live in the controller."""
         for _ in self._build(self._page):
             pass  # in one go: a window half in one language is no sight
         if self._help is not None:

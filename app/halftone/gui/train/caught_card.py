@@ -114,11 +114,11 @@ class CaughtCard(QFrame):
         self._close.setVisible(not asks)
         self._fill_buttons(caught, asks=asks, running=running)
         self._fill_details(caught)
-        said = sentences(self._title.text(), self._why.text(), self._did.text())
-        self.setAccessibleName(said)
-        if said != self._said:
-            announce(self, said, urgent=asks)
-        self._said = said
+        spoken_text = sentences(self._title.text(), self._why.text(), self._did.text())
+        self.setAccessibleName(spoken_text)
+        if spoken_text != self._said:
+            announce(self, spoken_text, urgent=asks)
+        self._said = spoken_text
 
     def _fill_buttons(self, caught: Caught, *, asks: bool, running: bool) -> None:
         clear(self._buttons)
@@ -158,7 +158,7 @@ class CaughtCard(QFrame):
         self._details.setVisible(on)
 
     def _fit_buttons(self) -> None:
-        """In as many lines as they need; technical details in one of its own where it does not stand beside them."""
+        """Lay the buttons out in as many lines as they need; technical details get a line of their own if need be."""
         across, down = QBoxLayout.Direction.LeftToRight, QBoxLayout.Direction.TopToBottom
         hints, room = [made.sizeHint().width() + 8 for made in self._made], self.width() - _EDGES
         lines = filled_lines(hints, room)

@@ -60,7 +60,7 @@ class MemoryLine(QWidget):
 def memory_words(found: TrainingForecast) -> str:
     """How much, of what, and what is there."""
     room = found.room
-    told = tr("Peak memory about {0}, estimated.", figures.size(room.peak))
+    peak = tr("Peak memory about {0}, estimated.", figures.size(room.peak))
     parts = tr(
         "Base model {0}, LoRA {1}, one step {2}.",
         figures.size(room.base),
@@ -68,25 +68,23 @@ def memory_words(found: TrainingForecast) -> str:
         figures.size(room.activations),
     )
     free = "" if found.free is None else tr("{0} free.", figures.size(found.free))
-    return sentences(told, parts, free)
+    return sentences(peak, parts, free)
 
 
 def saving_words(saving: Saving) -> str:
     """The setting and what is needed with it."""
-    size = figures.size(saving.peak)
-    match saving.change:
-        case "checkpointing":
-            return tr("With “Save memory”: about {0}", size)
-        case "batch":
-            return tr("With batch size {0}: about {1}", saving.value, size)
-        case "size":
-            return tr("With size {0}: about {1}", saving.value, size)
-        case "precision":
-            return tr("In {0}: about {1}", TYPE_NAMES[str(saving.value)], size)
+    change = {
+        "checkpointing": tr("Save memory"),
+        "batch": f"{tr('Batch size')} {saving.value}",
+        "size": f"{tr('Size')} {saving.value}",
+        "precision": TYPE_NAMES.get(str(saving.value), ""),
+    }[saving.change]
+    return tr("{0}: {1}", change, tr("about {0}", figures.size(saving.peak)))
 
 
 def shortage_words(found: TrainingForecast | None) -> str:
     """What is missing; "" where it fits, or where that is not known."""
     if found is None or found.fit != "no" or found.free is None:
         return ""
-    return tr("Training needs about {0} of memory; {1} is free.", figures.size(found.room.peak), figures.size(found.free))
+    needed, free = figures.size(found.room.peak), figures.size(found.free)
+    return tr("{0} needs about {1} of memory; {2} is free.", tr("Training"), needed, free)

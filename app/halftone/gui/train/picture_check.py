@@ -33,7 +33,7 @@ def used(pictures: Sequence[TrainPicture], left_out: Sequence[str]) -> tuple[Tra
 
 
 class CheckView(QWidget):
-    """`left_out` carries the names that are not to be used; `again`: the folder is to be read anew."""
+    """`left_out` carries the excluded names; `again` asks to read the folder again."""
 
     left_out = Signal(object)
     again = Signal()
@@ -122,8 +122,8 @@ class CheckView(QWidget):
 
 def _item(picture: TrainPicture, *, out: bool) -> QTreeWidgetItem:
     """A line with a tick; of one that cannot be used it cannot be taken off."""
-    said = picture_words(picture)
-    made = QTreeWidgetItem([picture.name, said.text(catalogue()) if said else ""])
+    words = picture_words(picture)
+    made = QTreeWidgetItem([picture.name, words.text(catalogue()) if words else ""])
     made.setSizeHint(1, QSize(0, _LINE))
     flags = Qt.ItemFlag.ItemIsUserCheckable | Qt.ItemFlag.ItemIsSelectable
     made.setFlags(flags if picture.problem else flags | Qt.ItemFlag.ItemIsEnabled)

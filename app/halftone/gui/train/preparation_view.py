@@ -94,5 +94,5 @@ class _Line(QWidget):
         self._bar.setVisible(state == "now")
         self._bar.setRange(0, 1000 if share is not None else 0)
         self._bar.setValue(round(1000 * share) if share is not None else 0)
-        spoken = {"done": tr("done"), "now": tr("running"), "later": tr("waiting")}[state]
-        self.setAccessibleName(f"{self._said}: {figure or spoken}")
+        state_word = {"done": tr("done"), "now": tr("running"), "later": tr("waiting")}[state]
+        self.setAccessibleName(f"{self._said}: {figure or state_word}")

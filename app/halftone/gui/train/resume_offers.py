@@ -1,4 +1,4 @@
-"""What stands above the centre of Train while nothing is trained: a run that can be gone on with, and why none could begin."""
+"""The cards above the centre of Train while nothing is trained: a run to resume, and why none could start."""
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget

@@ -32,7 +32,7 @@ class TrainActs(QObject):
         self._training = controller.session.training
 
     def ask_export(self) -> None:
-        """Where the page of the run goes."""
+        """Ask where to save the run's report."""
         record = self._training.run.record
         if record is not None:
             place = Path.home() / f"{record.config.name}.html"
@@ -47,10 +47,10 @@ class TrainActs(QObject):
         own = Language(catalogue(), "zh-CN" if language() == "zh_CN" else "en")
         page = as_html(run.record, report, own).encode()
         file = Path(path)
-        said = Noted(kind="saved", facts=(file.name, str(file)))
+        notice = Noted(kind="saved", facts=(file.name, str(file)))
         control.background.run(
             lambda: write_atomically(file, page),
-            lambda _done: control.take(said),
+            lambda _done: control.take(notice),
             lambda error: control.take(Noted(kind="not-written", facts=(problem(error),))),
         )
 

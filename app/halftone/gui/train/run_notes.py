@@ -24,7 +24,7 @@ class RunNotes(QWidget):
     folder_wanted = Signal()
     """Another one, to save in."""
     again = Signal(object)
-    """The training is to begin anew with this TrainConfig."""
+    """Asks to restart the training with this TrainConfig."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class RunNotes(QWidget):
         self.setVisible(self._cards.count() > 0)
 
     def _show_omen(self, omen: Omen, config: TrainConfig) -> None:
-        """With the first remedy that a setting is, to begin anew with it."""
+        """Show a warning, with the first remedy that is a setting, to restart with."""
         found = remedied(omen, config)
         if found is None:
             self._cards.addWidget(omen_card(omen))
@@ -61,10 +61,10 @@ class RunNotes(QWidget):
         self._cards.addWidget(omen_card(omen, (words, "link", lambda: self.again.emit(changed))))
 
     def _show_unsaved(self, record: RunRecord) -> None:
-        """What could not be written or made; the training goes on."""
+        """Show what could not be written or made; the training continues."""
         if record.unsaved is not None:
-            said = tr("Step {0} was not saved. Halftone will retry.", figures.group(record.unsaved.step))
-            words = sentences(said, error_sentence(record.unsaved.error), error_remedy(record.unsaved.error))
+            unsaved = tr("Step {0} was not saved. Halftone will retry.", figures.group(record.unsaved.step))
+            words = sentences(unsaved, error_sentence(record.unsaved.error), error_remedy(record.unsaved.error))
             folder = (tr("Choose folder…"), "primary", self.folder_wanted.emit)
             self._cards.addWidget(notice("warn", "triangle-alert", words, folder))
         if record.no_picture is not None:
@@ -76,7 +76,7 @@ class RunNotes(QWidget):
             self._show_done(end.report)
         elif end.outcome == "failed":
             why = sentences(error_sentence(end.error), error_remedy(end.error)) if end.error is not None else ""
-            words = sentences(tr("Training stopped. Saved steps are kept."), why)
+            words = sentences(tr("Training stopped."), tr("Saved steps are kept."), why)
             self._cards.addWidget(notice("danger", "octagon-alert", words, (tr("Resume"), "primary", self.go_on.emit)))
         else:
             self._cards.addWidget(notice("unknown", "info", tr("Training stopped.")))
@@ -89,5 +89,5 @@ class RunNotes(QWidget):
         buttons = (*again, tried) if report.path else again
         self._cards.addWidget(notice(level, icon, report_words(report).text(catalogue()), *buttons))
         if report.not_kept:
-            words = tr("The last state could not be saved: {0}", error_sentence(report.not_kept))
+            words = tr("Could not save the last state: {0}", error_sentence(report.not_kept))
             self._cards.addWidget(notice("danger", "octagon-alert", words))

@@ -21,7 +21,7 @@ from halftone.session.training import Training
 
 _LISTED = 100
 _MINUTES = 120
-"""Seconds from which on the time that is left is told in minutes."""
+"""Seconds from which the time left is shown in minutes."""
 
 
 Offered = tuple[str, str, Callable[[], object]]
@@ -107,7 +107,7 @@ def left_words(training: Training, record: RunRecord) -> str:
 
 
 def _rounded_up(seconds: float) -> float:
-    """Of minutes, whole ones: more would be false."""
+    """Round to whole minutes: more would claim too much."""
     return seconds if seconds < _MINUTES else math.ceil(seconds / 60) * 60
 
 
@@ -197,8 +197,8 @@ class ChartCard(QWidget):
 def omen_card(omen: Omen, *buttons: Offered) -> QWidget:
     """What was foreseen before the first step, and what helps."""
     helps = remedy_words(omen)
-    said = tr("This will fail:") if omen.certain else tr("Warning:")
-    words = sentences(said, omen_words(omen).text(catalogue()), helps.text(catalogue()) if helps is not None else "")
+    prefix = tr("This will fail:") if omen.certain else tr("Warning:")
+    words = sentences(prefix, omen_words(omen).text(catalogue()), helps.text(catalogue()) if helps is not None else "")
     return notice("danger" if omen.certain else "warn", "octagon-alert" if omen.certain else "triangle-alert", words, *buttons)
 
 

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QComboBox, QFrame, QLineEdit, QStackedLayout, QWid
 
 from halftone.gui import theme
 from halftone.gui.create.form.form_fields import NumberBox, combo
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import ElidedLabel, IconLabel, WordButton, button, label, repolish, row
 from halftone.gui.kit.switches import Switch
@@ -87,7 +87,7 @@ class _Locked(QFrame):
 
 
 class _Box(NumberBox):
-    """Without the zeros behind what is meant: 16, not 16.00."""
+    """A number box without trailing zeros: 16, not 16.00."""
 
     def __init__(self, allowed: tuple[float, float], places: int) -> None:
         super().__init__(allowed, places)
@@ -95,9 +95,9 @@ class _Box(NumberBox):
         self.lineEdit().setTextMargins(7, 0, 0, 0)
 
     def textFromValue(self, value: float) -> str:
-        said = super().textFromValue(value)
+        shown = super().textFromValue(value)
         mark = self.locale().decimalPoint()
-        return said.rstrip("0").removesuffix(mark) if mark in said else said
+        return shown.rstrip("0").removesuffix(mark) if mark in shown else shown
 
 
 class NumberRow(TrainRow):
@@ -108,7 +108,8 @@ class NumberRow(TrainRow):
         self._places_after, self._unit = places, unit
         if unit:
             self._box.setSuffix(f"{figures.HARD}{unit}")
-        super().__init__(key, name, tip, self._box)
+        limits = tr("{0} to {1}.", *map(self._box.textFromValue, allowed))
+        super().__init__(key, name, sentences(tip, limits), self._box)
         self._box.valueChanged.connect(lambda _value: self.changed.emit())
 
     def value(self) -> float | int:
@@ -120,8 +121,8 @@ class NumberRow(TrainRow):
 
     def words(self) -> str:
         value = self.value()
-        said = figures.group(value) if isinstance(value, int) else self._box.textFromValue(value)
-        return f"{said}{figures.HARD}{self._unit}" if self._unit else said
+        shown = figures.group(value) if isinstance(value, int) else self._box.textFromValue(value)
+        return f"{shown}{figures.HARD}{self._unit}" if self._unit else shown
 
 
 class RateRow(TrainRow):

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 from halftone.contract.facts import ModelFacts
 from halftone.contract.training import TrainConfig
 from halftone.gui.create.form.form_parts import FoldedRow
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit.stock_widgets import column, hline
 from halftone.gui.train.setup_fields import (
     ChoiceRow,
@@ -95,7 +95,7 @@ class TrainForm(QWidget):
             ChoiceRow(
                 "size",
                 tr("Size"),
-                tr("Edge in pixels. Larger takes more memory and time."),
+                sentences(tr("In pixels."), tr("Larger takes more memory and time.")),
                 (native, *((size, str(size)) for size in _SIZES)),
             ),
         )
@@ -105,16 +105,16 @@ class TrainForm(QWidget):
         eight = (("adamw8bit", tr("AdamW 8-bit")),) if has_package("bitsandbytes") else ()
         optimizers = (("adamw", "AdamW"), *eight, ("prodigy", "Prodigy"))
         return (
-            NumberRow("rank", tr("Rank"), tr("Capacity and file size of the LoRA. 1 to 256."), (1, 256)),
+            NumberRow("rank", tr("Rank"), tr("Capacity and file size of the LoRA."), (1, 256)),
             NumberRow("alpha", tr("Alpha"), tr("The LoRA is scaled by alpha / rank."), (0.1, 1024), 1),
             RateRow(
                 "learning_rate",
                 tr("Learning rate"),
                 tr("Too high breaks pictures, too low learns nothing. Prodigy: 1."),
             ),
-            ChoiceRow("schedule", tr("LR scheduler"), tr("How the learning rate falls."), schedules),
-            NumberRow("steps", tr("Steps"), tr("1 to 100 000."), (1, 100_000)),
-            NumberRow("batch", tr("Batch size"), tr("Pictures per step. More takes more memory. 1 to 64."), (1, 64)),
+            ChoiceRow("schedule", tr("LR scheduler"), "", schedules),
+            NumberRow("steps", tr("Steps"), "", (1, 100_000)),
+            NumberRow("batch", tr("Batch size"), tr("Pictures per step. More needs more memory."), (1, 64)),
             ChoiceRow(
                 "optimizer",
                 tr("Optimiser"),
@@ -147,7 +147,7 @@ class TrainForm(QWidget):
             NumberRow(
                 "stop_after",
                 tr("Stop after"),
-                tr("NaN steps in a row before training pauses. 1 to 1000."),
+                tr("NaN steps in a row before training pauses."),
                 (1, 1000),
                 unit=tr("steps"),
             ),
@@ -159,7 +159,7 @@ class TrainForm(QWidget):
             NumberRow(
                 "test_every",
                 tr("Test picture every"),
-                tr("Each takes as long as a picture in Create. 0: none."),
+                tr("Each takes as long as a picture. 0: none."),
                 (0, 100_000),
                 unit=tr("steps"),
             ),
@@ -173,20 +173,20 @@ class TrainForm(QWidget):
             ),
             NumberRow("test_seed", tr("Test seed"), "", _SEEDS),
             NumberRow(
-                "shapes", tr("Aspect buckets"), tr("Number of aspect ratios. 1: square only. 1 to 9."), (1, 9)
+                "shapes", tr("Aspect buckets"), tr("Number of aspect ratios. 1: square only."), (1, 9)
             ),
-            NumberRow("repeats", tr("Repeats"), tr("Times each picture is used. 1 to 100."), (1, 100)),
+            NumberRow("repeats", tr("Repeats"), tr("Times each picture is used."), (1, 100)),
             NumberRow(
-                "accumulate", tr("Gradient accumulation"), tr("Batches per step: slower, steadier. 1 to 64."),
+                "accumulate", tr("Gradient accumulation"), tr("Batches per step: slower, steadier."),
                 (1, 64),
             ),
             NumberRow("warm_up", tr("Warm-up"), tr("Steps over which the learning rate rises."), (0, 10_000), unit=tr("steps")),
-            NumberRow("weight_decay", tr("Weight decay"), tr("Pulls the weights towards zero. 0 to 1."), (0, 1), 3),
+            NumberRow("weight_decay", tr("Weight decay"), tr("Pulls the weights towards zero."), (0, 1), 3),
             NumberRow(
                 "snr_gamma", tr("Min-SNR"), tr("Min-SNR gamma, usually 5. 0: off."), (0, 20), 1
             ),
             NumberRow(
-                "caption_dropout", tr("Caption dropout"), tr("Share of steps without a caption. 0 to 1."), (0, 1), 2
+                "caption_dropout", tr("Caption dropout"), tr("Share of steps without a caption."), (0, 1), 2
             ),
             SwitchRow("flip", tr("Flip pictures"), tr("Also train on flipped copies. Not for faces or text.")),
             SwitchRow(
@@ -209,7 +209,7 @@ class TrainForm(QWidget):
     # --- values -----------------------------------------------------------------------------------------------------
 
     def config(self) -> TrainConfig:
-        """What stands in the form. A learning rate that is none is NaN."""
+        """Return the form's values; a learning rate that is not a number is NaN."""
         values: dict[str, Any] = {one.key: one.value() for one in self.rows}
         values["output"] = values["output"] or self._default_output()
         values["name"] = values["name"] or tr("My LoRA")
@@ -269,7 +269,7 @@ class TrainForm(QWidget):
         ask_folder(self, tr("Choose folder"), self.choose_pictures)
 
     def ask_output(self) -> None:
-        """Where the LoRA goes."""
+        """Ask where to save the LoRA."""
         ask_folder(self, tr("Choose folder"), self.output.set_value)
 
     def choose_pictures(self, folder: str) -> None:

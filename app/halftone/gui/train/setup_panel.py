@@ -5,7 +5,7 @@ import time
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from halftone.gui.i18n import listed, tr
+from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.navigation import guide_button
 from halftone.gui.kit.stock_widgets import (
@@ -129,7 +129,7 @@ class TrainSetup(QWidget):
             tip = tr("Nothing is saved yet.")
         else:
             words = tr("Saving…") if training.stopping else tr("Stop and keep")
-            tip = tr("Saves after this step. You can resume later.")
+            tip = sentences(tr("Saves after this step."), tr("You can resume later."))
         self.keep_button.set_words(words)
         self.keep_button.setToolTip(tip)
         set_icon(self.keep_button, "x" if training.preparing else "square-check-big", "text-secondary")

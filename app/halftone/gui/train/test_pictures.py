@@ -104,6 +104,6 @@ class PicturesColumn(QWidget):
             self._list.addWidget(made)
 
     def buttons(self) -> list[TestPictureButton]:
-        """As they stand, from the top."""
+        """Return the pictures in order, from the top."""
         found = (self._list.itemAt(place) for place in range(self._list.count()))
         return [made for item in found if item is not None and isinstance(made := item.widget(), TestPictureButton)]

@@ -21,7 +21,7 @@ class EmptyTrain(QWidget):
         title = label(tr("Teach a model your style"), "heading-l", wrap=True)
         title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         words = label(
-            tr("A LoRA from 10 to 100 pictures, on your computer."),
+            tr("A LoRA from 10 to 100 pictures."),
             "body",
             "secondary",
             wrap=True,

@@ -149,7 +149,7 @@ class TrainPage(Page):
             self.form.take(left)
 
     def _output(self) -> str:
-        """Where LoRAs are saved that nobody chose a folder for: where Create looks for them."""
+        """Return the default folder for LoRAs, where Create looks for them."""
         folders = lora_folders(self._controller.settings)
         return folders[0] if folders else str(places.data_dir() / "loras")
 
@@ -279,7 +279,7 @@ class TrainPage(Page):
         self.offers.show_offers(broken, refused)
 
     def _list_earlier(self) -> None:
-        """A menu of runs that can be gone on with."""
+        """Open a menu of runs that can be resumed."""
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         for run in self._known.earlier[:_EARLIER]:
@@ -326,7 +326,7 @@ class TrainPage(Page):
         self.training.begin_again(config)
 
     def _try(self, path: str) -> None:
-        """In Create, with the model that it was made for."""
+        """Try the LoRA in Create, with its base model."""
         record = self.training.run.record
         if record is not None and any(model.id == record.config.model for model in self._controller.models):
             self._controller.session.models.select(record.config.model)

@@ -163,7 +163,7 @@ def _facts(report: CheckReport, language: Language) -> Iterable[str]:
         yield f"<p>{language.say('Checked with LoRAs: {0}', named)}</p>"
     if report.made_up:
         named = ", ".join(language.say(name) for name in report.made_up)
-        yield f"<p>{language.say('Checked with made-up inputs: {0}', named)}</p>"
+        yield f"<p>{language.say('Checked with synthetic inputs: {0}', named)}</p>"
     if report.inversions:
         named = ", ".join(map(inversion_name, report.inversions))
         yield f"<p>{language.say('Checked with embeddings: {0}', named)}</p>"

@@ -71,9 +71,9 @@ class FragileMaker:
             self._models.select(folder)
             self._store.take(Noted(kind="fragile-made"))
         else:
-            said = end.errors.decode("utf-8", "replace").strip()
-            _log.error("The fragile demo model could not be made: %s", said)
-            self._store.take(Noted(kind="fragile-failed", facts=(said.rpartition("\n")[2],)))
+            error = end.errors.decode("utf-8", "replace").strip()
+            _log.error("The fragile demo model could not be made: %s", error)
+            self._store.take(Noted(kind="fragile-failed", facts=(error.rpartition("\n")[2],)))
 
 
 def _models_folder() -> Path:

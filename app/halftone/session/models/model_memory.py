@@ -8,7 +8,7 @@ from halftone.session.state import AppState
 from halftone.session.store import Store
 
 _QUIET_SECONDS = 1.0
-"""So long nothing else must come up before a model is loaded: who looks through the list, or starts at once, waits for none."""
+"""Idle time before a model is loaded early: a user who browses the list, or starts at once, does not wait."""
 
 
 def worth_loading(state: AppState, model: ModelFacts | None) -> bool:

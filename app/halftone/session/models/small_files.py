@@ -69,7 +69,7 @@ class SmallFiles:
         self._show(model)
 
     def close(self) -> None:
-        """Not now: the model stays as it is."""
+        """Dismiss the offer; the model stays as it is."""
         self.cancel()
         self._show(None)
 

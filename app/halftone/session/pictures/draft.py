@@ -74,7 +74,7 @@ SCALARS: Final[dict[str, Scalar]] = {
     "hires.strength": _number("hires.strength", 2),
     "refiner_at": _number("refiner.at", 2),
 }
-"""By their fields; each is a number of the form. "hires.steps" and the like is a field of a field."""
+"""The numbers of the form, by field. "hires.steps" and the like is a field of a field."""
 LISTED: Final[dict[str, Scalar]] = {
     "loras.weight": Scalar(limits.LORA_RANGE, 2),
     "controls.scale": Scalar(limits.CONTROL_RANGE, 2),
@@ -244,8 +244,8 @@ def to_request(
         numerics=numerics,
     )
     if model is not None:
-        taken = known_options(model, image=request.image is not None, mask=request.masked)
-        request = replace(request, options={name: value for name, value in draft.options.items() if name in taken})
+        supported = known_options(model, image=request.image is not None, mask=request.masked)
+        request = replace(request, options={name: value for name, value in draft.options.items() if name in supported})
     return replace(request, lora_folders=lora_folders(settings)) if draws_words(request) else request
 
 
@@ -350,7 +350,7 @@ def is_masked(draft: Draft, model: ModelFacts | None) -> bool:
 
 
 def has_strength(draft: Draft, model: ModelFacts | None) -> bool:
-    """Whether it can be said how much of the start picture is made anew."""
+    """Whether the start picture has a denoising strength."""
     masked = draft.mask is not None and masks(model)
     return model is None or takes_strength(model.pipeline, mask=masked or extends(draft, model))
 
@@ -370,7 +370,7 @@ def computed_edges(draft: Draft, model: ModelFacts | None, seen: tuple[int, int]
 
 
 def _up(edge: int) -> int:
-    """To the next multiple of 8."""
+    """Round to the next multiple of 8."""
     return -(-edge // limits.SIZE_MULTIPLE) * limits.SIZE_MULTIPLE
 
 

@@ -40,7 +40,7 @@ class Shape(NamedTuple):
 
 
 def shape_of(picture: PictureFacts) -> Shape:
-    """Of a finished picture."""
+    """Return the shape of a finished picture."""
     last = picture.passes[-1].steps if picture.passes else picture.steps
     width, height = (None if picture.passes else picture.computed) or (picture.width, picture.height)
     return Shape(width, height, last, picture.work - width * height * last)

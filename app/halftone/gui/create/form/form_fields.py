@@ -172,9 +172,6 @@ class SizeField(QWidget):
         super().__init__()
         self._native = (512, 512)
         self.presets = Segmented([*((ratio, ratio) for ratio in RATIOS), ("custom", tr("Custom"))])
-        for ratio in RATIOS:
-            tip = tr("Presets of similar pixel count.")
-            self.presets.set_tip(ratio, tip)
         self.width_box = SizeBox(tr("Width"))
         self.height_box = SizeBox(tr("Height"))
         swap = icon_button("arrow-left-right", tr("Swap width and height"), clicked=self.swap)

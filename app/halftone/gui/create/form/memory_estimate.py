@@ -27,14 +27,17 @@ def fit_word(fit: Fit) -> str:
 def peak_words(found: Forecast) -> str:
     """How much, where the figure comes from, and what is there."""
     peak = figures.size(found.peak)
-    if found.pictures == 1:
-        told = tr("Peak memory {0}, measured on a similar picture.", peak)
-    elif found.pictures:
-        told = tr("Peak memory {0}, measured on {1} similar pictures.", peak, found.pictures)
+    if found.pictures:
+        source = tr(
+            "Peak memory {1}, measured on {0} similar pictures.",
+            found.pictures,
+            peak,
+            one="Peak memory {1}, measured on a similar picture.",
+        )
     else:
-        told = tr("Peak memory about {0}, estimated.", peak)
+        source = tr("Peak memory about {0}, estimated.", peak)
     free = "" if found.free is None else tr("{0} free.", figures.size(found.free))
-    return sentences(told, free, _tiles_words(found))
+    return sentences(source, free, _tiles_words(found))
 
 
 def _tiles_words(found: Forecast) -> str:
@@ -65,7 +68,7 @@ def ask(parent: QWidget, words: str, go_on: Callable[[], object]) -> None:
     box.setInformativeText(
         sentences(
             tr("The system may slow down or close programs."),
-            tr("Use a smaller size, or half precision instead of FP32."),
+            tr("Use a smaller size or half precision."),
         )
     )
     yes = box.addButton(tr("Try anyway"), QMessageBox.ButtonRole.DestructiveRole)

@@ -76,8 +76,8 @@ class ModelDelegate(CardDelegate[Choice]):
     def cross_tip(self, item: Choice) -> str:
         name, leaving = item.facts.name, len(self._known.with_it(item.facts.id))
         if leaving > 1:
-            return tr("Remove {0} and its folder, {1} models in all. Files are kept.", name, leaving)
-        return tr("Remove {0} from the list. Its files are kept.", name)
+            return tr("Remove {0} and its folder ({1} models). Files are kept.", name, leaving)
+        return tr("Remove {0}. Files are kept.", name)
 
     def paint_card(self, painter: QPainter, rect: QRect, item: Choice, *, hovered: bool, selected: bool) -> None:
         colours, card, box = theme.current(), self._choices.card(item), QRectF(rect)

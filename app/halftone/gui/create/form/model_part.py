@@ -32,7 +32,7 @@ class ModelPart(QWidget):
         self.picture_of: Callable[[str], QImage] = lambda _model: QImage()
         """The newest picture that a model made, a null image where there is none."""
         self.row = ModelRow()
-        self.open_link = button(tr("Open…"), "link", tip=tr("Open a model file or folder"))
+        self.open_link = button(tr("Open…"), "link", tip=tr("Open a model"))
         self.open_link.setFont(theme.current().font("small"))
         self.note_icon = IconLabel("info", "text-muted", 14)
         self.note = label("", "caption", "muted", wrap=True)
@@ -61,7 +61,7 @@ class ModelPart(QWidget):
         if model is None:
             error = controller.model_error
             problem = "" if error is None else problem_words(error)
-            name = tr("Reading the model…") if error is None else controller.settings.last_model.rpartition("/")[2]
+            name = tr("Loading the model") if error is None else controller.settings.last_model.rpartition("/")[2]
             self.row.show_model(ModelCard(name, problem))
             lacking = controller.state.model_lacking is not None
             self._show_note(problem, tr("What is missing") if lacking else tr("Locate…"), "danger")
@@ -72,7 +72,7 @@ class ModelPart(QWidget):
         self.row.show_model(ModelCard(model.name, model_line(model), badge.state, tip))
         match badge.state:
             case "unchecked":
-                words = say(badge.reason) if report is None else tr("Changed since the last check.")
+                words = say(badge.reason) if report is None else tr("{0}.", tr("Changed since the last check"))
                 seconds = f" · {figures.duration(report.seconds)}" if report is not None else ""
                 self._show_note(words, tr("Check") + seconds, "muted")
             case "overflows":

@@ -39,7 +39,7 @@ class PromptsPart(QWidget):
         super().__init__()
         self.prompt = PromptEdit(tr("Prompt"), "", tr("For example: {0}", examples()[0]))
         self.counter = PromptCounter(binding.controller.background)
-        leave_out = tr("Has no effect at guidance 1.")
+        leave_out = tr("No effect at guidance 1.")
         self.negative = PromptEdit(tr("Negative prompt"), leave_out, tr("What to leave out"))
         self.negative.setFixedHeight(_NEGATIVE)
         self.negative.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

@@ -127,14 +127,13 @@ class CreateForm(QWidget):
 
     def _sampling_part(self) -> QWidget:
         """How a picture is made: steps, guidance, sampler, seed and how many."""
-        most = figures.group(STEPS_RANGE[1])
-        steps_tip = tr("More steps add detail. 1 to {0}.", most)
+        steps_tip = sentences(tr("More steps add detail."), tr("{0} to {1}.", *map(figures.group, STEPS_RANGE)))
         self.steps = self._binding.slider("steps", tr("Steps"), steps_tip, (1, 150))
-        most = figures.group(GUIDANCE_RANGE[1])
-        guidance_tip = tr("How closely to follow the prompt (CFG scale). 0 to {0}.", most)
+        guidance_range = tr("{0} to {1}.", *map(figures.group, GUIDANCE_RANGE))
+        guidance_tip = sentences(tr("How closely to follow the prompt (CFG scale)."), guidance_range)
         self.guidance = self._binding.slider("guidance", tr("Guidance"), guidance_tip, (1, 30), 0.1)
         self.sampler, self.seed = SamplerField(), SeedField(self._newest_seed)
-        batch_tip = tr("Number of pictures, 1 to {0}.", figures.group(BATCH_RANGE[1]))
+        batch_tip = sentences(tr("Number of pictures."), tr("{0} to {1}.", *map(figures.group, BATCH_RANGE)))
         self.batch = self._binding.number("batch", tr("Batch"), batch_tip, width=68)
         self.batch_note = limit_note(self.batch, tr("Batch"))
         self._binding.bind("sampler", self.sampler)

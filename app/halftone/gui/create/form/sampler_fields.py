@@ -58,7 +58,7 @@ class SamplerField(QWidget):
             self.method.addItem(name, name)
         for name in METHODS if names else ():
             if name not in fit:
-                _add_unfit(self.method, name, tr("{0} does not work with this model.", name))
+                _add_unfit(self.method, name, tr("Not supported by this model."))
         self.method.blockSignals(False)
         self.set_value(chosen)
 
@@ -73,7 +73,7 @@ class SamplerField(QWidget):
         self.method.setCurrentIndex(max(0, self.method.findData(method)))
         self._list_schedules(method)
         self.schedule.setCurrentIndex(max(0, self.schedule.findData(way)))
-        self.note.setText(tr("{0} does not work here. Using the model default.", wanted or ""))
+        self.note.setText(tr("{0} is not supported. Using the model default.", wanted or ""))
         self.note.setVisible(bool(wanted and not name and self._names))
 
     def _method_changed(self) -> None:

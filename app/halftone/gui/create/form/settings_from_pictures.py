@@ -175,7 +175,8 @@ def taken_words(taken: Taken, precision: tuple[str, str] | None = None) -> str:
     if not taken.left:
         return tr("Settings imported.")
     told, more = listed(*taken.left[:_TOLD]), len(taken.left) - _TOLD
-    return tr("Settings imported. Not found: {0}.", tr("{0} and {1} more", told, str(more)) if more > 0 else told)
+    missing = tr("{0} and {1} more", told, str(more)) if more > 0 else told
+    return sentences(tr("Settings imported."), tr("Not found: {0}.", missing))
 
 
 def _precision_words(made: str, now: str) -> str:

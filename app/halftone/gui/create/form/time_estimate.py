@@ -14,16 +14,14 @@ def size_warning(model: ModelFacts, shape: Shape, times: Times) -> str:
         return ""
     size = size_words(shape)
     factor = figures.group(round(ratio)) if ratio >= 10 else figures.decimal(ratio)
-    what = tr("{0} is {1} times the model's native pixels.", size, factor)
+    what = tr("{0} has {1} times the native pixels.", size, factor)
     known = computed(model.id, shape, times)
     if known is None:
         return sentences(what, tr("This may take very long."))
     measured, about = _base_words(known), figures.duration(known.seconds)
     if known.longer(shape):
-        cost = tr("About {1} or longer, estimated from {0}.", measured, about)
-    else:
-        cost = tr("About {1}, estimated from {0}.", measured, about)
-    return sentences(what, cost)
+        about = tr("{0} or longer", about)
+    return sentences(what, tr("{0}.", tr("About {0}", about)), tr("Estimated from {0}.", measured))
 
 
 def _base_words(known: Computed) -> str:

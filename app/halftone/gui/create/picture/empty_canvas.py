@@ -80,7 +80,7 @@ class EmptyCanvas(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         title = label(tr("Describe your first picture"), "heading-l")
         words = label(
-            tr("Type a prompt and press Generate, or pick an example:"),
+            tr("Type a prompt, or pick an example:"),
             "body",
             "secondary",
             wrap=True,
@@ -128,7 +128,7 @@ class EmptyCanvas(QWidget):
         self._arrange(2)
 
     def set_working(self, on: bool) -> None:
-        """Only the dots while the first picture is made: the invitation was taken, and its cards need the room."""
+        """Show only the dots while the first picture is made."""
         self._content.setVisible(not on)
 
     def _arrange(self, columns: int) -> None:

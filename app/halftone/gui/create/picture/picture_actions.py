@@ -14,7 +14,7 @@ from halftone.gui.create.picture import picture_files
 from halftone.gui.create.picture.picture_centre import Centre
 from halftone.gui.create.picture.picture_images import read_later
 from halftone.gui.create.picture.upscale_dialog import UpscaleMenu
-from halftone.gui.i18n import sentences, tr
+from halftone.gui.i18n import tr
 from halftone.gui.kit.actions import add_entry
 from halftone.library.prompts.drawn_prompts import variations
 from halftone.session.events import Noted
@@ -22,7 +22,7 @@ from halftone.session.pictures.history import Made
 
 
 class PictureActs(QObject):
-    """With the shown picture, or with one of the history."""
+    """Actions on the shown picture, or on one of the history."""
 
     def __init__(
         self,
@@ -88,11 +88,10 @@ class PictureActs(QObject):
         self._controller.take(Noted(kind="copied"))
 
     def start_from(self, made: Made) -> None:
-        """A picture that is no file is none to start from, and a video is told to be none."""
+        """Send a picture to image to image; an unsaved one cannot be used, nor a video."""
         self._show_form()
         if made.facts.frames > 1:
-            said = tr("{0} is a video. Image to image needs a picture.", Path(made.facts.path).name)
-            self._form.taken.say(sentences(said, tr("Choose a picture, such as a saved frame.")))
+            self._form.taken.say(tr("{0} is a video. Use a picture, such as a saved frame.", Path(made.facts.path).name))
         elif made.is_file:
             self._form.start_part.use(made.facts.path)
 

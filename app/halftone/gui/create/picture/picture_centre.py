@@ -33,7 +33,7 @@ from halftone.session.pictures.history import Made
 from halftone.session.state import Ended, Job
 
 PICTURE_SHARE: Final = 0.4
-"""Of the column's height that the picture keeps, whatever is opened above and below it."""
+"""The share of the column's height that the picture keeps, whatever is opened above and below it."""
 _LEAST: Final = 80
 """Pixels that a banner or a receipt is high at least."""
 

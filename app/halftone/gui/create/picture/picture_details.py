@@ -19,11 +19,11 @@ def details(event: GuardEvent, steps: int = 0) -> tuple[tuple[str, str], ...]:
     if event.step is not None:
         rows.append((tr("When"), tr("Step {0}. The previous step was finite.", step_words(event).text(catalogue()))))
     elif event.action == "enlarged-again":
-        rows.append((tr("When"), tr("While upscaling.")))
+        rows.append((tr("When"), tr("{0}.", tr("Upscaling"))))
     elif event.in_pass and event.action != "encoded-again":
         rows.append((tr("When"), tr("Decoding, in pass {0}.", event.in_pass)))
     elif event.action == "encoded-again":
-        rows.append((tr("When"), tr("While encoding the prompt.")))
+        rows.append((tr("When"), tr("{0}.", tr("Encoding the prompt"))))
     elif steps:
         rows.append((tr("When"), tr("Decoding. All {0} steps were finite.", steps)))
     else:

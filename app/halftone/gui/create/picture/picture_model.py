@@ -51,7 +51,7 @@ def about_model(message: Message, name: str, now: ModelNow) -> Message:
 
 
 def _named(act: Act, name: str) -> Act:
-    """In the tooltip: on the button a name would leave the evidence no room."""
+    """Name the model in the tooltip: on the button it would leave no space for the evidence."""
     return replace(act, tip=tr("Fix {0}", name)) if act.key == "fix" else act
 
 

@@ -104,7 +104,7 @@ def _made_rows(picture: PictureFacts) -> list[tuple[str, str]]:
 
 
 def start_rows(request: PictureRequest) -> list[tuple[str, str]]:
-    """Of a picture that was made of another one."""
+    """Rows of a picture that was made from another one."""
     start = request.start
     if request.image is None:
         return []
@@ -134,7 +134,7 @@ class ReceiptBar(HoverButton):
         self.sentence = label("", "small", "secondary")
         self.gauge = RoomGauge()
         self.room = label("", "small", "secondary", numbers=True)
-        of_what = tr("Of the latents. Layers may have less.")
+        of_what = tr("Layers may have less.")
         self.gauge.setToolTip(of_what)
         self.room.setToolTip(of_what)
         self.chevron = IconLabel("chevron-up", "text-secondary", 16)

@@ -47,7 +47,7 @@ def picture_message(picture: PictureFacts, price: str = "", steps: int = 0) -> M
     if picture.dark:
         return Message(
             level="info",
-            title=tr("Dark picture, but its values are finite."),
+            title=tr("Dark picture, but finite."),
             text=tr("Possible causes: the prompt, high guidance."),
             actions=(Act("dismiss", tr("Show anyway"), "", "quiet"),),
         )
@@ -76,7 +76,7 @@ def _cut_short(picture: PictureFacts, why: ErrorFacts) -> Message:
     go_on = () if in_vain else (Act("recover", tr("Try again"), "rotate-ccw", ""),)
     return Message(
         level="warn",
-        title=tr("The second pass failed. The first picture is saved.") if picture.path else tr("The second pass failed."),
+        title=sentences(tr("The second pass failed."), tr("The first picture is saved.") if picture.path else ""),
         text=sentences(error_sentence(why), error_remedy(why)),
         strong="" if picture.path else _what_is_kept(picture),
         actions=(*go_on, Act("fold", tr("Close"), "", "quiet")),
@@ -91,7 +91,7 @@ def _one_colour(event: GuardEvent) -> Message:
         title = tr("Flat frames, kept as is: {0}.", frame_list(event.frames))
     elif compared:
         title = tr("This picture is one flat colour, even in FP32.")
-    no_cure = tr("Its values are finite, so no cure can help.") if compared else ""
+    no_cure = tr("{0}.", tr("Finite values, no cure can help")) if compared else ""
     return Message(
         level="danger",
         title=title,
@@ -128,7 +128,7 @@ def _recovered_often(picture: PictureFacts, event: GuardEvent, price: str) -> Me
 
 
 def _title(event: GuardEvent, title: str) -> str:
-    """With the LoRAs that are the cause."""
+    """Add the LoRAs that are the cause to a title."""
     return named(event, Words(title)).text(catalogue())
 
 
@@ -152,9 +152,12 @@ def _repair(alike: Sequence[GuardEvent]) -> str:
     if first.step is None:
         return _decode_words(first)
     steps = [step_words(event).text(catalogue()) for event in alike if event.step is not None]
-    at = tr("NaN at step {0}. Halftone repeated the step.", steps[0])
-    if len(steps) > 1:
-        at = tr("NaN at steps {0}. Halftone repeated each step.", listed(*steps))
+    at = tr(
+        "NaN at steps {1}. Halftone repeated each step.",
+        len(steps),
+        listed(*steps),
+        one="NaN at step {1}. Halftone repeated the step.",
+    )
     return sentences(at, _step_cure(first))
 
 
@@ -187,24 +190,15 @@ def _recovered_title(event: GuardEvent) -> str:
 
 def _decode_words(event: GuardEvent) -> str:
     """What went wrong outside the steps, and how it was done again."""
-    if event.action == "enlarged-again":
-        what = tr("The upscale model produced NaN.")
-        return sentences(what, tr("Halftone upscaled that tile again {0}.", _how(event)))
-    if event.action != "encoded-again":
-        did = tr("Halftone decoded the latents again {0}.", _how(event))
-        return sentences(_decoder_failed(event), did)
-    what = tr("The text encoder produced NaN.")
-    if too_large(event):
-        what = tr("The text encoder overflowed in half precision.")
-    return sentences(what, tr("Halftone encoded the prompt again {0}.", _how(event)))
-
-
-def _decoder_failed(event: GuardEvent) -> str:
-    if event.kind == "nonfinite" and not too_large(event):
-        return tr("The VAE decoder produced NaN.")
-    if event.kind == "nonfinite":
-        return tr("The VAE decoder overflowed in half precision.")
-    return tr("The VAE decoder lost values, leaving flat areas.")
+    parts = {"enlarged-again": tr("upscale model"), "encoded-again": tr("text encoder")}
+    part = parts.get(event.action, tr("VAE decoder"))
+    if event.kind != "nonfinite" and event.action not in parts:
+        what = tr("The {0} lost values, leaving flat areas.", part)
+    elif too_large(event) and event.action != "enlarged-again":
+        what = tr("The {0} overflowed in half precision.", part)
+    else:
+        what = tr("The {0} produced NaN.", part)
+    return sentences(what, tr("Halftone ran it again {0}.", _how(event)))
 
 
 def _how(event: GuardEvent) -> str:
@@ -228,9 +222,9 @@ def _step_cure(event: GuardEvent) -> str:
         "read-again": tr("Halftone reloaded weights damaged in memory."),
         "upcast-region": tr("{0}: switched to {1} for this picture.", part, "FP32"),
         "float32-component": tr("{0}: switched to {1} for this picture.", part, "FP32"),
-        "float32-all": tr("Everything switched to FP32 for this picture."),
-        "rescale": tr("{0}: rescaled for this picture to stay in range.", part),
-        "setting": tr("{0}: switched to a safer setting for this picture.", part),
+        "float32-all": tr("{0}: switched to {1} for this picture.", tr("Everything"), "FP32"),
+        "rescale": tr("{0}: rescaled for this picture.", part),
+        "setting": tr("{0}: a safer setting for this picture.", part),
         "bfloat16": tr("{0}: switched to {1} for this picture.", part, "BF16"),
     }.get(event.cure, tr("{0}: computed in another way.", part))
 
@@ -274,14 +268,14 @@ def _stopped(picture: PictureFacts, event: GuardEvent | None, price: str) -> Mes
 
 
 def _what_is_kept(picture: PictureFacts) -> str:
-    """Of a picture that is none yet."""
+    """Say what is saved of a picture that is not finished."""
     if picture.not_kept:
-        return tr("It cannot be resumed with this model and sampler.")
+        return tr("This model and sampler cannot resume it.")
     if picture.latents is None:
         return ""
     if picture.kept_step is None:
         return tr("The latents are saved. You can retry decoding.")
-    return tr("Saved after step {0}. You can resume from there.", kept_words(picture))
+    return sentences(tr("Saved after step {0}.", kept_words(picture)), tr("You can resume later."))
 
 
 def _recover_actions() -> tuple[Act, Act]:
@@ -292,8 +286,8 @@ def _recover_actions() -> tuple[Act, Act]:
 
 
 def _asking(picture: PictureFacts, event: GuardEvent | None) -> Message:
-    """Without the result before the decode, or before the step, the picture is made again."""
-    again = tr("Halftone can recover it from the same seed.")
+    """Ask whether to recover the picture; without saved latents it is made again."""
+    again = tr("Halftone can recover it with the same seed.")
     title, text = tr("This picture came out black."), again
     if event is not None:
         note = note_for(event)
@@ -347,7 +341,7 @@ def _clean_words(picture: PictureFacts) -> str:
     if picture.dark:
         return tr("Dark, but finite")
     if picture.cures:
-        return tr("No NaN in {0} steps, cure in use", picture.steps)
+        return listed(tr("No NaN in {0} steps", picture.steps), tr("cure in use"))
     return tr("No NaN in {0} steps", picture.steps)
 
 
@@ -359,11 +353,10 @@ def _short_recovery(event: GuardEvent | None) -> str:
     if event.cure == "read-again":
         return tr("Reloaded after memory damage")
     if event.action == "enlarged-again":
-        return tr("Upscaled again after NaN, {0}", cure_name(event.cure))
+        return listed(tr("Upscaled again after NaN"), cure_name(event.cure))
     if event.action == "encoded-again":
         return tr("Prompt encoded again after overflow")
-    cure = cure_name(event.cure)
-    return tr("Decoded again after overflow, {0}", cure) if cure else tr("Decoded again after overflow")
+    return listed(tr("Decoded again after overflow"), cure_name(event.cure))
 
 
 def price_line(report: CheckReport | None) -> str:

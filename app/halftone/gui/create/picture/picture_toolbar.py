@@ -18,8 +18,9 @@ _MANNERS: Final[tuple[Manner, ...]] = ("words", "menu", "icons")
 
 
 class CanvasToolbar(QWidget):
-    """40 high, in the first manner that has room. `acted` carries "fit", "vary", "upscale", "start", "save", "copy", "show" or
-    "delete".
+    """The toolbar, 40 pixels high, in the first manner that fits.
+
+    `acted` carries "fit", "vary", "upscale", "start", "save", "copy", "show" or "delete".
     """
 
     acted = Signal(str)
@@ -53,7 +54,6 @@ class CanvasToolbar(QWidget):
         self.live.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         set_icon(self.live, "circle-dot", "accent")
         self.live.setIconSize(QSize(14, 14))
-        self.live.setToolTip(tr("Show the running picture"))
         self.live.clicked.connect(self.live_requested)
         self.live.hide()
         self._line = row(

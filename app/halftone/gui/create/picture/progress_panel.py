@@ -111,10 +111,10 @@ class TransportPanel(BuiltLater):
             tr("Stop and keep"),
             "quiet",
             "square-check-big",
-            tip=tr("Keep the picture as it is now"),
+            tip=tr("Keep the picture as it is"),
             clicked=self.keep_requested.emit,
         )
-        self.hint = ElidedLabel(tr("Keep the picture as it is now"), "caption", "muted")
+        self.hint = ElidedLabel(tr("Keep the picture as it is"), "caption", "muted")
         buttons = row(self.cancel, self.keep, self.hint, spacing=8)
         buttons.setStretch(2, 1)
         left = column(
@@ -154,7 +154,7 @@ class TransportPanel(BuiltLater):
             self._fit()
 
     def _fit(self) -> None:
-        """Of a picture that is made larger there are parts, and no phases, steps or peaks."""
+        """Hide the phases, steps and peaks, which upscaling does not have."""
         draws = self._job is None or self._job.kind == "Generate"
         self.right.setVisible(draws and not self._narrow)
         self.hint.setVisible(draws and not self._narrow)

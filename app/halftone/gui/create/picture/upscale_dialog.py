@@ -1,4 +1,4 @@
-"""Making a finished picture larger: which upscale model, asked where the wish was told."""
+"""The choice of an upscale model for a finished picture."""
 
 from collections.abc import Callable
 from functools import partial
@@ -55,7 +55,7 @@ class UpscaleMenu(QObject):
         add_choosing(menu, tr("Choose an upscale model"), tr("Upscale models"), chosen, folders=False)
 
     def start(self, picture: str, upscaler: str) -> None:
-        """Queue it; whether the file is an upscale model is told by the job."""
+        """Queue it; the job finds out whether the file is an upscale model."""
         controller = self._controller
         device, precision = controller.settings.device, controller.numerics.precision
         request = UpscaleRequest(pictures=(picture,), upscaler=upscaler, device=device, precision=precision)

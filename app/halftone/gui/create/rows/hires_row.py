@@ -24,7 +24,7 @@ def upscaler_words(upscaler: str) -> str:
 
 
 def hires_line(hires: Hires | None) -> str:
-    """In a receipt, "" for none."""
+    """Describe the pass in a receipt; "" for none."""
     if hires is None:
         return ""
     strength = tr("strength {0}", figures.decimal(strength_of(hires), 2))
@@ -32,7 +32,7 @@ def hires_line(hires: Hires | None) -> str:
 
 
 class HiresPart(FoldedPart):
-    """Whether there is one, how much larger, how it is enlarged, its steps and how much of it is drawn anew."""
+    """The Hires. fix fields: switch, scale, upscaler, steps and denoising strength."""
 
     field = "hires"
     opens = True
@@ -49,8 +49,7 @@ class HiresPart(FoldedPart):
         low, high = (figures.decimal(value) for value in SCALE_RANGE)
         scale_tip = tr("{0} to {1}.", low, high)
         self.scale = binding.slider("hires.scale", tr("Upscale by"), scale_tip, (1, 4), 0.1)
-        upscaler_tip = tr("Latent upscales the latents, Lanczos the pixels.")
-        self.upscaler = combo(tr("Upscaler"), upscaler_tip)
+        self.upscaler = combo(tr("Upscaler"), "")
         for way in (LATENT, LANCZOS):
             self.upscaler.addItem(upscaler_words(way), way)
         steps_tip = tr("0: same as the first pass.")

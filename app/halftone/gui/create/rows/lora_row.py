@@ -49,7 +49,7 @@ class LoraPart(ListRow[Lora]):
 
     def inside(self, index: int, item: Lora, head: QBoxLayout) -> QLayout:
         low, high = (f"{value:g}" for value in LORA_RANGE)
-        tip = tr("Weight of {0}, {1} to {2}.", item.name, low, high)
+        tip = tr("{0} to {1}.", low, high)
         head.insertWidget(1, self.number(index, "weight", tr("Weight of {0}", item.name), tip))
         return head
 

@@ -73,31 +73,31 @@ class MaskCanvas(QWidget):
     def undo(self) -> None:
         if self._before:
             self._mask = self._before.pop()
-            self._told()
+            self._announce()
 
     def clear(self) -> None:
         self._keep()
         self._mask.fill(0)
-        self._told()
+        self._announce()
 
     def invert(self) -> None:
         self._keep()
         self._mask.invertPixels()
-        self._told()
+        self._announce()
 
     def _keep(self) -> None:
         self._before = [*self._before[-_UNDO + 1 :], self._mask.copy()]
 
-    def _told(self) -> None:
+    def _announce(self) -> None:
         self.changed.emit()
         self.update()
 
     def _width(self) -> float:
-        """Of the brush, in pixels of the picture."""
+        """The width of the brush, in pixels of the picture."""
         return max(1.0, max(self._picture.width(), self._picture.height()) * self.brush / BRUSH[1])
 
     def set_brush(self, size: int) -> None:
-        """In hundredths of the longer edge."""
+        """Set the brush size in hundredths of the longer edge."""
         size = max(BRUSH[0], min(BRUSH[1], size))
         if size != self.brush:
             self.brush = size
@@ -124,7 +124,7 @@ class MaskCanvas(QWidget):
     # --- painting ---------------------------------------------------------------------------------------------------
 
     def picture_rect(self) -> QRectF:
-        """Where the picture stands, in widget coordinates."""
+        """Return the place of the picture, in widget coordinates."""
         size = QSizeF(self._picture.size()).scaled(QSizeF(self.size()), Qt.AspectRatioMode.KeepAspectRatio)
         return QRectF(QPointF((self.width() - size.width()) / 2, (self.height() - size.height()) / 2), size)
 
@@ -175,7 +175,7 @@ class MaskCanvas(QWidget):
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         if self._stroke:
             self._stroke = False
-            self._told()
+            self._announce()
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         self.set_brush(self.brush + (1 if event.angleDelta().y() > 0 else -1))
@@ -216,7 +216,7 @@ class MaskCanvas(QWidget):
     def keyReleaseEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Space and not event.isAutoRepeat() and self._stroke:
             self._stroke = False
-            self._told()
+            self._announce()
         else:
             super().keyReleaseEvent(event)
 

@@ -1,4 +1,4 @@
-"""Where the mask of a start picture is painted: a window of its own over the form."""
+"""The window in which the mask of a start picture is painted."""
 
 from PySide6.QtCore import QBuffer, QIODevice, Qt, Signal
 from PySide6.QtGui import QImage, QImageWriter, QKeySequence, QShortcut
@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QDialog, QSlider, QWidget
 from halftone.gui import theme
 from halftone.gui.create.rows.mask_canvas import BRUSH, MaskCanvas
 from halftone.gui.i18n import tr
+from halftone.gui.kit.actions import with_keys
 from halftone.gui.kit.stock_widgets import button, column, icon_button, label, row
 from halftone.gui.kit.switches import Segmented
 
@@ -25,15 +26,15 @@ class MaskEditor(QDialog):
         self.canvas = MaskCanvas(picture, mask)
         self.tool = Segmented([("paint", tr("Paint")), ("erase", tr("Erase"))])
         self.tool.set_value("paint")
-        self.tool.set_tip("paint", tr("Paint the area to regenerate (P)"))
-        self.tool.set_tip("erase", tr("Erase from the mask (E)"))
+        self.tool.set_tip("paint", with_keys(tr("Paint the area to regenerate"), "P"))
+        self.tool.set_tip("erase", with_keys(tr("Erase from the mask"), "E"))
         self.width_slider = QSlider(Qt.Orientation.Horizontal)
         self.width_slider.setRange(*BRUSH)
         self.width_slider.setValue(self.canvas.brush)
         self.width_slider.setFixedWidth(140)
-        self.width_slider.setToolTip(tr("Brush size ([ and ], or the wheel)"))
+        self.width_slider.setToolTip(tr("Brush size ([, ] or wheel)"))
         self.width_slider.setAccessibleName(tr("Brush size"))
-        self.undo = icon_button("undo-2", tr("Undo (Ctrl+Z)"), kind="framed", clicked=self.canvas.undo)
+        self.undo = icon_button("undo-2", with_keys(tr("Undo"), "Ctrl+Z"), kind="framed", clicked=self.canvas.undo)
         invert = button(tr("Invert"), clicked=self.canvas.invert)
         clear = button(tr("Clear"), clicked=self.canvas.clear)
         use = button(tr("Use mask"), "primary", clicked=self._use)
@@ -65,7 +66,7 @@ class MaskEditor(QDialog):
         self._show()
 
     def _fit(self, picture: QImage, parent: QWidget) -> None:
-        """As large as the window leaves room for."""
+        """Make the editor as large as the window allows."""
         room = parent.window().size() * 0.86
         pad = theme.current().px("layout.toolbar") * 3
         shown = picture.size().scaled(room.width() - 40, room.height() - pad, Qt.AspectRatioMode.KeepAspectRatio)

@@ -25,7 +25,7 @@ class OptionsPart(FoldedPart):
     """
 
     def __init__(self, binding: Binding) -> None:
-        super().__init__(binding, tr("Options"), tr("Clip skip and what else the pipelines of some models take."))
+        super().__init__(binding, tr("Options"), tr("Clip skip and other pipeline options."))
         binding.watch(self._show, "options", "image", "mask", "start", "hires_on")
 
     def build(self) -> None:

@@ -171,7 +171,7 @@ class VaePart(ReplacedRow):
     def __init__(self, binding: Binding) -> None:
         kind = Replaced(
             title=tr("VAE"),
-            tip=tr("Another VAE can change colours, or avoid overflow in FP16."),
+            tip=tr("Can change colours or avoid FP16 overflow."),
             own=tr("Use model default"),
             choosing=tr("Choose VAE"),
             kinds=tr("VAE files"),
@@ -193,7 +193,7 @@ class TransformerPart(ReplacedRow):
     def __init__(self, binding: Binding) -> None:
         kind = Replaced(
             title=tr("Transformer"),
-            tip=tr("Another transformer or UNet, such as a smaller GGUF or FP8 file."),
+            tip=tr("Such as a smaller GGUF or FP8 file."),
             own=tr("Use model default"),
             choosing=tr("Choose transformer"),
             kinds=tr("Transformer files"),
@@ -236,7 +236,7 @@ class RefinerPart(ReplacedRow):
     def __init__(self, binding: Binding) -> None:
         kind = Replaced(
             title=tr("Refiner"),
-            tip=tr("An SDXL refiner adds detail in the last steps."),
+            tip=tr("Adds detail in the last steps (SDXL)."),
             own=tr("Use no refiner"),
             choosing=tr("Choose refiner"),
             kinds=tr("Refiners"),
@@ -263,7 +263,7 @@ class RefinerPart(ReplacedRow):
 
 
 def refiner_line(refiner: Refiner | None) -> str:
-    """In a receipt, "" for none."""
+    """Describe the refiner in a receipt; "" for none."""
     return "" if refiner is None else listed(refiner.name, tr("switch at {0}", figures.decimal(refiner.at, 2)))
 
 

@@ -115,7 +115,7 @@ class MaskFields(QWidget):
 
     def __init__(self, binding: Binding) -> None:
         super().__init__()
-        blur_tip = tr("Softens the edge of the mask, in pixels.")
+        blur_tip = tr("In pixels.")
         self.blur = binding.number("start.mask_blur", tr("Mask blur"), blur_tip)
         self.content = combo(tr("Masked content"), tr("No effect at strength 1."))
         words: dict[MaskedContent, str] = {
@@ -128,7 +128,7 @@ class MaskFields(QWidget):
         self.only = QCheckBox(tr("Only masked"))
         tip = tr("Regenerates only the masked area, at the size above.")
         self.only.setToolTip(tip)
-        self.padding = binding.number("padding", tr("Padding"), tr("Pixels around the mask to include."))
+        self.padding = binding.number("padding", tr("Padding"), tr("Pixels around the mask."))
         self._more = QWidget()
         words_of = label(tr("Padding"), "small", "secondary")
         self._more.setLayout(row(words_of, self.padding, -1, spacing=6, margins=(24, 0, 0, 0)))
@@ -145,14 +145,14 @@ class MaskFields(QWidget):
 
 
 class SideFields(QWidget):
-    """By how many pixels the picture is extended at each side. `changed`: any of it; `menu_wanted`: for the presets."""
+    """The pixels by which each side is extended. `changed`: any of it; `menu_wanted`: for the presets."""
 
     changed = Signal()
 
     def __init__(self) -> None:
         super().__init__()
         names = (tr("Left"), tr("Top"), tr("Right"), tr("Bottom"))
-        self.boxes = [number_box("start.outpaint", name, tr("Pixels to add on this side.")) for name in names]
+        self.boxes = [number_box("start.outpaint", name, tr("Pixels to add.")) for name in names]
         for box in self.boxes:
             box.setSingleStep(_SIDE_STEP)
             box.setMinimumWidth(44)

@@ -74,7 +74,7 @@ class StartPart(FoldedPart):
         beside = column(head, self.choose_button, self.size_button, -1, spacing=6)
         top = row(self.well, beside, spacing=10)
         top.setStretch(1, 1)
-        tip = tr("How much to change the picture. {0} to {1}.", *STRENGTH_RANGE)
+        tip = sentences(tr("How much to change the picture."), tr("{0} to {1}.", *STRENGTH_RANGE))
         self.strength = self._binding.slider("start.strength", tr("Denoising strength"), tip, (0.05, 1), 0.05)
         self.resize_words = label(tr("Resize mode"), "small", "secondary")
         self.resize_mode = combo(tr("Resize mode"), tr("Used when the aspect ratios differ."))
@@ -86,7 +86,7 @@ class StartPart(FoldedPart):
         for value, words in modes.items():
             self.resize_mode.addItem(words, value)
         self.paint_button = button(tr("Paint…"), tip=tr("Paint the area to regenerate."))
-        self.mask_button = button(tr("Choose…"), tip=tr("A picture, white where to regenerate"))
+        self.mask_button = button(tr("Choose…"), tip=tr("Mask picture: white is regenerated"))
         self.mask_remove = icon_button("x", tr("Remove mask"), size=14, clicked=lambda: self.choose_mask(None))
         self.mask_fields, self.side_fields = MaskFields(self._binding), SideFields()
         self.caption = label("", "caption", "muted", wrap=True)
@@ -291,15 +291,15 @@ class StartPart(FoldedPart):
 
     def _caption(self, there: bool, extended: bool) -> str:
         if self._draft.image is None:
-            return "" if there else tr("This model has no image to image.")
+            return "" if there else tr("Not supported by this model.")
         if self._seen is None:
             return ""
         wide, high = self._seen.size
         if extended:
             left, top, right, bottom = self._draft.start.outpaint
             made = _size((wide + left + right, high + top + bottom))
-            return tr("Input {0}, result {1}.", _size(self._seen.size), made)
-        return tr("Input {0}.", _size(self._seen.size))
+            return sentences(tr("Input: {0}.", _size(self._seen.size)), tr("Result: {0}.", made))
+        return tr("Input: {0}.", _size(self._seen.size))
 
     def _value(self, there: bool, masked: bool, extended: bool) -> str:
         if self._draft.image is None:
@@ -315,9 +315,9 @@ def _size(size: tuple[int, int]) -> str:
 
 
 def _words(error: Exception) -> str:
-    """What is said of it. Raises what is no error of the user's files."""
+    """Describe an error of the user's files. Raises any other."""
     if isinstance(error, OSError):
-        return tr("Could not save the mask: {0}.", problem(error))
+        return tr("Could not save: {0}.", problem(error))
     if not isinstance(error, HalftoneError):
         raise error
     facts = error.as_facts()

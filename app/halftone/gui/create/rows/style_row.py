@@ -19,7 +19,7 @@ from halftone.library.prompts.styles import StyleBook, known_styles, save_style,
 
 _SHOWN = 3
 _LETTERS = 18
-"""Of names that the folded row has room for."""
+"""The letters of style names that fit in the folded row."""
 
 
 class StylePart(FoldedPart):
@@ -141,7 +141,7 @@ class StylePart(FoldedPart):
         if not isinstance(error, OSError):
             self.refused(error)
             return
-        self.say(sentences(tr("Could not save the style: {0}.", problem(error))))
+        self.say(tr("Could not save: {0}.", problem(error)))
 
 
 def _told(style: Style) -> str:

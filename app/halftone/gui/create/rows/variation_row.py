@@ -14,7 +14,7 @@ class VariationPart(FoldedPart):
     field = "seed_size"
 
     def __init__(self, binding: Binding) -> None:
-        super().__init__(binding, tr("Variation"), tr("Blend in another seed's noise for similar pictures."))
+        super().__init__(binding, tr("Variation"), tr("Blend in another seed for similar pictures."))
         binding.watch(self._show_value, "variation_strength", "seed_size")
 
     def build(self) -> None:
