@@ -9,10 +9,8 @@ class BudgetSpentError(Exception):
 
 
 class Runs:
-    """The budget of one search.
-
-    most: runs; begins: called before each; it raises when the job was cancelled.
-    patience: seconds after which no other run begins, where a picture waits.
+    """The budget of one search. most: runs; begins: called before each, may raise JobCancelled; patience: seconds after which no
+    other run begins.
     """
 
     def __init__(self, most: int, begins: Callable[[], None], patience: float = float("inf")) -> None:

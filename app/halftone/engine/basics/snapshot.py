@@ -1,6 +1,4 @@
-"""The last good state of a denoising loop: what has to be put back to go on from there, and tensors as they were when they were
-given, since pipelines and schedulers write into what they hold.
-"""
+"""The last good state of a denoising loop. Tensors are copied, since pipelines and schedulers write into what they hold."""
 
 import copy
 from collections import deque
@@ -87,13 +85,13 @@ def restore(snapshot: Snapshot, scheduler: Any, generator: torch.Generator | Non
 
 
 class Keeper:
-    """Copies nests of tensors. A tensor that is met again unchanged gives the copy that was made before."""
+    """Copies the tensors of nested values. A tensor that is met again unchanged gives the copy that was made before."""
 
     def __init__(self) -> None:
         self._copies: Any = WeakTensorKeyDictionary()
 
     def __call__(self, value: Any) -> Any:
-        """The same nest of copies."""
+        """Copy a nested value."""
         return map_tensors(value, self._copied)
 
     def _copied(self, tensor: torch.Tensor) -> torch.Tensor:

@@ -79,8 +79,8 @@ _SHARE: Final = 0.03
 
 @dataclass
 class Target:
-    """The target pass of one component. seconds: of all its calls, bare; runs: seconds of those that were really run, by what was
-    called; errors: by id of the call, against the range pass.
+    """The target pass of one component. seconds: all calls, bare; runs: seconds of the calls that really ran, by method; errors:
+    by id of the call, against the range pass.
     """
 
     seconds: float = 0.0
@@ -94,8 +94,7 @@ class Target:
 
 
 class Examination:
-    """One check job on a loaded pipeline. The pipeline is left in the asked precision, without cures; what is computed block by
-    block as it was.
+    """One check of a loaded pipeline. Leaves it in the precision asked for, without cures; block by block where it was so before.
     """
 
     def __init__(
@@ -155,7 +154,7 @@ class Examination:
         return self._report(findings, plan, cures, layers, targets, base, started)
 
     def _put_back(self, base: Plan) -> None:
-        """Leave the model as the next picture needs it. What the memory does not let through now is read again for that one."""
+        """Leave the model as the next picture needs it. What does not fit into memory now is read again for that picture."""
         try:
             apply_plan(self._loaded, base, self._masters)
         except (RuntimeError, MemoryError, HalftoneError) as error:
@@ -165,7 +164,7 @@ class Examination:
             free_after(error)
 
     def _damaged(self, damage: list[Finding], base: Plan, started: float) -> CheckReport:
-        """Bad numbers in the file settle it: no pass would tell more, and no cure can help."""
+        """End the check: bad values in the file settle it. A pass would add nothing, and no cure can help."""
         modules = self._loaded.modules
         orders = {name: {path: rank for rank, (path, _) in enumerate(own.named_modules())} for name, own in modules.items()}
         findings = self._explained(damage, orders)
@@ -218,8 +217,8 @@ class Examination:
         return range_pass(self._loaded, pictures, self._prompts, dtype, self._control.check, self._progress)
 
     def _with_other_arguments(self, error: Exception, dtype: DType) -> Range:
-        """The range pass with arguments that the pipeline takes, where it refused those that it was given by default. Raises the
-        error where it refuses all.
+        """Repeat the range pass with other arguments where the pipeline refused the default ones. Raises the error where it
+        refuses all.
         """
         for changes in variants(self._loaded.pipe, self._pictures[0][0], self._loaded.facts, self._command.inputs):
             pictures = [(with_changes(inputs, changes), seed) for inputs, seed in self._pictures]
@@ -237,7 +236,7 @@ class Examination:
         raise error
 
     def _in_bfloat16(self) -> bool:
-        """Let the range pass take half the memory; False where it does already, or the device cannot."""
+        """Run the range pass in bfloat16, half the memory; False where it does already, or the device lacks it."""
         before, has_it = self._wide, self._states.get("bfloat16") == "works"
         self._wide = "bfloat16" if has_it else before
         return before != self._wide
@@ -302,8 +301,8 @@ class Examination:
     def _trouble(
         self, call: Call, result: Any, reference: Any, wide: Range, error: float, *, again: bool
     ) -> list[Finding] | None:
-        """The finding of one call of the target pass, none if it is finite and close; None where the call is to run again, as
-        the trouble was the device's. error: against the range pass; again: it runs again already.
+        """The findings of one call of the target pass, none if it is finite and close; None: run it again, the trouble was the
+        device's. error: against the range pass; again: it runs again already.
         """
         name = call.component
         module, dtype = self._loaded.modules[name], self._loaded.states[name].dtype
@@ -339,11 +338,11 @@ class Examination:
         return any(isinstance(module.get_submodule(one), DENSE) for one in over)
 
     def _clipped(self, call: Call) -> Reading | None:
-        """The layer whose overflow this device clipped, though the result is finite; None when there is none.
+        """The layer whose overflow this device clipped to a finite result; None when there is none.
 
-        A layer clips nothing by itself, so one that gives exactly the limit overflowed, and does so on other devices as infinity:
-        that counts however little of it is seen in the result. A block that clips on purpose (FLUX, Chroma and Qwen-Image in
-        float16) is what its authors ran; it counts only where the result is wrong, as `departure_finding` tells.
+        A layer clips nothing by itself, so a result exactly at the limit overflowed and would be infinite on other devices: that
+        counts however little of it the result shows. A block that clips on purpose (FLUX, Chroma and Qwen-Image in float16) is
+        what its authors ran; it counts only where the result is wrong, which `departure_finding` finds.
         """
         module = self._loaded.modules[call.component]
         found = saturation(measure_call(call, module, self._loaded.states[call.component].dtype).readings)
@@ -377,7 +376,7 @@ class Examination:
     def _explained(
         self, found: Sequence[Finding], orders: Mapping[str, Mapping[str, int]], origins: Mapping[str, str] | None = None
     ) -> tuple[Finding, ...]:
-        """In running order and with their sentences, told one by one."""
+        """Sort findings into running order and add their sentences."""
         explained = tuple(ordered(found, orders, origins))
         for finding in explained:
             self._emit(FindingMade(finding=finding))
@@ -405,7 +404,7 @@ class Examination:
     def _cures(self, pricing: Pricing, findings: tuple[Finding, ...]) -> tuple[Plan, tuple[Cure, ...]]:
         """The suggested plan (the plain one if nothing is wrong), and every cure with its prices.
 
-        A quick check runs cures, cheapest first, until one holds; of the others it says what is known without a run.
+        A quick check runs cures, cheapest first, until one holds; the others get what is known without a run.
         """
         if self._command.plan is not None:
             with torch_settings(effective(self._numerics, self._command.plan.settings), self._loaded.device):
@@ -432,8 +431,8 @@ class Examination:
         return suggested, tuple(cures)
 
     def _tried(self, pricing: Pricing, kind: CureKind, plan: Plan, *, thorough: bool) -> Cure:
-        """A plan with its prices; of regions first single layers, the fewest that give a picture that is clearly the same, then,
-        where none hold, the blocks.
+        """Price a plan. Regions: first the fewest single layers that give clearly the same picture, then, where none hold,
+        blocks.
         """
         if kind == "upcast-region":
             prices = (pricing.price(kind, candidate, thorough=thorough) for candidate in pricing.by_layer(plan))
@@ -442,8 +441,8 @@ class Examination:
         return self._seen(pricing.price(kind, plan, thorough=thorough))
 
     def _seen(self, cure: Cure, *, always: bool = False) -> Cure:
-        """The cure after a look at a whole picture where one is needed: what is little in one call may add up over the steps. It
-        must be applied. always: however little it is.
+        """The applied cure after a whole picture, where one is needed: small errors may add up over the steps. always: look
+        however small they are.
         """
         if not cure.plan.verified or (not always and (cure.plan.error or 0.0) <= NEAR):
             return cure

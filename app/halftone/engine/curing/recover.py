@@ -62,8 +62,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A failing call, understood. replay: the call once more as it ran; sound: float32 gives a finite result; layers: peaks
-    there.
+    """A failing call, understood. replay: the call repeated as it ran; sound: float32 gives a finite result; layers: peaks there.
     """
 
     call: Call
@@ -104,7 +103,8 @@ class Diagnosis:
         return not self.failing and self.sound and not self.damaged
 
     def finding(self, dtype: DType, numerics: Numerics) -> Finding:
-        """The fact that the planner starts from. numerics: in force; sums that overflow are told only where some are narrow."""
+        """The finding that the planner starts from. numerics: in force; overflowing sums are named only where some sum is narrow.
+        """
         limit = FLOAT_LIMITS[dtype]
         code: FindingCode = "activation-overflow"
         if not self.weights_finite:
@@ -134,8 +134,8 @@ class Cured:
 
 
 def measure_call(call: Call, module: nn.Module, dtype: DType, *, until_origin: bool = False, scores: bool = False) -> Measured:
-    """Run a call under the probe. until_origin: stop where the first number goes bad, if the device tells at once; scores: those
-    of attention are measured, too.
+    """Run a call under the probe. until_origin: stop at the first bad value, if the device reads at once; scores: measure
+    attention too.
     """
     result = None
     with suppress(OriginReachedError), Probe(module, call.component, scores=scores, until_origin=until_origin) as probe:
@@ -153,11 +153,10 @@ def layer_peaks(readings: tuple[Reading, ...]) -> tuple[LayerPeak, ...]:
 
 
 def planner_layers(module: nn.Module, readings: tuple[Reading, ...]) -> tuple[LayerPeak, ...]:
-    """The same for the planner, which must tell what a module hands on from what its own code makes inside.
+    """The same for the planner, which must tell what a module returns from what its own code makes inside.
 
-    Modules that only hold units (lists of blocks, the whole decoder) hand on what their last unit made; they are left out,
-    because no
-    region could be drawn around them.
+    Modules that only hold units (lists of blocks, the whole decoder) return what their last unit made; they are left out, because
+    no region fits around them.
     """
     inside = tuple(f"{name}." for name, _ in units(module))
     layers: list[LayerPeak] = []
@@ -173,8 +172,8 @@ def planner_layers(module: nn.Module, readings: tuple[Reading, ...]) -> tuple[La
 
 
 class Recovery:
-    """Finds cures for failing calls of one loaded pipeline and applies them. plan: what is applied now; references: the ways to
-    see a component in a wide type, the cheapest that fits first.
+    """Finds cures for failing calls of one loaded pipeline and applies them. plan: applied now; references: the wide types to see
+    a component in, the cheapest that fits first.
     """
 
     def __init__(
@@ -216,7 +215,7 @@ class Recovery:
     def diagnose(self, call: Call) -> Diagnosis:
         """Replay the call as it ran to name the origin, then in float32 to size it.
 
-        The component's state is put back, from the file: weights that were damaged in memory are sound after this.
+        The component's state is then restored from the file, which also mends weights that were damaged in memory.
         """
         name = call.component
         module = self.loaded.modules[name]
@@ -299,8 +298,7 @@ class Recovery:
         return self._causes[key]
 
     def cure(self, diagnosis: Diagnosis, accept: Callable[[Any], bool] = is_in_range) -> Cured | None:
-        """Try the candidates, cheapest first; the first that makes the call finite and close stays applied. None: nothing
-        helped.
+        """Try the candidates, cheapest first; the first that makes the call finite and close stays applied. None: nothing helped.
         """
         if not diagnosis.sound:
             return None

@@ -50,8 +50,8 @@ _ALONE: Final = ("SanaPipeline", "HunyuanDiTPipeline")
 
 
 def with_controls(loaded: Loaded, controls: Sequence[Control]) -> Loaded:
-    """The model with these ControlNets, as a pipeline over the same components; with none the model as it is. Those that are in
-    memory already are not read again. Raises HalftoneError control-* and model-load-failed.
+    """The model with these ControlNets, as a pipeline over the same components; with none the model itself. Those in memory are
+    not read again. Raises HalftoneError control-* and model-load-failed.
     """
     paths = tuple(control.path for control in controls)
     wanted = used_files(paths)
@@ -147,7 +147,7 @@ def _shaped(value: torch.Tensor, wanted: torch.Size | None) -> torch.Tensor:
 
 
 def _config_beside(kind: Any, unet: Any, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
-    """Of a ControlNet in one file: it is built as the encoder of the UNet beside which it runs."""
+    """Configure a ControlNet in one file as the encoder of the UNet beside which it runs."""
     known = inspect.signature(kind.__init__).parameters
     own = {name: value for name, value in dict(unet.config).items() if name in known}
     return {**own, **shaped({name: tuple(value.shape) for name, value in tensors.items()})}

@@ -1,6 +1,6 @@
-"""A transformer or UNet of one file in the place of the model's own: .gguf or .safetensors, quantised or not.
+"""A transformer or UNet of one file in place of the model's own: .gguf or .safetensors, quantised or not.
 
-Weights that are packed in the file stay so in memory.
+Weights that are packed in the file stay packed in memory.
 """
 
 import logging
@@ -36,8 +36,7 @@ log = logging.getLogger(__name__)
 
 
 def put_transformer(loaded: Loaded, path: str | None) -> None:
-    """Let this file take the place of the model's own denoiser; None: the own one comes back. What is there already is not read
-    again.
+    """Replace the model's denoiser by this file; None: restore its own. A file in memory is not read again.
 
     Raises HalftoneError transformer-* and model-load-failed; then nothing is changed.
     """
@@ -98,9 +97,7 @@ def _read(path: str) -> dict[str, torch.Tensor]:
 
 
 def _places(made: nn.Module, tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
-    """Tensor of the file -> the parameter that it becomes; of several that lie in one tensor, the first. {} where that cannot be
-    told.
-    """
+    """Tensor of the file -> its parameter; of several that lie in one tensor, the first. {} where that is unknown."""
     names = list(tensors)
     tags = {
         name: torch.full((value.shape[0] if value.dim() else 1, *(1,) * (value.dim() - 1)), float(index), dtype=torch.float64)

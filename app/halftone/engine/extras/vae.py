@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def put_vae(loaded: Loaded, path: str | None) -> None:
-    """Let this VAE take the place of the model's own; None: the own one comes back. What is there already is not read again.
+    """Replace the model's VAE by this one; None: restore its own. One in memory is not read again.
 
     Raises HalftoneError vae-* and model-load-failed; then nothing is changed.
     """
@@ -46,7 +46,7 @@ def put_vae(loaded: Loaded, path: str | None) -> None:
 
 
 def read_vae(loaded: Loaded, path: str) -> nn.Module:
-    """The VAE of a folder or a file as a component of this model, on the CPU, in its stored dtype. Raises vae-*,
+    """Read the VAE of a folder or file as a component of this model: on the CPU, in its stored dtype. Raises vae-*,
     model-load-failed.
     """
     kind, config, file = cast("Any", type(loaded.modules[VAE])), vae_config(path, loaded.facts), vae_file(path)

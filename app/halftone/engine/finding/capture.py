@@ -42,9 +42,9 @@ class Range:
     readings: dict[str, tuple[Reading, ...]] = field(default_factory=dict[str, tuple[Reading, ...]])
     scores: dict[str, tuple[ScorePeak, ...]] = field(default_factory=dict[str, tuple[ScorePeak, ...]])
     seconds: dict[str, float] = field(default_factory=dict[str, float])
-    """By component, of all its calls, under the probe."""
+    """By component, the total of its calls under the probe."""
     ran: dict[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
-    """By id of the call: the modules that ran in it."""
+    """The modules that ran in a call, by its id."""
     picture: torch.Tensor | None = None
     sizes: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
     """(width, height, frames) of what was made; each once."""
@@ -65,7 +65,7 @@ def range_pass(
     check: Callable[[], None],
     on_progress: Callable[[Range, dict[str, Probe]], None],
 ) -> Range:
-    """Run the pipeline once for each (inputs, seed) and encode what came out; of `prompts` only the text encoders see anything.
+    """Run the pipeline once for each (inputs, seed) and encode the results; `prompts` reach the text encoders only.
 
     The components must already be in `dtype`.
     """

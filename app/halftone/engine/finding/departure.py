@@ -1,9 +1,9 @@
 """Finite and yet wrong: finds the first module whose output in the target precision departs from the range pass.
 
-Whole activations would not fit, so each output leaves a fixed sample of its elements behind, and the samples are compared.
+Whole activations would not fit, so a fixed sample of the elements of each output is compared.
 
 A norm is where an offset shows, not where it comes from: beside a large number that all values share, a narrow type rounds their
-differences away, and the norm takes the offset off what is left. Then the layer that adds the offset is named.
+differences away, and the norm subtracts the offset from what is left. Then the layer that adds the offset is named.
 """
 
 from collections.abc import Generator, Mapping
@@ -80,9 +80,9 @@ def code_of(peak: float | None, limit: float, *, flat: bool, shrunk: bool) -> Fi
 
 
 def offset_layer(expected: "Samples", shows: str, dtype: DType) -> str | None:
-    """The first layer that makes the offset which the module `shows` reads, None where that reads none that `dtype` cannot hold.
+    """The first layer that makes the offset which the module `shows` reads; None where `dtype` can hold what it reads.
 
-    expected: of the range pass.
+    expected: the range pass.
     """
     read = expected.read.get(shows)
     if read is None or not read.is_lost(torch.finfo(DTYPES[dtype]).eps):
@@ -104,8 +104,8 @@ def _first_departure(narrow: Mapping[str, torch.Tensor], expected: Mapping[str, 
 
 @dataclass
 class Samples:
-    """By module, in order of completion: a sample of its first output, float32 on the CPU, the peak of the whole output, and the
-    sizes of what it made and of what it read.
+    """By module, in order of completion: a sample of its first output (float32, CPU), the peak of that output, and the sizes of
+    what it made and read.
     """
 
     kept: dict[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
@@ -115,8 +115,8 @@ class Samples:
 
 
 def size_of(tensor: torch.Tensor) -> Size:
-    """Channels stand in the second dimension of pictures and videos, and in the last of tokens; what has one value for each
-    channel is taken as one.
+    """Channels: the second dimension of pictures and videos, the last of tokens. A tensor with one value per channel counts as
+    one.
     """
     values = tensor.detach().float()
     if values.dim() == 3:

@@ -23,13 +23,13 @@ BEST: Final = 120.0
 
 @dataclass
 class Tally:
-    """errors: relative, of each result; psnr: in dB, of the worst decoded picture; unsound: a call has no sound reference to
-    compare with; whole: every call was compared.
+    """errors: relative, of each result; psnr: dB, of the worst decoded picture; unsound: a call lacks a sound reference; whole:
+    every call was compared.
     """
 
     errors: list[float] = field(default_factory=list[float])
     runs: dict[str, dict[str, list[float]]] = field(default_factory=dict[str, dict[str, list[float]]])
-    """By component and what was called: seconds of single runs."""
+    """By component and method: seconds of single runs."""
     psnr: float | None = None
     finite: bool = True
     unsound: bool = False
@@ -46,7 +46,7 @@ class Tally:
             self.psnr = found if self.psnr is None else min(self.psnr, found)
 
     def refusal(self) -> Words | None:
-        """Say why a plan is not offered; None if it is."""
+        """The reason why a plan is not offered; None if it is."""
         if self.unsound:
             return Words("FP32 gives bad numbers as well, so there is nothing to compare with.")
         if not self.finite:
@@ -58,8 +58,8 @@ class Tally:
 
 
 def closest(cures: Iterable[Cure]) -> Cure | None:
-    """Of cures that change more and more, each run only when it is asked for: the first whose picture is clearly that of float32,
-    else the closest of those that hold. One that is not even finite ends it: more would not change that.
+    """Of cures that change more and more, each run only when asked for: the first whose picture is clearly that of float32, else
+    the closest that holds. One that is not finite ends the search.
     """
     held: Cure | None = None
     for cure in cures:
@@ -76,8 +76,8 @@ def _decibels(cure: Cure) -> float:
 
 
 def picture_psnr(ours: torch.Tensor, theirs: torch.Tensor) -> float:
-    """dB between two pictures in [0, 1]; minus infinity where ours holds bad numbers. Fewer where one region is off by more than
-    a part may be.
+    """dB between two pictures in [0, 1]; minus infinity where ours holds bad values. Less where one region is off by more than a
+    part may be.
     """
     if not is_finite(ours):
         return -math.inf
