@@ -108,10 +108,7 @@ def sizes_for(kind: str) -> Sizes:
 
 
 def step_of(name: str, mode: Mode, device: str, sizes: Sizes) -> Callable[[], Tensor]:
-    """One of STEPS with weights in the mode's type, where the device has them; the same numbers in every type.
-
-    The caller sets the mode's switches (`in_mode`) around each run.
-    """
+    """One of STEPS with the same numbers in the mode's type. The caller sets the mode's switches (`in_mode`)."""
     with undisturbed(seed=11):
         network = UNetStep(sizes) if name == "unet-step" else TransformerStep(sizes)
         inputs = _inputs(name, sizes)

@@ -47,10 +47,7 @@ def list_devices() -> tuple[DeviceFacts, ...]:
 
 
 def find_device(name: str) -> DeviceFacts:
-    """The device that `name` means: "auto" (the preferred one), an id ("cuda:0"), a kind ("cuda"), or part of its name.
-
-    Raises HalftoneError device-unknown.
-    """
+    """The device for "auto", an id ("cuda:0"), a kind ("cuda") or part of a name. Raises HalftoneError device-unknown."""
     devices = list_devices()
     wanted = name.strip().lower()
     if wanted in {"auto", ""}:

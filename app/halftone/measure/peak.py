@@ -31,9 +31,7 @@ class PeakMemory:
             self._read = lambda weights: weights + _grown(start)
 
     def read(self, weights: int) -> int | None:
-        """Bytes at the worst moment since then; None where the system does not tell. weights: bytes of the networks that were
-        there from the start: on a CPU, what came beside them is counted.
-        """
+        """Peak bytes since then; None if unknown. weights: bytes that the networks took from the start, not counted on a CPU."""
         return self._read(weights)
 
 

@@ -388,10 +388,7 @@ def _inputs(args: tuple[object, ...], kwargs: Mapping[str, object]) -> Sequence[
 
 
 def floating_outputs(value: object) -> Sequence[torch.Tensor]:
-    """Floating tensors of one value or several; of several, none with more dimensions than the first.
-
-    (What has more is no signal: attention weights, position biases with -inf in them.)
-    """
+    """Floating tensors of one value or several, without those of more dimensions than the first: they are no signals."""
     if isinstance(value, torch.Tensor):  # nearly always
         return (value,) if value.is_floating_point() or value.is_complex() else ()
     found = list(_floating(value))

@@ -104,10 +104,7 @@ def run_self_test(device: DeviceFacts, on_test: OnTest, check: Check) -> SelfTes
 
 
 def run_case(case: Case, mode: Mode, device: str) -> OperationResult:
-    """One test. An operation that this device lacks, or that does not fit, is "missing"; any other error is "wrong".
-
-    Raises RuntimeError when the device was lost in it.
-    """
+    """Run a test. "missing": not on this device, or does not fit; "wrong": other errors. Raises RuntimeError if lost."""
     inputs = _inputs(case, mode)
     expected = _reference(case, inputs)
     started = time.perf_counter()

@@ -113,10 +113,7 @@ _Kind = tuple[torch.device, torch.dtype]
 
 
 class PeakBuffer:
-    """Peaks of many tensors, each kept on the tensor's own device and read once.
-
-    n: slots to start with (`add` makes more). On a CPU the value is taken at once: there is nothing to wait for.
-    """
+    """Peaks of many tensors, kept on their devices and read once (on a CPU at once). n: slots to start with."""
 
     def __init__(self, n: int = 0) -> None:
         self._values: list[float] = [0.0] * n

@@ -79,9 +79,7 @@ _SHARE: Final = 0.03
 
 @dataclass
 class Target:
-    """The target pass of one component. seconds: all calls, bare; runs: seconds of the calls that really ran, by method; errors:
-    by id of the call, against the range pass.
-    """
+    """The target pass of one component. runs: seconds of single runs by method; errors: by id of the call."""
 
     seconds: float = 0.0
     runs: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
@@ -217,9 +215,7 @@ class Examination:
         return range_pass(self._loaded, pictures, self._prompts, dtype, self._control.check, self._progress)
 
     def _with_other_arguments(self, error: Exception, dtype: DType) -> Range:
-        """Repeat the range pass with other arguments where the pipeline refused the default ones. Raises the error where it
-        refuses all.
-        """
+        """Repeat the range pass with other arguments. Raises the pipeline's error where it refuses all."""
         for changes in variants(self._loaded.pipe, self._pictures[0][0], self._loaded.facts, self._command.inputs):
             pictures = [(with_changes(inputs, changes), seed) for inputs, seed in self._pictures]
             try:
@@ -431,9 +427,7 @@ class Examination:
         return suggested, tuple(cures)
 
     def _tried(self, pricing: Pricing, kind: CureKind, plan: Plan, *, thorough: bool) -> Cure:
-        """Price a plan. Regions: first the fewest single layers that give clearly the same picture, then, where none hold,
-        blocks.
-        """
+        """Price a plan. Regions: the fewest single layers with clearly the same picture; where none hold, blocks."""
         if kind == "upcast-region":
             prices = (pricing.price(kind, candidate, thorough=thorough) for candidate in pricing.by_layer(plan))
             if (found := closest(self._seen(cure, always=True) for cure in prices)) is not None:
@@ -441,9 +435,7 @@ class Examination:
         return self._seen(pricing.price(kind, plan, thorough=thorough))
 
     def _seen(self, cure: Cure, *, always: bool = False) -> Cure:
-        """The applied cure after a whole picture, where one is needed: small errors may add up over the steps. always: look
-        however small they are.
-        """
+        """The applied cure after a whole picture: small errors may add up over the steps. always: however small they are."""
         if not cure.plan.verified or (not always and (cure.plan.error or 0.0) <= NEAR):
             return cure
         assert self.wide is not None

@@ -46,9 +46,7 @@ _CANNOT_RUN: Final = Words("The model cannot be run with it.")
 _NOT_EXACT: Final = Words("It is not exact with the ControlNet, adapter or LoRA in use.")
 _NO_MEMORY: Final = Words("There is not enough memory to run the model with it.")
 SEARCH_RUNS: Final[Mapping[Depth, int]] = {"quick": 64, "thorough": 256}
-"""Most runs of one call in a search for groups. The two streams of FLUX.1 take 58, whatever its depth: a layer that writes into a
-stream brings its siblings in all blocks along.
-"""
+"""Most runs of one call in a search for groups. The two streams of FLUX.1 take 58, whatever its depth."""
 _EARLIER: Final = (1, 2, 4, 8)
 """Layers before the fewest that are tried with them."""
 CHEAP: Final = 2.0
@@ -265,9 +263,7 @@ class Pricing:
         return {key: peak for own in self._wide.readings.values() for key, peak in _with_holders(own, scaled).items()}
 
     def by_layer(self, plan: Plan) -> Iterator[Plan]:
-        """Narrow a cure from whole blocks to the fewest single layers, found by running; then with layers before them, where the
-        others enlarge what those round.
-        """
+        """Narrow a cure from whole blocks to the fewest single layers, found by running; then with layers before them."""
         found = {name: self._fewest(name, plan) for name in plan.upcast}
         sets = {
             name: [blocks] if (own := found[name]) is None else list(own.sets(_EARLIER)) for name, blocks in plan.upcast.items()
@@ -299,9 +295,7 @@ class Pricing:
         return with_settings(self._loaded, msgspec.structs.replace(plan, dtypes={**self._base.dtypes, **dtypes}, upcast=upcast))
 
     def known(self, kind: CureKind, plan: Plan) -> Cure:
-        """What is known of a plan without a run: its memory; its picture, where all that it changes runs as it did in the range
-        pass. The plan counts as not verified.
-        """
+        """The unverified plan with what is known without a run: memory, and a picture that the range pass made already."""
         changed = self._changed(plan)
         tally = Tally(unsound=not all(self._is_sound(name) for name in changed))
         in_range = not plan.settings and all(self._is_range(plan, name) for name in changed)
@@ -311,9 +305,7 @@ class Pricing:
         return self._cure(kind, plan, tally, refusal, verified=in_range and refusal is None)
 
     def price(self, kind: CureKind, plan: Plan, *, thorough: bool = True) -> Cure:
-        """Run a plan. thorough: over every call of the components it changes, which verifies it; else, where calls take long, one
-        of each kind.
-        """
+        """Run a plan. thorough: over every call that it changes, which verifies it; else over one of each slow kind."""
         tally = Tally()
         exact = self._exact(plan)
         if exact is None:
@@ -382,9 +374,7 @@ class Pricing:
         tally.finite = all(error < float("inf") for error in tally.errors)
 
     def _try(self, name: str, plan: Plan, *, thorough: bool, tally: Tally) -> None:
-        """Run a component's calls: all, or the worst of each kind; not those that the plan leaves as they were (a VAE's encoder
-        when its decoder is rescaled).
-        """
+        """Run a component's calls that the plan changes: all, or the worst of each kind."""
         changed = self._changed_modules(plan, name)
         for method, calls in self._timing.calls_by_method(name).items():
             chosen = calls if thorough else [calls[self._worst(name, calls)]]
@@ -452,10 +442,7 @@ class Pricing:
 
 
 def _with_holders(readings: Sequence[Reading], scaled: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
-    """Peaks of all modules of a component: a container has that of its last child, the rest is as it was.
-
-    readings: in order of completion, so children stand before what holds them.
-    """
+    """Peaks of all modules of a component; a container has that of its last child. readings: in order of completion."""
     found: dict[tuple[str, str], float] = {}
     factors: dict[str, float] = {}
     for reading in readings:

@@ -1,6 +1,4 @@
-"""Whether a rescaling is exact with what runs beside the model, proven once for each ControlNet, adapter or LoRA and remembered.
-A rescaling that is not exact with them is not used.
-"""
+"""Whether a rescaling is exact with what runs beside the model: proven once for each ControlNet, adapter or LoRA."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -40,9 +38,7 @@ class StillTooLargeError(MemoryError):
 
 
 class Exactness:
-    """Remembers what is proven of the rescalings of one loaded pipeline. dtype: asked for; check: raises when the job was
-    cancelled.
-    """
+    """Remembers what is proven of the rescalings of one loaded pipeline. dtype: asked for; check: raises if cancelled."""
 
     def __init__(self, loaded: Loaded, device: DeviceFacts, dtype: DType, check: Callable[[], None]) -> None:
         self._loaded = loaded
@@ -87,9 +83,7 @@ class Exactness:
         return None if found is None else msgspec.structs.replace(state, rescale={**others, **found})
 
     def fits_copy(self, call: Call, masters: Mapping[str, torch.Tensor] | None = None) -> bool:
-        """From now on scale what is added to a call of a rescaled copy as its weights are; False where no scale fits: it then
-        runs as its original did, `as_original`. Raises as `settled`.
-        """
+        """Scale what is added to a call of a rescaled copy as its weights are; False where no scale fits. Raises as `settled`."""
         name, module = call.component, self._loaded.modules[call.component]
         if call.method != "forward" or not (own := file_exponents(self._loaded, name)):
             return True
@@ -115,9 +109,7 @@ class Exactness:
         return {tensor: -k for tensor, k in file_exponents(self._loaded, name).items() if k}
 
     def _foreign_loras(self, name: str, rescale: Mapping[str, int]) -> bool:
-        """Whether LoRAs write into layers that wrote next to nothing when the groups were found. A group of a known shape holds
-        every layer that can write.
-        """
+        """Whether LoRAs write into layers that wrote next to nothing when the groups were found."""
         if not any(name in adapter.layers for adapter in self._loaded.adapters):
             return False
         wanted = {tensor: k for tensor, k in stored_in(rescale).items() if k}
@@ -158,9 +150,7 @@ class Exactness:
         key: str,
         of_file: Mapping[str, int] | None = None,
     ) -> Proof | None:
-        """Run the component for a proof, and leave it in the state that follows. of_file: the rescaling is the file's; the state
-        stays.
-        """
+        """Run the component for a proof, and leave it in the state that follows, or as it was (of_file: the file's rescaling)."""
         name = call.component
         known = recall_exactness(self._loaded.facts, self._device, self._dtype, key)
         if known is not None:

@@ -89,9 +89,7 @@ class Fewest:
     before: tuple[str, ...] = ()
 
     def sets(self, earlier: Sequence[int]) -> Iterator[tuple[str, ...]]:
-        """Yield these; then with scaled inputs replaced by float32; then with more of the layers before, whose rounding may be
-        enlarged.
-        """
+        """Yield these; then with float32 in place of scaled inputs; then with more layers before, whose rounding may grow."""
         yield self.layers
         whole = tuple(module if k else name for name in self.layers for module, k in (handed_on(name),))
         if whole != self.layers:
@@ -350,9 +348,7 @@ def fewest_layers(
 
 
 def _tries(end: _End) -> Iterator[tuple[str, ...]]:
-    """Layers that may have written the value that was too large: single results, with the reader, then all around, first their
-    results and then whole.
-    """
+    """Layers that may have written what was too large: single results with the reader, then all around, last whole layers."""
     reader = () if end.reader is None else (end.reader,)
     made = [f"{name}{RESULT}" for name in end.done]
     yield from ((name,) for name in made[:_SINGLE])

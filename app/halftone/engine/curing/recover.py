@@ -134,9 +134,7 @@ class Cured:
 
 
 def measure_call(call: Call, module: nn.Module, dtype: DType, *, until_origin: bool = False, scores: bool = False) -> Measured:
-    """Run a call under the probe. until_origin: stop at the first bad value, if the device reads at once; scores: measure
-    attention too.
-    """
+    """Run a call under the probe. until_origin: stop at the first bad value; scores: measure attention too."""
     result = None
     with suppress(OriginReachedError), Probe(module, call.component, scores=scores, until_origin=until_origin) as probe:
         result = run_call(call, module, dtype)
@@ -172,9 +170,7 @@ def planner_layers(module: nn.Module, readings: tuple[Reading, ...]) -> tuple[La
 
 
 class Recovery:
-    """Finds cures for failing calls of one loaded pipeline and applies them. plan: applied now; references: the wide types to see
-    a component in, the cheapest that fits first.
-    """
+    """Finds cures for failing calls and applies them. plan: applied now; references: wide types, the cheapest first."""
 
     def __init__(
         self,
@@ -213,10 +209,7 @@ class Recovery:
         return is_in_range(run_call(call, self.loaded.modules[call.component], self.loaded.states[call.component].dtype))
 
     def diagnose(self, call: Call) -> Diagnosis:
-        """Replay the call as it ran to name the origin, then in float32 to size it.
-
-        The component's state is then restored from the file, which also mends weights that were damaged in memory.
-        """
+        """Replay the call as it ran to name the origin, then in float32 to size it. The state is then restored from the file."""
         name = call.component
         module = self.loaded.modules[name]
         state = self.loaded.states[name]

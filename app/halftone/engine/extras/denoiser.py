@@ -1,7 +1,4 @@
-"""A transformer or UNet of one file in place of the model's own: .gguf or .safetensors, quantised or not.
-
-Weights that are packed in the file stay packed in memory.
-"""
+"""A transformer or UNet of one file in place of the model's own: .gguf or .safetensors; packed weights stay packed."""
 
 import logging
 from collections.abc import Mapping
@@ -36,10 +33,7 @@ log = logging.getLogger(__name__)
 
 
 def put_transformer(loaded: Loaded, path: str | None) -> None:
-    """Replace the model's denoiser by this file; None: restore its own. A file in memory is not read again.
-
-    Raises HalftoneError transformer-* and model-load-failed; then nothing is changed.
-    """
+    """Replace the denoiser by this file; None: restore its own. Raises transformer-*, model-load-failed, nothing changed."""
     wanted = None if path is None else UsedFile(path, path_version(path))
     name = denoiser_name(loaded.facts)
     if wanted == loaded.transformer or name is None:
@@ -71,10 +65,7 @@ def told_as_it_is(loaded: Loaded) -> tuple[Words, ...]:
 
 
 def read_denoiser(loaded: Loaded, name: str, path: str) -> nn.Module:
-    """The denoiser of a file as a component of this model, on the CPU; what is packed in the file stays mapped from it.
-
-    Raises transformer-*, model-load-failed.
-    """
+    """Read the denoiser of a file as a component, on the CPU, packed weights mapped. Raises transformer-*, model-load-failed."""
     check_transformer_fit(path, loaded.facts)
     own = cast("Any", loaded.modules[name])
     with told_loading(loaded.facts, Path(path)):

@@ -31,9 +31,7 @@ _EXTRACTOR: Final = "feature_extractor"
 
 
 def put_ip_adapters(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
-    """Let the model read pictures through these adapters alone; with none as it was loaded. What is in memory is not read again.
-    Raises HalftoneError ip-adapter-*, model-load-failed.
-    """
+    """Read pictures through these adapters alone; none: as loaded. Raises HalftoneError ip-adapter-*, model-load-failed."""
     wanted = adapter_files(adapters)
     if wanted != loaded.ip_adapters or (wanted and not reads_pictures(_reader(loaded))):  # another may be there now
         _forget(loaded)

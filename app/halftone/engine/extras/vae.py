@@ -22,10 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def put_vae(loaded: Loaded, path: str | None) -> None:
-    """Replace the model's VAE by this one; None: restore its own. One in memory is not read again.
-
-    Raises HalftoneError vae-* and model-load-failed; then nothing is changed.
-    """
+    """Replace the VAE by this one; None: restore its own. Raises vae-* and model-load-failed; then nothing is changed."""
     wanted = None if path is None else UsedFile(path, path_version(path))
     if wanted == loaded.vae:
         return
@@ -46,9 +43,7 @@ def put_vae(loaded: Loaded, path: str | None) -> None:
 
 
 def read_vae(loaded: Loaded, path: str) -> nn.Module:
-    """Read the VAE of a folder or file as a component of this model: on the CPU, in its stored dtype. Raises vae-*,
-    model-load-failed.
-    """
+    """Read the VAE of a folder or file, on the CPU, in its stored dtype. Raises vae-*, model-load-failed."""
     kind, config, file = cast("Any", type(loaded.modules[VAE])), vae_config(path, loaded.facts), vae_file(path)
     names = names_in(path)
     dtype = narrowest({tensor.dtype for tensor in read_header(file).tensors if tensor.name in names})

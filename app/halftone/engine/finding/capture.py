@@ -65,10 +65,7 @@ def range_pass(
     check: Callable[[], None],
     on_progress: Callable[[Range, dict[str, Probe]], None],
 ) -> Range:
-    """Run the pipeline once for each (inputs, seed) and encode the results; `prompts` reach the text encoders only.
-
-    The components must already be in `dtype`.
-    """
+    """Run the pipeline, which is in `dtype`, for each (inputs, seed) and encode the results; `prompts` are only encoded."""
     found = Range(dtype)
     with ExitStack() as stack:
         probes = {name: stack.enter_context(Probe(module, name)) for name, module in loaded.modules.items()}

@@ -80,10 +80,7 @@ def code_of(peak: float | None, limit: float, *, flat: bool, shrunk: bool) -> Fi
 
 
 def offset_layer(expected: "Samples", shows: str, dtype: DType) -> str | None:
-    """The first layer that makes the offset which the module `shows` reads; None where `dtype` can hold what it reads.
-
-    expected: the range pass.
-    """
+    """The first layer that makes the offset that `shows` reads in the range pass; None where `dtype` can hold it."""
     read = expected.read.get(shows)
     if read is None or not read.is_lost(torch.finfo(DTYPES[dtype]).eps):
         return None
@@ -104,9 +101,7 @@ def _first_departure(narrow: Mapping[str, torch.Tensor], expected: Mapping[str, 
 
 @dataclass
 class Samples:
-    """By module, in order of completion: a sample of its first output (float32, CPU), the peak of that output, and the sizes of
-    what it made and read.
-    """
+    """By module, in order of completion: samples of first outputs (float32, CPU), their peaks, sizes made and read."""
 
     kept: dict[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
     peaks: dict[str, float] = field(default_factory=dict[str, float])
@@ -115,9 +110,7 @@ class Samples:
 
 
 def size_of(tensor: torch.Tensor) -> Size:
-    """Channels: the second dimension of pictures and videos, the last of tokens. A tensor with one value per channel counts as
-    one.
-    """
+    """Channels: second dimension of pictures and videos, last of tokens. One value per channel counts as one."""
     values = tensor.detach().float()
     if values.dim() == 3:
         values = values.transpose(1, 2)

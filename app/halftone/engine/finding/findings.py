@@ -139,9 +139,7 @@ def device_findings(tested: SelfTestReport | None, dtype: DType) -> list[Finding
 
 
 def without_consequences(found: Sequence[Finding], device: Sequence[Finding]) -> list[Finding]:
-    """Findings that the model explains. Where the device computes wrongly, bad values without a peak over the limit are its
-    doing.
-    """
+    """Findings that the model explains: on a device that computes wrongly, not bad values without a peak over the limit."""
     return [one for one in found if one.code not in _WITHOUT_PEAKS] if device else list(found)
 
 

@@ -76,10 +76,7 @@ def _facts(cause: LoraCause) -> dict[str, str | int | float | bool]:
 
 
 def cause_of(loaded: Loaded, call: Call, module: str, masters: Exact, check: Callable[[], None]) -> LoraCause | None:
-    """The LoRAs without which a failing call holds at its origin; None where the model fails alone, or it is unknown.
-
-    The component keeps its state, with the masters.
-    """
+    """The LoRAs without which a failing call holds at its origin; None where the model fails alone, or it is unknown."""
     name = call.component
     if not any(name in adapter.layers for adapter in loaded.adapters):
         return None
@@ -120,9 +117,7 @@ class _Trial:
         return LoraCause(names=tuple(one.lora.name for one in culprits), weight=culprits[0].lora.weight, share=share, alone=alone)
 
     def holds(self, adapters: Sequence[Adapter]) -> bool:
-        """Whether every call, with the file's weights and these LoRAs, in the component's state, gives finite results close to
-        those of float32.
-        """
+        """Whether every call in the component's state, with these LoRAs, is finite and close to float32."""
         key = _key(adapters)
         if key not in self._whole:
             results = self._run(adapters, self._state, self._results)

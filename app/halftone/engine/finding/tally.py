@@ -23,9 +23,7 @@ BEST: Final = 120.0
 
 @dataclass
 class Tally:
-    """errors: relative, of each result; psnr: dB, of the worst decoded picture; unsound: a call lacks a sound reference; whole:
-    every call was compared.
-    """
+    """errors: relative, per result; psnr: dB, worst picture; unsound: a call lacks a sound reference; whole: all compared."""
 
     errors: list[float] = field(default_factory=list[float])
     runs: dict[str, dict[str, list[float]]] = field(default_factory=dict[str, dict[str, list[float]]])
@@ -76,9 +74,7 @@ def _decibels(cure: Cure) -> float:
 
 
 def picture_psnr(ours: torch.Tensor, theirs: torch.Tensor) -> float:
-    """dB between two pictures in [0, 1]; minus infinity where ours holds bad values. Less where one region is off by more than a
-    part may be.
-    """
+    """dB between pictures in [0, 1]; minus infinity where ours is not finite; less where one region is too far off."""
     if not is_finite(ours):
         return -math.inf
     first, second = (picture.float().clamp(0, 1).cpu() for picture in (ours, theirs))

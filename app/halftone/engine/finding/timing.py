@@ -26,9 +26,7 @@ Runs = Mapping[str, Mapping[str, Sequence[float]]]
 
 @dataclass(frozen=True)
 class Bare:
-    """A component without a cure in the target pass: seconds of all calls, and of each that really ran by method; errors by id of
-    the call.
-    """
+    """A component without a cure in the target pass: seconds of all calls, of single runs by method; errors by id of call."""
 
     seconds: float
     runs: Mapping[str, Sequence[float]]
@@ -118,9 +116,7 @@ class Timing:
         return {method: in_pairs(bare.get(method, ()), runs.get(method, ()), len(calls)) for method, calls in groups.items()}
 
     def _turns(self, plan: Plan, name: str, groups: Mapping[str, Calls], rounds: int) -> list[Pace]:
-        """Run the first call of each kind without the plan and with it, in turns, so that another program's load falls on both.
-        Leaves the component in the state of the plan.
-        """
+        """Run the first call of each kind without and with the plan, in turns. Leaves the component in the plan's state."""
         before, after = self.state(self._base, name), self.state(plan, name)
         taken: dict[str, tuple[list[float], list[float]]] = {method: ([], []) for method in groups}
         started = time.perf_counter()

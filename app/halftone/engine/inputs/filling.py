@@ -31,9 +31,7 @@ def begun_with(picture: Image.Image, alpha: Image.Image, start: Start) -> Image.
 def extended(
     picture: Image.Image, begun: Image.Image, alpha: Image.Image | None, start: Start
 ) -> tuple[Image.Image, Image.Image, Image.Image]:
-    """Extend to the sides: (picture, start, alpha). The new part begins with the colours at the edge and some noise, and blends
-    into the old one inside of it.
-    """
+    """(picture, start, alpha) extended to the sides with the edge's colours and noise, blended into the old part."""
     left, top, right, bottom = start.outpaint
     size = (picture.width + left + right, picture.height + top + bottom)
     old = (left, top, left + picture.width, top + picture.height)
@@ -63,9 +61,7 @@ def _noisy(picture: Image.Image, known: Image.Image) -> Image.Image:
 
 
 def around(picture: Image.Image, known: Image.Image) -> Image.Image:
-    """Fill the unknown part with the colours around: near an edge those at the edge, farther off means over more and more. known:
-    L of its size, 255 where it is.
-    """
+    """Fill the unknown part with means of the colours around, over more the farther off. known: L, 255 where it is."""
     if known.getextrema()[0] == known.getextrema()[1]:
         return picture
     weights = (np.asarray(known) == 255)[:, :, None].astype(np.float32)

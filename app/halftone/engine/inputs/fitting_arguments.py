@@ -29,9 +29,7 @@ _LENGTHS: Final = (77, 16)
 
 
 def with_usable_size(pipe: Any, inputs: Inputs, facts: ModelFacts) -> Inputs:
-    """Give a size where none was given and the pipeline could not use its own: one that is missing, no multiple of what it
-    takes, or larger than its denoiser has places for.
-    """
+    """Give a size where none was given and the pipeline's own is missing, no allowed multiple, or too large."""
     accepted = inspect.signature(pipe.__call__).parameters
     if inputs.width or inputs.height or inputs.image is not None or "width" not in accepted or _is_usable(pipe, facts):
         return inputs

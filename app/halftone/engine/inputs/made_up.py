@@ -103,17 +103,13 @@ _MAKERS: Final[dict[str, tuple[str, Callable[[Size], Any]]]] = {
     "target_subject_category": ("", lambda _size: "sun"),
     "class_labels": ("", lambda _size: [0]),
 }
-"""Argument of a pipeline -> (what it is called, "" where it is no picture; what makes it). Its image and its mask are made
-elsewhere.
-"""
+"""Argument -> (its name, "" for no picture; what makes it), but for the image and its mask."""
 _WANTED: Final = ("control_image", "control_mask", "control_video", "conditioning_frames", "mask_video")
 """Arguments that a pipeline needs though they have a default."""
 
 
 def lacking(pipe: Any, given: set[str], needed: set[str]) -> list[str]:
-    """Name the arguments that must be made up for a pipeline to run. given: those that it gets anyway; needed: further ones that
-    it needs by its kind.
-    """
+    """Name the arguments to make up for a pipeline. given: those that it has; needed: further ones that it needs."""
     own = inspect.signature(pipe.__call__).parameters
     found = [name for name in (*_MAKERS, *_VIDEOS) if name in own and name not in given]
     return [name for name in found if own[name].default is inspect.Parameter.empty or name in _WANTED or name in needed]

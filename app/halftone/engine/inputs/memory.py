@@ -103,9 +103,7 @@ class Room:
         return self.bring(place)
 
     def bring(self, place: Callable[[], object]) -> tuple[Words, ...]:
-        """The reasons of the way in which the weights were placed: where they find no room after all, it is the next cheaper
-        one. Raises model-too-large where none is left.
-        """
+        """Place the weights, in a cheaper way where they do not fit; return its reasons. Raises model-too-large."""
         while True:
             try:
                 place()
@@ -345,9 +343,7 @@ def free_after(error: BaseException) -> None:
 
 
 def first_that_fits(loaded: Loaded, ways: Sequence[Reference], run: Callable[[Reference], Found]) -> Found:
-    """What the run gives in the first way that the memory holds; afterwards the model is offloaded as it was before. Raises the
-    last shortage where no way fits.
-    """
+    """Run in the first way that fits in memory, then offload as before. Raises the last shortage where no way fits."""
     places, before = loaded.places, loaded.places.mode
     try:
         for index, way in enumerate(ways):

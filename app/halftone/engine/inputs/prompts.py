@@ -68,9 +68,7 @@ def _weighted(word: str, index: int) -> str:
 
 
 def pictures_to_check(loaded: Loaded, inputs: CheckInputs, depth: Depth) -> list[tuple[Inputs, int]]:
-    """(inputs, seed) of each picture: one of three steps for the quick check; eight whole ones in several sizes for the
-    thorough one. What a model needs and was not given is made up.
-    """
+    """(inputs, seed) of each picture: one of three steps for a quick check, eight in several sizes for a thorough one."""
     own = _own_prompts(Path(loaded.facts.path))
     first = _from_all_noise(of_check(inputs, loaded.facts, own[0]), loaded)
     first = with_usable_size(loaded.pipe, first, loaded.facts)
@@ -111,9 +109,7 @@ def _fit_steps(scheduler: Any, steps: int, strength: float | None) -> int:
 
 
 def _with_pictures(inputs: Inputs, loaded: Loaded) -> Inputs:
-    """Made-up pictures, masks and frames in the place of those that a model needs and that were not given, in the size that it
-    is made for.
-    """
+    """Add made-up pictures, masks and frames that the model needs and that were not given, in its own size."""
     pipe, pipeline = loaded.pipe, loaded.facts.pipeline
     size = _size_of(inputs, loaded)
     names: list[str] = []

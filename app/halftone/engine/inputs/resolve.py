@@ -77,9 +77,7 @@ _KINDS: Final[dict[Any, Kind]] = {bool: "switch", int: "whole number", float: "n
 
 
 def task_pipeline(loaded: Loaded, inputs: Inputs) -> Any:
-    """The loaded pipeline, or its image-to-image or inpainting sibling over the same components. Raises start-no-picture,
-    start-no-mask, control-unsupported.
-    """
+    """The pipeline or its sibling for the task. Raises start-no-picture, start-no-mask, control-unsupported."""
     pipe = loaded.pipe
     for given, name, family in (
         (inputs.masked, "mask_image", "AutoPipelineForInpainting"),
@@ -164,8 +162,8 @@ def start_canvas(pipe: Any, inputs: Inputs) -> Canvas | None:
 
 
 def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[str, Any]:
-    """Keyword arguments for the pipeline: only what was given. start: what it starts from. Raises option-unknown,
-    image-unreadable, size-not-multiple, start-no-strength, strength-too-small.
+    """What was given, for the pipeline. Raises option-unknown, image-unreadable, size-not-multiple, start-no-strength,
+    strength-too-small.
     """
     accepted = _parameters(pipe)
     wanted: dict[str, Any] = {
@@ -222,9 +220,7 @@ def _started(accepted: dict[str, Any], inputs: Inputs, start: Canvas | None) -> 
 
 
 def _control_arguments(inputs: Inputs, start: Canvas | None, accepted: Container[str]) -> dict[str, Any]:
-    """accepted: names of the pipeline's arguments. Which part of the steps a net counts in is left out where it is all of them
-    and the pipeline knows no other.
-    """
+    """accepted: the pipeline's arguments. Leaves out the part of the steps where it is all and the pipeline knows no other."""
     if not inputs.controls:
         return {}
     name = "control_image" if "control_image" in accepted else "image"
@@ -324,9 +320,7 @@ def _pipeline_line(error: Exception) -> str:
 
 
 def _of_pipeline(error: Exception) -> bool:
-    """Whether a pipeline raised it, or what reads its pictures, having looked at its inputs. What it finds in its own parts'
-    configurations is no input.
-    """
+    """Whether a pipeline, or what reads its pictures, refused an input, and not a part's configuration."""
     frames = traceback.extract_tb(error.__traceback__)
     last = Path(frames[-1].filename) if frames else Path()
     looks = bool(frames) and frames[-1].name not in _OF_PARTS
@@ -334,10 +328,7 @@ def _of_pipeline(error: Exception) -> bool:
 
 
 def _check_strength(pipe: Any, inputs: Inputs) -> None:
-    """Raise strength-too-small where the pipeline would compute no step at all.
-
-    Its own arithmetic is asked, over a schedule of so many steps: its scheduler has none before the pipeline runs.
-    """
+    """Raise strength-too-small where the pipeline's arithmetic, over a schedule of so many steps, would compute none."""
     steps = steps_of(pipe, inputs, 1)
     strength = _strength(pipe, inputs)
     inner = (one for one in (pipe, *vars(pipe).values()) if isinstance(one, diffusers.DiffusionPipeline))

@@ -28,9 +28,7 @@ Box = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Overlay:
-    """What the result is laid over. picture: RGB; alpha: L of its size, how much of the result is seen; box: where the result
-    goes, whatever size it has.
-    """
+    """picture: RGB, lies under the result; alpha: L, how much of the result shows; box: where the result goes, scaled."""
 
     picture: Image.Image
     alpha: Image.Image
@@ -119,9 +117,7 @@ def _wanted(own: Size, size: tuple[int | None, int | None], multiple: int) -> Si
 
 
 def resized_note(own: Size, wanted: Size, resize: Resize, least: int) -> tuple[Words, ...]:
-    """What is said of a start picture of another shape than the result, or of the same with an edge below the least that the
-    model takes.
-    """
+    """Note a start picture of another shape than the result, or with an edge below the least that the model takes."""
     if abs(own[0] * wanted[1] / (own[1] * wanted[0]) - 1) <= _ALIKE:
         if min(own) >= least:
             return ()
@@ -138,9 +134,7 @@ _RESIZED: Final[dict[Resize, str]] = {
 
 
 def fitted(picture: Image.Image, size: Size, resize: Resize) -> Image.Image:
-    """The picture in that size: stretched; what it has too much cut off at both sides; or what it lacks filled with the colours
-    around.
-    """
+    """Fit a picture into a size: stretched, cropped at both sides, or filled with the colours around."""
     if resize == "stretch":
         return _scaled(picture, size)
     left, top, right, bottom = _inside(picture.size, size, cover=resize == "crop")

@@ -1,6 +1,4 @@
-"""The parts of a model's folder, each loaded by itself: the files are named exactly, and its configuration is compared with the
-headers of its weights before it is built with memory.
-"""
+"""Loads each part of a model's folder by itself, its configuration compared with the headers of its weights first."""
 
 import hashlib
 import inspect
@@ -291,10 +289,7 @@ def _times(shape: tuple[int, ...]) -> Words | str:
 
 @contextmanager
 def no_deeper_than_weights(folder: Path, config: Mapping[str, Any], tensors: int) -> Generator[None]:
-    """End a building inside from the configuration of a folder that has that many tensors, where it comes to many more.
-
-    Raises UnfitFile.
-    """
+    """Stop a network built inside that is much larger than a folder with so many tensors. Raises UnfitFile."""
     try:
         with _no_more_than(2 * tensors + _SPARE, config):
             yield

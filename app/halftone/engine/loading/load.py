@@ -342,9 +342,7 @@ def _in_eight_bits(loaded: Loaded, name: str) -> list[str]:
 
 
 def without_loras(loaded: Loaded, name: str) -> nn.Module:
-    """The component once more, from its files, on the CPU, in the stored dtype: with the words that a text encoder was given and
-    the IP-Adapters of a denoiser, but no LoRA.
-    """
+    """Read the component again: on the CPU, stored dtype, with inversions and IP-Adapters but no LoRA."""
     source = loaded.sources.get(name)
     found = component_from(loaded, name, Path(loaded.facts.path)) if source is None else source()
     if loaded.ip_adapters and name == loaded.reader:

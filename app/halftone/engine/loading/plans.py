@@ -106,9 +106,7 @@ def permitted(loaded: Loaded, plan: Plan, numerics: Numerics) -> Plan:
 
 
 def fitting(loaded: Loaded, plan: Plan) -> Plan:
-    """A plan from a file without modules and tensors that the model has not: another version may have given it. What it says of
-    keys and values holds for those of IP-Adapters.
-    """
+    """Drop modules and tensors that the model lacks from a plan; keys and values also apply to those of IP-Adapters."""
     upcast: dict[str, tuple[str, ...]] = {}
     rescale: dict[str, dict[str, int]] = {}
     for name, module in loaded.modules.items():
@@ -147,9 +145,7 @@ def merged(base: Plan, cure: Plan) -> Plan:
 
 
 def apply_plan(loaded: Loaded, plan: Plan, masters: Masters | None = None) -> None:
-    """Bring every component into the state of the plan, and then to its place. masters: exact weights by component, where they
-    are at hand. Raises model-too-large.
-    """
+    """Bring every component into the plan's state and to its place. masters: exact weights. Raises model-too-large."""
     before = dict(loaded.states)
     for name, module in loaded.modules.items():
         wanted = state_in(plan, name, loaded.states[name].dtype)
@@ -287,9 +283,7 @@ def exact_now(loaded: Loaded, name: str) -> Exact:
 
 
 def is_exact(loaded: Loaded, name: str) -> bool:
-    """True while the weights in memory are what the file says, with the LoRAs added: no narrower dtype was applied, nothing
-    rescaled.
-    """
+    """Whether the weights in memory equal the file's with the LoRAs added: never narrowed, nothing rescaled."""
     state, exact = loaded.states[name], loaded.exact_dtype(name)
     return not state.rescale and (state.dtype == NAMES[exact] or _holds(state, exact))
 
@@ -309,10 +303,7 @@ def layout_of(kind: str, state: ComponentState, device: torch.device) -> torch.m
 
 
 def lay_out(module: nn.Module, layout: torch.memory_format) -> None:
-    """Bring into this order what was not made in it.
-
-    Only flat convolutions, one by one: the format has four dimensions, and weights of others may have more.
-    """
+    """Bring flat convolutions into this order, one by one: the format has four dimensions, other weights may have more."""
     for child in module.modules():
         if isinstance(child, nn.Conv2d) and not child.weight.is_contiguous(memory_format=layout):
             child.to(memory_format=layout)  # pyright: ignore[reportCallIssue]

@@ -1,6 +1,4 @@
-"""The reader of words and pictures that Qwen-Image Edit asks for: transformers' own also reads videos, with a package that
-Halftone goes without.
-"""
+"""Qwen-Image Edit's processor of words and pictures, without transformers' videos, which need another package."""
 
 from typing import Any, Self
 

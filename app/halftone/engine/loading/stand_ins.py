@@ -1,6 +1,4 @@
-"""What a model's folder or a pipeline looks for that the libraries have elsewhere by now, not at all, or only with a package that
-Halftone goes without.
-"""
+"""Classes that models or pipelines look for and that the libraries moved, dropped, or tie to a package not used here."""
 
 from importlib.util import find_spec
 from pathlib import Path

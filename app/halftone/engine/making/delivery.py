@@ -127,9 +127,7 @@ class Delivery:
         return self._keep_unfinished(lambda: left.loop(good), replace(left, facts=told))
 
     def _keep_unfinished(self, state: Callable[[], Loop | None], left: Outcome) -> PictureFacts:
-        """With all that the steps after that state need. Where that cannot be written nothing is: a sampler's latents are not yet
-        what a decoder takes.
-        """
+        """Keep a state with all that the later steps need, or nothing: a sampler's latents are not yet what a decoder takes."""
         record = msgspec.structs.replace(self._record(left), asked=fixed(self._request, left.facts))
         try:
             path = once_more(lambda: keep_if_possible(state(), record, self.handed()))

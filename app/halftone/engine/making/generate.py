@@ -97,9 +97,7 @@ class Generation:
         self._switches = ExitStack()
 
     def run(self) -> GenerateReport:
-        """All pictures. Raises HalftoneError for what stops the whole job, or once all are made if one could not be saved;
-        JobCancelled.
-        """
+        """Make all pictures. Raises JobCancelled, and HalftoneError: at once if it stops the job, else after the last picture."""
         started = time.perf_counter()
         numerics = self._prepared.numerics
         with self._switches:
@@ -292,9 +290,7 @@ class Generation:
         return made
 
     def _make_room(self, error: Exception) -> None:
-        """The memory ended: free what can be freed, and let the next cheaper way be used. Raises the error if it is another one,
-        and OutOfRoom where no way is left.
-        """
+        """Free memory and let the next cheaper way be used. Raises any other error, and OutOfRoom where no way is left."""
         self._free_after(error)
         if self._room.others_leave():
             return

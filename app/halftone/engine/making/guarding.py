@@ -123,9 +123,7 @@ class Guard:
         return lambda: self.recovery.change(diagnosis.component, after, diagnosis.masters)
 
     def _check_sampler(self, diagnosis: Diagnosis, failure: StepFailed, started: float) -> None:
-        """End the job where the sampler's own arithmetic is not finite: no cure of the model helps there. It is rehearsed where
-        the model's numbers are finite, or those that it was given are not.
-        """
+        """End the job where the sampler's own arithmetic is not finite, which no cure of the model helps; found by rehearsal."""
         sound = diagnosis.sound and not diagnosis.failing
         if failure.health.finite or (not sound and is_finite((diagnosis.call.args, list(diagnosis.call.kwargs.values())))):
             return
@@ -152,9 +150,7 @@ class Guard:
         return cured.result
 
     def _bad_decode(self, call: Call, decoded: torch.Tensor) -> tuple[torch.Tensor, tuple[int, ...]]:
-        """The worst frame, and the numbers of all that are not finite. What the picture could be finished from is noted first:
-        the frames take memory of their own, which may be what is missing.
-        """
+        """The worst frame and the numbers of those not finite. Notes the latents first: the frames may not fit in memory."""
         done = sum(earlier.frames for earlier in self.flight.decodes)
         latents = next(tensors_in((call.args, list(call.kwargs.values()))))
         self._note_latents(latents, whole=not done and (latents.dim() != 4 or frame_count(decoded) >= self.expected))
@@ -228,10 +224,7 @@ class Guard:
         self._keep_flat(film, sorted(unavoidable), part.call.component, time.perf_counter(), compared=True)
 
     def _keep_flat(self, film: Film, frames: Iterable[int], component: str, started: float, *, compared: bool) -> None:
-        """Nothing better is known. Flat tiles alone may be the picture's own; one colour everywhere is told.
-
-        frames: that may be flat, from 0; compared: float32 gave nothing better.
-        """
+        """Keep flat frames: nothing better is known. frames: from 0; compared: float32 gave nothing better."""
         if flat := [index for index in frames if film.is_flat(index)]:
             event = GuardEvent(
                 step=None,

@@ -45,9 +45,7 @@ def _output(output: str | None, index: int) -> str | None:
 
 
 def drawn_before(request: PictureRequest) -> tuple[Lora, ...]:
-    """The LoRAs that the words of a kept picture named. request: as it was written, with the file of what was kept. Raises
-    latents-*.
-    """
+    """The LoRAs that the prompt of a kept picture named. request: as written. Raises latents-*."""
     if request.lora_folders is None or request.resume_latents is None:
         return ()
     return tuple(lora for lora in read_kept(Path(request.resume_latents)).request.loras if lora not in request.loras)

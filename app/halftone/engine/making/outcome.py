@@ -26,9 +26,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Finished(Outcome):
-    """film: the frames that are written; latents: what was decoded, kept if they cannot be; noise: the state of the generator
-    after the last step, None where none was made.
-    """
+    """film: frames to write; latents: what was decoded; noise: the generator's state after the last step, if any was made."""
 
     film: Film
     latents: torch.Tensor | None

@@ -89,9 +89,7 @@ Version = tuple[object, ...]
 
 
 def version_of(request: PictureRequest) -> Version:
-    """Changes with a request in all but its seeds, with what is used beside the model, and with what is known of the device and
-    of the model: it tells nothing of the model itself.
-    """
+    """A key of the request without its seeds, what is used beside the model, and what is known of device and model."""
     seeds = {name: getattr(request, name) and 0 for name in ("seed", "variation_seed")}
     given = (*request.pictures, *(str(data_dir() / name) for name in ("checks", "cures")))
     return msgspec.structs.replace(request, **seeds), extras_key(request.extras), *map(file_stamp, given)

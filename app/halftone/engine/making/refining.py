@@ -185,9 +185,7 @@ class Refining(Chain):
         )
 
     def _steps_left(self, loaded: Loaded, request: PictureRequest) -> int:
-        """How many the refiner makes. Raises setting-bad-value where one of the two would have none, or where the base's pipeline
-        cannot end early.
-        """
+        """The refiner's steps. Raises setting-bad-value where either has none, or the base cannot end early."""
         inputs = of_request(request, loaded.facts)
         pipe = task_pipeline(loaded, inputs)
         if END not in _arguments_of(pipe):

@@ -213,9 +213,7 @@ def _spandrel() -> Any:
 
 @contextmanager
 def _without_torchvision() -> Generator[None]:
-    """A stand-in for the names that LaMa and RestoreFormer import, where torchvision is not installed; gone afterwards, so that
-    nothing else takes it for the real one.
-    """
+    """Stand in for the names that LaMa and RestoreFormer import where torchvision is missing; removed afterwards."""
     from importlib.util import find_spec
 
     if "spandrel" in sys.modules or find_spec("torchvision") is not None:

@@ -92,9 +92,7 @@ def encode(
     kwargs: dict[str, Any],
     learned: Learned = NO_WORDS,
 ) -> Encoded:
-    """What encode_prompt gives for each part of the steps. original: the pipeline's own, called with args and kwargs; learned:
-    tokenizer -> words that its encoder was given, and their tokens.
-    """
+    """encode_prompt's result for each part of the steps. original: its own; learned: tokenizer -> words and their tokens."""
     if not takes_weights(pipe):
         return ((steps, original(*args, **kwargs)),)
     bound = inspect.signature(original).bind(*args, **kwargs)
@@ -178,10 +176,7 @@ def _weighted(states: torch.Tensor | None, slices: list[_Slice], rows: int) -> t
 
 
 def _with_mean(states: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Scale the states and keep the mean over all numbers, as A1111 does; without the latter where the mean is all but zero.
-
-    states: (pictures, tokens, width); weights: (tokens, 1).
-    """
+    """Scale (pictures, tokens, width) by (tokens, 1), mean kept as in A1111 unless it is all but zero."""
     scaled = states * weights
     before, after = float(states.mean()), float(scaled.mean())
     if not min(abs(before), abs(after)) > _LEAST_MEAN * float(states.abs().mean()):  # so that zero and NaN count as too little

@@ -23,9 +23,7 @@ _KEYS_OR_VALUES: Final = re.compile(r"(.+)\.(to_[kv])\.weight(\[.*\])?")
 _BEFORE: Final = "_halftone_before_pictures"
 _IN_FLUX: Final = re.compile(r"^double_blocks\.(\d+)\.processor\.ip_adapter_double_stream_([kv])_proj")
 _WORDS: Final = "text_proj"
-"""How Kolors' UNet brings words to its width: a layer that stands aside where pictures are read, under the name that diffusers
-looks for.
-"""
+"""Name under which diffusers looks for the layer that brings words to the width of Kolors' UNet."""
 _PARTS: Final = ("to_k_ip", "to_v_ip")
 """Layers of an attention processor that are as large as the attention's own."""
 _HALVES: Final = ("image_proj", "ip_adapter")

@@ -73,9 +73,7 @@ class Change(Protocol):
         ...
 
     def pair(self, weight: float) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """Two matrices whose product is all that it adds, (outputs, rank) and (rank, inputs) in float32; None where there are
-        none.
-        """
+        """(outputs, rank) and (rank, inputs) in float32 whose product is all that it adds; None where there are none."""
         ...
 
     def delta(self, weight: float, like: torch.Tensor) -> Delta | None:
@@ -391,10 +389,7 @@ class LayerPatch:
 
 
 def patches_of(adapters: Iterable[Adapter], component: str, exponents: Mapping[str, int] | None = None) -> dict[str, LayerPatch]:
-    """What the LoRAs do to a component, by module.
-
-    exponents: tensor -> k where its weights are 2**k times those that the LoRAs were made for.
-    """
+    """LoRA patches by module. exponents: tensor -> k where the weights are 2**k times those that the LoRAs were made for."""
     by_module: dict[str, list[tuple[Adapter, Change]]] = {}
     for adapter in adapters:
         for name, change in adapter.layers.get(component, {}).items():

@@ -60,10 +60,7 @@ class Reading(Protocol):
 
 
 class Unusable(Exception):  # noqa: N818 - why a LoRA cannot be used, as the end of a sentence
-    """Something of it would be lost.
-
-    words: what it is, as the end of a sentence.
-    """
+    """Something would be lost. words: what, as the end of a sentence."""
 
     def __init__(self, words: Words) -> None:
         super().__init__(words.text())

@@ -58,8 +58,7 @@ class Change:
         del weight
 
     def merged(self, held: Tensors, weight: float) -> dict[str, torch.Tensor]:
-        """The layer's weight and bias with this in them. held: they, exactly, in float32; weight: how much of it. Raises
-        ValueError, RuntimeError or KeyError where sizes or factors are others.
+        """The exact float32 weight and bias (held), changed. Raises ValueError, RuntimeError or KeyError where it does not fit.
         """
         own, found = {name: tensor.float() for name, tensor in self.factors.items()}, dict(held)
         given = _delta(own, self.scale, held["weight"])

@@ -120,9 +120,7 @@ def _times(call: Call, module: nn.Module, factors: Mapping[str, float]) -> Call:
 
 @dataclass(frozen=True)
 class Proof:
-    """rescale: the exponents with those that the added inputs need, None where none make it exact; lasting: it holds for other
-    calls with such inputs, too: each of them showed in the result.
-    """
+    """rescale: with the exponents of the added inputs, None if none is exact; lasting: holds for other calls, too."""
 
     rescale: dict[str, int] | None
     lasting: bool

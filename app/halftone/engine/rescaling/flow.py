@@ -151,10 +151,7 @@ class Trace:
 
 
 class Flow:
-    """One call of a component, run again with some parameters scaled.
-
-    module: in a type with room (float32, or bfloat16); run: makes the call; runs: how often it may be made again.
-    """
+    """A call of a component, repeated with scaled parameters. module: in a wide type; runs: how often it may run."""
 
     def __init__(self, module: nn.Module, run: Callable[[], Any], runs: Runs) -> None:
         self._run = run
@@ -221,9 +218,7 @@ class Flow:
         return trace
 
     def deviation(self, group: RescaleGroup, k: int) -> float | None:
-        """The relative change of what the network gives with the group shrunk by 2**k, as a plan would; None where that is too
-        much. Raises BudgetSpentError.
-        """
+        """The relative change of the result with the group shrunk by 2**k; None: too much. Raises BudgetSpentError."""
         self._runs.spend()
         parts = [(self._part(name), -k) for name in group.shrink] + [(self._part(name), k) for name in group.grow]
         root = self.modules[""]

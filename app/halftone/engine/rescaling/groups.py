@@ -139,9 +139,7 @@ def _proven(
 def tensor_peaks(
     masters: Mapping[str, torch.Tensor], groups: Sequence[RescaleGroup], read: dict[str, float] | None = None
 ) -> dict[str, float]:
-    """Largest absolute value of every parameter that some group may scale, under the name the group uses. read: those that are
-    known already, and the same with these.
-    """
+    """Largest absolute value of every parameter that a group may scale, by the group's name for it, added to `read`."""
     peaks = {} if read is None else read
     for name in {name for group in groups for name in (*group.shrink, *group.grow) if not is_input(name)} - peaks.keys():
         base, rows = split_rows(name)

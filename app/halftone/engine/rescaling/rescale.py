@@ -208,9 +208,7 @@ def _normalises_groups(norm: object) -> bool:
 
 
 def _time_group(component: str, name: str, module: Any) -> Iterator[RescaleGroup]:
-    """norm2 reads conv1 plus the time projection, so both are scaled; with scale and shift the projection acts after the norm.
-    Without a projection how it would enter is moot.
-    """
+    """Scale conv1 and the time projection, whose sum norm2 reads, unless the projection acts after the norm."""
     projection = getattr(module, "time_emb_proj", None)
     entering = getattr(module, "time_embedding_norm", "default")
     if projection is not None and (entering not in ("default", "scale_shift") or not _is_group_norm(module.norm2)):

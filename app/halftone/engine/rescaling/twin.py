@@ -40,9 +40,7 @@ _CHANNELS: Final = "block_out_channels"
 
 
 class Likeness:
-    """What stands in a twin for the parts of a network. kept: by list of blocks, as the network calls it, the members that its
-    twin has.
-    """
+    """Which parts of a twin stand for a network's. kept: by the network's list of blocks, the members in the twin."""
 
     def __init__(self, network: nn.Module) -> None:
         self.network = network

@@ -17,9 +17,7 @@ Flatness = Literal["flat", "flat-tiles"]
 
 @dataclass(frozen=True)
 class Seen:
-    """What is to be told of all frames. flat, broken: those, from 1, that are of one colour, or hold a number that is not finite;
-    dark: all are almost black.
-    """
+    """flat, broken: frames, from 1, of one colour, or not finite; dark: all are almost black."""
 
     width: int
     height: int
@@ -174,9 +172,7 @@ def flatness(pixels: Pixels, latents: torch.Tensor | None, frame: int = 0, frame
 
 
 def latent_frame(frame: int, frames: int, latents: int) -> int:
-    """Which of so many latent frames a frame comes from. Decoders that look back in time only make one frame of the first, and
-    the same number of each later one (Wan: 4, LTX: 8).
-    """
+    """The latent frame of a frame. Causal decoders make one frame of the first and several of each later (Wan 4, LTX 8)."""
     if latents > 1 and (frames - 1) % (latents - 1) == 0:
         return -(-frame * (latents - 1) // (frames - 1)) if frames > 1 else 0
     return frame * latents // frames

@@ -71,9 +71,7 @@ class _Pass:
 
 
 class _Step:
-    """The step of a scheduler in flight. A deep copy of the scheduler, as some pipelines make one for the sound of a video, steps
-    by itself.
-    """
+    """A scheduler's step in flight. A deep copy of the scheduler, as for a video's sound, steps by itself."""
 
     __slots__ = ("__dict__", "_on_copy", "_original", "_scheduler", "_step")
 
@@ -210,8 +208,7 @@ class Flight:
         resume: Snapshot | None = None,
         entering: Callable[[], None] | None = None,
     ) -> Any:
-        """Call the pipeline. resume: go on after that state instead of from the noise; entering: called before the first step
-        that is really computed. Raises StepFailed.
+        """Call the pipeline. resume: continue after that state; entering: called before the first real step. Raises StepFailed.
         """
         pipe = self.loaded.pipe
         self._schedulers = schedulers(pipe)
@@ -356,9 +353,7 @@ class Flight:
         )
 
     def _stepper(self, scheduler: Any) -> Callable[[Function], Function]:
-        """A combined pipeline runs several loops, each with its own scheduler; their steps are counted on for going back, and
-        from 0 for what is told.
-        """
+        """Wrap the step. A combined pipeline has several loops: counted through for going back, from 0 in reports."""
 
         def make(original: Function) -> Function:
             def step(*args: Any, **kwargs: Any) -> Any:

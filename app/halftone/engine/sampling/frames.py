@@ -46,9 +46,7 @@ def frame_count(decoded: torch.Tensor) -> int:
 
 
 def frames_in(decoded: torch.Tensor) -> list[torch.Tensor]:
-    """What a decoder gave, (frames, channels, height, width) or (1, channels, frames, height, width) with values about [-1, 1],
-    as (channels, height, width) in [0, 1] each.
-    """
+    """(frames, channels, height, width) or (1, channels, frames, height, width) in [-1, 1] as frames in [0, 1]."""
     frames = decoded[0].transpose(0, 1) if decoded.dim() == 5 else decoded
     return [frame.float() / 2 + 0.5 for frame in frames]
 

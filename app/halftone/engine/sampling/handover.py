@@ -74,9 +74,7 @@ _PLANES: Final = 4
 
 
 def from_tensors(tensors: dict[str, torch.Tensor], index: int, model: ModelFacts) -> Handover | None:
-    """Of what `Handover.tensors` gave; None without a picture, and for what it cannot have given. index, model: as of a
-    handover.
-    """
+    """Read what `Handover.tensors` wrote; None without a picture, or for anything else."""
     image, latents, noise = (tensors.get(name) for name in (_IMAGE, _LATENTS, _NOISE))
     if image is None or not _is_picture(image):
         return None

@@ -15,9 +15,7 @@ from halftone.measure.stats import ceiling, peak
 
 
 class StepFailed(Exception):  # noqa: N818 - a turn of events, carried out of the pipeline
-    """The latents after `step` (0-based) were not finite, or flat. calls: the denoiser calls of that step; good: the state
-    before it.
-    """
+    """The latents after `step` (0-based) were not finite, or flat. calls: the step's denoiser calls; good: before it."""
 
     def __init__(self, health: Health, calls: tuple[Call, ...], good: Snapshot | None) -> None:
         super().__init__(f"step {health.step}")

@@ -40,10 +40,7 @@ def parts_fit(loaded: Loaded) -> Generator[None]:
 
 @contextmanager
 def parts_named(models: Callable[[], Iterable[Loaded]]) -> Generator[None]:
-    """Raise model-part-failed where a library fails inside a part of one of the models, and nothing else could be told.
-
-    What fails in Halftone's own code stays a fault of Halftone.
-    """
+    """Raise model-part-failed for an unexplained failure of a library in a part; faults of Halftone's code stay as they are."""
     try:
         yield
     except (HalftoneError, JobCancelled):

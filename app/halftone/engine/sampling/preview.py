@@ -181,9 +181,7 @@ def _fit(module: Any, name: str, loaded: Loaded, channels: int) -> torch.Tensor 
 
 
 def to_decoder(latents: torch.Tensor, config: Any) -> torch.Tensor:
-    """Latents as the sampler holds them -> as the decoder takes them: undo scaling, shift, or mean and deviation of the VAE's
-    config.
-    """
+    """Turn the sampler's latents into the decoder's: undo scaling, shift, or mean and deviation of the VAE's config."""
     factor = float(getattr(config, "scaling_factor", None) or 1.0)
     mean, deviation = getattr(config, "latents_mean", None), getattr(config, "latents_std", None)
     if mean is not None and deviation is not None:

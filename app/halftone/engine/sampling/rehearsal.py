@@ -58,9 +58,7 @@ class Rehearsal:
 
 @quiet_libraries()
 def is_sound(scheduler: Any, steps: int, share: Share = WHOLE) -> bool | None:
-    """Tell whether a sampler makes finite latents of finite ones in that share of so many steps; None where it cannot be tried
-    like this. The scheduler itself is left as it is.
-    """
+    """Tell whether a sampler keeps latents finite in that share of so many steps; None where it cannot be tried."""
     try:
         tried = make_scheduler(scheduler, None)
         tried.set_timesteps(steps)

@@ -141,9 +141,7 @@ def _unfit_own(model: ModelFacts, pipe: Any, error: Exception) -> HalftoneError:
 
 
 def given_steps(scheduler: Any, options: Mapping[str, OptionValue]) -> int | None:
-    """Count the steps of a schedule that the user gave; None where none is given. Of noise levels Euler reads the last as the
-    end, the others add that themselves.
-    """
+    """Count the steps of a schedule the user gave, or None. Euler reads the last noise level as the end, others add it."""
     given = next((value for name in SCHEDULE if isinstance(value := options.get(name), list)), None)
     ends = "timesteps" not in options and type(scheduler).__name__ == "EulerDiscreteScheduler"
     return None if given is None else max(0, len(given) - ends)
@@ -167,9 +165,7 @@ def fewest_steps(scheduler: Any) -> int:
 
 
 def unfit_steps(scheduler: Any, steps: int, error: Exception) -> HalftoneError | None:
-    """What a sampler's error means where fewer steps were asked for than it needs, or more than it was made, or the model
-    trained, for; else None.
-    """
+    """Explain a sampler's error where the steps are too few, or more than it or the model's training has; else None."""
     if scheduler is None:
         return None
     few = 0 < steps < fewest_steps(scheduler) and is_unfit(scheduler, error)

@@ -44,8 +44,7 @@ class NotKeptError(Exception):
 
 @dataclass(frozen=True)
 class Loop:
-    """A denoising loop after a step. sampler: class of its scheduler; shapes: (step, call) -> what the denoiser gave, blank:
-    denoiser -> the same of its last call, both without their numbers.
+    """A loop after a step. sampler: class name; shapes: (step, call) -> result, blank: denoiser -> last result, both as shapes.
     """
 
     snapshot: Snapshot
@@ -73,9 +72,7 @@ def packed_loop(loop: Loop, handed: Mapping[str, torch.Tensor]) -> tuple[dict[st
 
 
 def read_loop(path: Path, scheduler: Any, device: torch.device) -> Loop:
-    """scheduler: a fresh one of the same kind, which gives what the file does not hold; device: where the picture goes on. Raises
-    latents-unreadable.
-    """
+    """scheduler: a fresh one that gives what the file lacks; device: of the picture. Raises latents-unreadable."""
     try:
         with safe_open(path, "pt") as opened:
             told = msgspec.json.decode(cast("Mapping[str, str]", opened.metadata())[LOOP])
@@ -125,9 +122,7 @@ def _check_sampler(fresh: Mapping[str, Any], snapshot: Snapshot) -> None:
 
 
 def check_fits(snapshot: Snapshot, scheduler: Any, given: Any) -> None:
-    """Refuse to go on from a file with other latents, or in fewer or more steps. given: what the sampler is asked to
-    step. Raises latents-unreadable.
-    """
+    """Refuse other latents or another number of steps. given: the latents to step. Raises latents-unreadable."""
     if snapshot.source is None:
         return
     latents = next(tensors_in(snapshot.result))
@@ -169,9 +164,7 @@ def _unreadable(path: Path, detail: str) -> HalftoneError:
 
 
 def _packed(value: Any, tensors: dict[str, torch.Tensor], on_cpu: bool) -> Any:
-    """A value as JSON can hold it; the numbers of tensors go into `tensors`. on_cpu: the latents were on a CPU, so that a tensor
-    beside them which is there says nothing of where it belongs.
-    """
+    """A value for JSON, its tensors put into `tensors`. on_cpu: latents were on a CPU, so a tensor's place says nothing."""
     pack = partial(_packed, tensors=tensors, on_cpu=on_cpu)
     if value is None or type(value) in (bool, int, str):
         return value

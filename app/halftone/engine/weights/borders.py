@@ -168,9 +168,7 @@ def _closed(part: nn.Module, dtype: torch.dtype) -> list[RemovableHandle]:
 
 
 class _Border:
-    """What enters a unit is cast: activations, and the dtypes it is told to compute in. What the unit writes into a list that it
-    was given is handed back to that list.
-    """
+    """Casts what enters a unit: activations and dtypes. Copies back what the unit writes into a list it was given."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         self._dtype = dtype

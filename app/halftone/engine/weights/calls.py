@@ -13,16 +13,12 @@ from halftone.engine.weights.precision import invoke
 from halftone.health.planning.recovery_policy import Where
 
 CLOSE: Final = 0.1
-"""Largest relative error against float32 at which a result still counts as the same picture; float16 gives about 0.002, bfloat16
-0.02.
-"""
+"""Largest relative error against float32 that counts as the same picture; float16 gives about 0.002, bfloat16 0.02."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """args and kwargs as they were when the pipeline gave them: it may write into its own later. step: 0-based denoising step,
-    None outside the loop.
-    """
+    """A call as the pipeline made it, its arguments copied. step: 0-based denoising step, None outside the loop."""
 
     component: str
     method: str

@@ -16,10 +16,7 @@ from halftone.library.families.single_files import Place
 
 
 class UnfitFile(ValueError):  # noqa: N818 - a fact of the file
-    """A file does not hold what a network needs.
-
-    words: what it lacks, as the end of a sentence.
-    """
+    """A file lacks what a network needs. words: what, as the end of a sentence."""
 
     def __init__(self, words: Words) -> None:
         super().__init__(words.text())
@@ -73,7 +70,5 @@ def _shaped(tensor: torch.Tensor, shape: torch.Size, name: str) -> torch.Tensor:
 
 
 def fits(held: Sequence[int], wanted: Sequence[int]) -> bool:
-    """Whether a tensor of one shape can become one of the other as its numbers lie: a convolution over one point is a linear
-    layer and the other way round.
-    """
+    """Whether shapes match: a convolution over one point is a linear layer, and the other way round."""
     return [size for size in held if size != 1] == [size for size in wanted if size != 1]

@@ -66,9 +66,7 @@ Bring = Callable[[torch.Tensor, torch.device], Made]
 
 
 class Piece:
-    """Weights that are onloaded and offloaded together: the own parameters and buffers of some modules. bring: makes what is used
-    of what is at home.
-    """
+    """Parameters and buffers of some modules that move together. bring: makes what is used from what is at home."""
 
     def __init__(self, modules: Iterable[nn.Module], bring: Bring | None = None) -> None:
         self.next: Piece | None = None
@@ -330,9 +328,7 @@ class Placed:
     def _put_hooks(
         self, depth: int, callers: Iterable[nn.Module], parts: Iterable[nn.Module], bring: Bring | None = None
     ) -> Piece:
-        """Whichever of the callers runs first brings the parts. They stay until others of that depth come, so that hooks that
-        look at a module after it ran find it there.
-        """
+        """Let the first of the callers bring the parts. They stay until others of that depth come, for later hooks."""
         piece = Piece(parts, bring)
 
         def enter(_module: nn.Module, _args: Any) -> None:
@@ -385,9 +381,7 @@ def blocks_of(module: nn.Module) -> list[list[nn.Module]]:
 
 
 def taken_apart(block: list[nn.Module]) -> list[list[nn.Module]]:
-    """The modules of each transformer block that stands in a list in a block, and what is left of that: weights that are made
-    for one of them are still in the processor's cache when it runs.
-    """
+    """Transformer blocks listed in a block, then the rest: a block's weights are still in the processor's cache when used."""
     inner = [
         list(child.modules()) for part in block if isinstance(part, nn.ModuleList) for child in part if hasattr(child, "attn1")
     ]
@@ -470,9 +464,7 @@ def runs_on(module: nn.Module) -> torch.device:
 
 
 def put_offload(places: Places, wanted: Offload, *, packed: bool = False) -> None:
-    """How the model is offloaded from now on, and whether denoisers are packed: each component is brought to its place when it is
-    next placed or run. All that was onloaded goes home.
-    """
+    """Set how the model is offloaded and whether denoisers are packed, from the next placing on. Offloads everything."""
     places.packed = packed
     for placed in list(places.present):
         placed.offload()

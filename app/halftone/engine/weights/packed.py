@@ -125,9 +125,7 @@ def unpacked(data: torch.Tensor, kind: str, scale: torch.Tensor | None = None) -
 
 
 class PackedLinear(nn.Linear):
-    """A linear layer that unpacks its weight each time. dtype: that it computes in; changes: (rows, k), times 2**k; added: by
-    LoRAs.
-    """
+    """A linear layer that unpacks its weight each time. changes: (rows, k), times 2**k; added: by LoRAs."""
 
     packed: torch.Tensor
     scale: torch.Tensor | None

@@ -11,9 +11,7 @@ Role = Literal["encode", "denoise", "decode", "other"]
 
 _ENCODERS = ("text_encoder", "image_encoder")
 _DENOISERS = ("unet", "transformer", "prior", "denoiser", "dit", "decoder", "controlnet")
-"""A part called "decoder" that decodes nothing is the denoiser of a second stage; a ControlNet is called at every step as the
-denoiser is, just before it.
-"""
+"""A "decoder" that decodes nothing is the denoiser of a second stage; a ControlNet runs just before the denoiser."""
 _IGNORED = ("safety_checker", "feature_extractor", "watermark")
 
 

@@ -28,9 +28,7 @@ _PACKED: Final = ".packed"
 
 
 class ComponentState(msgspec.Struct, frozen=True, kw_only=True):
-    """How one component runs. rescale: parameter, epsilon of a norm, or argument of forward (`input_of`) -> k (times 2**k);
-    upcast: modules in float32.
-    """
+    """How a component runs. rescale: parameter, norm epsilon or input (`input_of`) -> k for 2**k; upcast: float32 modules."""
 
     dtype: DType
     rescale: dict[str, int] = msgspec.field(default_factory=dict[str, int])
@@ -179,9 +177,7 @@ def damaged(module: nn.Module, masters: Mapping[str, torch.Tensor], state: Compo
 
 
 def mend(exact: Exact, anew: Exact, names: Iterable[str]) -> list[str]:
-    """Write over those of the stored tensors that are not what the same files gave another time (anew); their names. Whoever
-    computes with them has them right then.
-    """
+    """Overwrite stored tensors that differ from a second read of the same files (anew); return their names."""
     found: list[str] = []
     for name in names:
         if name not in exact.plain or name not in anew.plain:
@@ -277,9 +273,7 @@ def invoke(
     kwargs: dict[str, Any],
     back: torch.dtype | None = None,
 ) -> Any:
-    """Call a function of a component that runs in dtype, where it runs, with the activations that it takes, and hand the result
-    back in the dtype it was called with (or `back`).
-    """
+    """Call a function of a component where it runs, inputs cast, the result in the dtype of the call (or `back`)."""
     onload(module)
     outside = back or first_floating(args, kwargs)
     args, kwargs = _with_scaled_inputs(module, function, args, kwargs)  # before the cast: one may be too large as it is

@@ -27,9 +27,7 @@ _SQUARES: Final = 1e15
 
 @dataclass(frozen=True)
 class Attempt:
-    """problem: why it was thrown away; noticed: what the optimizer had to be cured of, in so many tries, before it was good;
-    scale: of the loss.
-    """
+    """problem: why it was discarded; noticed: what the optimizer was cured of, in how many tries; scale: of the loss."""
 
     loss: float
     applied: bool
@@ -326,9 +324,7 @@ class Attempts:
         return Problem("loss-nonfinite", "loss", "loss", kind=kind, dtype=loss.dtype, peak=abs(seen.loss))
 
     def _meant(self, seen: Seen) -> bool:
-        """Whether what layers make that is not finite does no harm: loss and gradients are finite, and no number was too large
-        for a 16-bit type. From now on it is not looked at.
-        """
+        """Whether layers whose results are not finite do no harm; then they are watched no more."""
         if not math.isfinite(seen.norm) and self._bad_gradients():
             return False
         kinds = self._calls.same_when_wide(seen.layers) if self._activations.narrow else self._calls.kinds_made()

@@ -141,9 +141,7 @@ class Behind(NamedTuple):
 
 
 def behind(loss: torch.Tensor) -> Behind:
-    """Look behind a loss. Only before backward: the graph is freed there. Looks at no number; what is kept packed (by
-    checkpointing, or on the host) is not unpacked.
-    """
+    """Look behind a loss before backward frees the graph, without reading values or unpacking what is packed."""
     found = Behind([], [])
     waiting: deque[Any] = deque([loss.grad_fn])
     for _ in range(_FAR):

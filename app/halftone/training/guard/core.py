@@ -46,9 +46,7 @@ log = logging.getLogger(__name__)
 
 
 class TrainingStopped(Exception):  # noqa: N818 - what scripts catch by this name is an end, not always an error
-    """Several steps in a row went bad, or one did and the guard was to stop there. The weights are those after the last good
-    step. caught: why.
-    """
+    """Bad steps in a row, or the first one, ended the training. Weights are those of the last good step. caught: why."""
 
     def __init__(self, caught: Caught) -> None:
         super().__init__(f"training was stopped at {told(caught)}")
@@ -241,9 +239,7 @@ class TrainingGuard:
         return True
 
     def go_on(self, steps: int, cures: Sequence[tuple[TrainCure, str]] = ()) -> None:
-        """After so many steps of a training that was broken off, with the weights, moments and cures of then. cures: those that
-        `cures` told, to be in force beside those that are.
-        """
+        """Continue a stopped training with the weights, moments and cures of then. cures: as `cures` gave them."""
         self._good.begin_at(steps)
         self._curing.put(cures)
 
@@ -381,9 +377,7 @@ class TrainingGuard:
         return self._bad_in_a_row >= self._stop_after
 
     def _leave_out(self, problem: Problem, tries: int, spent: float, items: Sequence[str]) -> None:
-        """Leave out a loss, or all losses of a step; several bad steps in a row end the training. A loss scale that only finds
-        its place is no finding.
-        """
+        """Leave out the loss, or all losses of the step; several bad steps in a row end the training."""
         if problem.cause == "loss-scale":
             return
         stops = self._on_bad == "stop" or self._is_hopeless
@@ -481,9 +475,7 @@ def _check_shared(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) ->
 
 
 def _judged_by_cures(first: Problem, last: Problem | None) -> Problem:
-    """A bad gradient that was tried again in wider types: what these hold was an overflow, NaN that they do not was none. last:
-    what was wrong with the last try.
-    """
+    """Name a bad gradient by its try in wider types: what they hold overflowed, what stays NaN did not."""
     if first.cause == "gradient-nonfinite" and last is None:
         return replace(first, cause="gradient-overflow")
     if first.cause == "gradient-overflow" and last is not None and _is_nan(first.peak) and _is_nan(last.peak):

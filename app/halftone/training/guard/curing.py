@@ -100,9 +100,7 @@ class Curing:
             self._scaler.update(self._scaler.get_scale())
 
     def lower_scale(self, problem: Problem) -> float | None:
-        """A smaller factor of the loss, where only that was too large: how much it is of the one before. None: it is no longer
-        the factor's fault.
-        """
+        """Lower the loss scale where only it was too large: its ratio to the one before. None: it is not at fault."""
         scale = self.scale
         if problem.cause != "loss-scale" or self._scaler is None or scale is None or scale < SMALLEST_SCALE:
             return None
@@ -168,9 +166,7 @@ class Curing:
         return True
 
     def put(self, cures: Iterable[tuple[TrainCure, str]]) -> None:
-        """Cures of a training that was broken off, by the names that `in_force` gave them. Those of the optimizer stand in its
-        settings already.
-        """
+        """Restore cures by their names in `in_force`; those of the optimizer are in its settings already."""
         for cure, name in cures:
             if cure not in _REGIONS:
                 self._optimizers.append((cure, name))
@@ -205,9 +201,7 @@ class Curing:
         return self.restored_to is not None
 
     def _shrink_loss(self, problem: Problem, good: GoodState) -> bool:
-        """In this step the loss counts less, and float32 masters make up for it: a gradient of a float16 weight has no wider type
-        to go to.
-        """
+        """Weigh the loss less in this step, with float32 masters: no wider type holds a float16 weight's gradient."""
         weights = [p for _, p in optimized(self._optimizer)]
         if self._scaler is not None or problem.dtype is not torch.float16 or not any(map(is_narrow, weights)):
             return False

@@ -35,9 +35,7 @@ def norm(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def looked_at(tensor: torch.Tensor) -> torch.Tensor | float:
-    """One reduction that says whether a tensor is finite: its norm as a scalar that is read later, or its peak at once, which in
-    16 bits is taken sooner on a CPU.
-    """
+    """One reduction that shows whether a tensor is finite: its norm, read later, or on a CPU in 16 bits its peak."""
     return peak(tensor) if tensor.itemsize < 4 and not waits(tensor.device) else norm(tensor)
 
 
@@ -47,9 +45,7 @@ def largest(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def norms(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The 2-norm of each in order, as scalars on their devices: not finite where a number is not (or where the squares of finite
-    ones pass float32's limit: `bad_among` looks again).
-    """
+    """2-norms in order, on their devices; not finite too where finite squares overflow float32 (`bad_among` looks again)."""
     found: list[torch.Tensor | None] = [None] * len(tensors)
     for places in _alike(tensors):
         held = [plain(tensors[place]) for place in places]

@@ -93,9 +93,7 @@ class _States(MutableMapping[torch.Tensor, State]):
 
 
 def as_one(optimizers: Sequence[torch.optim.Optimizer]) -> torch.optim.Optimizer:
-    """One optimizer for one or several; those that Accelerate prepared without its wrapper, whose `step` does nothing while
-    it gathers.
-    """
+    """Make one optimizer of one or several; without Accelerate's wrapper, whose `step` does nothing while it gathers."""
     plain = [unwrapped(one) for one in optimizers]
     return plain[0] if len(plain) == 1 else Together(plain)
 

@@ -174,9 +174,7 @@ class Calls:
 
     @torch.no_grad()
     def kinds_made(self) -> dict[str, Kinds]:
-        """What each module gives that is not finite, by name: nothing for one that gives finite numbers. A call that cannot be
-        run again tells nothing of its modules.
-        """
+        """Values not finite by module name, nothing for finite ones; leaves out modules of calls that cannot run again."""
         found: dict[str, Kinds] = {}
         with self._quietly():
             for call in self._kept:
@@ -374,9 +372,7 @@ def _arguments(call: _Call) -> dict[str, Any]:
 
 
 def _bad_weight(network: nn.Module, module: str, sound: Collection[str]) -> str:
-    """Name of a parameter of a module that is not finite, or of a buffer; a buffer may be a mask of -inf. "": none is. sound:
-    modules that gave finite numbers: what they hold did no harm.
-    """
+    """Name of a module's parameter or buffer that is not finite, "" if none. sound: modules whose results were finite."""
     found = network.get_submodule(module)
     held = {joined(module, name): (p, NONE) for name, p in found.named_parameters()}
     held |= {joined(module, name): (buffer, _MASK) for name, buffer in found.named_buffers()}

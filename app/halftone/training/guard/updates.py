@@ -29,9 +29,7 @@ _UPDATES: Final = 3
 
 @dataclass(frozen=True)
 class Ahead:
-    """An update in the queue. judged: what will tell of it, None where nothing could be spoiled; bad: settings with which it was
-    not even begun; error: what the optimizer raised.
-    """
+    """A queued update. judged: its pending check, if any; bad: settings that stopped it; error: the optimizer's."""
 
     judged: Judged | None = None
     bad: BadUpdate | None = None
@@ -88,9 +86,7 @@ class Updates:
         return bad_among({self._good.name_of(p): p.grad for p in self.trained() if p.grad is not None})
 
     def prepare(self) -> torch.Tensor:
-        """Gradients handed to masters and unscaled. Gives their norm, by torch's own function, so that what is clipped with it is
-        the same to the bit. Does not wait.
-        """
+        """Give masters their gradients and unscale them. Returns their norm by torch's own function. Does not wait."""
         self._clipped = False
         if self._good.masters is not None:
             self._good.masters.hand_over()
@@ -99,9 +95,7 @@ class Updates:
         return torch.nn.utils.get_total_norm([plain(p.grad) for p in self.trained() if p.grad is not None])
 
     def ahead(self, total: torch.Tensor, seen: Sequence[torch.Tensor]) -> Ahead | None:
-        """The update put in the queue, None where it has to be known first that the step is good. total: norm of the gradients;
-        seen: everything else that says whether it is.
-        """
+        """Queue the update; None where the step must be known as good first. total: gradient norm; seen: the other checks."""
         skips = skips_when_told(self._optimizer) and all(part.device == total.device for part in seen)
         if not waits(total.device) or not (self._good.exact or skips):
             return None
@@ -128,9 +122,7 @@ class Updates:
         self._optimizer.zero_grad(set_to_none=True)
 
     def make(self, norm: float, total: torch.Tensor) -> tuple[Problem | None, int, bool]:
-        """The update, with sound gradients of this norm: (what was wrong with it at first, how often it was made again, whether
-        it is good now).
-        """
+        """Update with sound gradients: (first problem, number of repeats, whether it is good now)."""
         self._good.before_update(norm)
         self._clip(total)
         return self._judged(self._stepped())
@@ -177,9 +169,7 @@ class Updates:
             step_schedule(self.scheduler, self.loss)
 
     def _pass_rate(self) -> None:
-        """A schedule gave a rate that no step can be made with: it goes on with the next one, from the last good one where it
-        counts from there.
-        """
+        """Go on to the schedule's next rate where one cannot be used, from the last good one if it counts from there."""
         for group, rate in zip(self._optimizer.param_groups, self._rates, strict=False):
             if not math.isfinite(float(group["lr"])):
                 group["lr"] = rate

@@ -25,9 +25,7 @@ class Fed:
 
 
 def patches_of(clean: torch.Tensor, config: Mapping[str, Any]) -> int:
-    """Tokens of one picture. clean: (pictures, tokens, numbers), or (pictures, channels, height, width), which a transformer cuts
-    into patches itself; config: of the denoiser.
-    """
+    """One picture's tokens. clean: (pictures, tokens, numbers) or (pictures, channels, height, width); config: denoiser's."""
     if clean.dim() == 3:
         return clean.shape[1]
     edge = int(config.get("patch_size") or 1)

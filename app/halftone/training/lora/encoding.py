@@ -52,10 +52,7 @@ def encode_all(
     folder: Path,
     tick: Callable[[int, int], None],
 ) -> Encoded:
-    """pictures: usable ones; folder: where the results are kept; tick: called with (done, total).
-
-    Raises HalftoneError model-broken where captions give bad numbers in float32, too.
-    """
+    """pictures: usable ones; folder: of the cache; tick: called with (done, total). Raises HalftoneError model-broken."""
     cache = _Cache(folder, loaded.facts.fingerprint)
     captions = {picture.name: caption_of(picture, config.word) for picture in pictures}
     texts: list[str] = sorted({*captions.values(), *([_NO_WORDS] if config.caption_dropout else [])})
@@ -193,9 +190,7 @@ def _called(loaded: Loaded, name: str, module: Any, method: str) -> Generator[No
 
 
 class _Cache:
-    """Small safetensors files for their owner alone. What cannot be read or written is made again: a cache never stops a
-    training.
-    """
+    """Small safetensors files, readable by their owner alone. One that cannot be read or written is made again."""
 
     def __init__(self, folder: Path, model: str) -> None:
         close_to_others((folder,))  # an older version let others read it

@@ -85,10 +85,7 @@ class Opened:
         return replace(self, run=run)
 
     def moved(self, output: str) -> tuple[Path, Path]:
-        """(folder of the run, file of its LoRA) in another folder, from where it can be gone on with as well.
-
-        Raises HalftoneError output-* and disk-full.
-        """
+        """(folder of the run, its LoRA) moved so that it can be resumed there. Raises HalftoneError output-* and disk-full."""
         config = msgspec.structs.replace(self.config, output=output)
         folder, file = new_folder(config)
         try:

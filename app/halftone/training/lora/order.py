@@ -1,6 +1,4 @@
-"""Which pictures come when: everything random of a training is drawn here or from the same generator, so that one state says it
-all.
-"""
+"""The order of pictures. Everything random of a training is drawn here or from its generator: one state holds it all."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,9 +14,7 @@ Item = TypeVar("Item")
 
 @dataclass
 class Order:
-    """Batches of pictures of one shape, each picture `repeats` times before any comes again. left: batches of this round, by the
-    names of their pictures.
-    """
+    """Batches of one shape, each picture `repeats` times per round. left: batches of this round, by picture names."""
 
     pictures: Mapping[str, TrainPicture]
     batch: int

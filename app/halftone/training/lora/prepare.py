@@ -66,9 +66,7 @@ def prepare(
     check: Callable[[], None],
     dtype: DType | None = None,
 ) -> Prepared:
-    """pictures: of the folder, whatever is wrong with them; folder: for what is read once. check: raises where the job ended;
-    dtype: of the denoiser, where a run goes on in it.
-    """
+    """pictures: of the folder, good or not; folder: for the cache; check: may raise; dtype: of a resumed denoiser."""
     base = base_of(loaded.facts)
     numerics = Numerics(precision=config.precision)
     asked, _ = granted_to(numerics, tested, device, loaded.facts, loaded.extras)

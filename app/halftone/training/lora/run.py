@@ -48,9 +48,7 @@ log = logging.getLogger(__name__)
 
 
 class Training:
-    """folder: of the run; file: of the finished LoRA; state: to go on from; tests: makes test pictures on the way; move: gives
-    folder and file in another folder.
-    """
+    """folder: of the run; file: the finished LoRA; state: to resume from; tests: test pictures; move: to another folder."""
 
     def __init__(
         self,
@@ -252,9 +250,7 @@ class Training:
     # --- saving ------------------------------------------------------------------------------------
 
     def _save(self, step: int) -> None:
-        """The state, then the LoRA: where there is room for one, it is what can be gone on from. What cannot be written is told
-        and tried again: the training goes on in memory.
-        """
+        """Write the state, then the LoRA: the state can be resumed. A failed write is reported and tried again later."""
         path = self._folder / f"{self._file.stem}-{step:06}.safetensors"
         lora = self._lora_bytes(step)
         try:

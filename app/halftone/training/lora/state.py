@@ -44,9 +44,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """moments: parameter -> name -> value, as the optimizer has them; curve: (2, steps), float32, losses and gradient norms,
-    which decide nothing; None in a file of before.
-    """
+    """moments: parameter -> name -> value; curve: (2, steps), losses and gradient norms, None in older files."""
 
     note: Note
     weights: dict[str, torch.Tensor]

@@ -26,9 +26,7 @@ Make = Callable[[PictureRequest, Emit], object]
 
 
 class Unhurried:
-    """The flags of a job while a test picture is made: told to keep what there is, it gives the picture up instead of showing it
-    half made.
-    """
+    """A job's flags while a test picture is made: "keep" drops the picture instead of showing it half made."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
