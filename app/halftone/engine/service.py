@@ -119,8 +119,8 @@ class DiffusersEngine:
         control: Control,
         version: Version | None = None,
     ) -> GenerateReport:
-        """Pictures with the same parts beside the model's own. drawn: their LoRAs that the words named; only_decode: nothing else
-        is left of them; version: of the request, where it can be made again.
+        """Make pictures with the same parts beside the model's own. drawn: LoRAs that the prompts named; only_decode: nothing
+        else is left of them; version: of the request, where it can be repeated.
         """
         check_vae_fit(request.vae, facts)
         if not only_decode:
@@ -152,7 +152,7 @@ class DiffusersEngine:
     def _once_more(
         self, prepared: Prepared, request: PictureRequest, version: Version, emit: Emit, control: Control
     ) -> GenerateReport:
-        """Pictures of the last request with other seeds. What the self-test told is part of what was prepared."""
+        """Make pictures of the last request with other seeds. The self-test went into what was prepared."""
         check_now(request)
         job = Job(request, prepared.device, None, emit, control, others_leave=self._models.others_leave)
         with quiet_libraries(), parts_named(lambda: self._models.all):
@@ -170,7 +170,7 @@ class DiffusersEngine:
         return warm[1] if warm is not None and warm[0] == version and is_as_it_was(warm[1].loaded.facts) else None
 
     def _equipped(self, loaded: Loaded, request: PictureRequest, *, only_decode: bool = False) -> Loaded:
-        """With all that is used beside the model's own parts. only_decode: nothing that does not reach the decoder."""
+        """Add everything used beside the model's own parts. only_decode: only what reaches the decoder."""
         put_fp8(loaded, wanted=request.numerics.fp8_storage)
         put_vae(loaded, request.vae)
         if not only_decode:

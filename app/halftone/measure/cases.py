@@ -1,8 +1,8 @@
 """Operations with known answers, as a table: what a diffusion model is made of, in small and in realistic sizes.
 
 Inputs are drawn in float32 on the CPU, rounded to the format under test, and the reference is computed from the rounded inputs in
-float64 on the CPU. So an error is the device's own. Of large results a sample of rows or channels is compared, and all of it
-is looked through for what is not finite.
+float64 on the CPU. So an error is the device's own. Of large results a sample of rows or channels is compared, and all of it is
+checked to be finite.
 """
 
 import math
@@ -182,7 +182,7 @@ _BACKEND_NAMES: Final = {"flash": "Flash", "efficient": "Efficient", "cudnn": "c
 
 
 def _on_backend(backend: AttentionBackend) -> tuple[Case, ...]:
-    """The same attention on one backend: which of them a device may use is told apart."""
+    """The same attention on one backend, to test the backends separately."""
 
     def case(size: Words, make: Make, run: Run) -> Case:
         named = Words("{0}", ((Words(_BACKEND_NAMES[backend]), size),))

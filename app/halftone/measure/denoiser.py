@@ -1,9 +1,9 @@
-"""One step of a denoiser, in plain torch: what a type's speed is measured with.
+"""One step of a denoiser, in plain torch, to measure a type's speed.
 
-Two networks, of the shapes that image models are made of and with the kernels that Halftone runs models with: a block of a UNet
-(residual block, then self-attention, cross-attention and a gated feed-forward, as in Stable Diffusion) and a block of a diffusion
-transformer (modulated norms, attention over picture and text, feed-forward with tanh GELU, as in SD 3). A single matrix product
-or convolution says little of a picture: norms, functions and casts take their time in each type too.
+Two networks, with the shapes of image models and the kernels that Halftone runs models with: a block of a UNet (residual block,
+then self-attention, cross-attention and a gated feed-forward, as in Stable Diffusion) and a block of a diffusion transformer
+(modulated norms, attention over picture and text, feed-forward with tanh GELU, as in SD 3). A single matrix product or
+convolution says little about a picture: norms, functions and casts take their time in each type too.
 """
 
 from collections.abc import Callable

@@ -177,7 +177,7 @@ def _cpu_device() -> DeviceFacts:
 
 
 def _cpu_name() -> str:
-    """Model name as the system tells it; the architecture where it tells none."""
+    """Model name by the system, or the architecture."""
     readers: dict[str, Callable[[], str]] = {
         "Linux": lambda: _cpuinfo("model name") or _cpuinfo("Model"),
         "Darwin": lambda: _output(["sysctl", "-n", "machdep.cpu.brand_string"]),

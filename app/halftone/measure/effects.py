@@ -1,8 +1,8 @@
 """What each value of each Numerics setting does on this device: time and error against the default value, or why it does nothing.
 
-Measured on a piece of a denoiser (residual block and attention), of a picture decoder, or on the operation that the setting
-acts on. Times are medians of the ratios of several runs, taken in turns; errors are root-mean-square against float32 on this
-device. The pieces run with the kernels that models run with.
+Measured on a piece of a denoiser (residual block and attention), of a picture decoder, or on the operation that the setting acts
+on. Times are medians of the ratios of several alternating runs; errors are root-mean-square against float32 on this device. The
+pieces run with the kernels that models run with.
 """
 
 import dataclasses
@@ -245,10 +245,10 @@ def _backends(bench: Bench) -> list[SettingEffect]:
 
 
 def _nan_check(bench: Bench) -> list[SettingEffect]:
-    """What the sentinel takes for the latents of 28 steps, as a share of 28 calls of a piece of the denoiser.
+    """The sentinel's time for the latents of 28 steps, as a share of 28 calls of a piece of the denoiser.
 
-    Timed by itself: between the calls it is too little to stand out from their unrest. An accelerator does part of it beside
-    its other work, so there it costs at most this.
+    Timed by itself: between the calls it is lost in their noise. An accelerator does part of it beside its other work, so there
+    it costs at most this.
     """
     latents = torch.randn(1, 4, bench.edge, bench.edge, device=bench.id)
     (seconds,) = _seconds(bench, _denoiser(bench, bench.dtype))

@@ -45,8 +45,8 @@ WITHOUT_SWITCHES: Final = ("cpu", "mps", "xpu", "rocm")
 
 
 def modes_for(device: DeviceFacts) -> tuple[Mode, ...]:
-    """The modes that mean something on this device: TF32 and float16 sums are switches of NVIDIA's matrix units. Of a device that
-    its maker added to torch it is measured whether it heeds the first.
+    """The modes that mean something on this device: TF32 and float16 sums are switches of NVIDIA's matrix units. Whether a device
+    that its maker added to torch heeds the first is measured.
     """
     nvidia = device.backend == "cuda"
     tf32 = _major(device) >= 8 if nvidia else device.backend not in WITHOUT_SWITCHES and _heeds_tf32(device.id)
@@ -121,7 +121,7 @@ def seconds_of(run: Callable[[], object], device: str, *, budget: float = 0.1, r
 def in_turns(
     runs: Sequence[Callable[[], object]], device: str, *, rounds: int = 7, least: int = 3, budget: float = 1.0
 ) -> list[tuple[float, ...]]:
-    """Seconds of each of these runs, made in turns: the first, the second, …, the first again; so a load that lasts a while falls
+    """Seconds of these runs, made in turns (the first, the second, …, the first again), so that a load that lasts a while falls
     on all. Each runs once before to warm up; at least `least` rounds, and no more once `budget` seconds are spent.
     """
     for run in runs:

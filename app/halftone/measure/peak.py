@@ -42,7 +42,7 @@ def _grown(start: int) -> int:
 
 
 def resident() -> dict[str, int]:
-    """What Linux tells of this process: VmHWM (peak), VmRSS, RssAnon, RssFile, RssShmem, in bytes."""
+    """This process's memory on Linux: VmHWM (peak), VmRSS, RssAnon, RssFile, RssShmem, in bytes."""
     lines = (line.split() for line in _STATUS.read_text().splitlines() if line.startswith(("VmHWM", "VmRSS", "Rss")))
     return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines}
 

@@ -1,14 +1,14 @@
-"""Watches every module of a network while it runs: the peak of each output, and where the first number went bad.
+"""Watches every module of a network while it runs: the peak of each output, and where the first value went bad.
 
-How: forward hooks on all modules write one fused reduction per new tensor into a buffer that is read once (see `stats`). A
-tensor that was measured already (the output of the last child handed up, a view of it, the input of the next module) is not
-measured again: it is recognised by its storage and version. What is left over are values that a module's own code made
-*between* its children: the sum of a residual, the product of a gate, the result of attention. They reach the probe as the
-input of the next child and are booked on the module whose code made them, as `inside`.
+Forward hooks on all modules write one fused reduction per new tensor into a buffer that is read once (see `stats`). A tensor
+measured before (the output of the last child passed up, a view of it, the input of the next module) is recognised by its storage
+and version, and not measured again. What is left are values that a module's own code made *between* its children: the sum of a
+residual, the product of a gate, the result of attention. They reach the probe as the input of the next child and are booked on
+the module whose code made them, as `inside`.
 
 Origin: the first use, in order of completion, with finite inputs and weights whose outputs or inside values are not finite.
-Children complete before their parents, so this is the innermost module; a parent is named when all of its children were fed
-finite numbers and gave finite numbers, and the damage arose in its own code.
+Children complete before their parents, so this is the innermost module; a parent is named when all of its children read and gave
+finite values, and the damage arose in its own code.
 """
 
 import math
@@ -223,7 +223,7 @@ class Probe:
             self._gave(frame, output)
 
     def _ran(self, index: int, _module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object], output: object) -> None:
-        """Of a module that leaves its input as it is and runs no other: seen once, when it is done."""
+        """Measure a module that runs no other and leaves its input as it is: once, when it is done."""
         self._gave(_Frame(index, self._taken(index, args, kwargs)), output)
 
     def _taken(self, index: int, args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[int]:
@@ -249,7 +249,7 @@ class Probe:
             raise OriginReachedError
 
     def _went_bad(self, use: _Use) -> bool:
-        """What came in is finite, what was made is not, as far as the device has told yet."""
+        """Whether the inputs are finite and the results not, as far as the device has reported yet."""
         return not self._all_finite((*use.outputs, *use.inside)) and self._all_finite(use.inputs)
 
     def _all_finite(self, slots: Sequence[int]) -> bool:
@@ -344,7 +344,7 @@ def _leaves_its_input(module: nn.Module) -> bool:
 
 
 def _places(tensor: torch.Tensor) -> tuple[int, int]:
-    """Where in its storage the numbers of a tensor begin, and the place behind the last one."""
+    """Where in its storage the numbers of a tensor begin and end."""
     first = int(tensor.storage_offset())
     if tensor.is_contiguous():
         return first, first + tensor.numel()

@@ -356,7 +356,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _passed(ran: Sequence[OperationResult], notes: Sequence[OperationResult]) -> Words:
-    """Say how many tests were right, and what was not right beside them."""
+    """How many tests were right, and the notes of the others."""
     right = sum(1 for test in ran if test.outcome == "right")
     if not notes:
         if right == len(ran):

@@ -1,8 +1,7 @@
 """Pictures, masks, edges and frames that a check makes up where a model needs them and none were given.
 
 They are the same on every machine: whole numbers from a fixed seed, scaled by Pillow. A picture has the spectrum of photographs,
-in which each halving of a detail's size halves its contrast (D. J. Field, Relations between the statistics of natural images and
-the response properties of cortical cells, 1987), and objects with hard edges.
+in which each halving of a detail's size halves its contrast (D. J. Field, 1987), and objects with hard edges.
 """
 
 import inspect
@@ -18,7 +17,7 @@ from halftone.engine.inputs.control_pictures import canny
 Size = tuple[int, int]
 """(width, height)."""
 FRAMES: Final = 9
-"""Of a video that is made up, where the model does not say for how many it is made: 8 k + 1, which every model takes."""
+"""Frames of a made-up video where the model names no number: 8 k + 1, which every model takes."""
 _SEED: Final = 1987
 _OBJECTS: Final = 6
 _COARSEST: Final = 4

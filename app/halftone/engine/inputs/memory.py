@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 Found = TypeVar("Found")
 
 _NAMES: Final[dict[OffloadMode, str]] = {"model": "Model", "group": "Group", "sequential": "Sequential"}
-"""As the setting calls its choices."""
+"""The setting's names for its choices."""
 _OFFLOADED: Final = "Offload ({0}): all at once would need about {1}, more than is free."
 _TILED: Final = "The VAE decodes in tiles: without them about {0} would be needed, more than is free."
 
@@ -65,9 +65,8 @@ class Reference(NamedTuple):
 
 @dataclass
 class Room:
-    """The memory of one job. size: that was asked for; way: how its pictures are made now; others_leave: lets go of other models
-    in memory, and tells whether there were any. tile: edge of a tile in pixels; plain, tiled: what a picture needs with all on
-    the device, decoded at once or in tiles.
+    """The memory of one job. size: asked for; way: how pictures are made now; others_leave: unloads other models, and returns
+    whether there were any; tile: edge in pixels; plain, tiled: what a picture needs on the device, decoded at once or in tiles.
     """
 
     loaded: Loaded
@@ -120,8 +119,8 @@ class Room:
         return self._put_cheaper("encode")
 
     def references(self, name: str, *, bfloat16: bool) -> tuple[Reference, ...]:
-        """The ways to see a component in a wide type, the cheapest that fits first: float32 as the model lies now, then with more
-        of it offloaded, then bfloat16, which takes no more than it takes now. bfloat16: whether the device has it.
+        """The ways to see a component in a wide type, the cheapest that fits first: float32 as the model is placed, then with
+        more of it offloaded, then bfloat16. bfloat16: whether the device has it.
         """
         after = self._ways[self._ways.index(self.way) :] if self.way in self._ways else self._ways
         modes: tuple[OffloadMode, ...] = tuple(dict.fromkeys(way.offload for way in after))
@@ -133,7 +132,7 @@ class Room:
         return (*(Reference("float32", mode) for mode in modes), *narrow) or (Reference("float32", self.way.offload),)
 
     def reasons(self) -> tuple[Words, ...]:
-        """Give reasons for all that is not plain now, in words that are the same each time: they stand in the picture's file."""
+        """Reasons for all that is not plain now. The words are the same each time: they stand in the picture's file."""
         numerics = self.request.numerics
         reasons: list[Words] = []
         if self.way.offload != "none" and numerics.offload == "auto":
@@ -147,7 +146,7 @@ class Room:
         return tuple(reasons)
 
     def put(self, way: Way) -> None:
-        """Let the pictures be made this way from now on."""
+        """Make the pictures this way from now on."""
         self.way = way
         self.loaded.places.ahead = way.ahead
         put_offload(self.loaded.places, way.offload, packed=self.request.numerics.fp8_storage)
@@ -175,8 +174,8 @@ class Room:
         return Shortage(phase=cast("Phase", phase or "encode"), step=step, then=then, width=width, height=height)
 
     def _put_cheaper(self, phase: str) -> bool:
-        """Put the next cheaper way into force and have everything leave the device that does not run; False where none is left.
-        To do so asks for memory too: a way that cannot be put into force is passed over.
+        """Move to the next cheaper way and offload everything that does not run; False where none is left. That takes memory
+        itself, so a way that fails is skipped.
         """
         while (way := self._cheaper(phase)) is not None:
             self.tried.add(way)
@@ -258,8 +257,8 @@ def fit_together(
     tested: SelfTestReport | None,
     there: Sequence[Loaded],
 ) -> bool:
-    """Whether all of the models can stay in memory while pictures are made with them in turns: their weights, and what the one in
-    use computes. What is not known does not fit. models: each with what it is asked; there: what is in memory now.
+    """Whether all models can stay in memory while pictures are made with them in turns: their weights, and what the one in use
+    computes. An unknown need does not fit. models: each with its request; there: in memory now.
     """
     numerics = models[0][1].numerics
     needs = [
@@ -335,7 +334,7 @@ def weight_bytes(loaded: Loaded) -> int:
 
 
 def free_after(error: BaseException) -> None:
-    """Give back what a failed call left: the tensors that its frames held, and what torch and the C library keep for later."""
+    """Free what a failed call left: tensors of its frames, and the caches of torch and the C library."""
     forget_frames(error)
     give_back()
     if torch.accelerator.is_available():

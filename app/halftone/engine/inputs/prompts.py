@@ -1,4 +1,4 @@
-"""What a check draws when nothing else is said."""
+"""What a check draws by default."""
 
 import inspect
 import json
@@ -42,11 +42,9 @@ PROMPTS: Final = (
 
 
 def prompts_to_read(loaded: Loaded) -> tuple[str, ...]:
-    """Prompts that only the text encoders read, for what one ordinary prompt leaves out.
-
-    One that fills all that they can read with real words, some weighted as other programs write it: most families pad, so every
-    place runs anyway, but with the same empty token, and masked; a few read only as far as the prompt goes. And an empty one; and
-    where an encoder reads only what stands in quotes, something in quotes; and the words that it was given.
+    """Prompts for the text encoders alone, beside ordinary ones: one that fills their length with real words, some weighted (most
+    families pad with the same masked token), an empty one, one in quotes where an encoder reads only those, and the learned
+    words.
     """
     words = " ".join(_own_prompts(Path(loaded.facts.path))).replace(",", "").split()
     long = [_weighted(words[index % len(words)], index) for index in range(_reading_length(loaded))]

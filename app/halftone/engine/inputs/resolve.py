@@ -55,9 +55,9 @@ NO_MASK: Final = ("KandinskyCombined", "KandinskyV22Combined", "KandinskyImg2Img
 _GUIDANCES: Final = ("guidance_scale", "prior_guidance_scale", "max_guidance_scale")
 """How pipelines call the guidance; that of two stages acts in the first, that of a video grows to its end."""
 _BY_TWO_CALLS: Final = "true_cfg_scale"
-"""Of a pipeline that is guided only where it is given a negative prompt too."""
+"""The guidance of a pipeline that is guided only with a negative prompt."""
 _OF_PARTS: Final = ("_get_add_time_ids",)
-"""Where pipelines compare what their parts' configurations say."""
+"""Where pipelines compare their parts' configurations."""
 _OURS: Final = {
     "generator",
     "output_type",
@@ -136,7 +136,7 @@ def _is_list(hint: Any) -> bool:
 
 
 def _options(pipe: Any, options: Mapping[str, OptionValue]) -> dict[str, Any]:
-    """As the pipeline takes them, without those of the sampler. Raises setting-bad-value for a value of another kind."""
+    """Options as the pipeline takes them, without the sampler's. Raises setting-bad-value for a value of another kind."""
     check_one_schedule(type(pipe).__name__, options)
     for name in SAMPLER_OPTIONS.keys() & options.keys():
         check_kind(name, options[name], ("number",))
@@ -208,7 +208,7 @@ def with_prompts(pipe: Any, arguments: dict[str, Any], inputs: Inputs) -> dict[s
 
 
 def _started(accepted: dict[str, Any], inputs: Inputs, start: Canvas | None) -> dict[str, Any]:
-    """The picture, its mask and its strength; a pipeline that scales what it is given is told their size."""
+    """The start picture, its mask and strength; with their size for a pipeline that scales them."""
     if start is None:
         return {}
     wanted: dict[str, Any] = {"image": start.image, "mask_image": start.mask, "strength": inputs.start.strength}
@@ -245,7 +245,7 @@ def _made_up_control(control: Control, size: tuple[int, int]) -> Image.Image:
 
 
 def _size(inputs: Inputs, start: Canvas | None) -> tuple[int, int]:
-    """Of what is computed, where ControlNets are used."""
+    """The size that is computed, where ControlNets are used."""
     return (inputs.width or 512, inputs.height or 512) if start is None else start.image.size
 
 
@@ -260,7 +260,7 @@ def _heeded(pipe: Any, inputs: Inputs) -> dict[str, Any]:
 
 
 def _guidances(pipe: Any) -> tuple[str, ...]:
-    """Where a denoiser has no layer for the guidance, a pipeline that guides by two calls calls it otherwise."""
+    """The guidance arguments: without a guidance layer, a pipeline that guides by two calls has another name for it."""
     config: Any = getattr(getattr(pipe, "transformer", None), "config", None)
     real = type(pipe).__name__.startswith("QwenImage") and not getattr(config, "guidance_embeds", False)
     if type(pipe).__name__.startswith("HunyuanImage") and getattr(config, "guidance_embeds", False):
@@ -280,7 +280,7 @@ def _unheeded(pipe: Any, inputs: Inputs) -> list[Words]:
 
 
 def _guided_by_two_calls(pipe: Any, inputs: Inputs) -> list[Words]:
-    """What is said of a model that is guided only beside a negative prompt, where there is none."""
+    """Note how a model is guided that needs a negative prompt, where there is none."""
     if inputs.negative is not None or _guidances(pipe) != (_BY_TWO_CALLS,):
         return []
     if inputs.guidance is None:
@@ -291,8 +291,8 @@ def _guided_by_two_calls(pipe: Any, inputs: Inputs) -> list[Words]:
 
 
 def refused(options: dict[str, OptionValue], error: Exception) -> Exception:
-    """What an error of a pipeline means: those options that its words name, or that are used where it was raised; else what the
-    pipeline itself says of its inputs. Any other error is a fault and stays as it is.
+    """Explain an error of a pipeline: the options it names or uses where it was raised, else its own message about its inputs.
+    Any other error is a fault and stays as it is.
     """
     said = (str(error).strip().splitlines() or [type(error).__name__])[0]
     line = _pipeline_line(error)
@@ -458,7 +458,7 @@ _OTHER_SIZE: Final = "Size: this model computes {0} × {1}; the picture is scale
 
 
 def _binned(facts: ModelFacts, inputs: Inputs) -> list[Words]:
-    """What is said where the model computes another size than the one that was asked for."""
+    """Note that the model computes another size than was asked for."""
     asked = inputs.width or facts.native_width, inputs.height or facts.native_height
     width, height = computed_size(facts, asked, inputs.options)
     if (width, height) == asked or inputs.image is not None:
@@ -475,6 +475,6 @@ def _seed(wanted: int | None, name: str, why: list[Words]) -> int:
 
 
 def drawn_seed(name: str, seed: int) -> Words:
-    """Say that a seed was not asked for. name: of its field."""
+    """Note that a seed was drawn. name: its field."""
     variation = name == "variation_seed"
     return Words("Variation seed {0}: drawn at random." if variation else "Seed {0}: drawn at random.", (str(seed),))

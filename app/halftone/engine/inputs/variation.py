@@ -45,7 +45,7 @@ def varied_noise(pipe: Any, variation: Variation) -> Generator[None]:
 
 
 def _modules(pipe: Any) -> list[ModuleType]:
-    """Those whose functions draw for a pipeline, or for the pipelines inside a combined one."""
+    """The modules whose functions draw for a pipeline, or for the pipelines inside a combined one."""
     inner = [part for part in vars(pipe).values() if isinstance(part, diffusers.DiffusionPipeline)]
     kinds = [kind for one in (pipe, *inner) for kind in type(one).__mro__]
     found = dict.fromkeys(sys.modules[kind.__module__] for kind in kinds)

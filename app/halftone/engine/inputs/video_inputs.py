@@ -13,7 +13,7 @@ _RATES: Final = ("fps", "frame_rate")
 _LENGTHS: Final = ("num_frames", "frames", "video_length")
 """What pipelines call the number of frames."""
 _SEVERAL: Final = 2
-"""Of a pipeline that makes videos of a length which it alone knows."""
+"""Frames of a pipeline whose video length only it knows."""
 
 
 def with_rate(accepted: Container[str], wanted: dict[str, Any], fps: int | None) -> dict[str, Any]:

@@ -47,7 +47,7 @@ _agreed: set[tuple[Any, bytes]] = set()
 
 
 def load_folder(folder: Path, stored: Mapping[str, torch.dtype]) -> Any:
-    """The pipeline of a folder, each network in its stored dtype; no safety checker. Raises HalftoneError model-cannot-run,
+    """The pipeline of a folder, each network in its stored dtype, without safety checker. Raises HalftoneError model-cannot-run,
     model-incomplete, model-load-failed, and what the library raises where it cannot join the parts.
     """
     import diffusers
@@ -88,8 +88,7 @@ def _check_pipeline(folder: Path, kind: str, named: Container[str]) -> None:
 def load_part(root: Path, name: str, library: str, kind: str, dtype: torch.dtype) -> Any:
     """One part of the folder as `kind` of `library`; a network in `dtype`, mapped from its files.
 
-    Raises HalftoneError model-cannot-run where the class is not known, or the configuration and the weights disagree, and what
-    `read_part` raises.
+    Raises HalftoneError model-cannot-run for an unknown class, or where configuration and weights disagree, and as `read_part`.
     """
     own = part_class(root, name, library, kind)
     if not issubclass(own, nn.Module):
@@ -129,7 +128,7 @@ def cannot_run(root: Path, why: Words | str, details: str = "") -> HalftoneError
 
 @contextmanager
 def _as_described(root: Path, name: str, kind: str, part: Part | None = None, own: Any = None) -> Generator[None]:
-    """Whatever a library raises over a part's files becomes a sentence that names the part, and where it can the value."""
+    """Turn whatever a library raises about a part's files into a sentence that names the part, and if possible the value."""
     try:
         yield
     except HalftoneError:
@@ -202,9 +201,9 @@ def _bases(name: str) -> tuple[type, ...]:
 
 
 def compare(root: Path, part: Part, own: Any) -> None:
-    """Raise model-cannot-run where the network that the configuration describes has other tensors than its files.
+    """Raise model-cannot-run where the configuration describes other tensors than the files hold.
 
-    It is built without memory, and no further than its files have tensors; once in a process where they agree.
+    The network is built without memory, no further than its files have tensors, once in a process where they agree.
     """
     alike = _contents(part, own)
     if alike in _agreed:
@@ -235,7 +234,7 @@ def built(own: Any, config: Mapping[str, Any]) -> nn.Module:
 
 
 def _difference(made: nn.Module, held: Mapping[str, TensorInfo], part: str) -> Words | None:
-    """Say what the configuration and the weights do not have alike, as the end of a sentence."""
+    """The difference between configuration and weights, as the end of a sentence."""
     wanted = {name: tuple(value.shape) for name, value in made.state_dict().items()}
     for name, tensor in held.items():
         ours = _own_name(name, wanted)
@@ -303,7 +302,7 @@ class _TooManyError(Exception):
 
 @contextmanager
 def _no_more_than(limit: int, config: Mapping[str, Any]) -> Generator[None]:
-    """End a building inside that comes to more parameters, or to many more modules.
+    """Stop a network built inside with more parameters, or many more modules.
 
     A number of layers beyond every network's is refused at once: libraries make lists of that length before the first layer.
     """

@@ -34,7 +34,7 @@ class Models:
         return tuple(self._there)
 
     def describe(self, model: str) -> ModelFacts:
-        """Tell what a model is; nothing is read of one in memory whose files are what they were. Raises as `models.describe`."""
+        """Describe a model; one in memory with unchanged files is not read. Raises as `models.describe`."""
         return describe_again(model, (one.facts for one in self._there))
 
     def unload(self) -> None:

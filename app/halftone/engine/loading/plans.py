@@ -43,8 +43,7 @@ log = logging.getLogger(__name__)
 Masters = Mapping[str, Mapping[str, torch.Tensor]]
 
 HALF_DONE: Final = ComponentState(dtype="float32", rescale={"": 1})
-"""Of a component whose change of state was broken off, or whose LoRAs changed: it equals no state that can be wanted, and is
-never exact."""
+"""The state of a component whose change was interrupted, or whose LoRAs changed: equal to no other, never exact."""
 
 
 def base_plan(loaded: Loaded, dtype: DType, numerics: Numerics) -> Plan:
@@ -128,7 +127,7 @@ def fitting(loaded: Loaded, plan: Plan) -> Plan:
 
 
 def merged(base: Plan, cure: Plan) -> Plan:
-    """base changed by what a cure says: its dtypes, regions, exponents and settings win where it names a component.
+    """Change base by a cure: its dtypes, regions, exponents and settings win where it names a component.
 
     A component named with nothing (an empty region, no exponents) loses what base had for it.
     """
@@ -162,9 +161,9 @@ def apply_plan(loaded: Loaded, plan: Plan, masters: Masters | None = None) -> No
 def apply_state(
     loaded: Loaded, name: str, wanted: ComponentState, masters: Mapping[str, torch.Tensor] | None = None, *, force: bool = False
 ) -> None:
-    """One component. Without masters its own weights are used while they are still exact, else its files are read again.
+    """Bring one component into a state. Without masters its own weights are used while exact, else its files are read.
 
-    force: even if the component is in that state already, because the masters are other weights.
+    force: even if it is in that state, because the masters are other weights.
     """
     if loaded.states[name] == wanted and not force:
         return
@@ -206,8 +205,8 @@ def _change_state(
 
 @contextmanager
 def streaming(loaded: Loaded, masters: Mapping[str, Exact]) -> Generator[None]:
-    """Have components compute, in every state that they are given while the context is open, with weights that are made one block
-    at a time: they are never whole in it, and what lies in them stays. Then they are in the state in which they were.
+    """While open, components compute in every state with weights made one block at a time, so that they are never whole in it.
+    Their own weights stay, and their states return.
 
     masters: their exact weights.
     """
@@ -228,18 +227,17 @@ def streaming(loaded: Loaded, masters: Mapping[str, Exact]) -> Generator[None]:
 
 @contextmanager
 def streamed(loaded: Loaded, name: str, dtype: DType, masters: Exact, instead: Exact | None = None) -> Generator[None]:
-    """Have one component compute so with its exact weights in another type. instead: others to compute with."""
+    """Compute one component so, with its exact weights in another type. instead: others to compute with."""
     with streaming(loaded, {name: masters}):
         _change_state(loaded, name, ComponentState(dtype=dtype), masters if instead is None else instead, force=True)
         yield
 
 
 def put_loras(loaded: Loaded, loras: Iterable[Lora], *, sound: bool = True) -> None:
-    """Let these LoRAs, and no others, be part of the exact weights. What this changes is read again with the next plan.
+    """Make these LoRAs, and no others, part of the exact weights, for the next plan to read.
 
-    sound: only if all their numbers are finite.
-
-    Raises HalftoneError lora-broken, and as `read_adapters`; then nothing is changed.
+    sound: only if all their numbers are finite. Raises HalftoneError lora-broken, and as `read_adapters`; then nothing is
+    changed.
     """
     before, after = loaded.adapters, read_adapters(loaded.pipe, loaded.facts, loras, loaded.adapters)
     for adapter in after:
@@ -254,7 +252,7 @@ def put_loras(loaded: Loaded, loras: Iterable[Lora], *, sound: bool = True) -> N
 
 
 def put_fp8(loaded: Loaded, *, wanted: bool) -> None:
-    """Let the denoiser's exact weights be those that eight bits hold, or those of its files. This is read with the next plan."""
+    """Round the denoiser's exact weights to eight bits, or restore those of its files. The next plan reads them."""
     if loaded.fp8 == wanted:
         return
     for name, module in loaded.modules.items():
@@ -264,7 +262,7 @@ def put_fp8(loaded: Loaded, *, wanted: bool) -> None:
 
 
 def put_inversions(loaded: Loaded, paths: Iterable[str]) -> None:
-    """Let the text encoders know the words of these files, and of no others; as `put_loras`. Raises as `read_inversions`."""
+    """Give the text encoders the words of these files, and of no others, as `put_loras`. Raises as `read_inversions`."""
     before, after = loaded.inversions, read_inversions(loaded.pipe, loaded.facts, paths, loaded.inversions)
     if before == after:
         return
@@ -293,8 +291,8 @@ def _holds(state: ComponentState, stored: torch.dtype) -> bool:
 
 
 def layout_of(kind: str, state: ComponentState, device: torch.device) -> torch.memory_format | None:
-    """How the weights of a component's convolutions lie: channels last where they gain by it, 16-bit types on CUDA, bfloat16 on
-    a CPU (measured, see CONTRIBUTING). None: as they come. kind: its role.
+    """The layout of convolution weights: channels last where that is faster, 16-bit types on CUDA, bfloat16 on a CPU (measured,
+    see CONTRIBUTING). None: unchanged. kind: the component's role.
     """
     if kind not in ("denoise", "decode"):
         return None

@@ -8,7 +8,7 @@ _PICTURE = "<|image_pad|>"
 
 
 class QwenProcessor(ProcessorMixin):
-    """As `transformers.Qwen2VLProcessor` without videos: each sign of a picture becomes as many as it has places."""
+    """`transformers.Qwen2VLProcessor` without videos: repeats each sign of a picture for each of its places."""
 
     def __init__(self, image_processor: Any, tokenizer: Any) -> None:
         self.image_processor = image_processor
@@ -16,7 +16,7 @@ class QwenProcessor(ProcessorMixin):
 
     @classmethod
     def from_pretrained(cls, folder: Any, **_options: Any) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """From the folder of such a processor, offline."""
+        """Load the folder of such a processor, offline."""
         pictures: Any = Qwen2VLImageProcessorPil.from_pretrained(folder, local_files_only=True)
         return cls(pictures, AutoTokenizer.from_pretrained(folder, local_files_only=True))
 

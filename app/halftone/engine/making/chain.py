@@ -1,7 +1,6 @@
-"""A job whose pictures are made in two passes: what all such chains share, however the second pass is made.
+"""Jobs whose pictures are made in several passes: what all such chains share.
 
-A pass is a `Generation` of its own: watched, cured and recovered as any. What stands here is how their events, their control and
-their receipts become one.
+A pass is a `Generation` of its own: watched, cured and recovered as any. Here their events, control and receipts become one.
 """
 
 import secrets
@@ -40,8 +39,8 @@ _GOOD: Final = ("clean", "recovered", "unwatched")
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass of a picture. request: what its model is asked; kind: as in PassFacts; kept: what the picture goes on from; ahead:
-    work of the passes after it, in steps of this one; drawn: the seed was not asked for; falls_back: as of its delivery.
+    """One pass of a picture. request: to its model; kind: as in PassFacts; kept: what it continues from; ahead: later work, in
+    steps of this pass; drawn: the seed was not asked for; falls_back: as its delivery's.
     """
 
     request: PictureRequest
@@ -73,7 +72,7 @@ class Stopping:
 
 
 class Chain(ABC):
-    """Of pictures of the model `facts`. A kind of chain says what its passes are in `_make`, `_first` and `_completed`."""
+    """Makes pictures of the model `facts` in passes. Subclasses define the passes in `_make`, `_first` and `_completed`."""
 
     def __init__(self, facts: ModelFacts, job: Job) -> None:
         self._facts = facts
@@ -130,11 +129,11 @@ class Chain(ABC):
         return msgspec.structs.replace(asked, seed=seed, variation_seed=varied)
 
     def _kept(self) -> Kept | None:
-        """What the picture goes on from."""
+        """The kept picture that this one continues from."""
         return None if self._request.resume_latents is None else read_kept(Path(self._request.resume_latents))
 
     def _begun(self, index: int, kept: Kept | None) -> tuple[int, Earlier, Handover]:
-        """(pass to begin with, what was before it, what it is handed): the first, or the one that was kept."""
+        """(first pass to make, what was before it, its handover), or those of the kept pass."""
         if kept is None or kept.in_pass < PASSES:
             return 1, Earlier(), self._first(index)
         handover = from_tensors(read_handed(Path(self._request.resume_latents or "")), index, self._facts)
@@ -148,7 +147,7 @@ class Chain(ABC):
     # --- one pass ----------------------------------------------------------------------------------
 
     def _run(self, loaded: Loaded, one: Pass) -> Finished | None:
-        """What the pass hands on; None where the picture is at its end, in a file or given up."""
+        """Run a pass; its handover, or None where the picture is finished, in a file or given up."""
         delivery = self._delivery(one)
         try:
             report = self._generate(loaded, one.request, one.handover, delivery)
@@ -218,7 +217,7 @@ class Chain(ABC):
 
 
 def told_to_user(error: Exception) -> ErrorFacts | None:
-    """What can be said of it in a sentence; None for a fault."""
+    """Facts that a sentence can explain; None for a fault."""
     if isinstance(error, HalftoneError):
         return error.as_facts()
     return ErrorFacts(code="out-of-memory", facts={"detail": first_line(error)}) if is_out_of_memory(error) else None
@@ -230,5 +229,5 @@ def ended_for_memory(picture: PictureFacts) -> bool:
 
 
 def in_pass(events: tuple[GuardEvent, ...], number: int) -> tuple[GuardEvent, ...]:
-    """What befell a picture between two passes, told as of the one before."""
+    """Book an event between two passes on the one before."""
     return tuple(msgspec.structs.replace(event, in_pass=number) for event in events)

@@ -1,4 +1,4 @@
-"""The end of a picture: written with its receipt, or its latents kept and told why not."""
+"""The end of a picture: written with its receipt, or its latents kept and the reason reported."""
 
 import logging
 import time
@@ -39,8 +39,8 @@ _TOLD: Final = 100
 
 
 class Delivery:
-    """Where the pictures of one job go. pictures: what was handed over so far; unsaved: why the first picture that could not be
-    written was not. unfinished: what the picture goes on from, where steps of it were left; given: as `given_files` tells it.
+    """Where the pictures of one job go. pictures: delivered so far; unsaved: the first error of writing; unfinished: what the
+    picture continues from, where steps were left; given: as by `given_files`.
     """
 
     def __init__(
@@ -55,9 +55,9 @@ class Delivery:
         self.unsaved: HalftoneError | None = None
 
     def save(self, made: Finished) -> None:
-        """Write the picture and report it. Kept latents that it was decoded from go, once it is written and sound.
+        """Write the picture and report it, then delete the kept latents it was decoded from if it is sound.
 
-        Every step that needs memory is repeated by itself, and none after the file is there: that would write a second one.
+        Every step that needs memory is repeated by itself, and none after the file exists, which would write a second one.
         """
         self.emit(PhaseChanged(phase="save"))
         film, now = made.film, made.now
@@ -101,16 +101,15 @@ class Delivery:
             self.emit(PhaseChanged(phase="save", done=frame, total=frames))
 
     def give_up(self, left: Stopped) -> None:
-        """A picture that could not be finished: keep the latents of a failed decode, or of the last good step, and say what
-        happened.
+        """Keep the latents of a failed decode, or of the last good step, and report what happened.
 
-        What it went on from stays until that is written, and is what there is where nothing new came of it.
+        What the picture continued from stays until that is written, and where nothing new came of it.
         """
         previews = once_more(lambda: _previews(None, left.failed))
         self._hand_over(self._left(left), *previews)
 
     def _left(self, left: Stopped) -> PictureFacts:
-        """With the file of what is kept of an unfinished picture."""
+        """Add the file of the kept, unfinished picture."""
         now = left.now
         if now.decoder_input is None and now.good is not None:
             return self._keep_steps(now.good, left)
@@ -139,7 +138,7 @@ class Delivery:
         return msgspec.structs.replace(left.facts, latents=self._replaced(path))
 
     def _as_before(self, facts: PictureFacts) -> PictureFacts:
-        """With what the picture went on from, if it did."""
+        """Restore what the picture continued from, if it did."""
         if self._unfinished is None:
             return facts
         return msgspec.structs.replace(facts, latents=self._request.resume_latents, kept_step=self._unfinished.picture.kept_step)

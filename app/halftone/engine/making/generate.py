@@ -186,7 +186,7 @@ class Generation:
         )
 
     def _phase(self, name: str) -> None:
-        """Said once when it begins, not at every call."""
+        """Report a phase once, when it begins."""
         if name != self._picture.phase:
             trim_heap()  # what the phase before left would lie beside what this one needs
             self._picture.phase = name
@@ -195,7 +195,7 @@ class Generation:
     # --- one picture -------------------------------------------------------------------------------
 
     def _begun(self, index: int) -> Picture:
-        """A new picture; of kept latents with what befell its steps (what is done from now on is told anew)."""
+        """Begin a picture; one of kept latents has the events of its steps."""
         seed, variation_seed = self._resolved.seeds(index)
         picture = Picture(seed, index + self._handover.index, variation_seed, loras=self._drawn)
         if self._kept is None and self._prepared.says_otherwise:
@@ -241,9 +241,9 @@ class Generation:
         return True
 
     def _fly(self, flight: Flight) -> Any:
-        """Run the pipeline until it ends, going back one step after each failure that could be cured.
+        """Run the pipeline to its end, going back one step after each failure that could be cured.
 
-        What came before the failure is repeated as it was; the cure comes in with the first step that is computed again.
+        Earlier steps repeat as they were; the cure begins with the first step that is computed again.
         """
         resume, entering = self._run_in_room(lambda: self._begin(flight))
         begun, failed = resume, None
@@ -283,7 +283,7 @@ class Generation:
             raise told from error
 
     def _generator(self) -> torch.Generator:
-        """Of the noise of the picture, as the pass before left it where there was one."""
+        """The generator of the picture's noise, or as the pass before left it."""
         made = torch.Generator("cpu").manual_seed(self._picture.seed)
         if self._handover.noise is not None:
             made.set_state(self._handover.noise)
@@ -301,7 +301,7 @@ class Generation:
             raise OutOfRoom
 
     def _free_after(self, error: Exception) -> None:
-        """Give back what a call held that ran out of memory. Raises the error if it is another one."""
+        """Free what a call that ran out of memory held. Raises any other error."""
         if not (is_out_of_memory(error) or is_too_large(error)):
             raise error
         log.info("the memory ended in %s: %s", self._picture.phase or "the beginning", first_line(error))
@@ -325,9 +325,8 @@ class Generation:
             self._picture.good = flight.last_sound()
 
     def _begin(self, flight: Flight) -> tuple[Snapshot | None, Callable[[], None] | None]:
-        """Where the steps begin: at the noise, or after the last good step of an unfinished picture. Until then that one is under
-        the plan it was made under, so that all its pipeline computes beside the steps is as it was. A pass of which no step was
-        made begins with what it was handed.
+        """Begin at the noise, at the handover, or after the last good step of an unfinished picture. The latter first runs under
+        the plan it was made under, so that what its pipeline computes beside the steps is the same.
         """
         if self._unfinished is None or not self._unfinished.picture.kept_step:
             return None, None
@@ -426,7 +425,7 @@ class Generation:
         return facts if computed == (facts.width, facts.height) else msgspec.structs.replace(facts, computed=computed)
 
     def _whole_plan(self) -> Plan:
-        """Under which the picture was made: of kept latents the steps under one, the decode under the present one."""
+        """The plan of the picture: with kept latents the steps' plan and the decode's present one."""
         plan = self._guard.recovery.plan
         return plan if self._kept is None else merged(self._kept.plan, only(plan, self._decoder()))
 
@@ -436,7 +435,7 @@ class Generation:
         return found[0]
 
     def _give_up(self, state: ReceiptState, failed: torch.Tensor | None, flight: Flight) -> None:
-        """Leave the picture with what happened to it."""
+        """End the picture and report what happened."""
         facts = self._facts(state, None)
         left = Stopped(self._picture, facts, self._resolved, self._whole_plan(), failed, flight.loop)
         self._delivery.give_up(left)

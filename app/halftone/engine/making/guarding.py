@@ -45,9 +45,8 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Guard:
-    """Acts on the picture in work. plan: under which the job runs now; switches: what a cured setting is undone with; expected:
-    how many frames a picture of it has; steps: of each picture; is_last: nothing but the decode is left of a picture after its
-    steps.
+    """Watches the picture in work. plan: in force; switches: undoes cured settings; expected: frames of a picture; steps: of each
+    picture; is_last: only the decode is left.
     """
 
     loaded: Loaded
@@ -65,8 +64,8 @@ class Guard:
     flight: Flight = field(init=False)
 
     def before_call(self, call: Call) -> None:
-        """A rescaling counts only once it is proven exact with what this call brings: an input that a ControlNet or an adapter
-        adds is scaled with it, or the component runs without it. So it does where the memory does not hold the proof.
+        """Use a rescaling only once it is proven exact with what this call brings: an input that a ControlNet or adapter adds is
+        scaled too, or the component runs without rescaling, as it does where the proof does not fit in memory.
         """
         name = call.component
         state = self.loaded.states[name]
@@ -167,9 +166,8 @@ class Guard:
             self.picture.good = self.flight.last_good
 
     def look_again(self, film: Film) -> None:
-        """A flat frame, or flat tiles over latents that are not flat: what gave it is decoded once more in float32 and with the
-        weights as the file has them; the better one is kept. One that is flat then too is kept as it is, and told; so is one
-        that the memory does not let decode again.
+        """Decode a flat frame, or flat tiles over latents that are not flat, once more in float32 and with the file's weights,
+        and keep the better one. One that is flat again, or does not fit in memory, is kept and reported.
         """
         found = any_component(self.loaded, "decode")
         if self.request.numerics.nan_check == "off" or found is None:
@@ -243,7 +241,7 @@ class Guard:
         return cast("Any", self.loaded.modules[diagnosis.component]).dtype
 
     def _failing_call(self, failure: StepFailed) -> Diagnosis:
-        """Of the denoiser calls of the step the first that fails again, else the last."""
+        """The first denoiser call of the step that fails again, else the last."""
         assert failure.calls, "a step without a denoiser call"
         failing = (call for call in failure.calls[:-1] if not self.recovery.is_sound(call))
         return self.recovery.diagnose(next(failing, failure.calls[-1]))
@@ -260,7 +258,7 @@ class Guard:
         failed: torch.Tensor | None,
         frames: tuple[int, ...] = (),
     ) -> None:
-        """Leave the picture here if the setting, or what was found, says so."""
+        """Stop the picture if the setting, or the diagnosis, says so."""
         where: Where = diagnosis.call.where
         action = next_action(
             self.request.numerics.on_black, where, self.recovery.kinds(diagnosis), bad_in_float32=not diagnosis.sound
@@ -307,5 +305,5 @@ def _first(result: Any) -> torch.Tensor:
 
 
 def _numbers(frames: Iterable[int]) -> tuple[int, ...]:
-    """As people count frames."""
+    """Count frames from 1."""
     return tuple(index + 1 for index in frames)

@@ -1,4 +1,4 @@
-"""Pictures of one job that do not have the same LoRAs: each made as a job of its own would make it, told as one."""
+"""Pictures of one job with different LoRAs: each made as a job of its own, reported as one."""
 
 import secrets
 from collections.abc import Callable, Iterator

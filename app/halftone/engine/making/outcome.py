@@ -16,7 +16,7 @@ from halftone.engine.sampling.unfinished import Loop
 
 @dataclass(frozen=True)
 class Outcome:
-    """facts: its receipt so far; resolved, plan: what else its file tells."""
+    """facts: the receipt so far; resolved, plan: the rest of the file's metadata."""
 
     now: Picture
     facts: PictureFacts

@@ -1,4 +1,4 @@
-"""Pictures drawn once more, larger: what the second pass is asked and handed, and what is left of the first where it fails."""
+"""Pictures drawn once more, larger: the request and handover of the second pass, and what stays of the first if it fails."""
 
 import inspect
 import logging
@@ -59,7 +59,7 @@ class Passes(Chain):
                 break
 
     def _read_upscaler(self) -> Upscaler:
-        """Beside the device until it is needed."""
+        """Load the upscaler on the CPU until it is needed."""
         return load_upscaler(self._hires.upscaler, torch.device("cpu"))
 
     def _second_pipe(self) -> Any:
@@ -102,7 +102,7 @@ class Passes(Chain):
             self._save_first(index, first, made, error)
 
     def _save_first(self, index: int, request: PictureRequest, made: Finished, error: Exception) -> None:
-        """The picture of the first pass, with what befell the second. Raises the error if nobody foresaw it."""
+        """Save the first pass's picture with the error of the second. Raises an unforeseen error."""
         log.info("the second pass of seed %s was not made: %s", request.seed, first_line(error))
         why = told_to_user(error)
         free_after(error)
@@ -137,7 +137,7 @@ class Passes(Chain):
         return Handover(index, ends_in_latents=ends, factor=int(getattr(self._pipe, "vae_scale_factor", 8)), is_last=False)
 
     def _handed(self, index: int, made: Finished) -> tuple[Handover, tuple[GuardEvent, ...]]:
-        """What the second pass draws over, and what befell it on the way."""
+        """What the second pass draws over, and the events on the way."""
         before = made.facts.width, made.facts.height
         size = self._larger(*before)
         if self._hires.upscaler == LATENT:
@@ -152,7 +152,7 @@ class Passes(Chain):
         return larger(width, height, self._hires.scale, size_multiple(self._pipe))
 
     def _enlarged(self, image: Image.Image) -> tuple[Image.Image, tuple[GuardEvent, ...]]:
-        """By the upscale model. Raises upscaler-*, out-of-memory."""
+        """Enlarge by the upscale model. Raises upscaler-*, out-of-memory."""
 
         def told(done: int, total: int) -> None:
             self._out(PhaseChanged(phase="upscale", done=done, total=total))

@@ -40,11 +40,10 @@ from halftone.settings.places import data_dir
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a request means for the model in memory. loaded: with the pipeline of its task; plan: what the pictures begin
-    under; stored: a plan that waits as a cure; numerics: the settings with those that the plan orders; kept: the
-    picture that is decoded or goes on; room: the memory that the pictures need, before anything is placed;
-    given: what its files are; binned: whether the pipeline computes sizes of its own; notes: what else is told of the job;
-    reads: changes with what the prompts are read with beside the model's own.
+    """A request resolved for the model in memory. loaded: with its task's pipeline; plan: at the beginning; stored: a plan that
+    waits as a cure; numerics: the settings with the plan's; kept: a picture to decode or continue; room: memory before anything
+    is placed; given: its files; binned: the pipeline computes sizes of its own; notes: for the job; reads: key of what the
+    prompts are read with.
     """
 
     loaded: Loaded
@@ -75,7 +74,7 @@ class Prepared:
         return self.kept is None and not self.says_otherwise
 
     def of(self, request: PictureRequest) -> "Prepared":
-        """The same for a request that differs in its seeds alone; a seed that is not asked for is drawn anew."""
+        """Resolve a request that differs only in its seeds; a missing seed is drawn again."""
         then = self.resolved
         names = ("seed", "variation_seed") if then.variation_strength else ("seed",)
         drawn = {name: secrets.randbelow(2**32) for name in names if getattr(request, name) is None}

@@ -1,7 +1,7 @@
 """Pictures whose last steps another model makes: the "ensemble of expert denoisers" of diffusers, base and refiner of SDXL.
 
-The base ends at a share of the noise schedule and hands its latents on, the refiner goes on from there. First the base makes its
-part of every picture of the job, then the refiner makes the rest of all: where there is no room for both, the base leaves before.
+The base ends at a share of the noise schedule and the refiner continues from its latents. First the base makes its part of all
+pictures, then the refiner: where both do not fit, the base is unloaded before.
 """
 
 import inspect
@@ -41,8 +41,8 @@ _ONLY_BASE: Final = Words("What was added to the base model, LoRAs for instance,
 
 @dataclass(frozen=True)
 class _Half:
-    """A picture that waits for the refiner. earlier: what the base did; kept: what it goes on from; made: what the base made,
-    None where that is on disk; spent: seconds that it took; left: steps of the refiner, None where they were told before.
+    """A picture that waits for the refiner. earlier: by the base; kept: what it continues from; made: the base's result, None
+    where it is on disk; spent: seconds of the base; left: refiner's steps, None if reported before.
     """
 
     request: PictureRequest
@@ -144,7 +144,7 @@ class Refining(Chain):
         return Handover(index, ends_in_latents=lambda: not self._control.kept, factor=self._factor, is_last=False)
 
     def _with_refiner(self, half: _Half) -> ResolvedRequest | None:
-        """The request of the picture, with what is to be said now that the refiner is there."""
+        """The request of the picture, with the refiner's reasons."""
         resolved = half.earlier.resolved
         if resolved is None or half.left is None:
             return resolved
@@ -239,6 +239,6 @@ def _steps_of(scheduler: Any, steps: int, at: float) -> tuple[int, int]:
 
 
 def _as_base(native: Any, own: Any) -> Any:
-    """The schedule of the base, so that the noise goes on where it ended; what the network gives is the refiner's own matter."""
+    """The base's schedule, so that the noise continues where it ended, with the refiner's own prediction type."""
     given = own.config.get("prediction_type")
     return type(native).from_config(native.config, **({} if given is None else {"prediction_type": given}))

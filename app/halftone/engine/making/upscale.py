@@ -1,7 +1,7 @@
-"""Pictures made larger by an upscale model: in tiles, in half precision where the device is right, each tile looked at.
+"""Pictures made larger by an upscale model: in tiles, in half precision where the device computes it right, each tile checked.
 
-spandrel recognises and builds the models. Two of its architectures, of which neither is an upscaler, need torchvision, whose
-builds are bound to PyTorch's: `_spandrel` lets it be imported without. Only safetensors are read; a pickle never is.
+spandrel recognises and builds the models. Two of its architectures, neither an upscaler, need torchvision, whose builds are tied
+to PyTorch's: `_spandrel` imports it without. Only safetensors are read; a pickle never is.
 """
 
 import copy
@@ -101,11 +101,10 @@ def enlarge(
     told: Callable[[int, int], None] = lambda _done, _total: None,
     tile: int = TILE,
 ) -> Enlarged:
-    """The picture, `upscaler.scale` times larger. dtype: what the device is right in; check: called before each tile, may raise;
-    told: (tiles done, of all).
+    """The picture, `upscaler.scale` times larger. check: called before each tile, may raise; told: (tiles done, of all).
 
-    A tile that is not finite, or of one colour though what it shows is not, is computed again in float32, and so are those after
-    it. Too little memory: smaller tiles. Raises upscaler-broken, out-of-memory.
+    A tile that is not finite, or of one colour though its source is not, is computed again in float32, as are those after it. Too
+    little memory: smaller tiles. Raises upscaler-broken, out-of-memory.
     """
     run: DType = "float16" if dtype == "float16" and upscaler.half else "float32"
     while True:

@@ -1,7 +1,7 @@
-"""IP-Adapters inside a denoiser (a UNet, or FLUX's transformer): attention that also reads pictures, and what turns pictures
-into words for it.
+"""IP-Adapters inside a denoiser (a UNet, or FLUX's transformer): attention that also reads pictures, and the layers that turn
+pictures into words.
 
-While they are there they are part of its exact weights, as a LoRA is: every layer has a name, is watched and can be cured.
+While attached they are part of its exact weights, as a LoRA is: every layer has a name, is watched and can be cured.
 """
 
 import re
@@ -33,18 +33,18 @@ Halves = Mapping[str, Mapping[str, torch.Tensor]]
 
 
 def adds_beside_output(module: nn.Module) -> bool:
-    """Whether IP-Adapters in a denoiser, or in one attention of it, add what they give to the residual stream, not to what the
-    output projection of the attention reads (diffusers' FluxIPAdapterAttnProcessor).
+    """Whether IP-Adapters of a denoiser or attention add to the residual stream, not to what the attention's output projection
+    reads (diffusers' FluxIPAdapterAttnProcessor).
     """
     processors = (getattr(one, "processor", None) for one in module.modules())
     return any(type(one).__name__.startswith("FluxIPAdapter") for one in processors)
 
 
 def adapter_exponents(own: Mapping[str, int], module: nn.Module) -> dict[str, int]:
-    """By which powers of two the layers of IP-Adapters have to be scaled where the attentions beside them are.
+    """Exponents for the layers of IP-Adapters beside scaled attention.
 
-    own: exponents of the denoiser without them. Keys meet the model's own queries, and values are added to the model's own: both
-    are scaled as those. Values that are added to the residual stream are scaled as that.
+    own: exponents of the denoiser alone. Keys meet the model's queries and values are added to the model's values: both scale as
+    those. Values added to the residual stream scale as that.
     """
     names, found = tuple(name for name in exact_weights(module) if "_ip." in name), dict[str, int]()
     if names and adds_beside_output(module):
@@ -66,7 +66,7 @@ def scale_adapters(own: Mapping[str, int], module: nn.Module) -> None:
 
 
 def read_halves(path: str) -> Halves:
-    """Those of a file for FLUX under the names that the others have. Raises OSError or SafetensorError."""
+    """Read the halves of a file, FLUX's under the names that the others have. Raises OSError or SafetensorError."""
     found: dict[str, dict[str, torch.Tensor]] = {name: {} for name in _HALVES}
     with safe_open(path, "pt") as file:
         for name in file.keys():  # noqa: SIM118 - a handle, no mapping
@@ -77,9 +77,9 @@ def read_halves(path: str) -> Halves:
 
 
 def attach(denoiser: Any, files: Sequence[Halves]) -> None:
-    """Let the attention of a denoiser read pictures through these, in the types that they are stored in, on the CPU.
+    """Let the attention of a denoiser read pictures through these, in their stored types, on the CPU.
 
-    Raises RuntimeError, KeyError or ValueError where the sizes are others; then nothing is changed.
+    Raises RuntimeError, KeyError or ValueError where the sizes differ; then nothing is changed.
     """
     before = dict(denoiser.attn_processors)
     with torch.no_grad():
@@ -102,7 +102,7 @@ def attach(denoiser: Any, files: Sequence[Halves]) -> None:
 
 
 def _turns_by_time(denoiser: Any) -> bool:
-    """SD 3's way: a picture becomes words in every step anew, and there is one adapter at a time."""
+    """Whether pictures become words again at every step, by one adapter at a time, as in SD 3."""
     return isinstance(denoiser, SD3Transformer2DModel)
 
 
@@ -135,7 +135,7 @@ def _fit(denoiser: Any, reading: Mapping[str, nn.Module]) -> None:
 
 
 def detach(denoiser: Any) -> None:
-    """Leave the denoiser as it was before `attach`: the same attention processors, no layer more."""
+    """Undo `attach`: restore the attention processors and remove the layers."""
     before = denoiser.__dict__.pop(_BEFORE, None)
     if before is not None:
         # first: what reads whole pictures has attention of its own

@@ -1,7 +1,7 @@
 """LoRAs: read by diffusers into an empty copy of the pipeline, added to a component's exact weights in float32.
 
-Added to the weights, a LoRA costs nothing while a picture is made, and every module keeps its name and its place: regions, groups
-that are rescaled together, the probe and the comparison with the file see one network, as they do without.
+So a LoRA costs nothing while a picture is made, and every module keeps its name and place: regions, groups that are rescaled
+together, the probe and the comparison with the file see the same network.
 """
 
 import copy
@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 _ADAPTER: Final = "halftone"
 _OWN: Final = ("weight", "bias")
-"""Of a layer, what a LoRA may change."""
+"""The parameters of a layer that a LoRA may change."""
 _DOWN: Final = re.compile(r"lora(?:_down|_A|\.down|_linear_layer\.down)(?:\.default)?\.weight$")
 """One of a LoRA's tensors for each layer, in every form."""
 _TEXT_INPUT: Final = re.compile(r"(lora_te\d?_)(.*_self_attn_)([qkv])_proj\.lora_down\.weight")
@@ -87,9 +87,8 @@ class Change(Protocol):
 
 @dataclass(frozen=True)
 class Adapter:
-    """A LoRA that was read. layers: component -> module -> what it does there; version: of the file; bad: its tensors with
-    numbers that are not finite; left_out: how many of its layers have no place in the model; total: how many it has, 0 where that
-    cannot be counted.
+    """A LoRA that was read. layers: component -> module -> change; version: of the file; bad: its tensors that are not finite;
+    left_out: layers without a place in the model; total: its layers, 0 where unknown.
     """
 
     lora: Lora
@@ -103,8 +102,8 @@ class Adapter:
 
 
 def read_adapters(pipe: Any, model: ModelFacts, loras: Iterable[Lora], known: Sequence[Adapter] = ()) -> tuple[Adapter, ...]:
-    """Those of the LoRAs that weigh anything. known: adapters that were read into this pipeline before; the same file is not read
-    again. Raises HalftoneError lora-other-base, lora-unsupported or lora-not-a-lora.
+    """Read the LoRAs with a weight other than 0. known: read into this pipeline before, and not read again. Raises HalftoneError
+    lora-other-base, lora-unsupported or lora-not-a-lora.
     """
     at_hand = {(adapter.lora.path, adapter.version): adapter for adapter in known}
     found: list[Adapter] = []
@@ -179,7 +178,7 @@ def _followed(shell: Any, path: Path, readings: Mapping[str, Mapping[str, "_Peft
 
 
 def _networks(shell: Any) -> dict[str, nn.Module]:
-    """Those to which diffusers itself adds LoRAs."""
+    """The networks to which diffusers itself adds LoRAs."""
     names = cast("list[str]", getattr(type(shell), "_lora_loadable_modules", []))
     return {name: part for name in names if isinstance(part := getattr(shell, name, None), nn.Module)}
 
@@ -203,10 +202,10 @@ def _as_diffusers(
 
 
 def _completed(path: Path) -> dict[str, torch.Tensor]:
-    """The tensors of a file in kohya's form that changes q, k or v of a text encoder but nowhere its out_proj, with zeros there.
+    """The tensors of a kohya file that changes q, k or v of a text encoder but no out_proj, with zeros there.
 
-    diffusers (0.42, convert_state_dict_to_diffusers) knows the form by an out_proj, and leaves q, k and v out without one. Empty
-    for every other file.
+    diffusers (0.42, convert_state_dict_to_diffusers) knows the form by an out_proj, and drops q, k and v without one. Empty for
+    every other file.
     """
     names = [tensor.name for tensor in read_header(path).tensors]
     inputs = {match[1]: match for name in names if (match := _TEXT_INPUT.fullmatch(name))}
@@ -226,7 +225,7 @@ def _is_output_of(text: str, name: str) -> bool:
 
 
 def _without_zeros(layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the layers that were only added."""
+    """Drop the layers that were only added."""
     return {
         name: layer
         for name, layer in layers.items()
@@ -241,7 +240,7 @@ def _layers_in(path: Path) -> int:
 
 
 def left_out(adapters: Iterable[Adapter]) -> tuple[Words, ...]:
-    """What is said of each LoRA that reaches the model only in part."""
+    """Note each LoRA that reaches the model only in part."""
     found = tuple(adapters)
     return (
         *(_left_out(adapter) for adapter in found if adapter.left_out),
@@ -342,8 +341,8 @@ def changed_components(adapters: Iterable[Adapter]) -> set[str]:
 
 @dataclass(frozen=True)
 class LayerPatch:
-    """What LoRAs do to one layer, one after another. changes: of a rescaled copy, by weight and bias, whose numbers are 2**k
-    times those that the LoRAs were made for: what is added is scaled alike.
+    """What LoRAs do to one layer, in order. changes: of a rescaled copy, by weight and bias, which are 2**k times those that the
+    LoRAs were made for: what is added is scaled alike.
     """
 
     key: Hashable

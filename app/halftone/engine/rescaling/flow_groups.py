@@ -103,8 +103,8 @@ def _parts(flow: Flow, name: str) -> Iterator[Rows]:
 
 
 def _openings(flow: Flow, site: str) -> Iterator[Start]:
-    """What may begin a residual stream that goes through a site: the first layers of the network, one by one and together (two
-    streams may become one further on), then those of the modules around the site.
+    """What may begin a residual stream through a site: the first layers of the network, one by one and together (two streams may
+    join later), then those of the modules around the site.
     """
     parts = _module(site).split(".")
     seen: set[str] = set()
@@ -129,7 +129,7 @@ def _openings(flow: Flow, site: str) -> Iterator[Start]:
 
 
 def _completed(flow: Flow, writers: tuple[Writer, ...], trace: Trace) -> Start | None:
-    """With what these writers need to make a group, and what is scaled then; None: there is no such group."""
+    """Complete a group for these writers, and what is scaled then; None: there is no such group."""
     found = writers
     for _ in range(_TURNS):
         if trace.closed:
@@ -144,8 +144,8 @@ def _completed(flow: Flow, writers: tuple[Writer, ...], trace: Trace) -> Start |
 
 
 def _joined(flow: Flow, writers: tuple[Writer, ...], trace: Trace) -> Start | None:
-    """With more writers: those that let the numbers get further. The siblings of all that write already are tried first, where
-    one of them has written by then: a residual stream is written alike in every block.
+    """Add writers that let the numbers get further. The siblings of all writers come first, where one of them has written by
+    then: a residual stream is written alike in every block.
     """
     names = {writer.name for writer in writers}
     done = set(flow.order[: trace.place])

@@ -45,12 +45,11 @@ def groups_of(
     learned: Callable[[Sequence[str]], Iterable[RescaleGroup]] = lambda _sites: (),
     deviation: Deviation = lambda _group, _k: None,
 ) -> tuple[RescaleGroup, ...]:
-    """layers: peaks of the component in running order, as the planner reads them; named: modules with a finding that a scale
-    can cure; asked: the precision that has to hold them; flow_at: the experiment in which a module runs, asked for only where
-    known shapes do not reach; peaks: of tensors, filled with those that were read; with_inputs: a group that was found, shrunk
-    by 2**k, with the inputs that have to be scaled with it, None where it is not exact with them. learned: groups that are known
-    of the architecture, which `deviation` is to prove before experiments with the network itself begin. A search that fails costs
-    nothing but its groups.
+    """layers: peaks of the component in running order, as the planner reads them; named: modules with a finding that a scale can
+    cure; asked: the precision that has to hold them; flow_at: the experiment in which a module runs, used where known shapes do
+    not reach; peaks: of tensors, filled as they are read; with_inputs: a group shrunk by 2**k, completed by the inputs that scale
+    with it, or None if not exact; learned: known groups of the architecture, which `deviation` proves before experiments begin. A
+    search that fails costs nothing but its groups.
     """
     known = rescale_groups(component, module)
     left = _left(component, known, layers, named, asked, tensor_peaks(masters, known, peaks))
@@ -116,7 +115,7 @@ def _proven(
     peaks: dict[str, float] | None,
     with_inputs: WithInputs,
 ) -> list[RescaleGroup]:
-    """Those that change nothing when they are shrunk by as much as is needed: the search looks at samples only, and a layer that
+    """Keep groups that change nothing when shrunk by as much as is needed: the search looks at samples only, and a layer that
     adds next to nothing to a stream is not seen, but counts once the rest is shrunk.
     """
     kept: list[RescaleGroup] = []

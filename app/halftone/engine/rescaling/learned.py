@@ -32,9 +32,9 @@ def learned_groups(
     begins: Callable[[], None],
     device: torch.device,
 ) -> list[RescaleGroup] | None:
-    """Groups that scale these modules of a network, as its twin tells; they are to be proven. None: it has no twin. sites: in
-    running order; run: makes a call of the network with the twin in its place; begins: as `Runs` has it; device: where the inputs
-    of that call lie, and the twin with them. The network's own weights may lie elsewhere.
+    """Groups, still to be proven, that scale these modules of a network by its twin's. None: it has no twin. sites: in running
+    order; run: makes a call of the network with the twin in its place; begins: as `Runs` has it; device: of the call's inputs,
+    and for the twin. The network's own weights may lie elsewhere.
     """
     architecture = _architecture(network)
     known = recall_groups(architecture)

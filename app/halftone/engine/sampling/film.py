@@ -88,7 +88,7 @@ class Film(Sequence[Pixels]):
 
 
 class Reported(Sequence[Pixels]):
-    """The same frames; tells when one is asked for."""
+    """A film that reports when a frame is taken."""
 
     def __init__(self, film: Film, report: Callable[[int, int], None]) -> None:
         self._film = film
@@ -123,7 +123,7 @@ class Part:
 
 
 def parts_of(film: Film, decodes: Sequence[Decoded], component: str) -> list[Part]:
-    """Which call of a component gave which frames; none where the calls do not add up to them. Of a picture it is the last."""
+    """Which call of a component gave which frames; none where the numbers do not add up. A picture's is the last."""
     own = [decoded for decoded in decodes if decoded.call.component == component]
     if len(film) == 1:
         own = own[-1:]
@@ -136,8 +136,8 @@ def parts_of(film: Film, decodes: Sequence[Decoded], component: str) -> list[Par
 
 
 def flat_frames(film: Film, part: Part) -> dict[int, Flatness]:
-    """Frames of a part, from 0, that are of one colour, or in tiles over latents that are not. A picture that the pipeline scaled
-    is judged as it was decoded: its tiles no longer lie over their latents.
+    """Frames of a part, from 0, of one colour, or in flat tiles over latents that are not. A picture that the pipeline scaled is
+    judged as it was decoded: its tiles no longer match their latents.
     """
     found: dict[int, Flatness] = {}
     scaled = part.decoded.picture is not None and part.decoded.size != film.size
@@ -150,7 +150,7 @@ def flat_frames(film: Film, part: Part) -> dict[int, Flatness]:
 
 
 def flat_in(result: object, part: Part) -> set[int]:
-    """Which frames, counted as in the film, are flat in what the call of a part gave when it was made again."""
+    """The film's numbers of flat frames in a repeated part."""
     frames = frames_in(next(tensors_in(result)))
     kinds = [flatness(to_pixels(frame), part.latents, index, len(frames)) for index, frame in enumerate(frames)]
     return {part.first + index for index, kind in enumerate(kinds) if kind is not None}
@@ -159,8 +159,8 @@ def flat_in(result: object, part: Part) -> set[int]:
 def flatness(pixels: Pixels, latents: torch.Tensor | None, frame: int = 0, frames: int = 1) -> Flatness | None:
     """Whether a frame is of one colour, or in tiles over latents that are not; None for a picture.
 
-    latents: what was decoded, (pictures, channels, height, width), or (1, channels, frames, height, width); None if they are not
-    known. frame: which of so many `frames` it is, from 0.
+    latents: what was decoded, (pictures, channels, height, width), or (1, channels, frames, height, width); None if unknown.
+    frame: which of `frames` it is, from 0.
     """
     if is_flat(pixels):
         return "flat"

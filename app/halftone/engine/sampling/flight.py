@@ -1,10 +1,10 @@
 """One picture's way through any diffusers pipeline, with light wrappers on its methods: casts, watching, fast-forward after a
 failure.
 
-Nothing of a pipeline is written anew. Wrapped are: the denoisers' forward, the encoders' forward, the VAE's encode and decode,
-the scheduler's step and the pipeline's encode_prompt. After a failure at step k the pipeline is run again: its denoiser calls
-before k give zeros in the shapes they gave before, without computing, its scheduler steps before k return the last good state,
-and from k on everything is real. So guidance, inpainting masks and whatever else a pipeline does between the calls stay its own.
+Wrapped are: the denoisers' forward, the encoders' forward, the VAE's encode and decode, the scheduler's step and the pipeline's
+encode_prompt. After a failure at step k the pipeline runs again: its denoiser calls before k return zeros in their former shapes,
+its scheduler steps before k return the last good state, and from k on everything is real. So guidance, inpainting masks and
+whatever else a pipeline does between the calls stay its own.
 """
 
 import copy
@@ -92,8 +92,8 @@ class _Step:
 
 
 class Flight:
-    """Runs a loaded pipeline; keeps the encoded prompt over several runs (a batch, or a return after a failure). settings:
-    what of the session decides about the numbers; with it the encoded prompt is kept for the next flight too.
+    """Runs a loaded pipeline; keeps the encoded prompt over several runs (a batch, or a return after a failure). settings: of the
+    session, as far as they change numbers; with them the prompt is kept for the next flight too.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Flight:
         self._blank: dict[str, Any] = {}
         self._good: list[Snapshot] = []
         self._copied = False
-        """The pipeline steps a copy of its scheduler too, whose state nobody keeps: it can only begin anew."""
+        """Whether the pipeline steps a copy of its scheduler too, whose state is lost: it can only start again."""
         self._sound = -1
         """The last step whose numbers were looked at and are sound."""
         self._calls: dict[int, list[Call]] = {}
@@ -150,7 +150,7 @@ class Flight:
         self._reading.forget()
 
     def watch_every_step(self) -> None:
-        """From now on look at every step, whatever the setting said: a failure is to be located."""
+        """Look at every step from now on, whatever the setting, to locate a failure."""
         self._every_step = True
 
     @property
@@ -168,9 +168,9 @@ class Flight:
         self._good = [] if good is None else [good]
 
     def last_sound(self) -> Snapshot | None:
-        """The last state whose numbers are finite: a step may have ended before anybody looked at it. None before the first.
+        """The last finite state, or None: a step may have ended before it was looked at.
 
-        A state that was looked at is not looked at again: the memory may have ended, and a look takes some.
+        A state that was looked at is not read again: memory may have ended, and a look takes some.
         """
         if self._copied:
             return None
@@ -191,7 +191,7 @@ class Flight:
         return self._rehearsals[began], step - began + 1
 
     def loop(self, good: Snapshot) -> Loop:
-        """All that another flight needs to go on after that state. Raises NotKeptError where several loops run in turns."""
+        """Everything that another flight needs to continue after that state. Raises NotKeptError where several loops take turns."""
         if len(self._schedulers) != 1 or self._copied:
             raise NotKeptError("several schedulers")
         return Loop(good, type(self._schedulers[0]).__name__, dict(self._shapes), dict(self._blank))
@@ -208,8 +208,7 @@ class Flight:
         resume: Snapshot | None = None,
         entering: Callable[[], None] | None = None,
     ) -> Any:
-        """Call the pipeline. resume: continue after that state; entering: called before the first real step. Raises StepFailed.
-        """
+        """Call the pipeline. resume: continue after that state; entering: called before the first real step. Raises StepFailed."""
         pipe = self.loaded.pipe
         self._schedulers = schedulers(pipe)
         self._guiders = guiders(pipe)
@@ -340,8 +339,8 @@ class Flight:
         return make
 
     def _nothing(self, name: str, place: tuple[int, int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Zeros in the shape of what this call gave before; of a call that was never made, for the batch it is asked for now, as
-        this denoiser's calls gave it, or those of the one that ran last where this one never did.
+        """Return zeros in the shape that this call gave before; for a call never made, in the shape of this denoiser's other
+        calls, or of the last denoiser's, for the batch asked for now.
         """
         sample = next(tensors_in((args, list(kwargs.values()))))
         known = self._shapes.get(place)
@@ -463,7 +462,7 @@ class Flight:
 
 @contextmanager
 def _shortage_told() -> Generator[None]:
-    """Keep from pipelines that the memory ended by an error of a type that they catch: Sana's go on without a picture."""
+    """Turn the end of memory into an error that pipelines do not catch: Sana's would continue without a picture."""
     try:
         yield
     except torch.OutOfMemoryError as error:

@@ -1,7 +1,7 @@
 """Tables that networks of diffusers make on the host at each step, and lengths that they fetch from the device.
 
-Here the tables go to the device behind what is queued, and what is the same at each step is sent or fetched once. The numbers
-are those that the networks make.
+Here the transfers of tables are queued, and what is the same at each step is sent or fetched once. The numbers are the networks'
+own.
 """
 
 from collections.abc import Callable, Generator, Iterable
@@ -22,7 +22,7 @@ _MASKS: Final = 4
 
 @contextmanager
 def tables_sent(networks: Iterable[nn.Module], device: torch.device) -> Generator[None]:
-    """Have these networks wait for no table while the context is open."""
+    """Let these networks wait for no table inside the block."""
     handles: list[RemovableHandle] = []
     for network in networks:
         if (known := _KNOWN.get(type(network).__name__)) is not None:

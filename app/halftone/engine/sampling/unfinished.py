@@ -1,7 +1,7 @@
-"""A picture whose step failed, on disk: all that its loop needs to go on from the last good step, in one safetensors file.
+"""A picture whose step failed, on disk: all that its loop needs to continue after the last good step, in one safetensors file.
 
-Tensors stand as tensors; what else a sampler remembers (indices, orders, lists with holes) stands beside them as JSON in the
-metadata of the file. Nothing in it can run: what is neither a tensor nor a plain value is not kept.
+Tensors are stored as tensors; a sampler's other values (indices, orders, lists with holes) as JSON in the file's metadata.
+Nothing in it can run: what is neither a tensor nor a plain value is not kept.
 """
 
 import inspect
@@ -30,9 +30,9 @@ from halftone.engine.weights.precision import exact_weights, split_rows
 from halftone.health.faults import is_out_of_memory
 
 LOOP: Final = "loop"
-"""Under this name the plain values stand in the metadata of the file."""
+"""Key of the plain values in the file's metadata."""
 _OWN: Final = "_internal_dict"
-"""A sampler's configuration: the model's, and the request's; made anew from them."""
+"""A sampler's configuration, the model's and the request's, which is made again from them."""
 _LARGEST_K: Final = 120
 """Powers of two beyond it have no place in float32."""
 _ROWS: Final[dict[str, Callable[[Iterable[Any]], Any]]] = {"list": list, "tuple": tuple, "set": set}
@@ -44,8 +44,7 @@ class NotKeptError(Exception):
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop after a step. sampler: class name; shapes: (step, call) -> result, blank: denoiser -> last result, both as shapes.
-    """
+    """A loop after a step. sampler: class name; shapes: (step, call) -> result, blank: denoiser -> last result, both as shapes."""
 
     snapshot: Snapshot
     sampler: str
@@ -54,7 +53,7 @@ class Loop:
 
 
 def packed_loop(loop: Loop, handed: Mapping[str, torch.Tensor]) -> tuple[dict[str, torch.Tensor], str]:
-    """(tensors, text) that `read_loop` makes the loop of. handed: tensors that are written beside it. Raises NotKeptError."""
+    """(tensors, text) from which `read_loop` makes the loop. handed: tensors written beside it. Raises NotKeptError."""
     tensors = dict(handed)
     now = loop.snapshot
     pack = partial(_packed, tensors=tensors, on_cpu=all(tensor.is_cpu for tensor in tensors_in(now.result)))

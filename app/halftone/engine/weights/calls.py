@@ -58,8 +58,8 @@ def _own_containers(value: Any) -> Any:
 
 
 def run_call(call: Call, module: nn.Module, dtype: DType) -> Any:
-    """The call once more with the module as it is now; the result comes back in the dtype the pipeline works in. What is
-    offloaded is at home after it: whoever repeats calls writes weights between them.
+    """Repeat a call with the module as it is now; the result has the pipeline's dtype. Offloaded modules are at home afterwards:
+    whoever repeats calls writes weights between them.
     """
     # the class's own forward, not a wrapper that a flight put on the instance; hooks of the network's parts run either way
     function = getattr(type(module), call.method).__get__(module)

@@ -1,7 +1,7 @@
-"""A component whose parameters are the tensors of a mapped file: nothing is drawn or copied that the file has as it is.
+"""A component whose parameters are the tensors of a mapped file: nothing is drawn, or copied that the file has as it is.
 
-diffusers and transformers have readers of such files, too; they convert every name once more, copy what OpenCLIP joined, and set
-each parameter by itself, which takes longer than reading the file.
+diffusers and transformers have such readers, too; they convert every name once more, copy what OpenCLIP joined, and set each
+parameter by itself, which takes longer than reading the file.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,8 +24,8 @@ class UnfitFile(ValueError):  # noqa: N818 - a fact of the file
 
 
 def mapped_component(kind: Any, config: dict[str, Any], file: Any, places: Mapping[str, Place], dtype: torch.dtype) -> nn.Module:
-    """kind: a model class of diffusers or transformers; file: open, of safetensors; places: parameter -> where it lies. Its
-    numbers are read when they are needed; those of another type than dtype are converted now.
+    """Map a component. kind: a model class of diffusers or transformers; file: open, of safetensors; places: parameter -> where
+    it lies. Tensors of another type than dtype are converted now.
 
     Raises UnfitFile where the file lacks a parameter or has it in another shape.
     """

@@ -1,10 +1,10 @@
-"""Where a component's weights lie: on the device, or at home on the CPU, from where they are onloaded while they are used.
+"""Where a component's weights lie: on the device, or at home on the CPU, onloaded while they are used.
 
-Home is always true: plans, LoRAs and cures are written to the weights at home, wherever the component runs. So the order is:
-weights are settled on the CPU, the plan is applied there, and what runs is onloaded. The hooks of accelerate and diffusers do not
-allow that: they replace `forward`, as flights and wide kernels do, and keep weights on the meta device or in copies of their own,
-which a cure would not reach. These are torch's own hooks; they leave `forward` alone, and nothing is copied back, for running
-changes no weight.
+Home is always true: plans, LoRAs and cures are written to the weights at home, wherever the component runs. So weights are
+settled on the CPU, the plan is applied there, and what runs is onloaded. The hooks of accelerate and diffusers do not allow that:
+they replace `forward`, as flights and wide kernels do, and keep weights on the meta device or in copies of their own, which a
+cure would not reach. These are torch's own hooks; they leave `forward` alone, and nothing is copied back, for running changes no
+weight.
 """
 
 import weakref
@@ -34,7 +34,7 @@ from halftone.measure.late import may_copy_ahead
 
 _PLACED: Final = "_halftone_placed"
 _ACCELERATE: Final = "_hf_hook"
-"""Where diffusers' pipelines look for the device that a component runs on, and whom its VAEs call before they run."""
+"""Where pipelines look for a component's device, and what their VAEs call before they run."""
 _DIFFUSERS: Final = "_diffusers_hook"
 _LAYERWISE: Final = "layerwise_casting"
 _HOME: Final = torch.device("cpu")
@@ -116,7 +116,7 @@ class Piece:
             hold(tensor, home if untouched else tensor.data.to(_HOME))
 
     def drop(self) -> None:
-        """Let go of what was sent and is not used."""
+        """Release what was sent and is not used."""
         self._arrive()
         self._sent.clear()
 
@@ -150,7 +150,7 @@ def own_tensors(module: nn.Module) -> Iterator[torch.Tensor]:
 
 @dataclass
 class Places:
-    """Where a loaded model's components are. apart: the device has memory of its own; present: those that are onloaded now."""
+    """Where a model's components lie. apart: the device has memory of its own; present: the onloaded ones."""
 
     device: torch.device
     apart: bool
@@ -172,7 +172,7 @@ class Places:
         return self._staging[1]
 
     def unstage(self) -> None:
-        """Let go of the buffers."""
+        """Release the staging buffers."""
         self._staging = 0, None
 
 
@@ -207,7 +207,7 @@ class Placed:
 
     @property
     def execution_device(self) -> torch.device:
-        """On which the component runs, as accelerate's hooks call it."""
+        """The device that the component runs on, by the name in accelerate's hooks."""
         return self._places.device
 
     def pre_forward(self, _module: nn.Module, *_args: Any, **_kwargs: Any) -> None:
@@ -221,7 +221,7 @@ class Placed:
             self._lay_out(*wanted)
 
     def forget(self) -> None:
-        """Lay it out anew when it is next placed."""
+        """Lay the component out again at its next placing."""
         self.settle()
         self._laid = None
 
@@ -231,7 +231,7 @@ class Placed:
         self._made_by = bring
 
     def onload(self) -> None:
-        """Have the component where it can run: whole on the device, or ready to come there in pieces. Others go home."""
+        """Onload a component whole, or prepare it to come in pieces. Others go home."""
         self.place()
         self._last.clear()  # a call begins: what runs last in it is followed by nothing
         present = self._places.present
@@ -349,7 +349,7 @@ class Placed:
         return piece
 
     def _send_next(self, depth: int, piece: Piece, staging: Staging) -> None:
-        """Have what runs after a piece come while that computes, if the device has room for both."""
+        """Send what runs after a piece while that computes, if the device has memory for both."""
         if (last := self._last.get(depth)) is not None:
             last.next = piece
         self._last[depth] = piece
@@ -400,36 +400,36 @@ def _reads(module: nn.Module) -> bool:
 
 
 def stand(name: str, module: nn.Module, places: Places) -> None:
-    """Give a component that was just read its place; it lies on the CPU until it is onloaded."""
+    """Place a component that was just read; it lies on the CPU until it is onloaded."""
     module.__dict__[_PLACED] = Placed(name, module, places)
 
 
 def place(module: nn.Module) -> None:
-    """Have a component laid out as the model is offloaded: without that, on the device."""
+    """Lay out a component as the model is offloaded; without offload, on the device."""
     if (placed := module.__dict__.get(_PLACED)) is not None:
         placed.place()
 
 
 def onload(module: nn.Module) -> None:
-    """Have a component where it can run."""
+    """Bring a component where it can run."""
     if (placed := module.__dict__.get(_PLACED)) is not None:
         placed.onload()
 
 
 def offload(module: nn.Module) -> None:
-    """Have its weights at home, where they can be written; those of a component that is not offloaded stay on the device."""
+    """Bring its weights home, where they can be written; those of a component without offload stay on the device."""
     if (placed := module.__dict__.get(_PLACED)) is not None:
         placed.offload()
 
 
 def settle_weights(module: nn.Module) -> None:
-    """Have its weights where they can be written, and as wide as they are computed with."""
+    """Bring its weights where they can be written, as wide as they are computed with."""
     if (placed := module.__dict__.get(_PLACED)) is not None:
         placed.settle()
 
 
 def compute_with(module: nn.Module, bring: Bring | None) -> None:
-    """Have a component use weights that `bring` makes, block by block, beside its own, which stay; None: its own again."""
+    """Compute with weights that `bring` makes, block by block, beside its own, which stay; None: with its own again."""
     if (placed := module.__dict__.get(_PLACED)) is not None:
         placed.compute_with(bring)
 
@@ -451,7 +451,7 @@ def told_packing(modules: Mapping[str, nn.Module]) -> tuple[Words, ...]:
 
 
 def forget_place(module: nn.Module) -> None:
-    """Layers of a component came or went: it is laid out anew when it is next placed."""
+    """Lay it out again at its next placing: layers came or went."""
     if (placed := module.__dict__.get(_PLACED)) is not None:
         placed.forget()
 
@@ -474,8 +474,8 @@ def put_offload(places: Places, wanted: Offload, *, packed: bool = False) -> Non
 
 
 def leave_device(places: Places, modules: Iterable[nn.Module]) -> None:
-    """Have every component at home that does not run now. In the mode that was just put only those go that run next: text
-    encoders, a VAE or a ControlNet that waits would lie on the device beside what does not fit.
+    """Bring every component home that does not run now. In the mode just set only text encoders, a VAE or a ControlNet that wait:
+    on the device they would lie beside what does not fit.
     """
     for module in modules if places.mode != "none" else ():
         if (placed := module.__dict__.get(_PLACED)) is not None:

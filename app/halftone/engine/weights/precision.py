@@ -20,7 +20,7 @@ from halftone.engine.weights.reused import Reused
 from halftone.engine.weights.wide_kernels import put_wide_kernels
 
 _INPUTS: Final = "_halftone_scaled_inputs"
-"""On a module: argument of its forward -> k, by which `invoke` scales it."""
+"""On a module: argument of its forward -> k, the exponent by which `invoke` scales it."""
 _OWN_INPUTS: Final = "_halftone_own_inputs"
 """The same of what the weights need as they are, in every state: those of a rescaled copy."""
 _PACKED: Final = ".packed"
@@ -50,7 +50,7 @@ def split_rows(name: str) -> tuple[str, slice]:
 
 
 def kept_float32(module: nn.Module, dtype: torch.dtype) -> Callable[[str], bool]:
-    """Which parameters the libraries' own loaders keep in float32 when asked for dtype."""
+    """Parameters that the libraries' own loaders keep in float32 when asked for dtype."""
     strict: Iterable[str] = getattr(module, "_keep_in_fp32_modules_strict", None) or ()
     always: Iterable[str] = getattr(module, "_keep_in_fp32_modules", None) or ()
     is_diffusers = hasattr(module, "register_to_config")
@@ -67,12 +67,11 @@ def realise(
     before: ComponentState | None = None,
     layout: torch.memory_format = torch.contiguous_format,
 ) -> None:
-    """Give every parameter of module the value that state wants, derived from the exact weights; put casts at region borders.
+    """Give every parameter of module the value that state wants, from the exact weights, and casts at region borders.
 
-    masters: parameter and buffer name -> exact tensor; may be the module's own tensors when no precision was lost yet. Only those
-    are asked for and written that become others than the module is known to hold.
-    before: the state that the module is in now; where its types are the same, the casts stay. None: it is not known.
-    layout: in which the weights of flat convolutions are made on the processor; what is the master itself stays as that lies.
+    masters: parameter and buffer name -> exact tensor; may be the module's own while no precision is lost. Only those are read
+    and written that change. before: the module's state, None if unknown; where its types are the same, the casts stay. layout: of
+    flat convolutions' weights made on the processor; a master itself keeps its own.
     """
     exact = masters if isinstance(masters, Exact) else Exact(masters)
     changes = _changes(state)
@@ -90,8 +89,8 @@ def realise(
 
 
 def put_stream(module: nn.Module, exact: Exact, state: ComponentState) -> None:
-    """Have a component compute as a state wants it, each weight made of the exact ones when its block runs. What lies in it
-    stays, save what packed layers are told; `compute_with` and `realise` end it.
+    """Compute a component as a state wants it, each weight made from the exact ones when its block runs. Its own weights stay,
+    save what packed layers are set to; `compute_with` and `realise` end it.
     """
     recipes = dict(_recipes(module, exact, _changes(state), state))
     packed = [name for name in recipes if packed_at(module, name) is not None]
@@ -125,7 +124,7 @@ def _put_types(module: nn.Module, state: ComponentState) -> None:
 def _recipes(
     module: nn.Module, exact: Exact, changes: Mapping[str, list[tuple[slice, int]]], state: ComponentState
 ) -> Iterator[tuple[str, Recipe]]:
-    """Of every parameter, packed weight and stored buffer: name -> what it has to be."""
+    """Recipes of every parameter, packed weight and stored buffer by name."""
     dtype = DTYPES[state.dtype]
     keep = kept_float32(module, dtype)
     regions = tuple(f"{name}." for name in state.upcast)
@@ -307,7 +306,7 @@ def put_own_inputs(module: nn.Module, exponents: Mapping[str, int]) -> None:
 
 
 def _times(value: Any, k: int) -> Any:
-    """A nest of tensors times 2**k; in float32, as a type too narrow for it may stand in its way."""
+    """Nested tensors times 2**k; in float32, as a narrower type may not hold it."""
     return map_tensors(value, lambda tensor: tensor.float() * 2.0**k) if k else value
 
 

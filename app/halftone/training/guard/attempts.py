@@ -40,8 +40,8 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Seen:
-    """What one read told. norm: of the gradients that the optimizer uses; foreign: of those that other code left; layers: those
-    whose outputs are suspected; buffers: running means and the like that are; update: numbers of one that was queued ahead.
+    """The result of one read. norm: of the gradients that the optimizer uses; foreign: those of other code; layers: with suspect
+    outputs; buffers: that are not finite; update: the numbers of one queued ahead.
     """
 
     loss: float
@@ -107,8 +107,8 @@ class Attempts:
         return self._count
 
     def make(self, loss: torch.Tensor | Callable[[], torch.Tensor]) -> Attempt:
-        """loss: a scalar, or what computes it. Waits for an accelerator once; once more where gradients of several calls are
-        added up, where a copy of large weights has to be made first, and in the first step of all.
+        """loss: a scalar, or what computes it. Waits for an accelerator once; once more with gradients of several calls, for a
+        first copy of large weights, and in the first step of all.
         """
         if callable(loss):
             self._begin()
@@ -161,7 +161,7 @@ class Attempts:
         return self._update(seen, total if ready else None, ahead)
 
     def _without(self, gathered: Mapping[str, torch.Tensor], foreign: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
-        """What was gathered, of which other code spoiled a part: none of it, and the step begins anew."""
+        """Drop what was gathered, of which other code spoiled a part: the step begins again."""
         bad = bad_among(foreign)
         if not bad:
             return gathered
@@ -247,7 +247,7 @@ class Attempts:
         return Attempt(seen.loss, True, norm, None, first, tries, seen.scale)
 
     def finished(self, attempt: Attempt) -> Attempt:
-        """After an attempt that was left out: where Accelerate ended the step with it, the step is made of the losses before."""
+        """Close an attempt that was left out: where Accelerate ended the step with it, the step is made of the losses before."""
         if not (self._accumulation.is_outside and self._count and self._accumulation.ends(self._count + 1)):
             return attempt
         seen = Seen(attempt.loss, 0.0, 0.0, attempt.scale, (), (), ())

@@ -56,7 +56,7 @@ class TrainingStopped(Exception):  # noqa: N818 - what scripts catch by this nam
 @dataclass(frozen=True)
 class StepReport:
     """One step. applied: the optimizer stepped; norm: of the gradients before clipping; scale: of the loss; tries: repeats;
-    caught: what was stopped or noticed. loss, norm are of the last try.
+    caught: what was stopped or noticed. loss, norm are the last try's.
     """
 
     step: int
@@ -163,9 +163,9 @@ class TrainingGuard:
         return {"beside": self._good.memory, "host": self._good.host_memory, "cures": self._curing.memory}
 
     def step(self, loss: Loss, *, items: Sequence[str] = ()) -> StepReport:
-        """Backward, look, clip, step, zero the gradients. items: names of what was fed (pictures), told with a finding.
+        """Backward, check, clip, step, zero the gradients. items: names of the inputs (pictures), reported with a finding.
 
-        Raises TrainingStopped when it cannot go on; the weights are then those after the last good step.
+        Raises TrainingStopped when it cannot continue; the weights are then those after the last good step.
         """
         started = time.perf_counter()
         before = len(self.caught)
@@ -189,9 +189,9 @@ class TrainingGuard:
         return self._report(attempt, before, started, tries)
 
     def accept_changes(self) -> None:
-        """Declare as meant what the script changed since the last step: weights, moments (also cleared ones), types, modes, what
-        is trained, random numbers. It is no finding then, and nothing undoes it. Raises ValueError, and changes nothing, where a
-        weight or moment is not finite or a second moment is below zero.
+        """Declare the script's changes since the last step as meant: weights, moments (also cleared ones), types, modes, what is
+        trained, random numbers. They are no finding then, and nothing undoes them. Raises ValueError, and changes nothing, where
+        a weight or moment is not finite or a second moment is below zero.
         """
         self._follow()
         if spoiled := self._good.spoiled():
@@ -200,8 +200,8 @@ class TrainingGuard:
         self._between.remember()
 
     def apply(self, remedy: Remedy, *, steps: int = 1000) -> bool:
-        """Put a remedy of the forecast in force. steps: of the training, for a schedule. False: it is the script's to apply
-        (other data, another type), or it is in force already. Raises ValueError where no remedy is called so.
+        """Put a remedy of the forecast in force. steps: of the training, for a schedule. False: the script has to apply it (other
+        data, another type), or it is in force already. Raises ValueError for an unknown name.
         """
         if remedy not in get_args(Remedy):
             raise ValueError(f"no remedy is called {remedy!r}; there are {', '.join(get_args(Remedy))}")
@@ -212,7 +212,7 @@ class TrainingGuard:
         return True
 
     def _omens_after(self, remedy: Remedy) -> Iterator[Omen]:
-        """What is known now that a remedy is in force. What only a step tells stays, where the remedy is for something else."""
+        """Drop omens that a remedy settled; those that only a step showed stay, unless the remedy is for them."""
         now = self._foreseen()
         places = {(omen.code, omen.name) for omen in now}
         yield from (omen for omen in self.omens if (omen.code, omen.name) not in places and remedy not in omen.remedies)
@@ -350,7 +350,7 @@ class TrainingGuard:
             self._lost += losses - self._attempts.waiting
 
     def _judge(self, attempt: Attempt, problem: Problem | None, tries: int, spent: float, items: Sequence[str]) -> None:
-        """File what was wrong. problem: of the first try. Raises TrainingStopped where the training cannot go on."""
+        """Report what was wrong. problem: the first try's. Raises TrainingStopped where the training cannot continue."""
         if attempt.problem is not None:
             self._leave_out(problem or attempt.problem, tries, spent, items)
         elif problem is not None and self._is_hopeless:

@@ -1,8 +1,7 @@
-"""What lets a step be made again: a module, a block or a whole network in another type, with casts at its borders.
+"""Cures that let a step be repeated: a module, a block or a whole network in another type, with casts at its borders.
 
-A module whose parameters are 16 bits wide runs with copies of them in the wider type, made for each pass, so that its parameters,
-their gradients and the optimizer's state stay what they are. Under autocast the parameters are wide already; there autocast is
-switched off inside.
+A module with 16-bit parameters runs with wider copies of them, made for each pass, so that its parameters, their gradients and
+the optimizer's state stay as they are. Under autocast the parameters are wide already; there autocast is switched off inside.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,11 +18,11 @@ from halftone.engine.basics.tensors import as_dtype, map_tensors
 
 
 class WideRegion:
-    """`module` computes in `dtype` until `remove`. What it is given is cast on the way in, what it makes on the way out to the
-    type that it would have had; not where it is a whole network (`whole`), whose result a loss function may take as it is.
+    """`module` computes in `dtype` until `remove`. Its inputs are cast on the way in, its results to the type they would have
+    had; not those of a whole network (`whole`), which a loss function may take as they are.
 
-    Parts of it that are called from elsewhere (gradient checkpointing makes their pass again on the way back) are wide as well.
-    seen: called with what the module made, before that is cast.
+    Parts of it that are called from elsewhere (gradient checkpointing repeats their pass on the way back) are wide as well. seen:
+    called with the results before the cast.
     """
 
     def __init__(

@@ -17,8 +17,8 @@ from halftone.training.guard.update import EPSILON
 
 @dataclass(frozen=True)
 class Problem:
-    """name: as people see it, of the module or parameter; network, module: to find a module by. cure: the one that its cause
-    asks for, where the optimizer alone can be cured. was, now: of a setting that cannot be.
+    """name: as people see it, of the module or parameter; network, module: to find a module by. cure: for a cause in the
+    optimizer alone. was, now: of an impossible setting.
     """
 
     cause: Cause

@@ -1,5 +1,5 @@
-"""Whether many tensors are finite, in one pass over their numbers and one wait for the device. Also which kinds of numbers
-that are not finite (NaN, infinity, minus infinity) a tensor holds.
+"""Checks whether many tensors are finite, in one pass over their numbers and one wait for the device. Also names the kinds (NaN,
+infinity, minus infinity) that a tensor holds.
 """
 
 import math
@@ -13,7 +13,7 @@ from halftone.measure.stats import has_values, peak
 
 Name = TypeVar("Name", bound=Hashable)
 AT_ONCE: Final = frozenset({"cpu"})
-"""Devices that do what they are told before the next line is run."""
+"""Devices that finish each operation before the next line runs."""
 
 
 def waits(device: torch.device) -> bool:
@@ -66,7 +66,7 @@ def read(parts: Sequence[torch.Tensor]) -> list[float]:
 
 
 def bad_among(tensors: Mapping[Name, torch.Tensor]) -> list[Name]:
-    """Those that hold a number that is not finite, in order; read exactly, one after another."""
+    """Tensors that are not finite, in order; read exactly, one after another."""
     return [name for name, tensor in tensors.items() if not math.isfinite(peak(plain(tensor)))]
 
 
@@ -95,7 +95,7 @@ _SAME: Final = 1e-4
 
 
 def kinds_in(value: Any) -> Kinds:
-    """Of all floating tensors in a value. Waits for the device."""
+    """Kinds in all floating tensors of a value. Waits for the device."""
     return frozenset(kind for tensor in tensors_in(value) for kind in _kinds(tensor))
 
 

@@ -1,7 +1,7 @@
-"""What other code changed between two steps: a validation, an average of the weights, a cast of a module that is shared.
+"""What other code changed between two steps: a validation, an average of the weights, a cast of a shared module.
 
-The state at the end of a step is written down and held against the state at the beginning of the next one. Nothing is copied but
-types, devices, versions and a few numbers of each tensor, all of which one call gathers.
+The state at the end of a step is compared with that at the beginning of the next. Only types, devices, versions and a few numbers
+of each tensor are copied, all gathered in one call.
 """
 
 import hashlib
@@ -97,7 +97,7 @@ class Fingerprint:
     samples: Mapping[_Kind, _Samples]
 
     def kind_of(self, name: str) -> tuple[torch.device, torch.dtype] | None:
-        """Where a parameter was, and its type; None where it was not."""
+        """A parameter's device and type; None where it was not there."""
         held = self.parameters.rows().get(name)
         return None if held is None else (held.device, held.dtype)
 

@@ -76,7 +76,7 @@ class LastGood:
 
     @torch.no_grad()
     def put_back_only(self, names: Sequence[str]) -> None:
-        """Of parameters or buffers these."""
+        """Restore these parameters or buffers."""
         for name in names:
             _put(self._held[name], self._values[name])
 
@@ -168,7 +168,7 @@ def _state(optimizer: torch.optim.Optimizer) -> Moments:
 
 
 def _settings(group: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a group, what a step may change (Prodigy keeps its estimate there); not the rate, which is the schedule's."""
+    """The settings of a group that a step may change (Prodigy keeps its estimate there), but for the rate, the schedule's."""
     return {name: copy.deepcopy(value) for name, value in group.items() if name not in ("params", "lr")}
 
 

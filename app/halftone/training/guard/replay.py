@@ -34,8 +34,8 @@ _MOST: Final = 64
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the way forward went wrong. name: as people see it; network, module: to find it; peak: in float32. reaches: whether
-    it is seen in what the network gives; else a loss may have taken it from inside.
+    """Where the forward pass went wrong. name: as people see it; network, module: to find it; peak: in float32. reaches: whether
+    the network's result shows it; else a loss may have read it from inside.
     """
 
     cause: Cause
@@ -143,8 +143,8 @@ class Calls:
 
     @torch.no_grad()
     def origin(self, meant: Mapping[str, Kinds]) -> Origin | None:
-        """Runs the calls again until one gives bad numbers, and says where they came from; else where the first bad number
-        arose that is not seen from outside. None: all was finite. meant: what layers give on purpose.
+        """Repeat the calls until one is not finite, and find its origin; else the first bad value that the result does not show.
+        None: all was finite. meant: what layers make on purpose.
         """
         self.largest = 0.0
         inside: Origin | None = None
@@ -158,8 +158,8 @@ class Calls:
 
     @torch.no_grad()
     def same_when_wide(self, layers: Collection[str]) -> dict[str, Kinds] | None:
-        """What each layer gives that is not finite, where float32 gives the same: no number was too large for its type. None:
-        float32 gives something else, or these layers are not among those that were run.
+        """Kinds not finite by layer, where float32 gives the same: nothing was too large for its type. None: float32 differs, or
+        these layers did not run.
         """
         with self._quietly():
             try:
@@ -187,8 +187,8 @@ class Calls:
         return found
 
     def overflowed_back(self, *, infinite: bool) -> bool:
-        """Whether the way back went wrong only since a number passed the limit of a 16-bit type. infinite: whether a gradient
-        holds infinity. Makes the way back through the calls again, with gradients of the size of those that came from the loss.
+        """Whether the backward pass failed only since a number passed the limit of a 16-bit type. infinite: whether a gradient
+        holds infinity. Repeats it through the calls, with gradients of the size that came from the loss.
         """
         arrived = [*read([one for one in self._arrived if isinstance(one, torch.Tensor)])]
         arrived += [one for one in self._arrived if isinstance(one, float)]
@@ -252,8 +252,8 @@ class Calls:
         return known is None or bool(self._when_mended(call, reading.module)[0] - known)
 
     def _culprit(self, call: _Call, failed: Sequence[Reading], left: Kinds) -> Reading | None:
-        """Of several that failed on their own, the first without which what the network gives gets better: what a mask makes, the
-        layers behind it take away again. Modules that hold another one come after those inside.
+        """The first failing module without which the network's result gets better: what a mask makes, later layers remove.
+        Containers come after their modules.
         """
         inner = [r for r in failed if not any(_holds(r.module, other.module) for other in failed)]
         if len(failed) == 1 or not left:
@@ -306,7 +306,7 @@ class Calls:
 
     @contextmanager
     def _quietly(self) -> Generator[None]:
-        """Random numbers go on afterwards as if nothing had run."""
+        """Restore the random numbers afterwards."""
         state = TorchState.now(self._accelerators)
         self.paused = True
         try:
@@ -366,7 +366,7 @@ def _with_mended(call: _Call, names: Collection[str]) -> _Call:
 
 
 def _arguments(call: _Call) -> dict[str, Any]:
-    """By name, masks left out: they hold -inf on purpose."""
+    """Arguments by name, without masks: they hold -inf on purpose."""
     named = {**{_POSITION.format(place + 1): value for place, value in enumerate(call.args)}, **call.kwargs}
     return {name: value for name, value in named.items() if "mask" not in name}
 
@@ -382,7 +382,7 @@ def _bad_weight(network: nn.Module, module: str, sound: Collection[str]) -> str:
 
 
 def _computes_in(network: nn.Module, module: nn.Module, call: _Call) -> torch.dtype:
-    """Under autocast its type, else the type of the module's own parameters, else that of the network's."""
+    """The type under autocast, else that of the module's parameters, else the network's."""
     if call.autocast is not None:
         return call.autocast
     for holder in (module, network):
@@ -392,8 +392,8 @@ def _computes_in(network: nn.Module, module: nn.Module, call: _Call) -> torch.dt
 
 
 def _wide_peak(inside: Sequence[float], after: Sequence[float], narrow: torch.dtype) -> float | None:
-    """The largest number that a module makes in float32; None where its first use makes one that is none. inside: before its
-    hooks; after: behind them, where what passes the limit of `narrow` may be infinite again.
+    """The largest number that a module makes in float32; None where its first use is not finite. inside: before its hooks; after:
+    behind them, where what passes the limit of `narrow` may be infinite again.
     """
     if not inside or not math.isfinite(inside[0]) or math.isnan(after[0]):
         return None

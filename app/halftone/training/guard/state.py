@@ -32,9 +32,8 @@ _LOOKED_AT: Final = 2**16
 class GoodState:
     """Counts the good steps and keeps the state after the last one.
 
-    Trained weights and moments are copied beside themselves where that is little, or where the update could spoil them out of
-    finite gradients; large ones in float32 or bfloat16 are only reasoned about, from the norm of the gradients and the
-    optimizer's settings, and for them the states on the host stand in.
+    Trained weights and moments are copied where that is little, or where finite gradients could spoil them; large ones in float32
+    or bfloat16 are judged by the norm of the gradients and the optimizer's settings, with the states on the host as a reserve.
     """
 
     def __init__(
@@ -118,12 +117,12 @@ class GoodState:
         return impossible_rate(self._optimizer, self._names)
 
     def judge(self) -> BadUpdate | None:
-        """After the optimizer's step: what it spoiled, if anything could be."""
+        """What the optimizer's step spoiled, if anything."""
         what = self.judged()
         return None if what is None else self.verdict(what, read(what.scalars))
 
     def judged(self) -> Judged | None:
-        """After the optimizer's step: what is to be read of it, None where nothing could be spoiled. Does not wait."""
+        """What to read of the optimizer's step, None where it could spoil nothing. Does not wait."""
         return None if (self._last or self._once) is None else judged(self._optimizer, self._names)
 
     def verdict(self, what: Judged, found: Sequence[float]) -> BadUpdate | None:
@@ -166,13 +165,13 @@ class GoodState:
             self._last.keep()
 
     def take_over(self) -> None:
-        """Other code wrote sound numbers: training goes on from them."""
+        """Accept sound numbers that other code wrote: training continues from them."""
         if self.masters is not None:
             self.masters.read()
         self.keep()
 
     def spoiled(self) -> list[str]:
-        """Parameters that hold bad numbers, or whose moments do, and did not when the state was kept. Waits for the device."""
+        """Parameters that are bad, or whose moments are, and were not when the state was kept. Waits for the device."""
         bad = [name for name in bad_among(self.trained) if self._last is None or self._last.was_finite(self.trained[name])]
         return [*bad, *(self._names[id(p)] for p, name, value in state_tensors(self._optimizer) if is_bad_moment(name, value))]
 
@@ -185,7 +184,7 @@ class GoodState:
         }
 
     def bad_buffers(self, names: Sequence[str]) -> list[str]:
-        """Which of these hold numbers that are bad and were not before the pass. What was bad then is meant."""
+        """Which of these buffers are bad and were not before the pass. What was bad then is meant."""
         bad = bad_among({name: self._buffers[name] for name in names})
         fresh = [name for name in bad if self._running.was_finite(self._buffers[name])]
         self._meant |= set(bad) - set(fresh)
@@ -235,7 +234,7 @@ def accelerators_of(networks: Mapping[str, nn.Module]) -> tuple[torch.device, ..
 
 @dataclass(frozen=True)
 class RandomState:
-    """Of torch, NumPy's global numbers and Python's: all that a loss function may draw from without saying so."""
+    """The states of torch, NumPy's global generator and Python's: all that a loss function may draw from."""
 
     tensors: TorchState
     numpy: dict[str, Any]
@@ -246,7 +245,7 @@ class RandomState:
         return cls(TorchState.now(accelerators), np.random.get_state(legacy=False), random.getstate())
 
     def put_back(self) -> None:
-        """Random numbers go on from here."""
+        """Restore the random numbers to this state."""
         self.tensors.put_back()
         np.random.set_state(self.numpy)
         random.setstate(self.python)

@@ -27,7 +27,7 @@ _ELEMENTWISE: Final = frozenset({"SGD", "Adam", "AdamW", "NAdam", "RAdam", "Adam
 
 
 _SQUARES: Final = ("exp_avg_sq", "square_avg", "exp_inf", "acc_delta", "row_var", "col_var")
-"""In names of moments that are made of squares or magnitudes: none is ever below zero."""
+"""In names of moments made of squares or magnitudes: none is ever below zero."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def _is_narrow(parameter: torch.Tensor) -> bool:
 
 
 def update_is_safe(optimizer: torch.optim.Optimizer, norm: float) -> bool:
-    """Without a copy: nothing that these settings make of finite gradients of this norm can leave float32."""
+    """Whether, with these settings, no update from finite gradients of this norm can leave float32; needs no copy."""
     return norm < SAFE_GRADIENT and all(map(_settings_are_sound, optimizer.param_groups))
 
 
@@ -107,7 +107,7 @@ class Judged:
 
 
 def judged(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) -> Judged:
-    """After optimizer.step(). Does not wait."""
+    """What to read after optimizer.step(). Does not wait."""
     trained = {names[id(parameter)]: parameter for _, parameter in optimized(optimizer)}
     moments = {(names[id(p)], name): value for p, name, value in state_tensors(optimizer)}
     return Judged(trained, moments, norms([*trained.values(), *moments.values()]))
@@ -116,8 +116,8 @@ def judged(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) -> Judged
 def verdict(
     what: Judged, found: Sequence[float], before: LastGood, optimizer: torch.optim.Optimizer, sizes: dict[str, float]
 ) -> BadUpdate | None:
-    """None if everything is finite and none of the weights leapt. found: what the scalars say; sizes: root mean square of
-    parameters after the last good step, as far as known; brought up to date when this one is good.
+    """None if everything is finite and no weight leapt. found: the read scalars; sizes: root mean square of parameters after the
+    last good step, as far as known; updated when this one is good.
     """
     trained = what.trained
     if not all(map(math.isfinite, found)) and (bad := _bad(what, before)):

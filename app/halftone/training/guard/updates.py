@@ -1,10 +1,9 @@
-"""The optimizer's part of a step: gradients made ready, the update, and the look at what it made.
+"""The optimizer's part of a step: gradients prepared, the update, and the check of its result.
 
-On an accelerator to read a number means to wait until all that was queued before it is done. So the update is queued behind the
-way back before anybody knows whether the step is good, and one read tells of loss, layers, gradients and update, where one of two
-things protects the weights: the optimizer leaves them and its moments alone where the device tells it to (`found_inf` of fused
-ones), or a copy stands beside them, from which the guard puts back what was bad before it returns. Elsewhere the one read comes
-before the update.
+Reading a number of an accelerator waits for all that was queued before. So the update is queued behind the backward pass before
+anybody knows whether the step is good, and one read covers loss, layers, gradients and update, where one of two things protects
+the weights: the optimizer leaves them and its moments alone if the device says so (`found_inf` of fused ones), or a copy stands
+beside them, from which the guard restores what went bad. Elsewhere the one read comes before the update.
 """
 
 import math
@@ -37,7 +36,7 @@ class Ahead:
 
     @property
     def scalars(self) -> Sequence[torch.Tensor]:
-        """To be read with everything else."""
+        """Scalars to be read with everything else."""
         return () if self.judged is None else self.judged.scalars
 
 
@@ -63,7 +62,7 @@ class Updates:
         self.scheduler = scheduler
         self.clip = clip
         self.loss = 0.0
-        """Of this step: one kind of schedule wants to know it."""
+        """The loss of this step, for schedules that read it."""
         self._rates: list[Any] = []
         self._rates = self._rates_now()
         self._clipped = False
@@ -82,7 +81,7 @@ class Updates:
         return {*(id(p) for _, p in optimized(self._optimizer)), *(id(p) for p, _ in masters)}
 
     def bad(self) -> list[str]:
-        """Which gradients that the optimizer uses are not finite."""
+        """Used gradients that are not finite."""
         return bad_among({self._good.name_of(p): p.grad for p in self.trained() if p.grad is not None})
 
     def prepare(self) -> torch.Tensor:
@@ -156,7 +155,7 @@ class Updates:
         return first, tries, True
 
     def _rates_now(self) -> list[float]:
-        """Of each group, as it is where that can be; of one that lies on an accelerator not, since to read it would wait."""
+        """The rate of each group, but for those on an accelerator: reading them would wait."""
         rates = [group.get("lr", 0.0) for group in self._optimizer.param_groups]
         before = [*self._rates, *rates[len(self._rates) :]]
         return [

@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Encoded:
-    """All in float32 on the CPU. pictures: all that were read, those that cannot be used with why; latents: (name, flipped) ->
-    (1, ...); words: of each caption, "" among them; captions: of each picture.
+    """All in float32 on the CPU. pictures: all that were read, unusable ones with the reason; latents: (name, flipped) -> (1,
+    ...); words: of each caption, "" among them; captions: of each picture.
     """
 
     pictures: tuple[TrainPicture, ...]
@@ -123,7 +123,7 @@ def _latents(
 
 
 def content_hash(path: Path) -> str:
-    """Of a file's bytes. Raises OSError."""
+    """Hash of a file's bytes. Raises OSError."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -135,7 +135,7 @@ def _pixels(path: Path, shape: tuple[int, int], *, flip: bool) -> torch.Tensor:
 
 
 def _finite(loaded: Loaded, kind: str, make: Callable[[], Tensors]) -> Tensors | None:
-    """What is made, with the components of that role in float32 from the first bad number on; None where that does not help."""
+    """The result, with the components of that role in float32 from the first bad number on; None where that does not help."""
     made = _on_cpu(make())
     if _sound(made.values()):
         return made

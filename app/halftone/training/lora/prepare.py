@@ -1,4 +1,4 @@
-"""From what was asked to a denoiser that can be trained: the model loaded, its pictures read, all that is not trained let go."""
+"""Prepares a denoiser for training: the model loaded, its pictures encoded, all that is not trained released."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

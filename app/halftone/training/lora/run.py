@@ -281,7 +281,7 @@ class Training:
         return self._guard.steps, list(self._order.left), self._generator.get_state()
 
     def _save_in(self, output: str) -> None:
-        """From now on in another folder, and there at once; where that cannot be, it is told, and all stays as it was."""
+        """Continue in another folder from now on, written at once; where that fails, report it and change nothing."""
         step = self._guard.steps
         try:
             self._folder, self._file = self._move(output)

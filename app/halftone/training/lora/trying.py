@@ -1,4 +1,4 @@
-"""Pictures made on the way with the LoRA as it is, by the engine as any other picture: watched, cured, and told when black."""
+"""Test pictures with the current LoRA, made by the engine as any other: watched, cured, and reported when black."""
 
 import logging
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from halftone.settings.places import log_dir
 
 TESTS: Final = "test pictures"
 _SHOWN: Final = 24
-"""Of a run that is gone on with, so many of the last are told."""
+"""How many of the last pictures a resumed run reports."""
 log = logging.getLogger(__name__)
 
 Make = Callable[[PictureRequest, Emit], object]
@@ -38,7 +38,7 @@ class Unhurried:
         return False
 
     def check(self) -> None:
-        """Raise JobCancelled if the job was cancelled, or told to keep what there is."""
+        """Raise JobCancelled if the job was cancelled, or shall keep what there is."""
         if self.cancelled():
             raise JobCancelled
 
@@ -61,7 +61,7 @@ class TestPictures:
         self._folder = folder / TESTS
 
     def tell_made(self, before: int) -> None:
-        """Those that lie there from before this step, the oldest first."""
+        """Report the pictures in the folder from before this step, the oldest first."""
         known = [(path, step) for path in sorted(self._folder.glob("*.png")) if (step := _step_of(path)) is not None]
         for path, step in [one for one in known if one[1] < before][-_SHOWN:]:
             try:
@@ -73,7 +73,7 @@ class TestPictures:
             self._emit(TestPicture(step=step, path=str(path), prompt=self._prompt, seed=self._config.test_seed), small)
 
     def make(self, step: int, lora: Path) -> None:
-        """With the LoRA of this file. Raises HalftoneError and JobCancelled."""
+        """Make the pictures with the LoRA of this file. Raises HalftoneError and JobCancelled."""
         try:
             self._folder.mkdir(exist_ok=True)
         except OSError as error:
@@ -102,7 +102,7 @@ class TestPictures:
         self._emit(TestPicture(step=step, path="", prompt=self._prompt, seed=self._config.test_seed, error=facts))
 
     def _tell(self, step: int, event: AnyEvent, blob: bytes) -> None:
-        """Of all that is said while a picture is made, the picture."""
+        """Report, of a picture's events, the picture."""
         if isinstance(event, PictureReady):
             facts, small = event.facts, blob[: event.thumbnail_size]
             black = facts.black or not facts.finite or facts.state == "not-recovered"
