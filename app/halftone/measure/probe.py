@@ -163,7 +163,8 @@ class Probe:
 
     def __enter__(self) -> Self:
         for index, module in enumerate(self._modules):
-            if _leaves_its_input(module):
+            own = type(module).__module__.startswith("torch.nn.modules.") and "forward" not in vars(module)
+            if own and not any(True for _ in module.children()) and not getattr(module, "inplace", False):
                 both = cast(Callable[..., None], partial(self._ran, index))
                 self._handles.append(module.register_forward_hook(both, with_kwargs=True))
                 continue
@@ -229,7 +230,11 @@ class Probe:
     def _taken(self, index: int, args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[int]:
         """Slots of what a module is given. What was not seen yet the running module's own code made."""
         if not self._stack:
-            self._enter_top(index)
+            if index in self._tops or self._call < 0:
+                self._call += 1
+                self._tops.clear()
+                self._known = {key: known for key, known in self._known.items() if not known.storage.expired()}
+            self._tops.add(index)
         inside = self._stack[-1].inside if self._stack else None
         inputs: list[int] = []
         for tensor in _inputs(args, kwargs):
@@ -241,33 +246,21 @@ class Probe:
 
     def _gave(self, frame: _Frame, output: object) -> None:
         if self._roles:
-            self._watch_scores(self._names[frame.index], output)
+            name = self._names[frame.index]
+            if name in self._roles:
+                watch, role = self._roles[name]
+                watch.take(role, output)
+            if name in self._watches and (found := self._watches[name].finish()) is not None:
+                self._scores.append((name, self._buffer.add(found[0]), found[1], len(self._uses)))
         slots = [self._slot(tensor)[0] for tensor in floating_outputs(output)]
         self._uses.append(_Use(frame.index, self._call, frame.inputs, frame.inside, slots))
-        if self._until_origin and self._went_bad(self._uses[-1]):
+        use = self._uses[-1]
+        if self._until_origin and (not self._all_finite((*use.outputs, *use.inside)) and self._all_finite(use.inputs)):
             self.stopped = True
             raise OriginReachedError
 
-    def _went_bad(self, use: _Use) -> bool:
-        """Whether the inputs are finite and the results not, as far as the device has reported yet."""
-        return not self._all_finite((*use.outputs, *use.inside)) and self._all_finite(use.inputs)
-
     def _all_finite(self, slots: Sequence[int]) -> bool:
         return all(value is None or math.isfinite(value) for value in map(self._buffer.at_once, slots))
-
-    def _enter_top(self, index: int) -> None:
-        if index in self._tops or self._call < 0:
-            self._call += 1
-            self._tops.clear()
-            self._known = {key: known for key, known in self._known.items() if not known.storage.expired()}
-        self._tops.add(index)
-
-    def _watch_scores(self, name: str, output: object) -> None:
-        if name in self._roles:
-            watch, role = self._roles[name]
-            watch.take(role, output)
-        if name in self._watches and (found := self._watches[name].finish()) is not None:
-            self._scores.append((name, self._buffer.add(found[0]), found[1], len(self._uses)))
 
     def _slot(self, tensor: torch.Tensor) -> tuple[int, bool]:
         """(slot with the peak of this tensor or of one it is part of, True when it had to be measured)."""
@@ -335,12 +328,6 @@ class Probe:
                 break
             broken.add(found.module)
         return tuple(replace(r, weights_finite=False) if r.module in broken else r for r in readings)
-
-
-def _leaves_its_input(module: nn.Module) -> bool:
-    """One of torch's own layers that runs no other and does not write into what it is given."""
-    own = type(module).__module__.startswith("torch.nn.modules.") and "forward" not in vars(module)
-    return own and not any(True for _ in module.children()) and not getattr(module, "inplace", False)
 
 
 def _places(tensor: torch.Tensor) -> tuple[int, int]:

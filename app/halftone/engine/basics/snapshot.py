@@ -46,11 +46,6 @@ def restore_scheduler(scheduler: Any, state: dict[str, Any]) -> None:
     scheduler.__dict__.update(kept)
 
 
-def guider_state(guider: Any) -> dict[str, Any]:
-    """Everything that a guider holds, down to its tensors: it adds up what the denoiser gave, step by step."""
-    return copy.deepcopy(vars(guider))
-
-
 def take(
     step: int, result: Any, scheduler: Any, generator: torch.Generator | None, began: int = 0, guiders: Sequence[Any] = ()
 ) -> Snapshot:
@@ -61,7 +56,7 @@ def take(
         scheduler_state(scheduler),
         None if generator is None else generator.get_state(),
         began,
-        tuple(guider_state(guider) for guider in guiders),
+        tuple(copy.deepcopy(vars(guider)) for guider in guiders),
     )
 
 

@@ -92,8 +92,7 @@ class Target:
 
 
 class Examination:
-    """One check of a loaded pipeline. Leaves it in the precision asked for, without cures; block by block where it was so before.
-    """
+    """One check of a loaded pipeline, which stays in the precision asked for, without cures, as offloaded as before."""
 
     def __init__(
         self, loaded: Loaded, device: DeviceFacts, tested: SelfTestReport | None, command: Examine, emit: Emit, control: Control
@@ -506,14 +505,10 @@ class Examination:
         return ComponentFacts(
             parameters=self._loaded.sizes[name],
             peak=peak,
-            headroom_bits=headroom_bits(peak, self._run_dtype(name)),
+            headroom_bits=headroom_bits(peak, self._base_dtypes.get(name, self._dtype)),
             seconds=target.seconds / target.calls if target.calls else None,
             modules=len(own),
         )
-
-    def _run_dtype(self, name: str) -> DType:
-        """Return the type of a component under the plan that the model is left in."""
-        return self._base_dtypes.get(name, self._dtype)
 
 
 def _first(failing: Call, calls: Sequence[tuple[Call, Any]]) -> list[Call]:

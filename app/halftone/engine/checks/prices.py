@@ -331,7 +331,8 @@ class Pricing:
         for name in reached:
             self._compare(name, plan, thorough=thorough, tally=tally)
         if not reached:
-            self._as_measured(tally)
+            tally.errors += [error for bare in self._bare.values() for error in bare.errors.values()]
+            tally.finite = all(error < float("inf") for error in tally.errors)
         return self._timing.ratio(plan, reached, tally.runs) if tally.finite and not tally.unsound else None
 
     def _changed(self, plan: Plan) -> list[str]:
@@ -367,11 +368,6 @@ class Pricing:
         tally.errors += [0.0] * len(calls)
         if any(call.method == "decode" for call, _ in calls):
             tally.psnr = BEST if tally.psnr is None else tally.psnr
-
-    def _as_measured(self, tally: Tally) -> None:
-        """A plan that changes nothing: what the target pass measured."""
-        tally.errors += [error for bare in self._bare.values() for error in bare.errors.values()]
-        tally.finite = all(error < float("inf") for error in tally.errors)
 
     def _try(self, name: str, plan: Plan, *, thorough: bool, tally: Tally) -> None:
         """Run a component's calls that the plan changes: all, or the worst of each kind."""
@@ -422,14 +418,14 @@ class Pricing:
             plan=msgspec.structs.replace(counted, verified=verified, error=error),
             time_ratio=None if time is None else time.value,
             time_spread=None if time is None else time.spread,
-            memory_bytes=sum(self._more_bytes(plan, name) for name in self._changed(plan)),
+            memory_bytes=sum(
+                self._bytes(name, self._timing.state(plan, name)) - self._bytes(name, self._timing.state(self._base, name))
+                for name in self._changed(plan)
+            ),
             disk_bytes=self._loaded.facts.size_bytes if kind == "rescale" else 0,
             psnr=tally.psnr,
             refusal=refusal,
         )
-
-    def _more_bytes(self, plan: Plan, name: str) -> int:
-        return self._bytes(name, self._timing.state(plan, name)) - self._bytes(name, self._timing.state(self._base, name))
 
     def _bytes(self, name: str, state: ComponentState) -> int:
         key = (name, state.dtype, state.upcast)

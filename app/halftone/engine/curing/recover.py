@@ -62,8 +62,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A failing call, understood. replay: the call repeated as it ran; sound: float32 gives a finite result; layers: peaks there.
-    """
+    """A failing call. replay: repeated as it ran; sound: float32 gives a finite result; layers: peaks in float32."""
 
     call: Call
     component: str
@@ -103,8 +102,7 @@ class Diagnosis:
         return not self.failing and self.sound and not self.damaged
 
     def finding(self, dtype: DType, numerics: Numerics) -> Finding:
-        """The finding that the planner starts from. numerics: in force; overflowing sums are named only where some sum is narrow.
-        """
+        """The planner's first finding. numerics: in force; overflowing sums are named only where some sum is narrow."""
         limit = FLOAT_LIMITS[dtype]
         code: FindingCode = "activation-overflow"
         if not self.weights_finite:
@@ -291,8 +289,7 @@ class Recovery:
         return self._causes[key]
 
     def cure(self, diagnosis: Diagnosis, accept: Callable[[Any], bool] = is_in_range) -> Cured | None:
-        """Try the candidates, cheapest first; the first that makes the call finite and close stays applied. None: nothing helped.
-        """
+        """Apply the first candidate, cheapest first, that makes the call finite and close. None: nothing helped."""
         if not diagnosis.sound:
             return None
         self.will_be(diagnosis.component, self.loaded.states[diagnosis.component], diagnosis.masters)
@@ -314,22 +311,18 @@ class Recovery:
                 try:
                     found = self._attempt(diagnosis, kind, candidate, accept)
                 except (RuntimeError, MemoryError, HalftoneError) as error:
-                    shortage = self._does_not_fit(error, kind, diagnosis.component)
+                    if not is_shortage(error):
+                        raise error
+                    log.info("cure %s of %s does not fit: %s", kind, diagnosis.component, first_line(error))
+                    self._tried[diagnosis.component].pop()  # with more of the model offloaded it may
+                    free_after(error)
+                    shortage = error.with_traceback(None)
                     continue
                 if found is not None:
                     return found
         if shortage is not None:
             raise shortage
         return None
-
-    def _does_not_fit(self, error: Exception, kind: CureKind, name: str) -> Exception:
-        """The error, which is a shortage, without what it holds of the device. Raises any other one."""
-        if not is_shortage(error):
-            raise error
-        log.info("cure %s of %s does not fit: %s", kind, name, first_line(error))
-        self._tried[name].pop()  # with more of the model offloaded it may
-        free_after(error)
-        return error.with_traceback(None)
 
     def _by_layer(self, diagnosis: Diagnosis, plan: Plan) -> Iterator[Plan]:
         """A region as the fewest layers that this call needs, with those that an earlier one needed; then all of them whole."""

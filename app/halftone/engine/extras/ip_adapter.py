@@ -68,7 +68,14 @@ def _take(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
         encoder = read_encoder(loaded, folder)
         dtype = stored_dtypes(folder.parent).get(folder.name, torch.float32)
         make_ready(loaded, ENCODER, encoder, dtype)
-    _attach(loaded, adapters)
+    files = [_read(one.path) for one in adapters]
+    try:
+        attach(_reader(loaded), files)
+    except (RuntimeError, KeyError, ValueError) as error:
+        if is_out_of_memory(error):
+            raise
+        detail = Words("its layers have other sizes or places than the model's")
+        raise other_base(adapters[0].path, loaded.facts, detail, str(error)) from error
     # nothing from here on can fail
     loaded.states[loaded.reader] = HALF_DONE
     forget_base(_reader(loaded))
@@ -79,17 +86,6 @@ def _take(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
     if getattr(loaded.pipe, _EXTRACTOR, None) is None:
         loaded.pipe.register_modules(**{_EXTRACTOR: _extractor(loaded.pipe.image_encoder.config)})
     loaded.forget_sizes()
-
-
-def _attach(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
-    files = [_read(one.path) for one in adapters]
-    try:
-        attach(_reader(loaded), files)
-    except (RuntimeError, KeyError, ValueError) as error:
-        if is_out_of_memory(error):
-            raise
-        detail = Words("its layers have other sizes or places than the model's")
-        raise other_base(adapters[0].path, loaded.facts, detail, str(error)) from error
 
 
 def _read(path: str) -> Halves:

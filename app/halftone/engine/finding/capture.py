@@ -184,17 +184,13 @@ def _encode(loaded: Loaded, found: Range, hooks: Hooks) -> None:
     module = loaded.modules[call.component]
     encode = getattr(module, "encode", None)
     picture = next(tensors_in(result), None)
-    if not callable(encode) or picture is None or not _has_encoder(module):
+    if not callable(encode) or picture is None or not isinstance(cast("Any", getattr(module, "encoder", None)), nn.Module):
         return
     arguments = (torch.nan_to_num(picture).clamp(-1, 1),)
     started = time.perf_counter()
     encoded = invoke(module, encode, found.dtype, arguments, {})
     if hooks.on_call is not None:
         hooks.on_call(Call(call.component, "encode", arguments, {}), encoded, time.perf_counter() - started)
-
-
-def _has_encoder(module: nn.Module) -> bool:
-    return isinstance(cast("Any", getattr(module, "encoder", None)), nn.Module)
 
 
 def effective(numerics: Numerics, settings: dict[str, str | bool]) -> Numerics:

@@ -98,7 +98,15 @@ class Compiling:
         missing = missing_compiler(self._loaded.device) if self._wanted else None
         if missing or not self._wanted:
             return (Words("Compile is left out: {0}", (missing,), about="run"),) if missing else ()
-        _prepare()
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_dir() / "compiled"))
+        import torch._dynamo as dynamo
+        from torch._inductor import config as inductor
+
+        config = cast("Any", dynamo.config)
+        config.suppress_errors = True  # what cannot be traced runs as it is
+        config.skip_nnmodule_hook_guards = False  # casts are hung onto layers
+        config.recompile_limit = max(config.recompile_limit, _SHAPES)
+        inductor.compile_threads = 1  # no processes beside the worker, each with a torch of its own
         notes: list[Words] = []
         for name, module in self._loaded.modules.items():
             if role(name, module) != "denoise" or name.startswith("controlnet"):
@@ -145,19 +153,6 @@ def _hindrance(loaded: "Loaded", name: str, module: nn.Module) -> Words | None:
     if loaded.places.packed or packed_layers(module):
         return Words(_PACKED, (name,), about="run")
     return None
-
-
-def _prepare() -> None:
-    """Settings of torch's compiler that hold for the whole process."""
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_dir() / "compiled"))
-    import torch._dynamo as dynamo
-    from torch._inductor import config as inductor
-
-    config = cast("Any", dynamo.config)
-    config.suppress_errors = True  # what cannot be traced runs as it is
-    config.skip_nnmodule_hook_guards = False  # casts are hung onto layers
-    config.recompile_limit = max(config.recompile_limit, _SHAPES)
-    inductor.compile_threads = 1  # no processes beside the worker, each with a torch of its own
 
 
 def take_compiled(module: nn.Module) -> None:

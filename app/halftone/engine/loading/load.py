@@ -213,8 +213,9 @@ def settle(loaded: Loaded, name: str, module: nn.Module) -> None:
 
 def make_ready(loaded: Loaded, name: str, module: nn.Module, dtype: torch.dtype) -> None:
     """The same without a word of it in `loaded`. dtype: of its files."""
-    if name == VAE:
-        _leave_upcast_to_the_plan(module)
+    vae = cast("Any", module)
+    if name == VAE and getattr(vae.config, "force_upcast", None):
+        vae.register_to_config(force_upcast=False)  # some pipelines would cast it to float32; here the plan does that
     module.eval().requires_grad_(False)
     stand(name, module, loaded.places)
     put_wide_kernels(module, loaded.device, dtype)
@@ -260,12 +261,6 @@ def _reason(error: BaseException) -> Words:
     if isinstance(error, OSError) and error.strerror:
         return system_words(error)
     return Words("its files are not as the libraries that read them need them")
-
-
-def _leave_upcast_to_the_plan(vae: Any) -> None:
-    """diffusers casts a `force_upcast` VAE to float32 by itself in some pipelines; here the plan does it, and only once."""
-    if getattr(vae.config, "force_upcast", None):
-        vae.register_to_config(force_upcast=False)
 
 
 def _let_clip_skip(pipe: Any) -> None:

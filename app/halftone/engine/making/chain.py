@@ -92,7 +92,12 @@ class Chain(ABC):
         started = time.perf_counter()
         drawn = self._request.seed is None
         seed = secrets.randbelow(2**32) if self._request.seed is None else self._request.seed
-        self._request = msgspec.structs.replace(self._request, seed=seed, variation_seed=self._variation_seed())
+        own = self._request.variation_seed
+        self._request = msgspec.structs.replace(
+            self._request,
+            seed=seed,
+            variation_seed=secrets.randbelow(2**32) if own is None and self._request.variation_strength else own,
+        )
         self._make(drawn=drawn)
         if self._unsaved is not None:
             raise self._unsaved
@@ -115,11 +120,6 @@ class Chain(ABC):
     @abstractmethod
     def _completed(self, resolved: ResolvedRequest) -> ResolvedRequest:
         """The whole picture's request, of the first pass's."""
-
-    def _variation_seed(self) -> int | None:
-        """One for both passes and the whole batch, where the noise is turned."""
-        own = self._request.variation_seed
-        return secrets.randbelow(2**32) if own is None and self._request.variation_strength else own
 
     def _one(self, index: int) -> PictureRequest:
         """What is asked of one picture of the batch, with its seeds."""

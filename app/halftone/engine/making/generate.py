@@ -102,7 +102,7 @@ class Generation:
         numerics = self._prepared.numerics
         with self._switches:
             self._switches.enter_context(torch_settings(numerics, self._loaded.device))
-            self._settle()
+            self._tell(*self._room.settle(free_bytes(self._loaded), lambda: apply_plan(self._loaded, self._plan)))
             self._compile()
             self._tell(*told_packing(self._loaded.modules), *self._prepared.notes)
             self._guard = self._new_guard()
@@ -133,10 +133,6 @@ class Generation:
             seconds=time.perf_counter() - started,
             seconds_per_step=times[len(times) // 2] if times else None,
         )
-
-    def _settle(self) -> None:
-        """Apply the plan in the way in which the pictures fit, and say why it is that one."""
-        self._tell(*self._room.settle(free_bytes(self._loaded), lambda: apply_plan(self._loaded, self._plan)))
 
     def _new_guard(self) -> Guard:
         known = self._prepared

@@ -97,7 +97,10 @@ def encode(
         return ((steps, original(*args, **kwargs)),)
     bound = inspect.signature(original).bind(*args, **kwargs)
     given = prompt_texts(bound.arguments)
-    readers = _readers(pipe, learned)
+    readers = {
+        name: Split(cache(partial(split_text, own, learned=learned.get(name, {}))), cache(own.tokenize))
+        for name, own in _tokenizers(pipe).items()
+    }
     written = spoken(given.values())
     named = any(names_any(written, words) for words in learned.values())
     if not named and all(map(is_plain, given.values())) and _chunks(readers, given.values()) == 1:
@@ -260,14 +263,6 @@ def clip_encoders(pipe: Any) -> dict[str, Any]:
 def by_tokenizer(learned: Callable[[str], Mapping[str, Sequence[int]]]) -> Learned:
     """What `encode` takes. learned: gives the words of a text encoder."""
     return {name: learned(encoder) for name, encoder in _PAIRS}
-
-
-def _readers(pipe: Any, learned: Learned) -> dict[str, Split]:
-    """How each tokenizer of CLIP cuts a prompt."""
-    return {
-        name: Split(cache(partial(split_text, own, learned=learned.get(name, {}))), cache(own.tokenize))
-        for name, own in _tokenizers(pipe).items()
-    }
 
 
 def _chunks(readers: Mapping[str, Split], texts: Iterable[str]) -> int:

@@ -58,7 +58,7 @@ class Change:
         del weight
 
     def merged(self, held: Tensors, weight: float) -> dict[str, torch.Tensor]:
-        """The exact float32 weight and bias (held), changed. Raises ValueError, RuntimeError or KeyError where it does not fit."""
+        """Change the exact float32 weight and bias (held). Raises ValueError, RuntimeError or KeyError where it does not fit."""
         own, found = {name: tensor.float() for name, tensor in self.factors.items()}, dict(held)
         given = _delta(own, self.scale, held["weight"])
         if given is not None:

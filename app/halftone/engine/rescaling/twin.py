@@ -140,7 +140,11 @@ def twins_of(likeness: Likeness) -> Iterator[nn.Module]:
     for changes in _narrower(config):
         try:
             twin = empty(type(network), {**config, **changes})
-            _prune(twin, likeness.kept)
+            for path in sorted(likeness.kept, key=len, reverse=True):  # lists inside members first, while these have their names
+                owner = cast("nn.ModuleList", twin.get_submodule(path))
+                left = [owner[index] for index in likeness.kept[path]]
+                del owner[:]
+                owner.extend(left)
         except Exception:  # a class refuses a configuration in its own way
             log.debug("no twin of %s with %s", type(network).__name__, changes, exc_info=True)
             continue
@@ -193,14 +197,6 @@ def _kinds(members: nn.ModuleList) -> list[int]:
     """By member, the first one built alike: the same layers with parameters of the same shapes."""
     built = [(type(own), [(name, tuple(p.shape)) for name, p in own.named_parameters()]) for own in members]
     return [built.index(own) for own in built]
-
-
-def _prune(module: nn.Module, kept: Mapping[str, tuple[int, ...]]) -> None:
-    for path in sorted(kept, key=len, reverse=True):  # lists inside members first, while these have their names
-        owner = cast("nn.ModuleList", module.get_submodule(path))
-        left = [owner[index] for index in kept[path]]
-        del owner[:]
-        owner.extend(left)
 
 
 def _drawn(module: nn.Module) -> nn.Module:

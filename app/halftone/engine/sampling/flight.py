@@ -191,7 +191,7 @@ class Flight:
         return self._rehearsals[began], step - began + 1
 
     def loop(self, good: Snapshot) -> Loop:
-        """Everything that another flight needs to continue after that state. Raises NotKeptError where several loops take turns."""
+        """All that another flight needs to continue. Raises NotKeptError where several loops take turns."""
         if len(self._schedulers) != 1 or self._copied:
             raise NotKeptError("several schedulers")
         return Loop(good, type(self._schedulers[0]).__name__, dict(self._shapes), dict(self._blank))
@@ -208,7 +208,7 @@ class Flight:
         resume: Snapshot | None = None,
         entering: Callable[[], None] | None = None,
     ) -> Any:
-        """Call the pipeline. resume: continue after that state; entering: called before the first real step. Raises StepFailed."""
+        """Call the pipeline. resume: continue after that state; entering: called before the first real one. Raises StepFailed."""
         pipe = self.loaded.pipe
         self._schedulers = schedulers(pipe)
         self._guiders = guiders(pipe)
@@ -275,7 +275,9 @@ class Flight:
                 self.hooks.check()
                 call = Call(name, method, *self._keep((args, kwargs)))
                 if self.hooks.instead is not None and (other := self.hooks.instead(call)) is not None:
-                    self._stand_in(call, other)
+                    if call.method == "decode":
+                        self.decodes.append(decoded(call, other))
+                        self.stood_in = True
                     return other
                 self.hooks.on_phase(phase)
                 known = next((result for earlier, result in self._encoded if earlier.is_like(call)), None)
@@ -300,11 +302,6 @@ class Flight:
             return guarded
 
         return make
-
-    def _stand_in(self, call: Call, result: Any) -> None:
-        if call.method == "decode":
-            self.decodes.append(decoded(call, result))
-            self.stood_in = True
 
     # --- the loop ----------------------------------------------------------------------------------
 
@@ -416,7 +413,11 @@ class Flight:
         if self._every_step:
             self._heed(self._sentinel.note(index, latents))
         elif number >= steps:
-            self._at_the_end(index, latents)
+            if self._watching:
+                self._heed(self._sentinel.note(index, latents))
+                self._heed(self._sentinel.settle())
+            else:
+                self._told(index, None)
         else:
             self._told(index, None)
         seconds = self._real_steps[-1] if self._real_steps else 0.0
@@ -426,13 +427,6 @@ class Flight:
         self.hooks.check()
         if scheduler is self.loaded.pipe.scheduler and self.hooks.keep():
             now.keeping = True
-
-    def _at_the_end(self, index: int, latents: torch.Tensor) -> None:
-        if self._watching:
-            self._heed(self._sentinel.note(index, latents))
-            self._heed(self._sentinel.settle())
-        else:
-            self._told(index, None)
 
     def _heed(self, health: Health | None) -> None:
         """Pass on what the sentinel read; leave the loop when it is bad."""

@@ -36,7 +36,8 @@ class HostSchedule:
         if not isinstance(there, torch.Tensor):
             yield args, kwargs
             return
-        if _for_each(kwargs.get("timestep")):
+        timestep = kwargs.get("timestep")
+        if isinstance(timestep, torch.Tensor) and timestep.dim() > 0:
             with _SentAhead():
                 yield args, kwargs
             return
@@ -69,10 +70,6 @@ def on_host(scheduler: Any, original: Callable[..., Any]) -> Callable[..., Any]:
         scheduler.timesteps = scheduler.timesteps.cpu()
 
     return set_timesteps
-
-
-def _for_each(timestep: object) -> bool:
-    return isinstance(timestep, torch.Tensor) and timestep.dim() > 0
 
 
 def _same_place(tensor: torch.Tensor, there: torch.Tensor, host: torch.Tensor) -> torch.Tensor:

@@ -132,10 +132,6 @@ def named_own(told: Exception, error: Exception, model: ModelFacts, pipe: Any, s
     unexplained = told is error or (isinstance(told, HalftoneError) and told.code == "pipeline-refused")
     if not unexplained or scheduler is None or not is_unfit(scheduler, error):
         return told
-    return _unfit_own(model, pipe, error)
-
-
-def _unfit_own(model: ModelFacts, pipe: Any, error: Exception) -> HalftoneError:
     facts = {"path": model.path, "sampler": sampler_name(pipe.scheduler), "pipeline": type(pipe).__name__}
     return HalftoneError("model-sampler-unfit", str(error), **facts)
 

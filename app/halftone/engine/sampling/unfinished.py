@@ -44,7 +44,7 @@ class NotKeptError(Exception):
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop after a step. sampler: class name; shapes: (step, call) -> result, blank: denoiser -> last result, both as shapes."""
+    """A loop after a step. sampler: class name; shapes: (step, call) -> result, blank: denoiser -> last result, as shapes."""
 
     snapshot: Snapshot
     sampler: str

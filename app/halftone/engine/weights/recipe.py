@@ -118,7 +118,10 @@ class Exact(Mapping[str, torch.Tensor]):
     def __getitem__(self, name: str) -> torch.Tensor:
         path, _, own = name.rpartition(".")
         if path in self.layers and own in _OWN:
-            return self.layer(path).exact if own == "weight" else self._bias_of(self.layer(path), name)
+            layer = self.layer(path)
+            if own == "weight":
+                return layer.exact
+            return self.plain[name] if layer.bias is None else layer.bias.data
         if self._patch_of(name) is None:
             return self._read(name)
         if name in self._made:
@@ -165,9 +168,6 @@ class Exact(Mapping[str, torch.Tensor]):
     def _read(self, name: str) -> torch.Tensor:
         value = self.plain[name]
         return rounded(value) if name in self.eight else value
-
-    def _bias_of(self, layer: PackedLinear, name: str) -> torch.Tensor:
-        return self.plain[name] if layer.bias is None else layer.bias.data
 
     def _place(self, name: str) -> str:
         """The module whose patch changes a parameter, by the name that the patch has for it."""
@@ -250,7 +250,8 @@ def mixed(
         for changed, k in changes:
             first, last, _ = changed.indices(len(given))
             wide[max(0, first - start) : max(0, last - start)] *= 2.0**k
-        into[rows].copy_(wide if in_order else _channels_last(wide.view(-1, *made.shape[1:])))
+        # it is in the cache, and is then converted as it lies: a third faster than both at once
+        into[rows].copy_(wide if in_order else wide.view(-1, *made.shape[1:]).contiguous(memory_format=torch.channels_last))
     return made
 
 
@@ -271,11 +272,6 @@ def channels_last(shape: torch.Size, dtype: torch.dtype) -> torch.Tensor:
     made = torch.empty(shape, dtype=dtype)
     alike = made.is_contiguous(memory_format=torch.channels_last)
     return made if alike else torch.empty(shape, dtype=dtype, memory_format=torch.channels_last)
-
-
-def _channels_last(piece: torch.Tensor) -> torch.Tensor:
-    """A piece in that order. It is in the cache, and is then converted as it lies: a third faster than both at once."""
-    return piece.contiguous(memory_format=torch.channels_last)
 
 
 def _in_rows(tensor: torch.Tensor) -> torch.Tensor:

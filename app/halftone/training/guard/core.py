@@ -176,8 +176,13 @@ class TrainingGuard:
             self._good.declare()  # weights may have been read after the guard was made
         for noticed in self._between.look(self._good, put_back=self._on_bad == "cure"):
             self._file(noticed, items)
-        if isinstance(loss, torch.Tensor) and any(_rewrote(noticed) for noticed in self.caught[before:]):
-            return self._passed_over(loss, before, started)
+        if isinstance(loss, torch.Tensor) and any(
+            (noticed.did == "restored" and noticed.cause in ("cast-outside", "weights-changed", "state-outside"))
+            for noticed in self.caught[before:]
+        ):
+            self._attempts.pass_over()  # a loss that was computed before the weights or moments were restored belongs to others
+            passed = Attempt(float(loss.detach()), applied=False, norm=None, problem=None, scale=self._curing.scale)
+            return self._report(passed, before, started, 0)
         waited = self._attempts.waiting
         self._attempts.doubts, self._attempts.doubted = self._between.doubts(), False
         attempt, problem, tries, spent = self._try(loss)
@@ -276,12 +281,6 @@ class TrainingGuard:
             for omen in self.omens:
                 if omen.certain and omen.remedies:
                     self.apply(omen.remedies[0])
-
-    def _passed_over(self, loss: torch.Tensor, before: int, started: float) -> StepReport:
-        """Weights or moments were put back: a loss that was computed before that belongs to others."""
-        self._attempts.pass_over()
-        passed = Attempt(float(loss.detach()), applied=False, norm=None, problem=None, scale=self._curing.scale)
-        return self._report(passed, before, started, 0)
 
     def _report(self, attempt: Attempt, before: int, started: float, tries: int) -> StepReport:
         self._between.remember()
@@ -485,7 +484,3 @@ def _judged_by_cures(first: Problem, last: Problem | None) -> Problem:
 
 def _is_nan(peak: float | None) -> bool:
     return peak is not None and math.isnan(peak)
-
-
-def _rewrote(noticed: Caught) -> bool:
-    return noticed.did == "restored" and noticed.cause in ("cast-outside", "weights-changed", "state-outside")

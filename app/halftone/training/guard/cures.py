@@ -5,7 +5,7 @@ the optimizer's state stay as they are. Under autocast the parameters are wide a
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, cast
 
@@ -85,7 +85,7 @@ class WideRegion:
         args, kwargs = map_tensors((args, kwargs), as_dtype(self.dtype))
         before, self._running = self._running, True
         try:
-            with _autocast_off(device):
+            with torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext():
                 return self._with_wide(part, forward, args, kwargs)
         finally:
             self._running = before
@@ -128,10 +128,6 @@ def _type_of(given: Any) -> torch.dtype | None:
     if isinstance(given, (list, tuple)):
         return next((found for item in cast("list[Any]", given) if (found := _type_of(item)) is not None), None)
     return None
-
-
-def _autocast_off(device: str) -> AbstractContextManager[object]:
-    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
 def holder_of(name: str) -> str:

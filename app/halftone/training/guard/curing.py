@@ -224,24 +224,21 @@ class Curing:
         sick = joined("", problem.module)
         key = (problem.network, sick)
         if key not in self._rungs:
-            self._rungs[key] = ladder(sick, problem.dtype, has_bfloat16=_has_bfloat16(self._networks[problem.network]))
+            device = next((p.device for p in self._networks[problem.network].parameters()), torch.device("cpu"))
+            self._rungs[key] = ladder(sick, problem.dtype, has_bfloat16=device.type != "cuda" or torch.cuda.is_bf16_supported())
         if whole:
             del self._rungs[key][:-1]
         while self._rungs[key]:
             cure, module, dtype = self._rungs[key].pop(0)
-            if self._covered(problem.network, module, dtype):
+            if any(
+                net == problem.network and region.dtype is dtype and (place in ("", module) or module.startswith(f"{place}."))
+                for (net, place), region in self._regions.items()
+            ):
                 continue
             self._put_region(cure, problem.network, module, dtype)
             self.last = cure
             return True
         return False
-
-    def _covered(self, network: str, module: str, dtype: torch.dtype) -> bool:
-        """Whether the module, or what holds it, computes in that type already."""
-        return any(
-            net == network and region.dtype is dtype and (place in ("", module) or module.startswith(f"{place}."))
-            for (net, place), region in self._regions.items()
-        )
 
     def _put_region(self, cure: TrainCure, network: str, module: str, dtype: torch.dtype) -> None:
         self._drop(network, module)
@@ -259,8 +256,3 @@ class Curing:
         for place in [p for p in reversed(self._regions) if p[0] == network and (p[1] == module or p[1].startswith(prefix))]:
             self._regions.pop(place).remove()
             self._names.pop(place)
-
-
-def _has_bfloat16(network: nn.Module) -> bool:
-    device = next((p.device for p in network.parameters()), torch.device("cpu"))
-    return device.type != "cuda" or torch.cuda.is_bf16_supported()
