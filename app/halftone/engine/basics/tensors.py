@@ -30,7 +30,7 @@ KEPT_ARGUMENTS: Final = ("ids", "timestep", "sigma", "sigmas", "guidance", "rota
 
 
 def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """Change every tensor of a nested value. What holds nothing that changed stays the same object: the caller may write into it."""
+    """Change every tensor of a nested value. What holds nothing changed stays the same object: the caller may write into it."""
     if isinstance(value, torch.Tensor):
         return change(value)
     if isinstance(value, (tuple, list)):

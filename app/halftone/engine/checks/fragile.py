@@ -1,4 +1,4 @@
-"""Fragile Pocket: Pocket with two streams scaled up by exact powers of two, so that float16 overflows and nothing else changes."""
+"""Fragile Pocket: Pocket with two streams scaled up by exact powers of two, so that float16 overflows and nothing else."""
 
 import json
 import math

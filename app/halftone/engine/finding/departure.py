@@ -7,7 +7,7 @@ differences away, and the norm subtracts the offset from what is left. Then the 
 """
 
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -140,9 +140,7 @@ def samples_of(module: nn.Module) -> Generator[Samples]:
 
         return keep
 
-    handles = [child.register_forward_hook(keeper(name)) for name, child in module.named_modules()]
-    try:
+    with ExitStack() as hooks:
+        for name, child in module.named_modules():
+            hooks.enter_context(child.register_forward_hook(keeper(name)))
         yield samples
-    finally:
-        for handle in handles:
-            handle.remove()

@@ -323,9 +323,5 @@ def _no_more_than(limit: int, config: Mapping[str, Any]) -> Generator[None]:
         if counts["modules"] > 32 * limit:
             raise _TooManyError
 
-    hooks = [register_module_parameter_registration_hook(parameter), register_module_module_registration_hook(module)]
-    try:
+    with register_module_parameter_registration_hook(parameter), register_module_module_registration_hook(module):
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()

@@ -16,7 +16,6 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.messages import PhaseChanged, PictureReady
 from halftone.contract.request import PictureRequest, ResolvedRequest
-from halftone.engine.basics.snapshot import Snapshot
 from halftone.engine.inputs.memory import once_more
 from halftone.engine.making.made_with import made_with
 from halftone.engine.making.outcome import Finished, Outcome, Stopped
@@ -83,7 +82,15 @@ class Delivery:
             if self._request.resume_latents is not None and facts.state in ("clean", "recovered"):
                 forget_latents(Path(self._request.resume_latents))
         except HalftoneError as error:
-            facts = self._not_written(facts, self._keep(made.latents, replace(made, facts=facts)), error)
+            # the rest of the batch is made all the same; the job ends with the first such error, which names the kept latents
+            log.error("picture %d was not saved: %s", facts.index, error)
+            file = self._keep(made.latents, replace(made, facts=facts))
+            if self.unsaved is None:
+                self.unsaved = error
+                if file is not None:
+                    error.facts["latents"] = file
+                    error.details = f"{error.details}\nThe latents are kept in {file}.".strip()
+            facts = msgspec.structs.replace(facts, latents=file)
         self._hand_over(facts, *previews)
 
     @property
@@ -112,7 +119,9 @@ class Delivery:
         """Add the file of the kept, unfinished picture."""
         now = left.now
         if now.decoder_input is None and now.good is not None:
-            return self._keep_steps(now.good, left)
+            good = now.good
+            told = msgspec.structs.replace(left.facts, kept_step=good.step - good.began + 1)
+            return self._keep_unfinished(lambda: left.loop(good), replace(left, facts=told))
         if now.decoder_input is None and self._unfinished is not None:
             return self._as_before(left.facts)
         return msgspec.structs.replace(left.facts, latents=self._keep(now.decoder_input, left))
@@ -120,10 +129,6 @@ class Delivery:
     def handed(self) -> dict[str, torch.Tensor]:
         """What the pass at hand was given by the one before, to be kept with its steps."""
         return {}
-
-    def _keep_steps(self, good: Snapshot, left: Stopped) -> PictureFacts:
-        told = msgspec.structs.replace(left.facts, kept_step=good.step - good.began + 1)
-        return self._keep_unfinished(lambda: left.loop(good), replace(left, facts=told))
 
     def _keep_unfinished(self, state: Callable[[], Loop | None], left: Outcome) -> PictureFacts:
         """Keep a state with all that the later steps need, or nothing: a sampler's latents are not yet what a decoder takes."""
@@ -160,16 +165,6 @@ class Delivery:
     def _record(self, of: Outcome) -> Kept:
         alone, path, version = _alone(of.resolved, of.facts), self._model.path, self._model.fingerprint
         return Kept(request=alone, picture=of.facts, plan=of.plan, path=path, fingerprint=version, given=self._given)
-
-    def _not_written(self, facts: PictureFacts, file: str | None, error: HalftoneError) -> PictureFacts:
-        """The rest of the batch is made all the same; the job ends with the first such error, which names the kept latents."""
-        log.error("picture %d was not saved: %s", facts.index, error)
-        if self.unsaved is None:
-            self.unsaved = error
-            if file is not None:
-                error.facts["latents"] = file
-                error.details = f"{error.details}\nThe latents are kept in {file}.".strip()
-        return msgspec.structs.replace(facts, latents=file)
 
     def _path(self, now: Picture, ending: str) -> tuple[Path, Path]:
         """The file for this picture, and the name to number if it is taken. ending: of a name that is not given."""

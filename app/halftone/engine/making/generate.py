@@ -208,7 +208,7 @@ class Generation:
         picture.words = prompt, negative = spoken(self._request, picture.seed)
         self._inputs = replace(self._inputs, prompt=prompt, negative=negative_of(negative, empty=self._request.empty_negative))
         self._arguments = with_prompts(self._loaded.pipe, self._arguments, self._inputs)
-        self._guard.flight.read_anew()
+        self._guard.flight.reading.forget()
         self._resolved = msgspec.structs.replace(self._resolved, prompt=prompt, negative=negative)
 
     def _variation(self) -> Variation | None:
@@ -231,7 +231,12 @@ class Generation:
             self._give_up("not-recovered", None, flight)
             return False
         except (RuntimeError, MemoryError) as error:  # once the steps were done: the latents are there
-            self._stop_for_memory(error, flight)
+            self._free_after(error)
+            self._picture.shortages.append(self._room.stopped(self._picture.phase, self._step_in_work()))
+            if self._handover.is_last and sum(part.frames for part in flight.decodes) >= self._prepared.expected:
+                self._picture.decoder_input = flight.decoded_input
+            else:
+                self._picture.good = flight.last_sound()
             self._give_up("not-recovered", None, flight)
             return False
         return True
@@ -252,8 +257,8 @@ class Generation:
                     self._guard.recovery.put_back()
                 result = self._run_pipeline(flight, resume, entering)
             except StepFailed as failure:
-                if not flight.watches_every_step:
-                    flight.watch_every_step()
+                if not flight.every_step:
+                    flight.every_step = True
                     resume = None
                     continue
                 self._picture.good = None if failure.good is begun else failure.good
@@ -310,16 +315,6 @@ class Generation:
         last = self._guard.flight.last_state
         return 1 if last is None else last.step - last.began + 2
 
-    def _stop_for_memory(self, error: Exception, flight: Flight) -> None:
-        """The picture ends here, with what its decoder was given. Raises the error if it is another one."""
-        self._free_after(error)
-        self._picture.shortages.append(self._room.stopped(self._picture.phase, self._step_in_work()))
-        whole = sum(part.frames for part in flight.decodes) >= self._prepared.expected
-        if self._handover.is_last and whole:
-            self._picture.decoder_input = flight.decoded_input
-        else:
-            self._picture.good = flight.last_sound()
-
     def _begin(self, flight: Flight) -> tuple[Snapshot | None, Callable[[], None] | None]:
         """Begin at the noise, at the handover, or after the last good step of an unfinished picture. The latter first runs under
         the plan it was made under, so that what its pipeline computes beside the steps is the same.
@@ -331,7 +326,7 @@ class Generation:
             raise HalftoneError("latents-unreadable", "its plan names what the model lacks", path=str(path))
         state = flight.adopt(read_loop(path, self._loaded.pipe.scheduler, self._loaded.device))
         if self._request.numerics.nan_check != "off":
-            flight.watch_every_step()  # this step failed before
+            flight.every_step = True  # this step failed before
         apply_plan(self._loaded, self._unfinished.plan)
         return state, lambda: apply_plan(self._loaded, self._guard.recovery.plan)
 

@@ -172,9 +172,18 @@ class Guard:
         found = any_component(self.loaded, "decode")
         if self.request.numerics.nan_check == "off" or found is None:
             return
-        started, events = time.perf_counter(), len(self.picture.events)
+        (name, module), started, events = found, time.perf_counter(), len(self.picture.events)
         try:
-            self._look_at_parts(film, *found)
+            parts, before = parts_of(film, self.flight.decodes, name), self.recovery.plan
+            for part in parts:
+                bad = flat_frames(film, part)
+                if bad and self.recovery.plan != before:  # a part before it was cured
+                    film.put(part.first, frames_in(_first(run_call(part.call, module, self.loaded.states[name].dtype))))
+                    bad = flat_frames(film, part)
+                if bad:
+                    self._decode_again(film, part, bad)
+            if not parts:
+                self._keep_flat(film, range(len(film)), name, time.perf_counter(), compared=False)
         except (RuntimeError, MemoryError, HalftoneError) as error:
             if not is_shortage(error):
                 raise
@@ -182,19 +191,7 @@ class Guard:
             free_after(error)
             self.recovery.put_back()
             del self.picture.events[events:]
-            self._keep_flat(film, range(len(film)), found[0], started, compared=False)
-
-    def _look_at_parts(self, film: Film, name: str, module: Any) -> None:
-        parts, before = parts_of(film, self.flight.decodes, name), self.recovery.plan
-        for part in parts:
-            bad = flat_frames(film, part)
-            if bad and self.recovery.plan != before:  # a part before it was cured
-                film.put(part.first, frames_in(_first(run_call(part.call, module, self.loaded.states[name].dtype))))
-                bad = flat_frames(film, part)
-            if bad:
-                self._decode_again(film, part, bad)
-        if not parts:
-            self._keep_flat(film, range(len(film)), name, time.perf_counter(), compared=False)
+            self._keep_flat(film, range(len(film)), name, started, compared=False)
 
     def _decode_again(self, film: Film, part: Part, bad: Mapping[int, Flatness]) -> None:
         """bad: the frames of the part that are flat now. One that is flat in float32 too, as a film may begin, is no fault."""

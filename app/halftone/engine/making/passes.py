@@ -99,18 +99,14 @@ class Passes(Chain):
         except JobCancelled:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the first picture is there and stays
-            self._save_first(index, first, made, error)
-
-    def _save_first(self, index: int, request: PictureRequest, made: Finished, error: Exception) -> None:
-        """Save the first pass's picture with the error of the second. Raises an unforeseen error."""
-        log.info("the second pass of seed %s was not made: %s", request.seed, first_line(error))
-        why = told_to_user(error)
-        free_after(error)
-        try:
-            self._save_made(index, request, made, why or ErrorFacts(code="internal", facts={"detail": first_line(error)}))
-        finally:
-            if why is None:
-                raise error
+            log.info("the second pass of seed %s was not made: %s", first.seed, first_line(error))
+            why = told_to_user(error)
+            free_after(error)
+            try:
+                self._save_made(index, first, made, why or ErrorFacts(code="internal", facts={"detail": first_line(error)}))
+            finally:
+                if why is None:
+                    raise error
 
     def _save_made(self, index: int, request: PictureRequest, made: Finished, why: ErrorFacts) -> None:
         """Latents that were never decoded are, now."""

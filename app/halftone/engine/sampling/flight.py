@@ -11,7 +11,7 @@ import copy
 import inspect
 import time
 from collections.abc import Callable, Generator, Hashable
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from types import MethodType
@@ -23,7 +23,7 @@ from halftone.contract.vocabulary import NanCheck
 from halftone.engine.basics import snapshot as snapshots
 from halftone.engine.basics.snapshot import Keeper, Snapshot
 from halftone.engine.basics.tensors import as_dtype, first_floating, map_tensors, tensors_in
-from halftone.engine.basics.wrapping import all_replaced
+from halftone.engine.basics.wrapping import replaced
 from halftone.engine.loading.load import Loaded
 from halftone.engine.sampling.hooks import Decoded, Hooks, StepFailed, decoded, is_in_range
 from halftone.engine.sampling.host_schedule import SHARED, HostSchedule, looks_at_times, on_host
@@ -105,10 +105,11 @@ class Flight:
         """What the decoder was given, in its order: a long video comes in parts."""
         self.stood_in = False
         """Something else took the place of a decode: there are latents, and no picture of them."""
-        self._every_step = nan_check == "every-step"
+        self.every_step = nan_check == "every-step"
+        """Whether to look at every step; set to locate a failure."""
         self._watching = nan_check != "off"
         self._upcast = upcast_sampling
-        self._reading = Reading(loaded, upcast=upcast_sampling, settings=settings)
+        self.reading = Reading(loaded, upcast=upcast_sampling, settings=settings)
         self._encoded: list[tuple[Call, Any]] = []
         """Calls of encoders and what they gave: an input picture is encoded once, whatever comes after."""
         self._shapes: dict[tuple[int, int], Any] = {}
@@ -120,7 +121,8 @@ class Flight:
         self._sound = -1
         """The last step whose numbers were looked at and are sound."""
         self._calls: dict[int, list[Call]] = {}
-        self._real_steps: list[float] = []
+        self.seconds_per_step: list[float] = []
+        """Wall time of every step that was computed."""
         self._last = time.perf_counter()
         self._keep = Keeper()
         self._schedulers: list[Any] = []
@@ -145,14 +147,6 @@ class Flight:
         known = [latents for latents in known if latents.shape[1:] == known[-1].shape[1:]]
         return None if not known else known[0] if len(known) == 1 else torch.cat(known)
 
-    def read_anew(self) -> None:
-        """The next picture has other prompts."""
-        self._reading.forget()
-
-    def watch_every_step(self) -> None:
-        """Look at every step from now on, whatever the setting, to locate a failure."""
-        self._every_step = True
-
     @property
     def last_good(self) -> Snapshot:
         """The state after the last step."""
@@ -175,15 +169,6 @@ class Flight:
         if self._copied:
             return None
         return next((state for state in reversed(self._good) if state.step <= self._sound or _is_sound(state)), None)
-
-    @property
-    def watches_every_step(self) -> bool:
-        return self._every_step
-
-    @property
-    def seconds_per_step(self) -> list[float]:
-        """Wall time of every step that was computed."""
-        return self._real_steps
 
     def rehearsal(self, step: int) -> tuple[Rehearsal, int]:
         """Return the loop in which this step was made, and how many calls it had made of its scheduler after it."""
@@ -229,8 +214,10 @@ class Flight:
         given = {**inputs, "generator": generator} if "generator" in accepts and generator is not None else inputs
         device = self.loaded.device
         ahead = nullcontext() if device.type in SHARED else tables_sent(self.loaded.modules.values(), device)
-        with parts_fit(self.loaded), ahead, all_replaced(self._wrappers()), self._seeded(generator):
-            result = pipe(**self._reading.begin(given))
+        with parts_fit(self.loaded), ahead, ExitStack() as wrapped, self._seeded(generator):
+            for change in self._wrappers():
+                wrapped.enter_context(replaced(*change))
+            result = pipe(**self.reading.begin(given))
             self._heed(self._sentinel.settle())  # nothing may have been decoded since the last step
             return result
 
@@ -260,7 +247,7 @@ class Flight:
         if self._times_on_host:
             changes += [(scheduler, "set_timesteps", partial(on_host, scheduler)) for scheduler in self._schedulers]
         if callable(getattr(pipe, "encode_prompt", None)):
-            changes.append((pipe, "encode_prompt", self._reading.remembered))
+            changes.append((pipe, "encode_prompt", self.reading.remembered))
         return changes
 
     # --- encoders and decoders ---------------------------------------------------------------------
@@ -324,7 +311,7 @@ class Flight:
                 started = time.perf_counter()
                 result = invoke(self.loaded.modules[name], original, self.loaded.states[name].dtype, args, kwargs)
                 self._blank[name] = self._shapes[place] = map_tensors(result, _shape)
-                if self._every_step and (made := next(tensors_in(result), None)) is not None:
+                if self.every_step and (made := next(tensors_in(result), None)) is not None:
                     self._sentinel.see(made)
                 seconds = time.perf_counter() - started
                 if self.hooks.on_call is not None:
@@ -410,7 +397,7 @@ class Flight:
         number, steps = self._places[index] = index - now.began + 1, self._steps()
         self._good.append(snapshots.take(index, result, scheduler, now.generator, now.began, self._guiders))
         del self._good[:-3]
-        if self._every_step:
+        if self.every_step:
             self._heed(self._sentinel.note(index, latents))
         elif number >= steps:
             if self._watching:
@@ -420,7 +407,7 @@ class Flight:
                 self._told(index, None)
         else:
             self._told(index, None)
-        seconds = self._real_steps[-1] if self._real_steps else 0.0
+        seconds = self.seconds_per_step[-1] if self.seconds_per_step else 0.0
         self.hooks.on_latents(index - now.began, latents, seconds)
         for old in [step for step in self._calls if step < index - 1]:
             del self._calls[old]
@@ -437,16 +424,16 @@ class Flight:
             self._sound = health.step
             return
         good = next((state for state in reversed(self._good) if state.step < health.step), None)
-        good = good if self._every_step and not self._copied else None
+        good = good if self.every_step and not self._copied else None
         raise StepFailed(health, tuple(self._calls.get(health.step, ())), good)
 
     def _told(self, index: int, health: Health | None) -> None:
         if health is None:
             self._pacer.step()  # nobody has read what the device did, so no time would be the device's
         now = time.perf_counter()
-        self._real_steps.append(now - self._last)
+        self.seconds_per_step.append(now - self._last)
         self._last = now
-        self.hooks.on_step(*self._places.pop(index), health, self._real_steps[-1])
+        self.hooks.on_step(*self._places.pop(index), health, self.seconds_per_step[-1])
 
     def _steps(self) -> int:
         pipe = self.loaded.pipe

@@ -5,7 +5,7 @@ own.
 """
 
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 from weakref import ReferenceType, ref
 
@@ -23,16 +23,12 @@ _MASKS: Final = 4
 @contextmanager
 def tables_sent(networks: Iterable[nn.Module], device: torch.device) -> Generator[None]:
     """Let these networks wait for no table inside the block."""
-    handles: list[RemovableHandle] = []
-    for network in networks:
-        if (known := _KNOWN.get(type(network).__name__)) is not None:
-            name, put = known
-            handles.append(put(network.get_submodule(name), device))
-    try:
+    with ExitStack() as hooks:
+        for network in networks:
+            if (known := _KNOWN.get(type(network).__name__)) is not None:
+                name, put = known
+                hooks.enter_context(put(network.get_submodule(name), device))
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def sent_ahead(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:

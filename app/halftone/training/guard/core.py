@@ -11,7 +11,7 @@ import inspect
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast, get_args
 
@@ -160,7 +160,7 @@ class TrainingGuard:
     @property
     def memory(self) -> dict[str, int]:
         """Bytes of what the guard holds: a copy beside the weights, states on the host, and for cures."""
-        return {"beside": self._good.memory, "host": self._good.host_memory, "cures": self._curing.memory}
+        return {"beside": self._good.memory, "host": self._good.ring.memory, "cures": self._curing.memory}
 
     def step(self, loss: Loss, *, items: Sequence[str] = ()) -> StepReport:
         """Backward, check, clip, step, zero the gradients. items: names of the inputs (pictures), reported with a finding.
@@ -177,7 +177,7 @@ class TrainingGuard:
         for noticed in self._between.look(self._good, put_back=self._on_bad == "cure"):
             self._file(noticed, items)
         if isinstance(loss, torch.Tensor) and any(
-            (noticed.did == "restored" and noticed.cause in ("cast-outside", "weights-changed", "state-outside"))
+            noticed.did == "restored" and noticed.cause in ("cast-outside", "weights-changed", "state-outside")
             for noticed in self.caught[before:]
         ):
             self._attempts.pass_over()  # a loss that was computed before the weights or moments were restored belongs to others
@@ -213,15 +213,12 @@ class TrainingGuard:
         if not self._put_in_force(remedy, steps):
             return False
         if self._forecast != "off":
-            self.omens = tuple(sorted(self._omens_after(remedy), key=lambda omen: not omen.certain))
+            now = self._foreseen()
+            places = {(omen.code, omen.name) for omen in now}
+            # those that only a step showed stay, unless the remedy is for them
+            left = [omen for omen in self.omens if (omen.code, omen.name) not in places and remedy not in omen.remedies]
+            self.omens = tuple(sorted((*left, *now), key=lambda omen: not omen.certain))
         return True
-
-    def _omens_after(self, remedy: Remedy) -> Iterator[Omen]:
-        """Drop omens that a remedy settled; those that only a step showed stay, unless the remedy is for them."""
-        now = self._foreseen()
-        places = {(omen.code, omen.name) for omen in now}
-        yield from (omen for omen in self.omens if (omen.code, omen.name) not in places and remedy not in omen.remedies)
-        yield from now
 
     def _put_in_force(self, remedy: Remedy, steps: int) -> bool:
         match remedy:
@@ -265,7 +262,7 @@ class TrainingGuard:
             self._file(self._caught(problem, "restored", 0, 0.0), items)
         self._attempts.put_right.clear()
         unseen = self._between.unseen(self._step) if self._attempts.doubted else []
-        for noticed in unseen + self._between.passed(self._attempts.surroundings, self._step):
+        for noticed in unseen + self._between.passed(self._attempts.calls.surroundings, self._step):
             self._file(noticed, items)
 
     def _foreseen(self) -> tuple[Omen, ...]:
@@ -307,7 +304,8 @@ class TrainingGuard:
             if factor is None:
                 factor = self._curing.raise_scale()
                 first = first or problem
-                if self._on_bad != "cure" or tries >= TRIES or not self._cured(problem, tries):
+                last = tries == TRIES - 1
+                if self._on_bad != "cure" or tries >= TRIES or not self._curing.apply(problem, self._good, tries, last=last):
                     self._attempts.rescale(factor)
                     break
                 tries += 1
@@ -325,9 +323,6 @@ class TrainingGuard:
         if first is not None and tries:
             first = _judged_by_cures(first, attempt.problem)
         return attempt, first or attempt.noticed, tries or attempt.tries, spent
-
-    def _cured(self, problem: Problem, tries: int) -> bool:
-        return self._curing.apply(problem, self._good, tries, last=tries == TRIES - 1)
 
     def _again(self, loss: Loss, before: Attempt, *, cured: bool) -> Attempt:
         """The step once more. Under a cure that the script's own code cannot take it is as bad as before."""
@@ -441,7 +436,13 @@ def _check(
     if not optimizers:
         raise ValueError("the guard needs an optimizer; the list of them is empty")
     for optimizer in optimizers:
-        _check_optimizer(optimizer)
+        if not isinstance(optimizer, torch.optim.Optimizer):  # pyright: ignore[reportUnnecessaryIsInstance] - untyped scripts
+            raise TypeError(f"the optimizer comes second: TrainingGuard(model, optimizer); given was {type(optimizer).__name__}")
+        closure = inspect.signature(optimizer.step).parameters.get("closure")
+        if closure is not None and closure.default is inspect.Parameter.empty:
+            raise TypeError(
+                f"{type(optimizer).__name__} computes the loss itself, several times a step: no guard can look between"
+            )
     if isinstance(model, torch.optim.Optimizer):
         raise TypeError("the model comes first: TrainingGuard(model, optimizer)")
     if clip is not None and not clip > 0:
@@ -453,14 +454,6 @@ def _check(
     for name, given, known in (("on_bad", on_bad, get_args(OnBad)), ("forecast", forecast, get_args(Forecast))):
         if given not in known:
             raise ValueError(f"{name} is one of {', '.join(known)}; given was {given!r}")
-
-
-def _check_optimizer(optimizer: torch.optim.Optimizer) -> None:
-    if not isinstance(optimizer, torch.optim.Optimizer):  # pyright: ignore[reportUnnecessaryIsInstance] - scripts have no types
-        raise TypeError(f"the optimizer comes second: TrainingGuard(model, optimizer); given was {type(optimizer).__name__}")
-    closure = inspect.signature(optimizer.step).parameters.get("closure")
-    if closure is not None and closure.default is inspect.Parameter.empty:
-        raise TypeError(f"{type(optimizer).__name__} computes the loss itself, several times a step: no guard can look between")
 
 
 def _check_shared(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) -> None:

@@ -7,7 +7,7 @@ the optimizer's state stay as they are. Under autocast the parameters are wide a
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import torch
 from torch import nn
@@ -43,6 +43,12 @@ class WideRegion:
         size = torch.empty((), dtype=self.dtype).element_size()
         return sum(p.numel() * size for p in self._module.parameters() if p.is_floating_point() and p.dtype != self.dtype)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
     def remove(self) -> None:
         """The module computes as before."""
         for undo in reversed(self._undo):
@@ -51,14 +57,8 @@ class WideRegion:
 
     def _replace(self, part: nn.Module) -> None:
         own, forward = vars(part).get("forward"), part.forward
-
-        def undo() -> None:
-            if own is None:
-                vars(part).pop("forward", None)
-            else:
-                vars(part)["forward"] = own
-
         vars(part)["forward"] = partial(self._wide, part, forward)
+        undo = partial(vars(part).pop, "forward", None) if own is None else partial(vars(part).__setitem__, "forward", own)
         self._undo.append(undo)
 
     def _wide(self, part: nn.Module, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

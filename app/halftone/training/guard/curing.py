@@ -57,7 +57,8 @@ class Curing:
     ) -> None:
         self._networks = networks
         self._optimizer = optimizer
-        self._scaler = scaler if scaler is not None and scaler.is_enabled() else None
+        self.scaler = scaler if scaler is not None and scaler.is_enabled() else None
+        """The script's, if it scales."""
         self._regions: dict[tuple[str, str], WideRegion] = {}
         self._rungs: dict[tuple[str, str | None], list[Rung]] = {}
         self._now: dict[tuple[str, str | None], tuple[str, str]] = {}
@@ -81,39 +82,34 @@ class Curing:
         return sum(region.memory for region in self._regions.values()) + (self._masters.memory if self._masters else 0)
 
     @property
-    def scaler(self) -> torch.amp.GradScaler | None:
-        """The script's, if it scales."""
-        return self._scaler
-
-    @property
     def scale(self) -> float | None:
         """Factor of the loss, None where it is not scaled."""
-        return None if self._scaler is None else float(self._scaler.get_scale())
+        return None if self.scaler is None else float(self.scaler.get_scale())
 
     def scale_now(self, device: torch.device) -> list[torch.Tensor]:
         """The factor of the loss as a scalar on the device, or nothing where it is not scaled. Does not wait."""
-        return [] if self._scaler is None else [self._scaler.scale(torch.ones((), device=device))]
+        return [] if self.scaler is None else [self.scaler.scale(torch.ones((), device=device))]
 
     def forget_unscaling(self) -> None:
         """Gradients that were unscaled are thrown away: the factor stays, and the next ones can be unscaled."""
-        if self._scaler is not None:
-            self._scaler.update(self._scaler.get_scale())
+        if self.scaler is not None:
+            self.scaler.update(self.scaler.get_scale())
 
     def lower_scale(self, problem: Problem) -> float | None:
         """Lower the loss scale where only it was too large: its ratio to the one before. None: it is not at fault."""
         scale = self.scale
-        if problem.cause != "loss-scale" or self._scaler is None or scale is None or scale < SMALLEST_SCALE:
+        if problem.cause != "loss-scale" or self.scaler is None or scale is None or scale < SMALLEST_SCALE:
             return None
         self._scale_before = self._scale_before or scale
-        self._scaler.update(scale / _BACK)
+        self.scaler.update(scale / _BACK)
         return 1 / _BACK
 
     def raise_scale(self) -> float:
         """The factor of the loss was not at fault: as it was before it was lowered. How much it is of the one that it is now."""
         scale, before, self._scale_before = self.scale, self._scale_before, None
-        if self._scaler is None or not scale or before is None:
+        if self.scaler is None or not scale or before is None:
             return 1.0
-        self._scaler.update(before)
+        self.scaler.update(before)
         return before / scale
 
     def keep_scale(self) -> None:
@@ -160,9 +156,9 @@ class Curing:
 
     def scale_loss(self, device: str) -> bool:
         """The loss is scaled from now on. False: it is already."""
-        if self._scaler is not None:
+        if self.scaler is not None:
             return False
-        self._scaler = torch.amp.GradScaler(device)
+        self.scaler = torch.amp.GradScaler(device)
         return True
 
     def put(self, cures: Iterable[tuple[TrainCure, str]]) -> None:
@@ -203,11 +199,11 @@ class Curing:
     def _shrink_loss(self, problem: Problem, good: GoodState) -> bool:
         """Weigh the loss less in this step, with float32 masters: no wider type holds a float16 weight's gradient."""
         weights = [p for _, p in optimized(self._optimizer)]
-        if self._scaler is not None or problem.dtype is not torch.float16 or not any(map(is_narrow, weights)):
+        if self.scaler is not None or problem.dtype is not torch.float16 or not any(map(is_narrow, weights)):
             return False
         if self.take_masters(good):
             self._optimizers.append(("float32-states", problem.name))
-        self._scaler = torch.amp.GradScaler(weights[0].device.type, init_scale=_SHRUNK)
+        self.scaler = torch.amp.GradScaler(weights[0].device.type, init_scale=_SHRUNK)
         self._shrunk = True
         self.last = "loss-scale-down"
         return True
@@ -215,7 +211,7 @@ class Curing:
     def _unshrink_loss(self) -> None:
         """Later steps count in full: so small a factor would lose their gradients."""
         if self._shrunk:
-            self._shrunk, self._scaler = False, None
+            self._shrunk, self.scaler = False, None
 
     def _widen(self, problem: Problem, *, whole: bool) -> bool:
         """whole: at once the widest type of the whole network."""

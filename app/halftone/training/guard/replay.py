@@ -3,7 +3,7 @@
 import logging
 import math
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, cast
@@ -105,10 +105,7 @@ class Calls:
             return
         for tensor in floating_outputs(output):
             if tensor.requires_grad:
-                tensor.register_hook(self._came_back)
-
-    def _came_back(self, gradient: torch.Tensor) -> None:
-        self._arrived.append(looked_at(gradient))
+                tensor.register_hook(lambda gradient: self._arrived.append(looked_at(gradient)))
 
     def fed(self) -> dict[str, Any]:
         """What the networks were called with in this step, by name; of several calls the first."""
@@ -125,7 +122,9 @@ class Calls:
         """(network, module) that a parameter of this name belongs to; no module for one that none of the networks holds."""
         for name, network in self._networks.items():
             inside = parameter.removeprefix(f"{name}.") if name else parameter
-            if (not name or parameter.startswith(f"{name}.")) and inside in self._own(network):
+            if (not name or parameter.startswith(f"{name}.")) and inside in dict(
+                network.named_parameters(remove_duplicate=False)
+            ):
                 return name, inside.rpartition(".")[0]
         return "", None
 
@@ -136,10 +135,6 @@ class Calls:
             return None
         root = self._networks[network]
         return _computes_in(root, root.get_submodule(module), call)
-
-    @staticmethod
-    def _own(network: nn.Module) -> set[str]:
-        return {name for name, _ in network.named_parameters(remove_duplicate=False)}
 
     @torch.no_grad()
     def origin(self, meant: Mapping[str, Kinds]) -> Origin | None:
@@ -206,22 +201,17 @@ class Calls:
 
     def _returns_finite(self, call: _Call, size: float, *, wide: bool) -> bool:
         network = self._networks[call.network]
-        region = WideRegion(network, torch.float32, whole=True) if wide else None
-        try:
-            with torch.enable_grad():
-                made = [tensor for tensor in floating_outputs(_run(network, call)) if tensor.requires_grad]
-                trained = [p for p in network.parameters() if p.requires_grad]
-                back = [torch.randn_like(tensor) * (size / math.sqrt(max(tensor.numel(), 1))) for tensor in made]
-                found = torch.autograd.grad(made, trained, back, allow_unused=True) if made and trained else ()
-        finally:
-            if region is not None:
-                region.remove()
+        with WideRegion(network, torch.float32, whole=True) if wide else nullcontext(), torch.enable_grad():
+            made = [tensor for tensor in floating_outputs(_run(network, call)) if tensor.requires_grad]
+            trained = [p for p in network.parameters() if p.requires_grad]
+            back = [torch.randn_like(tensor) * (size / math.sqrt(max(tensor.numel(), 1))) for tensor in made]
+            found = torch.autograd.grad(made, trained, back, allow_unused=True) if made and trained else ()
         return math.isfinite(peak_of(found))  # of a parameter that was not used there is none
 
     def _look(self, call: _Call, meant: Mapping[str, Kinds]) -> Origin | None:
         network = self._networks[call.network]
         left = kinds_in(_run(network, call)) - meant.get(call.network, NONE)
-        bad = _bad_inputs(call)
+        bad = [name for name, value in _arguments(call).items() if not math.isfinite(peak_of(value))]
         if bad:
             clean = _with_mended(call, bad)
             if left - kinds_in(_run(network, clean)):
@@ -278,11 +268,8 @@ class Calls:
             seen.append(kinds_in(output))
             return map_tensors(output, mended)
 
-        handle = network.get_submodule(module).register_forward_hook(mend)
-        try:
+        with network.get_submodule(module).register_forward_hook(mend):
             given = kinds_in(_run(network, call))
-        finally:
-            handle.remove()
         return NONE.union(*seen), given
 
     def _judged(self, call: _Call, found: Reading, further: tuple[str, ...]) -> Origin:
@@ -292,12 +279,8 @@ class Calls:
         inside: list[float] = []
         after: list[float] = []
         region = WideRegion(module, torch.float32, seen=lambda made: inside.append(peak_of(made)))
-        handle = module.register_forward_hook(lambda _m, _a, output: after.append(peak_of(output)))
-        try:
+        with region, module.register_forward_hook(lambda _m, _a, output: after.append(peak_of(output))):
             _run(network, call)
-        finally:
-            handle.remove()
-            region.remove()
         wide = _wide_peak(inside, after, narrow)
         cause = _cause(found, module, narrow, wide)
         return Origin(
@@ -334,26 +317,18 @@ def _kinds_made(
         place = joined(call.network, name)
         found[place] = found.get(place, NONE) | kinds_of(list(floating_outputs(output)))
 
-    region = WideRegion(network, torch.float32, whole=True) if wide else None
-    handles = [part.register_forward_hook(cast("Any", partial(note, name))) for name, part in network.named_modules()]
-    try:
+    with ExitStack() as hooks:
+        if wide:
+            hooks.enter_context(WideRegion(network, torch.float32, whole=True))
+        for name, part in network.named_modules():
+            hooks.enter_context(part.register_forward_hook(cast("Any", partial(note, name))))
         _run(network, call)
-    finally:
-        for handle in handles:
-            handle.remove()
-        if region is not None:
-            region.remove()
     return found
 
 
 def _holds(outer: str, inner: str) -> bool:
     """Whether a module is inside another one, by their names."""
     return outer != inner and (not outer or inner.startswith(f"{outer}."))
-
-
-def _bad_inputs(call: _Call) -> list[str]:
-    """Names of arguments that are not finite."""
-    return [name for name, value in _arguments(call).items() if not math.isfinite(peak_of(value))]
 
 
 def _with_mended(call: _Call, names: Collection[str]) -> _Call:

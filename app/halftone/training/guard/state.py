@@ -51,13 +51,15 @@ class GoodState:
         self._names = names
         self.trained = {names[id(p)]: p for _, p in optimized(optimizer)}
         self._buffers = named_buffers(networks)
-        self._running = LastGood(self._buffers, None)
+        self.running = LastGood(self._buffers, None)
+        """Running means and the like as they were before the pass."""
         self._meant: set[str] = set()
         self.exact = needs_copy(optimizer)
         self._last = LastGood(self.trained, optimizer) if self.exact else None
         self._once: LastGood | None = None
         self._host = every, keep
-        self._ring = self._new_ring()
+        self.ring = self._new_ring()
+        """States on the host."""
         self._sizes: dict[str, float] = {}
         self._given = [id(parameter) for _, parameter in optimized(optimizer)]
         self.masters: Masters | None = None
@@ -65,12 +67,7 @@ class GoodState:
     @property
     def memory(self) -> int:
         """Bytes of the copies beside the weights."""
-        return self._running.memory + (self._last.memory if self._last else 0)
-
-    @property
-    def host_memory(self) -> int:
-        """Bytes of the states on the host."""
-        return self._ring.memory
+        return self.running.memory + (self._last.memory if self._last else 0)
 
     def name_of(self, parameter: torch.Tensor) -> str:
         """The name of a parameter, or of the one that it is a master of."""
@@ -92,7 +89,7 @@ class GoodState:
         self.trained |= {self._names[id(p)]: p for p in now if id(p) not in masters}
         self.exact = self.masters is not None or needs_copy(self._optimizer)
         self._last = LastGood({**self.trained, **self._wide()}, self._optimizer) if self.exact else None
-        self._ring = self._new_ring()
+        self.ring = self._new_ring()
         return fresh
 
     def _new_ring(self) -> HostRing:
@@ -141,13 +138,13 @@ class GoodState:
         self.steps += 1
         self._once = None
         self._keep()
-        self._ring.offer(self.steps)
+        self.ring.offer(self.steps)
 
     def begin_at(self, steps: int) -> None:
         """What stands there now is the state after so many steps."""
         self.steps = steps
         self.keep()
-        self._ring.begin_at(steps)
+        self.ring.begin_at(steps)
 
     def keep(self) -> None:
         """What stands there now is good, though the optimizer did not make it."""
@@ -157,10 +154,10 @@ class GoodState:
     def declare(self) -> None:
         """The script declares what stands there now as meant: older states would undo it."""
         self.take_over()
-        self._ring.begin_at(self.steps)
+        self.ring.begin_at(self.steps)
 
     def _keep(self) -> None:
-        self._running.keep()
+        self.running.keep()
         if self._last is not None:
             self._last.keep()
 
@@ -186,33 +183,21 @@ class GoodState:
     def bad_buffers(self, names: Sequence[str]) -> list[str]:
         """Which of these buffers are bad and were not before the pass. What was bad then is meant."""
         bad = bad_among({name: self._buffers[name] for name in names})
-        fresh = [name for name in bad if self._running.was_finite(self._buffers[name])]
+        fresh = [name for name in bad if self.running.was_finite(self._buffers[name])]
         self._meant |= set(bad) - set(fresh)
         return fresh
-
-    def put_buffers_back(self, names: Sequence[str]) -> None:
-        """These as they were before the pass."""
-        self._running.put_back_only(names)
 
     def running_means(self) -> LastGood:
         """A copy of running means and the like as they are now."""
         return LastGood(self._buffers, None)
 
-    def keep_forward(self) -> None:
-        """A pass was good whose gradients are only gathered."""
-        self._running.keep()
-
-    def forget_forward(self) -> None:
-        """Running means and the like as they were before a pass that went wrong."""
-        self._running.put_back()
-
     def put_back(self) -> int | None:
         """The last good state; the steps after which it was kept, None when there is none."""
-        self._running.put_back()
+        self.running.put_back()
         if self._last is not None:
             self.undo()
             return self.steps
-        step = self._ring.put_back()
+        step = self.ring.put_back()
         if step is not None:
             self.steps = step
         return step
@@ -223,7 +208,7 @@ class GoodState:
         for parameter, master in masters.pairs:
             self._names[id(master)] = self._names[id(parameter)]
         self.exact = True
-        self._ring.clear()
+        self.ring.clear()
         self._last = LastGood({**self.trained, **self._wide()}, self._optimizer)
 
 

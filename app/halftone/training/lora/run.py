@@ -22,7 +22,7 @@ from halftone.training.guard.cures import holder_of
 from halftone.training.lora.batches import Fed, draw
 from halftone.training.lora.curve import Curve
 from halftone.training.lora.files import STATE, lora_bytes, write, write_somewhere
-from halftone.training.lora.network import LoraNetwork, changes_nothing, checkpoint, is_finite, put_lora, put_weights, weights_of
+from halftone.training.lora.network import changes_nothing, checkpoint, is_finite, put_lora, put_weights, weights_of
 from halftone.training.lora.optimizers import new_optimizer, new_schedule
 from halftone.training.lora.order import Batch, Order
 from halftone.training.lora.prepare import Prepared, torch_dtype
@@ -95,11 +95,6 @@ class Training:
         self._unsaved = False
         self._saved = self._guard.steps
         self._begun = self._drawn()
-
-    @property
-    def lora(self) -> LoraNetwork:
-        """What is trained."""
-        return self._lora
 
     def run(self, memory: int | None = None) -> TrainReport:
         """Raises JobCancelled."""
