@@ -11,7 +11,8 @@ from halftone.engine.making import upscale
 
 def make_upscaler(path: Path, *, scale: int = 2, nan: bool = False) -> Path:
     """An ESRGAN with random weights."""
-    upscale._spandrel()
+    with upscale._without_torchvision():
+        import spandrel  # noqa: F401
     from spandrel.architectures.ESRGAN.__arch.RRDB import RRDBNet
 
     torch.manual_seed(3)

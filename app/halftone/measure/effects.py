@@ -195,7 +195,7 @@ def _sums(bench: Bench, dtypes: Sequence[DType]) -> list[SettingEffect]:
             effects.append(_note(setting, "true", _NO_TYPE))
         else:
             usual, exact = _product(bench, dtype), _result(_product(bench, "float32"))
-            changed = _within(usual, lambda a=attribute, v=value: switched([(matmul, a, v)]))
+            changed = dataclasses.replace(usual, within=lambda a=attribute, v=value: switched([(matmul, a, v)]))
             effects.append(replace(_compared(bench, setting, usual, changed, exact), dtype=dtype))
     return effects
 
@@ -204,7 +204,7 @@ def _tf32_on_processor(bench: Bench) -> SettingEffect:
     """oneDNN takes it as leave to use narrower products, where the processor has units for them; equal bits: it did not."""
     usual = _product(bench, "float32")
     owner = getattr(getattr(torch.backends, "mkldnn", None), "matmul", None)
-    changed = _within(usual, lambda: switched([(owner, "fp32_precision", "tf32")]))
+    changed = dataclasses.replace(usual, within=lambda: switched([(owner, "fp32_precision", "tf32")]))
     exact = _result(usual)
     if torch.equal(_result(changed), exact):
         return _note("tf32", "true", _NOTHING)
@@ -215,8 +215,8 @@ def _math_sums(bench: Bench) -> list[SettingEffect]:
     """Half-precision sums in the math backend of attention: acts on every device, but only with that backend."""
     if bench.dtype == "float32":
         return [_note("math_attention_reduction", "true", _ALL_FULL)]
-    usual = _within(_attention(bench, bench.dtype), lambda: sdpa_kernel(SDPBackend.MATH))
-    changed = _within(_attention(bench, bench.dtype), _math_in_half)
+    usual = dataclasses.replace(_attention(bench, bench.dtype), within=lambda: sdpa_kernel(SDPBackend.MATH))
+    changed = dataclasses.replace(_attention(bench, bench.dtype), within=_math_in_half)
     return [_compared(bench, "math_attention_reduction", usual, changed, _result(_attention(bench, "float32")))]
 
 
@@ -229,7 +229,7 @@ def _backends(bench: Bench) -> list[SettingEffect]:
         if is_absent(name, bench.device.backend):
             effects.append(_note("attention_backend", name, Words("Not available on a processor.")))
             continue
-        piece = _within(usual, lambda backend=backend: sdpa_kernel(backend))
+        piece = dataclasses.replace(usual, within=lambda backend=backend: sdpa_kernel(backend))
         try:
             own = _error(_result(piece), exact)
         except RuntimeError as problem:
@@ -348,10 +348,6 @@ def _math_in_half() -> Generator[None]:
             yield
     finally:
         torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(before)
-
-
-def _within(piece: Piece, within: Within) -> Piece:
-    return Piece(piece.run, piece.dtype, within)
 
 
 def _result(piece: Piece) -> Tensor:

@@ -13,6 +13,7 @@ finite values, and the damage arose in its own code.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
@@ -22,7 +23,6 @@ from weakref import ref
 import torch
 from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils.hooks import RemovableHandle
 
 from halftone.health.planning.rescaling import larger
 from halftone.measure.scores import ScoreWatch, find_score_watches
@@ -148,7 +148,7 @@ class Probe:
         self._modules = [found for _, found in named]
         self._buffer = PeakBuffer()
         self._ceilings: dict[int, float] = {}
-        self._handles: list[RemovableHandle] = []
+        self._hooks = ExitStack()
         self._stack: list[_Frame] = []
         self._uses: list[_Use] = []
         self._known: dict[int, _Known] = {}
@@ -166,18 +166,16 @@ class Probe:
             own = type(module).__module__.startswith("torch.nn.modules.") and "forward" not in vars(module)
             if own and not any(True for _ in module.children()) and not getattr(module, "inplace", False):
                 both = cast(Callable[..., None], partial(self._ran, index))
-                self._handles.append(module.register_forward_hook(both, with_kwargs=True))
+                self._hooks.enter_context(module.register_forward_hook(both, with_kwargs=True))
                 continue
             before = cast(Callable[..., None], partial(self._before, index))
             after = cast(Callable[..., None], partial(self._after, index))
-            self._handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
-            self._handles.append(module.register_forward_hook(after, always_call=True))
+            self._hooks.enter_context(module.register_forward_pre_hook(before, with_kwargs=True))
+            self._hooks.enter_context(module.register_forward_hook(after, always_call=True))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
+        self._hooks.close()
         self._stack.clear()
         self._known.clear()
 
@@ -254,8 +252,7 @@ class Probe:
                 self._scores.append((name, self._buffer.add(found[0]), found[1], len(self._uses)))
         slots = [self._slot(tensor)[0] for tensor in floating_outputs(output)]
         self._uses.append(_Use(frame.index, self._call, frame.inputs, frame.inside, slots))
-        use = self._uses[-1]
-        if self._until_origin and (not self._all_finite((*use.outputs, *use.inside)) and self._all_finite(use.inputs)):
+        if self._until_origin and self._all_finite(frame.inputs) and not self._all_finite((*slots, *frame.inside)):
             self.stopped = True
             raise OriginReachedError
 
@@ -341,17 +338,14 @@ def _places(tensor: torch.Tensor) -> tuple[int, int]:
 def _joined(before: Reading, after: Reading) -> Reading:
     """Two uses of one module, `before` the earlier one."""
     failed = before if before.failed_at is not None or after.failed_at is None else after
-    return Reading(
-        component=before.component,
-        module=before.module,
-        kind=before.kind,
+    return replace(
+        before,
         peak=larger(before.peak, after.peak),
         output_peak=larger(before.output_peak, after.output_peak),
         input_peak=larger(before.input_peak, after.input_peak),
         finite=before.finite and after.finite,
         inputs_finite=failed.inputs_finite,
         weights_finite=failed.weights_finite,
-        order=before.order,
         uses=before.uses + 1,
         failed_at=failed.failed_at,
         failed_call=failed.failed_call,

@@ -73,10 +73,6 @@ class _Job:
 _THE_LOG: Final = Words("the log")
 
 
-def _never() -> bool:
-    return False
-
-
 class JobRunner:
     """Carries out commands in order; Cancel, Keep and Quit act at once.
 
@@ -92,7 +88,7 @@ class JobRunner:
         send: Send,
         *,
         log_path: Words | str = _THE_LOG,
-        is_behind: Callable[[], bool] = _never,
+        is_behind: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
         watch_memory: float | None = None,
     ) -> None:

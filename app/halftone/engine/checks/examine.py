@@ -27,6 +27,7 @@ from halftone.engine.finding.capture import Range, draw, effective, is_refusal, 
 from halftone.engine.finding.departure import departure_finding
 from halftone.engine.finding.findings import (
     DENSE,
+    WITHOUT_PEAKS,
     clipped_findings,
     damage_findings,
     device_findings,
@@ -36,7 +37,6 @@ from halftone.engine.finding.findings import (
     peak_findings,
     source_of,
     weight_findings,
-    without_consequences,
 )
 from halftone.engine.finding.lora_cause import with_lora_causes
 from halftone.engine.finding.tally import closest, picture_psnr
@@ -355,7 +355,8 @@ class Examination:
         named = {finding.component for finding in found if finding.facts.get("read")}
         origins: dict[str, str] = {}
         for name, target in targets.items():
-            own = without_consequences(target.findings, device)
+            # where the device computes wrongly, bad values without a peak over the limit are its doing
+            own = [one for one in target.findings if not device or one.code not in WITHOUT_PEAKS]
             bad = source_of(wide.readings[name])
             if bad is not None and name not in named and bad.inputs_finite:
                 own = [overflow_finding(bad, name, wide.dtype, None, {}, ())]
@@ -478,12 +479,7 @@ class Examination:
             numerics=self._numerics,
             checked_at=datetime.now(UTC).astimezone().isoformat(timespec="seconds"),
             seconds=time.perf_counter() - started,
-            loras=self._command.inputs.loras,
-            vae=self._command.inputs.vae,
-            transformer=self._command.inputs.transformer,
-            controls=self._command.inputs.controls,
-            inversions=self._command.inputs.inversions,
-            ip_adapters=self._command.inputs.ip_adapters,
+            **msgspec.structs.asdict(self._command.inputs.extras),
             made_up=self._pictures[0][0].made_up,
             sizes=() if self.wide is None else tuple(self.wide.sizes),
         )

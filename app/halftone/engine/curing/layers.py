@@ -14,6 +14,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -22,7 +23,6 @@ from typing import Any, Final
 import torch
 from torch import nn
 from torch.nn.modules.conv import _ConvNd  # pyright: ignore[reportPrivateUsage] - the base of all convolutions
-from torch.utils.hooks import RemovableHandle
 
 from halftone.contract.plan import RESULT, handed_on, result_of
 from halftone.contract.vocabulary import FLOAT_LIMITS, DType
@@ -195,11 +195,11 @@ class Growth:
         self._fresh.clear()
         self._done.clear()
         self._running.clear()
-        handles = self._hooks()
         reader = None
         finite = False
         try:
-            with torch.no_grad():
+            with ExitStack() as hooks, torch.no_grad():
+                self._put_hooks(hooks)
                 finite = peak_of(run()) < float("inf")
         except _OverflowError as found:
             reader = found.reader
@@ -207,28 +207,21 @@ class Growth:
             if ends_the_job(error):
                 raise
             log.info("the types do not fit in %s: %s", self._running[-1:], error)
-        finally:
-            for handle in handles:
-                handle.remove()
         done = tuple(name for name in dict.fromkeys(reversed(self._done)) if name not in self._held)
         narrow = reader if reader is not None and self._is_narrow(reader) else None
         return _End(len(self._done), narrow, tuple(self._running), done, finite)
 
     # --- while it runs ------------------------------------------------------------------------------------------------
 
-    def _hooks(self) -> list[RemovableHandle]:
-        handles: list[RemovableHandle] = []
+    def _put_hooks(self, hooks: ExitStack) -> None:
         for name, own in self._module.named_modules():
             if name in self._leaves:
-                handles.append(own.register_forward_pre_hook(partial(self._enter, name), with_kwargs=True, prepend=True))
-                handles.append(own.register_forward_hook(partial(self._leave, name)))
+                enter = partial(self._enter, name)
+                hooks.enter_context(own.register_forward_pre_hook(enter, with_kwargs=True, prepend=True))
+                hooks.enter_context(own.register_forward_hook(partial(self._leave, name)))
             else:
-                handles.append(own.register_forward_pre_hook(partial(self._begin, name)))
-                handles.append(own.register_forward_hook(self._end))
-        return handles
-
-    def _begin(self, name: str, _module: nn.Module, _args: Any) -> None:
-        self._running.append(name)
+                hooks.enter_context(own.register_forward_pre_hook(lambda *_, name=name: self._running.append(name)))
+                hooks.enter_context(own.register_forward_hook(self._end))
 
     def _end(self, _module: nn.Module, _args: Any, _output: Any) -> None:
         self._running.pop()

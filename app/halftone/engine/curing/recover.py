@@ -268,13 +268,10 @@ class Recovery:
         """The call in a wide type, and which: the first that the memory holds. Raises the last shortage where none does."""
 
         def measured(way: Reference) -> tuple[DType, Measured]:
-            return way.dtype, self._measured_in(way, call, masters)
+            with streamed(self.loaded, call.component, way.dtype, masters):
+                return way.dtype, measure_call(call, self.loaded.modules[call.component], way.dtype, scores=True)
 
         return first_that_fits(self.loaded, self._references(call.component), measured)
-
-    def _measured_in(self, way: Reference, call: Call, masters: Exact) -> Measured:
-        with streamed(self.loaded, call.component, way.dtype, masters):
-            return measure_call(call, self.loaded.modules[call.component], way.dtype, scores=True)
 
     def _lora_cause(self, call: Call, where: str, masters: Exact) -> LoraCause | None:
         """Looked for once for each layer of a picture: it may fail at many steps."""
@@ -312,7 +309,7 @@ class Recovery:
                     found = self._attempt(diagnosis, kind, candidate, accept)
                 except (RuntimeError, MemoryError, HalftoneError) as error:
                     if not is_shortage(error):
-                        raise error
+                        raise
                     log.info("cure %s of %s does not fit: %s", kind, diagnosis.component, first_line(error))
                     self._tried[diagnosis.component].pop()  # with more of the model offloaded it may
                     free_after(error)

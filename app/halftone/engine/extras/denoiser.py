@@ -52,7 +52,7 @@ def put_transformer(loaded: Loaded, path: str | None) -> None:
         loaded.file_names.pop(name, None)
     else:
         loaded.sources[name] = read
-    vars(loaded).pop("sizes", None)  # counted of the one before
+    loaded.forget_sizes()
     loaded.transformer = wanted
     log.info("%s: %s", name, path or "the model's own")
 
@@ -71,7 +71,7 @@ def read_denoiser(loaded: Loaded, name: str, path: str) -> nn.Module:
     with told_loading(loaded.facts, Path(path)):
         with init_empty_weights(include_buffers=False), tables_left_empty():
             made = cast("nn.Module", type(own).from_config(own.config))
-        tensors = _read(path)
+        tensors = mapped(Path(path), denoiser_tensors(read_transformer(path)))  # by the names of the file
         found = converted(made, tensors)
         if (why := misfit(made, found)) is not None:
             model, family = loaded.facts.name, loaded.facts.family
@@ -80,11 +80,6 @@ def read_denoiser(loaded: Loaded, name: str, path: str) -> nn.Module:
         fill(made, found)
         compute_missing_tables(made)
     return made
-
-
-def _read(path: str) -> dict[str, torch.Tensor]:
-    """The denoiser's tensors under the names of the file, mapped and not yet read."""
-    return mapped(Path(path), denoiser_tensors(read_transformer(path)))
 
 
 def _places(made: nn.Module, tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:

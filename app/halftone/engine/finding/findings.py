@@ -123,7 +123,7 @@ def _further(reading: Reading) -> FurtherLayer:
     return FurtherLayer(module=reading.module, peak=reading.peak)
 
 
-_WITHOUT_PEAKS: Final = frozenset(
+WITHOUT_PEAKS: Final = frozenset(
     {"accumulation-overflow", "nonfinite-output", "inexact-output", "flat-output", "underflow", "saturated-output"}
 )
 """Codes of findings at modules whose peak stays below the limit."""
@@ -136,11 +136,6 @@ def device_findings(tested: SelfTestReport | None, dtype: DType) -> list[Finding
         Finding(code="device-fault", component="", module="", dtype=dtype, peak=None, limit=None, failing=report.failing)
         for report in faulty
     ]
-
-
-def without_consequences(found: Sequence[Finding], device: Sequence[Finding]) -> list[Finding]:
-    """Findings that the model explains: on a device that computes wrongly, not bad values without a peak over the limit."""
-    return [one for one in found if one.code not in _WITHOUT_PEAKS] if device else list(found)
 
 
 def damage_findings(scans: Sequence[TensorScan], dtypes: Mapping[str, DType], modules: Mapping[str, nn.Module]) -> list[Finding]:

@@ -12,7 +12,7 @@ from types import SimpleNamespace, UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
 import diffusers
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 from PIL import Image
 
 from halftone.contract.errors import HalftoneError
@@ -122,17 +122,14 @@ def simple_options(pipe: Any) -> dict[str, Kind]:
 def _kinds(hint: Any) -> list[Kind]:
     """What a parameter takes, single values before lists."""
     found: list[Kind] = [kind for one in _single(hint) if (kind := _KINDS.get(one)) is not None]
-    if any(map(_is_list, _single(hint))):
-        found.append("list")
+    for one in _single(hint):
+        if get_origin(one) in (list, tuple) and all(kind in _KINDS for kind in get_args(one) if kind is not Ellipsis):
+            return [*found, "list"]
     return found
 
 
 def _single(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-
-
-def _is_list(hint: Any) -> bool:
-    return get_origin(hint) in (list, tuple) and all(one in _KINDS for one in get_args(hint) if one is not Ellipsis)
 
 
 def _options(pipe: Any, options: Mapping[str, OptionValue]) -> dict[str, Any]:
@@ -148,10 +145,6 @@ def _options(pipe: Any, options: Mapping[str, OptionValue]) -> dict[str, Any]:
         if isinstance(value, list) and any(get_origin(one) is tuple for one in _single(hint)):
             found[name] = tuple(value)
     return found
-
-
-def _known(pipe: Any) -> tuple[str, ...] | Words:
-    return tuple(sorted(simple_options(pipe))) or Words("none")
 
 
 def start_canvas(pipe: Any, inputs: Inputs) -> Canvas | None:
@@ -180,17 +173,20 @@ def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
     if inputs.ip_adapters:
         made = [made_up.picture(_REFERENCE)] if "reference picture" in inputs.made_up else []
         shown = [[read_picture(image) for image in one.images] or made for one in inputs.ip_adapters]
-        wanted["ip_adapter_image"] = (
-            shown[0] if hasattr(pipe, "is_ip_adapter_active") else shown
-        )  # SD 3 takes one, of one adapter
+        one = hasattr(pipe, "is_ip_adapter_active")  # SD 3 takes one, of one adapter
+        wanted["ip_adapter_image"] = shown[0] if one else shown
     wanted |= _control_arguments(inputs, start, accepted)
     if not takes_weights(pipe):
         wanted |= {name: plain(text) for name, text in prompt_texts(wanted).items()}
     given = {name: value for name, value in wanted.items() if value is not None}
     for name in given:
         if name in _OURS or name not in accepted:
-            raise HalftoneError("option-unknown", name=option_flag(name), known=_known(pipe))
-    _check_size(pipe, inputs)
+            raise HalftoneError(
+                "option-unknown", name=option_flag(name), known=tuple(sorted(simple_options(pipe))) or Words("none")
+            )
+    for name, value in ((Words("Width"), inputs.width), (Words("Height"), inputs.height)):
+        if value is not None:
+            check_multiple(name, value, max(8, int(getattr(pipe, "vae_scale_factor", 8))))
     if "image" in given:
         _check_strength(pipe, inputs)
     if "intermediate_timesteps" in accepted and given.get("num_inference_steps", 2) != 2:
@@ -350,13 +346,6 @@ def _strength(pipe: Any, inputs: Inputs) -> float | None:
     return inputs.start.strength if inputs.start.strength is not None else _default(pipe, "strength", None)
 
 
-def _check_size(pipe: Any, inputs: Inputs) -> None:
-    multiple = max(8, int(getattr(pipe, "vae_scale_factor", 8)))
-    for name, value in ((Words("Width"), inputs.width), (Words("Height"), inputs.height)):
-        if value is not None:
-            check_multiple(name, value, multiple)
-
-
 def size_multiple(pipe: Any) -> int:
     """Pixels of which a size that was not asked for is made a multiple: of those that one token of the denoiser stands for."""
     scale, own = int(getattr(pipe, "vae_scale_factor", 8)), getattr(getattr(pipe, "image_processor", None), "config", {})
@@ -418,12 +407,7 @@ def resolve(
         options=request.options,
         numerics=request.numerics,
         reasons=tuple(why),
-        loras=request.loras,
-        vae=request.vae,
-        transformer=request.transformer,
-        inversions=request.inversions,
-        controls=request.controls,
-        ip_adapters=request.ip_adapters,
+        **asdict(request.extras),
         image=request.image,
         mask=request.mask,
         start=request.start if start is None else replace(request.start, strength=_strength(pipe, inputs)),

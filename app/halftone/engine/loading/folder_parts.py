@@ -205,10 +205,12 @@ def compare(root: Path, part: Part, own: Any) -> None:
 
     The network is built without memory, no further than its files have tensors, once in a process where they agree.
     """
-    alike = _contents(part, own)
+    tensors = [tensor for _, header in part.files for tensor in header.tensors]
+    shapes = [(tensor.name, tensor.shape) for tensor in tensors]
+    alike = own, hashlib.sha256(repr((part.config, shapes)).encode(errors="surrogatepass")).digest()
     if alike in _agreed:
         return
-    held = {tensor.name: tensor for _, header in part.files for tensor in header.tensors}
+    held = {tensor.name: tensor for tensor in tensors}
     try:
         with torch.device("meta"), _no_more_than(2 * len(held) + _SPARE, part.config):
             made = built(own, part.config)
@@ -217,12 +219,6 @@ def compare(root: Path, part: Part, own: Any) -> None:
     if (why := _difference(made, held, part.name)) is not None:
         raise cannot_run(root, why)
     _agreed.add(alike)
-
-
-def _contents(part: Part, own: Any) -> tuple[Any, bytes]:
-    """Digest what a comparison depends on: the class, and the configuration with the names and shapes of all tensors."""
-    tensors = [(tensor.name, tensor.shape) for _, header in part.files for tensor in header.tensors]
-    return own, hashlib.sha256(repr((part.config, tensors)).encode(errors="surrogatepass")).digest()
 
 
 def built(own: Any, config: Mapping[str, Any]) -> nn.Module:
@@ -236,12 +232,13 @@ def built(own: Any, config: Mapping[str, Any]) -> nn.Module:
 def _difference(made: nn.Module, held: Mapping[str, TensorInfo], part: str) -> Words | None:
     """The difference between configuration and weights, as the end of a sentence."""
     wanted = {name: tuple(value.shape) for name, value in made.state_dict().items()}
+    modules = dict(made.named_modules(remove_duplicate=False))
     for name, tensor in held.items():
-        ours = _own_name(name, wanted)
+        ours = next((own for own in _names(name) if own in wanted), None)
         if ours is not None and wanted[ours] != tensor.shape and not _same_numbers(wanted[ours], tensor.shape):
             asked, found = _times(wanted[ours]), _times(tensor.shape)
             return Words("{0}/config.json asks for a tensor {1} of {2}, and its weights have {3}", (part, ours, asked, found))
-        if ours is None and (layers := _list_before(made, name)) is not None:
+        if ours is None and (layers := _list_before(modules, name)) is not None:
             return Words("its weights have the layer {0}, which {1}/config.json does not ask for", (layers, part))
     return None
 
@@ -251,17 +248,13 @@ def _same_numbers(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return prod(one) == prod(other) and [edge for edge in one if edge != 1] == [edge for edge in other if edge != 1]
 
 
-def _own_name(name: str, wanted: Mapping[str, object]) -> str | None:
-    return next((ours for ours in _names(name) if ours in wanted), None)
-
-
 def _names(name: str) -> Iterable[str]:
     for prefix in _PREFIXES:
         yield name.removeprefix(prefix)
         yield prefix + name
 
 
-def _list_before(made: nn.Module, name: str) -> str | None:
+def _list_before(modules: Mapping[str, nn.Module], name: str) -> str | None:
     """ "encoder.layers.12" where a tensor of that layer is there, and the network's list of layers is shorter."""
     for ours in _names(name):
         words = ours.split(".")
@@ -269,17 +262,10 @@ def _list_before(made: nn.Module, name: str) -> str | None:
             if not word.isdecimal() or len(word) > 9:
                 continue
             start = ".".join(words[:at])
-            found = _submodule(made, start)
+            found = modules.get(start)
             if isinstance(found, nn.ModuleList) and int(word) >= len(found):
                 return f"{start}.{word}"
     return None
-
-
-def _submodule(made: nn.Module, name: str) -> nn.Module | None:
-    try:
-        return made.get_submodule(name)
-    except AttributeError:
-        return None
 
 
 def _times(shape: tuple[int, ...]) -> Words | str:

@@ -277,17 +277,9 @@ def exact_now(loaded: Loaded, name: str) -> Exact:
     """The exact weights of a component: its own, where they are and its file is not mapped, else those that its file gives."""
     module = loaded.modules[name]
     others = known_of(module).base is not None or loaded.fp8 or name in {*changed_components(loaded.adapters), *loaded.streams}
-    return exact_source(loaded, name) if others or not is_exact(loaded, name) else own_weights(module)
-
-
-def is_exact(loaded: Loaded, name: str) -> bool:
-    """Whether the weights in memory equal the file's with the LoRAs added: never narrowed, nothing rescaled."""
-    state, exact = loaded.states[name], loaded.exact_dtype(name)
-    return not state.rescale and (state.dtype == NAMES[exact] or _holds(state, exact))
-
-
-def _holds(state: ComponentState, stored: torch.dtype) -> bool:
-    return DTYPES[state.dtype] == torch.float32 and stored != torch.float32
+    state = loaded.states[name]
+    exact = not state.rescale and state.dtype in (NAMES[loaded.exact_dtype(name)], "float32")  # never narrowed
+    return own_weights(module) if exact and not others else exact_source(loaded, name)
 
 
 def layout_of(kind: str, state: ComponentState, device: torch.device) -> torch.memory_format | None:

@@ -213,7 +213,9 @@ class Chain(ABC):
 
     def _out_of_room(self) -> bool:
         """Whether the last picture did not fit: no other of the job does either."""
-        return bool(self._pictures) and ended_for_memory(self._pictures[-1])
+        last = self._pictures[-1] if self._pictures else None
+        cut = last is not None and last.cut_short is not None and last.cut_short.code == "out-of-memory"
+        return cut or (last is not None and any(shortage.then == "stopped" for shortage in last.shortages))
 
 
 def told_to_user(error: Exception) -> ErrorFacts | None:
@@ -221,11 +223,6 @@ def told_to_user(error: Exception) -> ErrorFacts | None:
     if isinstance(error, HalftoneError):
         return error.as_facts()
     return ErrorFacts(code="out-of-memory", facts={"detail": first_line(error)}) if is_out_of_memory(error) else None
-
-
-def ended_for_memory(picture: PictureFacts) -> bool:
-    cut = picture.cut_short is not None and picture.cut_short.code == "out-of-memory"
-    return cut or any(shortage.then == "stopped" for shortage in picture.shortages)
 
 
 def in_pass(events: tuple[GuardEvent, ...], number: int) -> tuple[GuardEvent, ...]:

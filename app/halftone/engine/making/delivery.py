@@ -72,7 +72,8 @@ class Delivery:
             return a1111_text(asked, there), receipt_json(asked, there, made.plan, made_with(asked.device))
 
         def write() -> Path:
-            frames, places = Reported(film, self._told), self._path(now, self._ending(film))
+            ending = f".{video_format(self._request)}" if len(film) > 1 else ".png"
+            frames, places = Reported(film, self._told), self._path(now, ending)
             return write_frames(frames, facts.fps, *places, texts, overwrite=self._request.overwrite)
 
         previews = once_more(lambda: _previews(film, now.failed))
@@ -98,9 +99,6 @@ class Delivery:
         """Whether the file that was asked for holds one picture and no more."""
         output = self._request.output
         return output is not None and not Path(output).expanduser().is_dir() and Path(output).suffix.lower() not in VIDEOS
-
-    def _ending(self, film: Film) -> str:
-        return f".{video_format(self._request)}" if len(film) > 1 else ".png"
 
     def _told(self, frame: int, frames: int) -> None:
         """How far the writing of a video is, about a hundred times."""

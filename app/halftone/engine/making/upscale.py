@@ -1,7 +1,7 @@
 """Pictures made larger by an upscale model: in tiles, in half precision where the device computes it right, each tile checked.
 
 spandrel recognises and builds the models. Two of its architectures, neither an upscaler, need torchvision, whose builds are tied
-to PyTorch's: `_spandrel` imports it without. Only safetensors are read; a pickle never is.
+to PyTorch's: it is imported without. Only safetensors are read; a pickle never is.
 """
 
 import copy
@@ -65,7 +65,8 @@ class Enlarged:
 def load_upscaler(path: str, device: torch.device) -> Upscaler:
     """The model in float32 on the device. Raises upscaler-missing, upscaler-not-one, model-truncated, model-bad-header."""
     check_upscaler(path)
-    spandrel = _spandrel()
+    with _without_torchvision():
+        import spandrel
     try:
         found = spandrel.ModelLoader().load_from_state_dict(load_file(path))
     except spandrel.UnsupportedModelError as error:
@@ -133,7 +134,9 @@ def _in_tiles(
     scale = upscaler.scale
     made = np.empty((height * scale, width * scale, 3), np.uint8)
     events: list[GuardEvent] = []
-    narrow = _in_type(upscaler, run)
+    narrow = upscaler  # else a copy: what FP32 computes with is never rounded
+    if run != "float32":
+        narrow = dataclasses.replace(upscaler, net=copy.deepcopy(upscaler.net).to(DTYPES[run]))
     places = [(top, left) for top in range(0, height, tile) for left in range(0, width, tile)]
     for done, (top, left) in enumerate(places, 1):
         check()
@@ -149,11 +152,6 @@ def _in_tiles(
         made[top * scale : bottom * scale, left * scale : right * scale] = result[rows, columns]
         told(done, len(places))
     return Enlarged(Image.fromarray(made), run, tuple(events))
-
-
-def _in_type(upscaler: Upscaler, run: DType) -> Upscaler:
-    """A narrow one is a copy: what FP32 computes with is never rounded."""
-    return upscaler if run == "float32" else dataclasses.replace(upscaler, net=copy.deepcopy(upscaler.net).to(DTYPES[run]))
 
 
 def _tile(given: Any, upscaler: Upscaler, narrow: Upscaler, run: DType) -> tuple[Any, GuardEvent | None]:
@@ -201,13 +199,6 @@ def _fault(given: Any, result: torch.Tensor) -> str | None:
 
 def _bytes(result: torch.Tensor) -> Any:
     return (result.clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
-
-
-def _spandrel() -> Any:
-    with _without_torchvision():
-        import spandrel
-
-    return spandrel
 
 
 @contextmanager

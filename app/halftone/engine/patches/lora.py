@@ -242,23 +242,18 @@ def _layers_in(path: Path) -> int:
 def left_out(adapters: Iterable[Adapter]) -> tuple[Words, ...]:
     """Note each LoRA that reaches the model only in part."""
     found = tuple(adapters)
-    return (
-        *(_left_out(adapter) for adapter in found if adapter.left_out),
-        *(_unread(adapter) for adapter in found if adapter.unread),
-    )
-
-
-def _unread(adapter: Adapter) -> Words:
-    return Words(
-        "{0} tensors of the LoRA {1} hold changes of a kind that this model cannot use and were left out.",
-        (adapter.unread, adapter.lora.name),
-        one="1 tensor of the LoRA {1} holds a change of a kind that this model cannot use and was left out.",
-    )
-
-
-def _left_out(adapter: Adapter) -> Words:
     template = "{0} of {1} layers of the LoRA {2} found no place in this model and were left out."
-    return Words(template, (adapter.left_out, adapter.total, adapter.lora.name))
+    layers = [Words(template, (one.left_out, one.total, one.lora.name)) for one in found if one.left_out]
+    tensors = [
+        Words(
+            "{0} tensors of the LoRA {1} hold changes of a kind that this model cannot use and were left out.",
+            (adapter.unread, adapter.lora.name),
+            one="1 tensor of the LoRA {1} holds a change of a kind that this model cannot use and was left out.",
+        )
+        for adapter in found
+        if adapter.unread
+    ]
+    return (*layers, *tensors)
 
 
 def _other_base(model: ModelFacts, lora: Lora, detail: Words, details: str = "") -> HalftoneError:
@@ -283,12 +278,8 @@ def _empty(module: nn.Module) -> nn.Module:
         made = cast("nn.Module", kind.from_config(config) if hasattr(module, "register_to_config") else kind(config))
     for name, parameter in list(made.named_parameters()):
         owner, _, own = name.rpartition(".")
-        setattr(made.get_submodule(owner), own, _placeholder(parameter.shape))
+        setattr(made.get_submodule(owner), own, nn.Parameter(torch.zeros(()).expand(*parameter.shape), requires_grad=False))
     return made
-
-
-def _placeholder(shape: Sequence[int]) -> nn.Parameter:
-    return nn.Parameter(torch.zeros(()).expand(*shape), requires_grad=False)
 
 
 def _layers(part: nn.Module) -> dict[str, Any]:
@@ -302,7 +293,9 @@ def lora_damage(adapters: Iterable[Adapter], dtype: DType) -> list[Finding]:
     found: list[Finding] = []
     for adapter in adapters:
         if adapter.bad:
-            component, module = _bad_layer(adapter)
+            layers = ((component, name, layer) for component, own in adapter.layers.items() for name, layer in own.items())
+            bad = ((component, name) for component, name, layer in layers if not layer.finite)
+            component, module = next(bad, (next(iter(adapter.layers)), ""))
             first = adapter.bad[0]
             facts: dict[str, str | int | float | bool] = {
                 "lora": adapter.lora.name,
@@ -323,15 +316,6 @@ def lora_damage(adapters: Iterable[Adapter], dtype: DType) -> list[Finding]:
                 )
             )
     return found
-
-
-def _bad_layer(adapter: Adapter) -> tuple[str, str]:
-    """(component, module) of the first layer that gets such a number."""
-    for component, layers in adapter.layers.items():
-        for module, layer in layers.items():
-            if not layer.finite:
-                return component, module
-    return next(iter(adapter.layers)), ""
 
 
 def changed_components(adapters: Iterable[Adapter]) -> set[str]:

@@ -10,7 +10,7 @@ No names or shapes of known architectures are used.
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal
@@ -18,7 +18,6 @@ from typing import Any, Final, Literal
 import torch
 from torch import nn
 from torch.nn.modules.conv import _ConvNd  # pyright: ignore[reportPrivateUsage] - the base of every convolution
-from torch.utils.hooks import RemovableHandle
 
 from halftone.contract.plan import EPSILONS
 from halftone.engine.basics.runs import Runs
@@ -241,7 +240,6 @@ class Flow:
     ) -> Any:
         """Run with what is called before and after every leaf, and after every module that holds others."""
         uses: dict[str, int] = {}
-        handles: list[RemovableHandle] = []
 
         def enter(name: str, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             tensor = next(tensors_in((args, kwargs)), None)
@@ -257,7 +255,7 @@ class Flow:
             after(name, uses.get(name, 0), args, output)
             uses[name] = uses.get(name, 0) + 1
 
-        def begin(name: str, _module: nn.Module, _args: tuple[Any, ...]) -> None:
+        def begin(name: str, _module: nn.Module, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
             self._running.append(name)
 
         def end(name: str, _module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
@@ -266,19 +264,12 @@ class Flow:
             uses[name] = uses.get(name, 0) + 1
 
         self._running.clear()
-        try:
+        with ExitStack() as hooks, torch.no_grad():
             for name, module in self.modules.items():
-                if name in self.leaves:
-                    handles.append(module.register_forward_pre_hook(partial(enter, name), with_kwargs=True))
-                    handles.append(module.register_forward_hook(partial(leave, name)))
-                else:
-                    handles.append(module.register_forward_pre_hook(partial(begin, name)))
-                    handles.append(module.register_forward_hook(partial(end, name)))
-            with torch.no_grad():
-                return self._run()
-        finally:
-            for handle in handles:
-                handle.remove()
+                first, last = (enter, leave) if name in self.leaves else (begin, end)
+                hooks.enter_context(module.register_forward_pre_hook(partial(first, name), with_kwargs=True))
+                hooks.enter_context(module.register_forward_hook(partial(last, name)))
+            return self._run()
 
     # --- what a run asks --------------------------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ def make_scheduler(native: Any, wanted: str | None, options: Mapping[str, Option
     scheduler = _with_settings(_made(native, wanted), options)
     if is_flow(scheduler) and not hasattr(scheduler, "scale_noise") and hasattr(scheduler, "add_noise"):
         # what flow pipelines call to begin at a picture; these schedulers have the same under the name of the others
-        scheduler.scale_noise = _Method(scheduler, _scaled_noise)
+        scheduler.scale_noise = _Method(scheduler, lambda own, sample, timestep, noise: own.add_noise(sample, noise, timestep))
     if hasattr(scheduler, "index_for_timestep"):
         scheduler.index_for_timestep = _Method(scheduler, _index_of)
     return scheduler
@@ -87,10 +87,6 @@ class _Method:
     def __deepcopy__(self, copies: dict[int, Any]) -> "_Method":
         scheduler = self._scheduler()
         return _Method(copies.get(id(scheduler), scheduler), self._function)
-
-
-def _scaled_noise(scheduler: Any, sample: Any, timestep: Any, noise: Any) -> Any:
-    return scheduler.add_noise(sample, noise, timestep)
 
 
 def _index_of(scheduler: Any, timestep: Any, *schedule: Any, **named: Any) -> int:

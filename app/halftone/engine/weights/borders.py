@@ -99,7 +99,9 @@ def put_borders(module: nn.Module, regions: Sequence[str], dtype: torch.dtype) -
     layers = [name for name in regions if is_layer(module, name)]
     blocks = [name for name in regions if name not in layers and any(f"{unit}.".startswith(f"{name}.") for unit in names)]
     if blocks:
-        handles += _around_units(module, [*blocks, *(name for name in layers if name in names)], dtype)
+        inside = tuple(f"{name}." for name in (*blocks, *(name for name in layers if name in names)))
+        for name, unit in units(module):
+            handles += _Border(torch.float32 if f"{name}.".startswith(inside) else dtype).put(unit)
         layers = [name for name in layers if name not in names]
     for name in (name for name in regions if name not in blocks and name not in names | set(layers)):
         handles += _closed(module.get_submodule(name), dtype)
@@ -152,14 +154,6 @@ def take_float32(module: nn.Module) -> None:
 def is_layer(module: nn.Module, name: str) -> bool:
     """Not a module that holds others."""
     return not any(True for _ in module.get_submodule(name).children())
-
-
-def _around_units(module: nn.Module, regions: Sequence[str], dtype: torch.dtype) -> list[RemovableHandle]:
-    inside = tuple(f"{name}." for name in regions)
-    handles: list[RemovableHandle] = []
-    for name, unit in units(module):
-        handles += _Border(torch.float32 if f"{name}.".startswith(inside) else dtype).put(unit)
-    return handles
 
 
 def _closed(part: nn.Module, dtype: torch.dtype) -> list[RemovableHandle]:

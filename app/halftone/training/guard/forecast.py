@@ -43,25 +43,12 @@ def forecast(
     """What will and what may go wrong. autocast: type of the passes, if used; fed: the network's inputs by name. Existing
     gradients are read as well.
     """
-    return omens(run_facts(model, optimizer, clip=clip, scaler=scaler, autocast=autocast, fed=fed))
-
-
-def run_facts(
-    model: Networks,
-    optimizer: torch.optim.Optimizer,
-    *,
-    clip: float | None,
-    scaler: torch.amp.GradScaler | None,
-    autocast: torch.dtype | None,
-    fed: Mapping[str, Any] | None,
-) -> RunFacts:
-    """The facts alone."""
     networks = named_networks(model)
     names = {id(p): name for name, p in named_parameters(networks).items()}
     stored = [p.dtype for network in networks.values() for p in network.parameters() if p.is_floating_point()]
     known = bool(fed) or any(dtype != torch.float32 for dtype in stored)  # before a pass, autocast may yet make it half
     computes = autocast or (max(set(stored), key=stored.count) if stored else torch.float32)
-    return RunFacts(
+    run = RunFacts(
         groups=tuple(
             fact for one in members(optimizer) for group in one.param_groups for fact in _group_facts(group, one, names)
         ),
@@ -72,6 +59,7 @@ def run_facts(
         broken=tuple(n for n, p in named_parameters(networks).items() if not math.isfinite(peak(p.detach()))),
         data=tuple(_fed(fed or {})),
     )
+    return omens(run)
 
 
 def without_schedule(found: Iterable[Omen], scheduler: Any) -> tuple[Omen, ...]:

@@ -182,8 +182,7 @@ def is_narrow(parameter: torch.Tensor) -> bool:
 
 
 def _wide(value: Any) -> Any:
-    narrow = isinstance(value, torch.Tensor) and value.is_floating_point() and value.element_size() < 4
-    return value.float() if narrow else value
+    return value.float() if isinstance(value, torch.Tensor) and is_narrow(value) else value
 
 
 class Accumulation:

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.training import TrainConfig, TrainPicture
 from halftone.contract.wording import Words
 from halftone.engine.basics.tensors import map_tensors
+from halftone.engine.basics.wrapping import replaced
 from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import apply_state
 from halftone.engine.weights.offload import place
@@ -164,29 +166,13 @@ def _casting(loaded: Loaded) -> Generator[None]:
     """Encoders and VAE run where they lie, in their own type, called as their pipeline calls them."""
     with ExitStack() as stack:
         for name, module in loaded.modules.items():
-            kind = role(name, module)
-            method = {"encode": "forward", "decode": "encode"}.get(kind)
-            if method is not None:
-                stack.enter_context(_called(loaded, name, module, method))
+            if (method := {"encode": "forward", "decode": "encode"}.get(role(name, module))) is not None:
+                stack.enter_context(replaced(module, method, partial(_invoking, loaded, name, module)))
         yield
 
 
-@contextmanager
-def _called(loaded: Loaded, name: str, module: Any, method: str) -> Generator[None]:
-    original = getattr(module, method)
-    own = vars(module).get(method)
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return invoke(module, original, loaded.states[name].dtype, args, kwargs)
-
-    vars(module)[method] = call
-    try:
-        yield
-    finally:
-        if own is None:
-            del vars(module)[method]
-        else:
-            vars(module)[method] = own
+def _invoking(loaded: Loaded, name: str, module: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, **kwargs: invoke(module, original, loaded.states[name].dtype, args, kwargs)
 
 
 class _Cache:
