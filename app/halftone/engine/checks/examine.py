@@ -23,7 +23,7 @@ from halftone.engine.checks.doubts import Doubts
 from halftone.engine.checks.prices import Pricing
 from halftone.engine.curing.exactness import Exactness
 from halftone.engine.curing.recover import ASSUMED, layer_peaks, measure_call
-from halftone.engine.finding.capture import Range, draw, effective, is_refusal, range_pass
+from halftone.engine.finding.capture import Range, drawn_frames, effective, is_refusal, range_pass
 from halftone.engine.finding.departure import departure_finding
 from halftone.engine.finding.findings import (
     DENSE,
@@ -440,7 +440,7 @@ class Examination:
             return cure
         assert self.wide is not None
         inputs, seed = self._pictures[0]
-        picture = draw(self._loaded, inputs, seed, Hooks(check=self._control.check))
+        picture = drawn_frames(self._loaded, inputs, seed, Hooks(check=self._control.check))[0]
         reference = self.wide.picture
         if reference is None or picture.shape != reference.shape:
             return cure

@@ -136,11 +136,6 @@ def _given(call: Call) -> Iterator[torch.Tensor]:
             rest += cast("Sequence[object]", value)
 
 
-def draw(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> torch.Tensor:
-    """The picture that the pipeline makes as it is now, (channels, height, width) in [0, 1]; of a video its first frame."""
-    return drawn_frames(loaded, inputs, seed, hooks)[0]
-
-
 def drawn_frames(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> list[torch.Tensor]:
     """The picture or the frames that the pipeline makes as it is now, (channels, height, width) in [0, 1] each."""
     try:

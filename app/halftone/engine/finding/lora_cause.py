@@ -121,11 +121,10 @@ class _Trial:
         key = _key(adapters)
         if key not in self._whole:
             results = self._run(adapters, self._state, self._results)
-            self._whole[key] = bool(results) and self._are_close(results, self._run(adapters, _WIDE, self._results))
+            wide = self._run(adapters, _WIDE, self._results) if results else []
+            close = (relative_error(*pair) <= CLOSE for pair in zip(results, wide, strict=False))
+            self._whole[key] = 0 < len(results) == len(wide) and all(close)
         return self._whole[key]
-
-    def _are_close(self, results: Sequence[Any], references: Sequence[Any]) -> bool:
-        return len(results) == len(references) and all(map(_is_close, results, references))
 
     def _layer_holds(self, module: str, adapters: Sequence[Adapter]) -> bool:
         """Whether one layer stays in range. Where what it is given is bad already, its peak in float32 decides."""
@@ -169,10 +168,6 @@ class _Trial:
             return look(loaded.modules[name], state.dtype)
         finally:
             apply_state(loaded, name, self._state, self._masters, force=True)
-
-
-def _is_close(result: Any, reference: Any) -> bool:
-    return relative_error(result, reference) <= CLOSE
 
 
 def _key(adapters: Sequence[Adapter]) -> str:

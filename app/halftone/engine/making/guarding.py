@@ -178,7 +178,7 @@ class Guard:
             for part in parts:
                 bad = flat_frames(film, part)
                 if bad and self.recovery.plan != before:  # a part before it was cured
-                    film.put(part.first, frames_in(_first(run_call(part.call, module, self.loaded.states[name].dtype))))
+                    film.put(part.first, frames_in(_first(run_call(part.decoded.call, module, self.loaded.states[name].dtype))))
                     bad = flat_frames(film, part)
                 if bad:
                     self._decode_again(film, part, bad)
@@ -196,10 +196,10 @@ class Guard:
     def _decode_again(self, film: Film, part: Part, bad: Mapping[int, Flatness]) -> None:
         """bad: the frames of the part that are flat now. One that is flat in float32 too, as a film may begin, is no fault."""
         started = time.perf_counter()
-        diagnosis = self.recovery.diagnose(part.call)
+        diagnosis = self.recovery.diagnose(part.decoded.call)
         unavoidable = flat_in(diagnosis.reference.result, part)
         if not diagnosis.sound or bad.keys() <= unavoidable:
-            self._keep_flat(film, bad, part.call.component, started, compared=True)
+            self._keep_flat(film, bad, part.decoded.call.component, started, compared=True)
             return
         mended = [index for index in bad if index not in unavoidable]
 
@@ -209,14 +209,14 @@ class Guard:
         kind = bad[mended[0]]
         numbers = _numbers(mended) if len(film) > 1 else ()
         self.picture.failed = torch.from_numpy(film[mended[0]]).permute(2, 0, 1) / 255
-        self._note_latents(part.latents, whole=len(film) == part.decoded.frames)
+        self._note_latents(part.decoded.latents, whole=len(film) == part.decoded.frames)
         self._heed_policy(diagnosis, kind, started, self.picture.failed, numbers)
         passed = diagnosis.passed and good(diagnosis.replay.result)
         cured = self._unchanged(diagnosis) if passed else self.recovery.cure(diagnosis, good)
         self._note(diagnosis, kind, "decoded-again", cured, started, numbers)
         assert cured is not None
         film.put(part.first, frames_in(_first(cured.result)))
-        self._keep_flat(film, sorted(unavoidable), part.call.component, time.perf_counter(), compared=True)
+        self._keep_flat(film, sorted(unavoidable), part.decoded.call.component, time.perf_counter(), compared=True)
 
     def _keep_flat(self, film: Film, frames: Iterable[int], component: str, started: float, *, compared: bool) -> None:
         """Keep flat frames: nothing better is known. frames: from 0; compared: float32 gave nothing better."""

@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import torch
@@ -53,38 +54,21 @@ def groups_of(
     """
     known = rescale_groups(component, module)
     left = _left(component, known, layers, named, asked, tensor_peaks(masters, known, peaks))
+    prove = partial(_proven, layers=layers, asked=asked, masters=masters, peaks=peaks, with_inputs=with_inputs)
     try:
-        found = _proven(deviation, learned(left) if left else (), layers, asked, masters, peaks, with_inputs)
-        left = [site for site in left if not any(site in group.modules for group in found)]
-        found += _by_experiment(component, left, flow_at, layers, asked, masters, peaks, with_inputs)
+        found = prove(deviation, learned(left) if left else ())
+        by_flow: dict[int, tuple[Flow, list[str]]] = {}
+        for site in left:
+            if not any(site in group.modules for group in found) and (flow := flow_at(site)) is not None:
+                by_flow.setdefault(id(flow), (flow, []))[1].append(site)
+        for flow, own in by_flow.values():
+            found += prove(flow.deviation, flow_groups(component, flow, own))
     except Exception as error:
         if ends_the_job(error):
             raise
         log.warning("the search for groups of %s failed", component, exc_info=True)
         return known
     return (*known, *found)
-
-
-def _by_experiment(
-    component: str,
-    sites: Sequence[str],
-    flow_at: Callable[[str], Flow | None],
-    layers: Sequence[LayerPeak],
-    asked: DType,
-    masters: Mapping[str, torch.Tensor],
-    peaks: dict[str, float] | None,
-    with_inputs: WithInputs,
-) -> list[RescaleGroup]:
-    by_flow: dict[int, tuple[Flow, list[str]]] = {}
-    for site in sites:
-        flow = flow_at(site)
-        if flow is not None:
-            by_flow.setdefault(id(flow), (flow, []))[1].append(site)
-    return [
-        group
-        for flow, own in by_flow.values()
-        for group in _proven(flow.deviation, flow_groups(component, flow, own), layers, asked, masters, peaks, with_inputs)
-    ]
 
 
 def _left(

@@ -9,7 +9,6 @@ import torch
 from halftone.engine.basics.tensors import tensors_in
 from halftone.engine.sampling.frames import Pixels, fitted, frames_in, to_pixels
 from halftone.engine.sampling.hooks import Decoded, is_finite
-from halftone.engine.weights.calls import Call
 from halftone.measure.pictures import flat_tiles, is_dark, is_flat
 
 Flatness = Literal["flat", "flat-tiles"]
@@ -113,14 +112,6 @@ class Part:
     def indices(self) -> range:
         return range(self.first, self.first + self.decoded.frames)
 
-    @property
-    def call(self) -> Call:
-        return self.decoded.call
-
-    @property
-    def latents(self) -> torch.Tensor:
-        return self.decoded.latents
-
 
 def parts_of(film: Film, decodes: Sequence[Decoded], component: str) -> list[Part]:
     """Which call of a component gave which frames; none where the numbers do not add up. A picture's is the last."""
@@ -143,7 +134,7 @@ def flat_frames(film: Film, part: Part) -> dict[int, Flatness]:
     scaled = part.decoded.picture is not None and part.decoded.size != film.size
     seen = Film(frames_in(part.decoded.picture)) if scaled and part.decoded.picture is not None else film
     for index in part.indices:
-        kind = flatness(seen[index], part.latents, index - part.first, part.decoded.frames)
+        kind = flatness(seen[index], part.decoded.latents, index - part.first, part.decoded.frames)
         if kind is not None:
             found[index] = kind
     return found
@@ -152,7 +143,7 @@ def flat_frames(film: Film, part: Part) -> dict[int, Flatness]:
 def flat_in(result: object, part: Part) -> set[int]:
     """The film's numbers of flat frames in a repeated part."""
     frames = frames_in(next(tensors_in(result)))
-    kinds = [flatness(to_pixels(frame), part.latents, index, len(frames)) for index, frame in enumerate(frames)]
+    kinds = [flatness(to_pixels(frame), part.decoded.latents, index, len(frames)) for index, frame in enumerate(frames)]
     return {part.first + index for index, kind in enumerate(kinds) if kind is not None}
 
 

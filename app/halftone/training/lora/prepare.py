@@ -15,7 +15,6 @@ from halftone.contract.request import Numerics
 from halftone.contract.training import TrainConfig, TrainPicture, WiderType
 from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
-from halftone.engine.basics.tensors import DTYPES
 from halftone.engine.curing.first_plan import first_plan
 from halftone.engine.inputs.memory import settle_at_rest
 from halftone.engine.loading.load import Loaded, raise_if_too_large
@@ -110,7 +109,3 @@ def _check_sound(model: ModelFacts, component: str, network: torch.nn.Module) ->
     for name, parameter in network.named_parameters():
         if parameter.is_floating_point() and not peak(parameter.detach()) < float("inf"):
             raise HalftoneError("model-broken", model=model.name, detail=Words("{0}.{1} is not finite", (component, name)))
-
-
-def torch_dtype(dtype: DType) -> torch.dtype:
-    return DTYPES[dtype]

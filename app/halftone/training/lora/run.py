@@ -15,6 +15,7 @@ from halftone.contract.engine import Emit, TrainControl
 from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled
 from halftone.contract.messages import Decide, TrainBegins, TrainCaught, TrainHeld, TrainSaved, TrainStep, TrainUnsaved
 from halftone.contract.training import Caught, TrainConfig, TrainReport
+from halftone.engine.basics.tensors import DTYPES
 from halftone.health.training.training_remedies import useful
 from halftone.measure.randomness import undisturbed
 from halftone.training.guard import StepReport, TrainingGuard, TrainingStopped
@@ -25,7 +26,7 @@ from halftone.training.lora.files import STATE, lora_bytes, write, write_somewhe
 from halftone.training.lora.network import changes_nothing, checkpoint, is_finite, put_lora, put_weights, weights_of
 from halftone.training.lora.optimizers import new_optimizer, new_schedule
 from halftone.training.lora.order import Batch, Order
-from halftone.training.lora.prepare import Prepared, torch_dtype
+from halftone.training.lora.prepare import Prepared
 from halftone.training.lora.state import (
     Note,
     State,
@@ -172,7 +173,7 @@ class Training:
                 return report, sum(losses) / len(losses)
 
     def _loss(self, fed: Fed) -> torch.Tensor:
-        objective, narrow = self._on.objective, torch_dtype(self._on.dtype)
+        objective, narrow = self._on.objective, DTYPES[self._on.dtype]
         noisy = objective.noisy(fed.clean, fed.noise, fed.time).to(narrow)
         mixed = narrow != torch.float32
         with torch.autocast(self._on.device.type, narrow) if mixed else contextlib.nullcontext():

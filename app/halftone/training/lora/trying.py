@@ -10,8 +10,9 @@ from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled
 from halftone.contract.messages import AnyEvent, PictureReady, TestPicture
 from halftone.contract.request import Lora, Numerics, PictureRequest
 from halftone.contract.training import TrainConfig
+from halftone.engine.making.chain import told_to_user
 from halftone.engine.sampling.frames import thumbnail
-from halftone.health.faults import first_line, is_out_of_memory
+from halftone.health.faults import first_line
 from halftone.library.training_data.training_pictures import Size
 from halftone.metadata.picture import output_error
 from halftone.settings.picture_files import opened_picture
@@ -98,7 +99,7 @@ class TestPictures:
     def tell_none(self, step: int, error: Exception) -> None:
         """Why there is none after this step."""
         log.warning("no test picture after step %d: %s", step, error)
-        facts = _facts(error)
+        facts = told_to_user(error) or ErrorFacts(code="internal", facts={"detail": first_line(error), "log": str(log_dir())})
         self._emit(TestPicture(step=step, path="", prompt=self._prompt, seed=self._config.test_seed, error=facts))
 
     def _tell(self, step: int, event: AnyEvent, blob: bytes) -> None:
@@ -113,11 +114,3 @@ class TestPictures:
 def _step_of(path: Path) -> int | None:
     """The step in the name of a test picture."""
     return int(path.stem) if path.stem.isdecimal() else None
-
-
-def _facts(error: Exception) -> ErrorFacts:
-    if isinstance(error, HalftoneError):
-        return error.as_facts()
-    if is_out_of_memory(error):
-        return ErrorFacts(code="out-of-memory", facts={"detail": first_line(error)})
-    return ErrorFacts(code="internal", facts={"detail": first_line(error), "log": str(log_dir())})
