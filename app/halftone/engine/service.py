@@ -162,7 +162,8 @@ class DiffusersEngine:
 
     def _run(self, prepared: Prepared, job: Job, version: Version | None) -> GenerateReport:
         report = Generation(prepared, job).run()
-        if version is not None and prepared.can_be_repeated and not report.events:
+        # pictures that depend on nothing but the request and the versions of its files
+        if version is not None and prepared.kept is None and not prepared.says_otherwise and not report.events:
             self._warm = version, prepared
         return report
 

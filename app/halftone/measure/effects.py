@@ -274,7 +274,7 @@ def _without_price(bench: Bench) -> list[SettingEffect]:
     return [
         *(_note("on_black", value, Words("Changes nothing while the numbers are sound.")) for value in ("quiet", "ask", "stop")),
         # compiling takes longer than all tests
-        _note("compile", "true", missing_compiler(torch.device(bench.id)) or Words("Each picture tells its own times.")),
+        _note("compile", "true", missing_compiler(torch.device(bench.id)) or Words("Each picture reports its own times.")),
         *(_note(setting, value, Words("Depends on the model and the size.")) for setting, value in of_the_model),
     ]
 

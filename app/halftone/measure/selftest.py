@@ -214,7 +214,7 @@ def judge_dtype(dtype: DType, tests: Sequence[OperationResult], speeds: Sequence
     failing = next((t for t in core if t.outcome in {"wrong", "nonfinite", "zeros"}), None)
     if failing is not None:
         what = {
-            "nonfinite": "{0} ({1}) gives bad numbers.",
+            "nonfinite": "{0} ({1}) gives NaN or infinity.",
             "zeros": "{0} ({1}) gives zeros.",
             "wrong": "{0} ({1}) gives wrong values.",
         }
@@ -364,7 +364,7 @@ def _passed(ran: Sequence[OperationResult], notes: Sequence[OperationResult]) ->
     for note in notes:
         by_kind.setdefault(_OPERATION_WORDS[note.operation], []).append(note.size)
     wrong = tuple(Words("{0}: {1}", (Words(kind), tuple(sizes))) for kind, sizes in by_kind.items())
-    return Words("{0} of {1} tests passed; not right {2}.", (right, len(ran), wrong))
+    return Words("{0} of {1} tests passed; failed: {2}.", (right, len(ran), wrong))
 
 
 def _json(value: float) -> float | None:

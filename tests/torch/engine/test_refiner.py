@@ -215,7 +215,7 @@ def test_the_receipt_names_the_refiner(engine: DiffusersEngine, models: dict[str
     request = json.loads(read.receipt or "")["request"]
     assert request["refiner"] == {"path": "refiner", "at": AT}
     assert "denoising_end" not in request["options"]
-    assert "The last 2 steps are those of the refiner." in request["reasons"]
+    assert "The refiner makes the last 2 steps." in request["reasons"]
 
 
 def test_stop_and_keep_while_the_base_runs_shows_what_there_is(

@@ -157,7 +157,7 @@ def write_copy(
         if missing := {*rescale.get(component, ()), *merged.get(component, ())} - own.keys():
             raise HalftoneError(
                 "internal",
-                detail=Words("{0} tensors of {1} are not in its files, first {2}", (len(missing), component, min(missing))),
+                detail=Words("{0} tensors of {1} are missing from its files, first {2}", (len(missing), component, min(missing))),
             )
     return len({(component, split_rows(name)[0]) for component, own in found.items() for name, differs in own.items() if differs})
 

@@ -96,7 +96,7 @@ def _read(path: str) -> Halves:
     for half, tensors in halves.items():
         for name, tensor in tensors.items():
             if not bool(tensor.isfinite().all()):
-                detail = Words("it holds numbers that are not numbers, in its tensor {0}.{1}", (half, name))
+                detail = Words("its tensor {0}.{1} holds NaN or infinity", (half, name))
                 raise HalftoneError("ip-adapter-not-one", path=path, detail=detail)
     return halves
 

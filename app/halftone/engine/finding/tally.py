@@ -46,11 +46,11 @@ class Tally:
     def refusal(self) -> Words | None:
         """The reason why a plan is not offered; None if it is."""
         if self.unsound:
-            return Words("FP32 gives bad numbers as well, so there is nothing to compare with.")
+            return Words("FP32 gives NaN or infinity as well, so there is nothing to compare with.")
         if not self.finite:
-            return Words("It gives bad numbers as well.")
+            return Words("It gives NaN or infinity as well.")
         if not self.errors:
-            return Words("Nothing that it changes was run.")
+            return Words("Nothing that it changes ran.")
         error = max(self.errors)
         return Words("Its result differs from FP32 by {0}.", (f"{error * 100:.0f}\u00a0%",)) if error > CLOSE else None
 

@@ -72,21 +72,13 @@ def frames(size: Size, count: int = FRAMES) -> list[Image.Image]:
     return [whole.crop((left, 0, left + width, height)) for left in lefts]
 
 
-def _edge_frames(size: Size, count: int) -> list[Image.Image]:
-    return [edges(size)] * count
-
-
-def _masks(size: Size, count: int) -> list[Image.Image]:
-    return [mask(size)] * count
-
-
 _VIDEOS: Final[dict[str, Callable[[Size, int], list[Image.Image]]]] = {
     "video": frames,
-    "control_video": _edge_frames,
-    "conditioning_frames": _edge_frames,
+    "control_video": lambda size, count: [edges(size)] * count,
+    "conditioning_frames": lambda size, count: [edges(size)] * count,
     "pose_video": frames,
     "face_video": frames,
-    "mask_video": _masks,
+    "mask_video": lambda size, count: [mask(size)] * count,
 }
 """Argument of a pipeline -> what makes it."""
 _MAKERS: Final[dict[str, tuple[str, Callable[[Size], Any]]]] = {

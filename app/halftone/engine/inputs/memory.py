@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
-import torch
 from torch import nn
 
 from halftone.contract.errors import HalftoneError
@@ -17,6 +16,7 @@ from halftone.contract.request import Numerics, PictureRequest, ResolvedRequest
 from halftone.contract.vocabulary import DType, OffloadMode, Phase
 from halftone.contract.wording import Words
 from halftone.engine.inputs.video_inputs import expected_frames
+from halftone.engine.loading.in_memory import freed
 from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import any_component
 from halftone.engine.weights.offload import leave_device, put_offload
@@ -43,7 +43,6 @@ from halftone.health.pictures.passes import last_size
 from halftone.health.precision import granted_to
 from halftone.library.families.networks import Network, known_networks
 from halftone.measure.devices import memory
-from halftone.measure.giving_back import give_back
 from halftone.settings.disk import size_text
 
 log = logging.getLogger(__name__)
@@ -336,9 +335,7 @@ def weight_bytes(loaded: Loaded) -> int:
 def free_after(error: BaseException) -> None:
     """Free what a failed call left: tensors of its frames, and the caches of torch and the C library."""
     forget_frames(error)
-    give_back()
-    if torch.accelerator.is_available():
-        torch.accelerator.empty_cache()
+    freed()
 
 
 def first_that_fits(loaded: Loaded, ways: Sequence[Reference], run: Callable[[Reference], Found]) -> Found:

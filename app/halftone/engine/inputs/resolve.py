@@ -93,7 +93,7 @@ def task_pipeline(loaded: Loaded, inputs: Inputs) -> Any:
                 pipe = getattr(diffusers, family).from_pipe(pipe) if own is None else _over(pipe, getattr(diffusers, own))
         except (ValueError, TypeError) as error:
             if inputs.controls:
-                detail = Words("diffusers has none that starts from a picture")
+                detail = Words("diffusers has no such pipeline that starts from a picture")
                 raise HalftoneError("control-unsupported", str(error), model=loaded.facts.name, detail=detail) from error
             lacking = "start-no-mask" if name == "mask_image" else "start-no-picture"
             raise HalftoneError(lacking, str(error), model=loaded.facts.name) from error
@@ -268,9 +268,9 @@ def _unheeded(pipe: Any, inputs: Inputs) -> list[Words]:
     """What was asked for that this pipeline does not know."""
     heeded = _heeded(pipe, inputs)
     given = [
-        (bool(inputs.prompt.strip()), "prompt" in heeded, Words("Prompt: this model reads none.")),
-        (inputs.negative is not None, "negative_prompt" in heeded, Words("Negative prompt: this model reads none.")),
-        (inputs.guidance is not None, any("scale" in name for name in heeded), Words("Guidance: this model takes none.")),
+        (bool(inputs.prompt.strip()), "prompt" in heeded, Words("Prompt: this model does not use one.")),
+        (inputs.negative is not None, "negative_prompt" in heeded, Words("Negative prompt: this model does not use one.")),
+        (inputs.guidance is not None, any("scale" in name for name in heeded), Words("Guidance: this model does not use it.")),
     ]
     return [said for asked, taken, said in given if asked and not taken] + _guided_by_two_calls(pipe, inputs)
 
@@ -280,9 +280,7 @@ def _guided_by_two_calls(pipe: Any, inputs: Inputs) -> list[Words]:
     if inputs.negative is not None or _guidances(pipe) != (_BY_TWO_CALLS,):
         return []
     if inputs.guidance is None:
-        return [
-            Words("Guidance: none, because this model is guided only with a negative prompt or a guidance that is asked for.")
-        ]
+        return [Words("Guidance: none, because this model needs a negative prompt or a set guidance for it.")]
     return [Words("Negative prompt: a space, because this model is guided only with one.")]
 
 
@@ -421,7 +419,7 @@ def resolve(
     )
 
 
-_OWN_STEPS: Final = "Steps: {0}, as --option gives their places; the {1} that were asked for are not used."
+_OWN_STEPS: Final = "Steps: {0}, set by --option; the requested {1} are not used."
 
 
 def _defaults(request: PictureRequest, pipe: Any, inputs: Inputs, start: Canvas | None) -> list[Words]:

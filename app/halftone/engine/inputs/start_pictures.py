@@ -127,8 +127,8 @@ def resized_note(own: Size, wanted: Size, resize: Resize, least: int) -> tuple[W
 
 _RESIZED: Final[dict[Resize, str]] = {
     "stretch": "The start picture is {0} × {1} and was stretched to {2} × {3}.",
-    "crop": "The start picture is {0} × {1} and was cut to {2} × {3}.",
-    "fill": "The start picture is {0} × {1} and was filled up to {2} × {3}.",
+    "crop": "The start picture is {0} × {1} and was cropped to {2} × {3}.",
+    "fill": "The start picture is {0} × {1} and was filled out to {2} × {3}.",
 }
 
 

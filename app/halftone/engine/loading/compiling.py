@@ -126,7 +126,7 @@ class Compiling:
         if error := self._loaded.compiler.error:
             return (Words("Compile is left out, because torch's compiler failed here: {0}.", (error,), about="run"),)
         if not any(map(is_compiled, self._loaded.modules.values())):
-            return (Words("Compile: from a fault on the model ran as it is, so that its cause could be found.", about="run"),)
+            return (Words("Compile: after a fault the model ran uncompiled, so that its cause could be found.", about="run"),)
         later = sorted(seconds[1:])
         if not later:
             return (Words("Compile: the first step, which compiles, took {0} s.", (f"{seconds[0]:.1f}",), about="first-step"),)
@@ -149,7 +149,7 @@ def _hindrance(loaded: "Loaded", name: str, module: nn.Module) -> Words | None:
     if loaded.states[name].upcast:
         return Words("Compile is left out: a cure computes some layers of {0} in FP32.", (name,), about="run")
     if loaded.places.mode in ("group", "sequential"):
-        return Words("Compile is left out: the weights of {0} come to the GPU part by part.", (name,), about="run")
+        return Words("Compile is left out: the weights of {0} move to the GPU part by part.", (name,), about="run")
     if loaded.places.packed or packed_layers(module):
         return Words(_PACKED, (name,), about="run")
     return None

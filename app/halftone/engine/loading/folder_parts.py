@@ -76,7 +76,7 @@ def _check_pipeline(folder: Path, kind: str, named: Container[str]) -> None:
 
     own = getattr(diffusers, kind, None) if kind.isidentifier() else None
     if not inspect.isclass(own) or not issubclass(own, diffusers.DiffusionPipeline):
-        detail = Words("its model_index.json names the pipeline {0}, which is not there", (shown(kind),))
+        detail = Words("its model_index.json names the pipeline {0}, which does not exist", (shown(kind),))
         raise HalftoneError("model-load-failed", path=str(folder), detail=detail)
     made: Any = own
     wanted, _ = made._get_signature_keys(own)  # noqa: SLF001 - nothing else tells which parts a pipeline is made of
@@ -172,7 +172,7 @@ def part_class(root: Path, name: str, library: str, kind: str) -> Any:
     import diffusers
     from diffusers.pipelines.pipeline_loading_utils import simple_get_class_obj
 
-    absent = cannot_run(root, Words("its {0} is named as {1} of {2}, which is not there", (name, shown(kind), shown(library))))
+    absent = cannot_run(root, Words("its {0} is named as {1} of {2}, which does not exist", (name, shown(kind), shown(library))))
     if library not in _PARTS and not hasattr(diffusers.pipelines, library):
         raise absent
     try:
@@ -181,7 +181,7 @@ def part_class(root: Path, name: str, library: str, kind: str) -> Any:
         raise absent from error
     if not inspect.isclass(own) or not issubclass(own, _bases(name)):
         raise cannot_run(
-            root, Words("its {0} is named as {1} of {2}, which is no such part of a model", (name, shown(kind), shown(library)))
+            root, Words("its {0} is named as {1} of {2}, which is not such a part", (name, shown(kind), shown(library)))
         )
     return own
 

@@ -260,7 +260,7 @@ def _reason(error: BaseException) -> Words:
         return error.words
     if isinstance(error, OSError) and error.strerror:
         return system_words(error)
-    return Words("its files are not as the libraries that read them need them")
+    return Words("the libraries cannot read its files")
 
 
 def _let_clip_skip(pipe: Any) -> None:

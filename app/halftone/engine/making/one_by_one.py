@@ -1,7 +1,7 @@
 """Pictures of one job with different LoRAs: each made as a job of its own, reported as one."""
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -66,12 +66,8 @@ def make_one_by_one(pictures: list[tuple[PictureRequest, tuple[Lora, ...]]], mak
         images=tuple(facts for report in reports for facts in report.images),
         events=tuple(event for report in reports for event in report.events),
         seconds=sum(report.seconds for report in reports),
-        seconds_per_step=next(_times(reports), None),
+        seconds_per_step=next((one.seconds_per_step for one in reports if one.seconds_per_step is not None), None),
     )
-
-
-def _times(reports: list[GenerateReport]) -> Iterator[float]:
-    return (report.seconds_per_step for report in reports if report.seconds_per_step is not None)
 
 
 def _told(emit: Emit, index: int) -> Emit:

@@ -92,7 +92,7 @@ class PassDelivery(Delivery):
         if self._falls_back and facts.shortages and facts.shortages[-1].then == "stopped":
             self.left = self._left(left)
             raise HalftoneError(
-                "out-of-memory", detail=Words("the memory ended at {0} × {1}", (str(facts.width), str(facts.height)))
+                "out-of-memory", detail=Words("memory ran out at {0} × {1}", (str(facts.width), str(facts.height)))
             )
         if self._falls_back:
             if facts.events[-1].sound_in_float32 is not False:
@@ -176,7 +176,7 @@ def _black(event: GuardEvent, *, asking: bool) -> HalftoneError:
     if event.why == "sampler":
         detail = Words("the sampler's own arithmetic is not finite there")
     elif event.sound_in_float32 is False:
-        detail = Words("FP32 gives bad numbers there as well")
+        detail = Words("FP32 gives NaN or infinity there as well")
     return HalftoneError("second-pass-black", detail=detail, why=event.why)
 
 

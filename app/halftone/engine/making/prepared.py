@@ -68,11 +68,6 @@ class Prepared:
     room: Room
     reads: Hashable
 
-    @property
-    def can_be_repeated(self) -> bool:
-        """Whether the pictures depend on nothing but the request and the versions of its files."""
-        return self.kept is None and not self.says_otherwise
-
     def of(self, request: PictureRequest) -> "Prepared":
         """Resolve a request that differs only in its seeds; a missing seed is drawn again."""
         then = self.resolved

@@ -36,7 +36,7 @@ _BASE: Final = "first"
 _REFINER: Final = "second"
 _SECOND_ORDER: Final = 2
 _STEPS: Final = "num_inference_steps"
-_ONLY_BASE: Final = Words("What was added to the base model, LoRAs for instance, has no part in the refiner's steps.")
+_ONLY_BASE: Final = Words("Additions to the base model, such as LoRAs, do not act in the refiner's steps.")
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Refining(Chain):
             waiting.popleft()
             if self._out_of_room():
                 last = self._pictures[-1]
-                detail = Words("the memory ended at {0} × {1}", (str(last.width), str(last.height)))
+                detail = Words("memory ran out at {0} × {1}", (str(last.width), str(last.height)))
                 self._keep_all(waiting, ErrorFacts(code="out-of-memory", facts={"detail": detail}))
                 return
 
@@ -148,8 +148,8 @@ class Refining(Chain):
         resolved = half.earlier.resolved
         if resolved is None or half.left is None:
             return resolved
-        together = "The last {0} steps are those of the refiner."
-        apart = "The last {0} steps are those of the refiner, which came when the base model had left the memory."
+        together = "The refiner makes the last {0} steps."
+        apart = "The refiner makes the last {0} steps; it was loaded after the base model was unloaded."
         said = Words(together if self._together else apart, (half.left,))
         more = (_ONLY_BASE,) if _has_more(half.request) else ()
         return msgspec.structs.replace(resolved, reasons=(*resolved.reasons, said, *more))

@@ -70,7 +70,7 @@ def load_upscaler(path: str, device: torch.device) -> Upscaler:
     try:
         found = spandrel.ModelLoader().load_from_state_dict(load_file(path))
     except spandrel.UnsupportedModelError as error:
-        detail = Words("no kind of upscale model that is known has such weights")
+        detail = Words("its weights fit no known kind of upscale model")
         raise HalftoneError("upscaler-not-one", str(error), path=path, detail=detail) from error
     except _NoTorchvisionError as error:
         raise HalftoneError("upscaler-not-one", path=path, detail=_NO_TORCHVISION) from error
@@ -79,7 +79,9 @@ def load_upscaler(path: str, device: torch.device) -> Upscaler:
             raise
         raise HalftoneError("upscaler-not-one", str(error), path=path, detail=first_line(error).rstrip(".")) from error
     if not isinstance(found, spandrel.ImageModelDescriptor) or (found.input_channels, found.output_channels) != (3, 3):
-        raise HalftoneError("upscaler-not-one", path=path, detail=Words("it makes no colour picture of a colour picture"))
+        raise HalftoneError(
+            "upscaler-not-one", path=path, detail=Words("it does not turn a colour picture into a colour picture")
+        )
     return Upscaler(Path(path).stem, int(found.scale), found.to(device).eval(), bool(found.supports_half))
 
 

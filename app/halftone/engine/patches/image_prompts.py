@@ -83,7 +83,7 @@ def attach(denoiser: Any, files: Sequence[Halves]) -> None:
     """
     before = dict(denoiser.attn_processors)
     with torch.no_grad():
-        made, added = _read_at_all_times(denoiser, files) if _turns_by_time(denoiser) else _read_once(denoiser, files)
+        made, added = _read(denoiser, files)
     reading = {name: one for name, one in made.items() if isinstance(one, nn.Module)}
     for module in (added, *reading.values()):
         module.eval().requires_grad_(False)
@@ -106,21 +106,18 @@ def _turns_by_time(denoiser: Any) -> bool:
     return isinstance(denoiser, SD3Transformer2DModel)
 
 
-def _read_once(denoiser: Any, files: Sequence[Halves]) -> tuple[dict[str, Any], nn.Module]:
+def _read(denoiser: Any, files: Sequence[Halves]) -> tuple[dict[str, Any], nn.Module]:
     """(name -> attention processor, what turns pictures into words)."""
-    made = denoiser._convert_ip_adapter_attn_to_diffusers(list(files), low_cpu_mem_usage=True)  # noqa: SLF001 - as loaders do
+    at_all_times = _turns_by_time(denoiser)
+    given = dict(files[0]["ip_adapter"]) if at_all_times else list(files)
+    made = denoiser._convert_ip_adapter_attn_to_diffusers(given, low_cpu_mem_usage=True)  # noqa: SLF001 - as loaders do
     projections = [
         denoiser._convert_ip_adapter_image_proj_to_diffusers(dict(one["image_proj"]), low_cpu_mem_usage=False)  # noqa: SLF001
         for one in files
     ]
-    return made, MultiIPAdapterImageProjection(projections)
-
-
-def _read_at_all_times(denoiser: Any, files: Sequence[Halves]) -> tuple[dict[str, Any], nn.Module]:
-    """As `_read_once`."""
-    (one,) = files
-    made = denoiser._convert_ip_adapter_attn_to_diffusers(dict(one["ip_adapter"]), low_cpu_mem_usage=True)  # noqa: SLF001
-    turning = denoiser._convert_ip_adapter_image_proj_to_diffusers(dict(one["image_proj"]), low_cpu_mem_usage=False)  # noqa: SLF001
+    if not at_all_times:
+        return made, MultiIPAdapterImageProjection(projections)
+    (turning,) = projections
     return made, turning
 
 

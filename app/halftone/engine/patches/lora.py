@@ -131,7 +131,7 @@ def _read(pipe: Any, model: ModelFacts, lora: Lora) -> Adapter:
         log.info("the LoRA %s does not fit", lora.path, exc_info=True)
         raise _other_base(model, lora, Words("its tensors have other names or sizes than the model's"), str(error)) from error
     if not read.layers:
-        raise _other_base(model, lora, Words("none of its tensors has a place in the model"))
+        raise _other_base(model, lora, Words("none of its tensors fits the model"))
     return Adapter(lora, read.layers, version, bad, read.left_out, read.total, read.unread)
 
 
@@ -242,7 +242,7 @@ def _layers_in(path: Path) -> int:
 def left_out(adapters: Iterable[Adapter]) -> tuple[Words, ...]:
     """Note each LoRA that reaches the model only in part."""
     found = tuple(adapters)
-    template = "{0} of {1} layers of the LoRA {2} found no place in this model and were left out."
+    template = "{0} of {1} layers of the LoRA {2} do not fit this model and were left out."
     layers = [Words(template, (one.left_out, one.total, one.lora.name)) for one in found if one.left_out]
     tensors = [
         Words(

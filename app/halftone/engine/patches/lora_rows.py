@@ -188,7 +188,7 @@ def _of_columns(reading: Reading, rows: torch.Tensor, held: list[tuple[FileLayer
     ((layer, own), *others) = held
     assert layer.lengths is not None
     if others or layer.rows != len(rows) or not bool(own.all()):
-        raise Unusable(Words("it is a DoRA whose magnitudes go over layers that this model holds apart"))
+        raise Unusable(Words("it is a DoRA whose magnitudes span layers that this model keeps separate"))
     return Dora(reading, layer.lengths.float().reshape(1, -1))
 
 

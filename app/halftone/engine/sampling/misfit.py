@@ -33,7 +33,7 @@ def parts_fit(loaded: Loaded) -> Generator[None]:
     except RuntimeError as error:
         if any(sign in str(error) for sign in _SIGNS):
             part = failing_part(loaded.pipe, error) or "part"
-            detail = Words("its {0} takes numbers of another size than it is given", (part,))
+            detail = Words("its {0} expects inputs of another size than it gets", (part,))
             raise HalftoneError("model-parts-misfit", first_line(error), model=loaded.facts.name, detail=detail) from error
         raise
 

@@ -439,7 +439,7 @@ def told_packing(modules: Mapping[str, nn.Module]) -> tuple[Words, ...]:
     placed = {name: module.__dict__.get(_PLACED) for name, module in modules.items()}
     return tuple(
         Words(
-            "{0}: {1} of {2} layers are stored in FP8; the others would lose by it.",
+            "{0}: {1} of {2} layers are stored in FP8; the others would lose accuracy.",
             (name, len(own.packed), len(own.packed) + own.wide),
             about="run",
         )

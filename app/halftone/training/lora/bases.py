@@ -187,7 +187,7 @@ def base_of(model: ModelFacts) -> Base:
     """Raises HalftoneError train-other-base for what no LoRA is trained on."""
     found = _BASES.get(model.pipeline)
     if found is None:
-        detail = model.why or Words("it is of the kind {0}", (model.family or model.pipeline,))
+        detail = model.why or Words("it is a {0} model", (model.family or model.pipeline,))
         raise HalftoneError("train-other-base", model=model.name, detail=detail, known=KNOWN)
     return found
 

@@ -97,7 +97,7 @@ def _words(loaded: Loaded, base: Base, text: str, cache: "_Cache") -> Tensors:
         if found is None:
             name = next(name for name, module in loaded.modules.items() if role(name, module) == "encode")
             raise HalftoneError(
-                "model-broken", model=loaded.facts.name, detail=Words("{0} gives bad numbers for “{1}”", (name, text))
+                "model-broken", model=loaded.facts.name, detail=Words("{0} gives NaN or infinity for “{1}”", (name, text))
             )
         cache.put("words", text, found)
     return found

@@ -102,7 +102,7 @@ def check_same(run: Run, config: TrainConfig, folder: Path) -> None:
 def check_steps(made: int, config: TrainConfig, folder: Path) -> None:
     """Raise HalftoneError train-other-run where more steps were made than the settings ask for."""
     if config.steps < made:
-        detail = Words("{0} of its steps were made already, and the settings ask for {1}", (str(made), str(config.steps)))
+        detail = Words("{0} of its steps are done already, and the settings ask for {1}", (str(made), str(config.steps)))
         raise HalftoneError("train-other-run", folder=str(folder), detail=detail)
 
 

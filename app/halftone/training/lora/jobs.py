@@ -129,7 +129,7 @@ def _broken_off(config: TrainConfig, folder: Path, model: ModelFacts) -> Opened:
     state = read_state(folder / STATE) if os.path.exists(folder / STATE) else None
     check_steps(0 if state is None else state.note.step, config, folder)
     if model.fingerprint != run.model or (state is not None and state.note.model != run.model):
-        detail = Words("it was begun on another model than {0}, or that was changed", (model.name,))
+        detail = Words("it was started on another model than {0}, or the model was changed", (model.name,))
         raise HalftoneError("train-other-run", folder=str(folder), detail=detail)
     if state is not None and not is_finite(state.weights):
         raise HalftoneError("train-state-broken", path=str(folder / STATE))
