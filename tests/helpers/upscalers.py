@@ -12,8 +12,7 @@ from halftone.engine.making import upscale
 def make_upscaler(path: Path, *, scale: int = 2, nan: bool = False) -> Path:
     """An ESRGAN with random weights."""
     with upscale._without_torchvision():
-        import spandrel  # noqa: F401
-    from spandrel.architectures.ESRGAN.__arch.RRDB import RRDBNet
+        from spandrel.architectures.ESRGAN.__arch.RRDB import RRDBNet
 
     torch.manual_seed(3)
     net = RRDBNet(num_filters=8, num_blocks=1, scale=scale)
