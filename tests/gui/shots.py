@@ -323,7 +323,7 @@ def unfinished_zh(stage: Stage) -> None:
 
 RAN: Final = (
     Words("The VAE decodes in tiles: without them about {0} would be needed, more than is free.", ("9.4\u00a0GB",)),
-    Words("The last {0} steps are those of the refiner, which came when the base model had left the memory.", (6,)),
+    Words("The refiner makes the last {0} steps; it was loaded after the base model was unloaded.", (6,)),
     Words("Seed {0}: drawn at random.", ("8",)),
 )
 
@@ -507,7 +507,7 @@ def cut_short(stage: Stage) -> None:
     done(stage)
     shown = stage.page.centre.shown
     assert shown is not None
-    why = ErrorFacts(code="out-of-memory", facts={"detail": "the memory ended at 4096 × 4096"})
+    why = ErrorFacts(code="out-of-memory", facts={"detail": "memory ran out at 4096 × 4096"})
     job = stage.controller.session.queue.generate(stage.page.form.request())
     facts = msgspec.structs.replace(shown.facts, cut_short=why, latents="/kept.safetensors")
     stage.play(JobStarted(kind="generate", plan=PLAN, job=job))

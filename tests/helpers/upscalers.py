@@ -11,8 +11,8 @@ from halftone.engine.making import upscale
 
 def make_upscaler(path: Path, *, scale: int = 2, nan: bool = False) -> Path:
     """An ESRGAN with random weights."""
-    upscale._spandrel()
-    from spandrel.architectures.ESRGAN.__arch.RRDB import RRDBNet
+    with upscale._without_torchvision():
+        from spandrel.architectures.ESRGAN.__arch.RRDB import RRDBNet
 
     torch.manual_seed(3)
     net = RRDBNet(num_filters=8, num_blocks=1, scale=scale)

@@ -17,7 +17,7 @@ from halftone.contract.facts import (
     SelfTestReport,
 )
 from halftone.contract.messages import Examine, Generate, Load, ModelChanged, Repair, SelfTest, TestDone, Upscale
-from halftone.contract.request import Lora, PictureRequest
+from halftone.contract.request import Extras, Lora, PictureRequest
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.basics.torch_settings import heed
 from halftone.engine.checks.examine import Examination
@@ -119,8 +119,8 @@ class DiffusersEngine:
         control: Control,
         version: Version | None = None,
     ) -> GenerateReport:
-        """Pictures with the same parts beside the model's own. drawn: their LoRAs that the words named; only_decode: nothing else
-        is left of them; version: of the request, where it can be made again.
+        """Make pictures with the same parts beside the model's own. drawn: LoRAs that the prompts named; only_decode: nothing
+        else is left of them; version: of the request, where it can be repeated.
         """
         check_vae_fit(request.vae, facts)
         if not only_decode:
@@ -128,10 +128,11 @@ class DiffusersEngine:
             check_given(facts, image=request.image is not None, mask=request.masked, strength=request.start.strength is not None)
         device = find_device(request.device)
         job = Job(request, device, self._tested(device), emit, control, drawn, self._models.others_leave)
+        fp8 = request.numerics.fp8_storage
         with quiet_libraries(), parts_named(lambda: self._models.all):
             if only_decode:
                 maker = decoded_by(read_kept(Path(request.resume_latents or "")), facts)
-                loaded = self._equipped(self._ready(maker, device, emit), request, only_decode=True)
+                loaded = self._equipped(self._ready(maker, device, emit), request.extras, fp8=fp8, only_decode=True)
                 handover = Handover(model=facts)
                 return Generation(prepare(loaded, job, handover), job, handover=handover).run()
             if request.refiner is not None:
@@ -140,11 +141,12 @@ class DiffusersEngine:
                 if together:
                     self._models.leave_but((facts, refiner), device)
 
-                def bring(one: ModelFacts, asked: PictureRequest) -> Callable[[], Loaded]:
-                    return lambda: self._equipped(self._ready(one, device, emit, beside=together), asked)
+                def bring(one: ModelFacts, extras: Extras) -> Callable[[], Loaded]:
+                    return lambda: self._equipped(self._ready(one, device, emit, beside=together), extras, fp8=fp8)
 
-                return Refining(bring(facts, request), bring(refiner, last), facts, job, together=together).run()
-            loaded = self._equipped(self._ready(facts, device, emit), request)
+                bases = bring(facts, request.extras), bring(refiner, last.extras)
+                return Refining(*bases, facts, job, together=together).run()
+            loaded = self._equipped(self._ready(facts, device, emit), request.extras, fp8=fp8)
             if in_passes(request):
                 return Passes(loaded, job).run()
             return self._run(prepare(loaded, job), job, version)
@@ -152,7 +154,7 @@ class DiffusersEngine:
     def _once_more(
         self, prepared: Prepared, request: PictureRequest, version: Version, emit: Emit, control: Control
     ) -> GenerateReport:
-        """Pictures of the last request with other seeds. What the self-test told is part of what was prepared."""
+        """Make pictures of the last request with other seeds. The self-test went into what was prepared."""
         check_now(request)
         job = Job(request, prepared.device, None, emit, control, others_leave=self._models.others_leave)
         with quiet_libraries(), parts_named(lambda: self._models.all):
@@ -160,7 +162,8 @@ class DiffusersEngine:
 
     def _run(self, prepared: Prepared, job: Job, version: Version | None) -> GenerateReport:
         report = Generation(prepared, job).run()
-        if version is not None and prepared.can_be_repeated and not report.events:
+        # pictures that depend on nothing but the request and the versions of its files
+        if version is not None and prepared.kept is None and not prepared.says_otherwise and not report.events:
             self._warm = version, prepared
         return report
 
@@ -169,18 +172,18 @@ class DiffusersEngine:
         warm, self._warm = self._warm, None
         return warm[1] if warm is not None and warm[0] == version and is_as_it_was(warm[1].loaded.facts) else None
 
-    def _equipped(self, loaded: Loaded, request: PictureRequest, *, only_decode: bool = False) -> Loaded:
-        """With all that is used beside the model's own parts. only_decode: nothing that does not reach the decoder."""
-        put_fp8(loaded, wanted=request.numerics.fp8_storage)
-        put_vae(loaded, request.vae)
+    def _equipped(self, loaded: Loaded, extras: Extras, *, fp8: bool, only_decode: bool = False, sound: bool = True) -> Loaded:
+        """Add everything used beside the model's own parts. only_decode: what reaches the decoder; sound: see `put_loras`."""
+        put_fp8(loaded, wanted=fp8)
+        put_vae(loaded, extras.vae)
         if not only_decode:
-            put_transformer(loaded, request.transformer)
+            put_transformer(loaded, extras.transformer)
         # nothing else that is added reaches the decoder, and its cures are those of the model alone
-        put_loras(loaded, () if only_decode else request.loras)
+        put_loras(loaded, () if only_decode else extras.loras, sound=sound)
         if not only_decode:
-            put_inversions(loaded, request.inversions)
-        put_ip_adapters(loaded, () if only_decode else request.ip_adapters)
-        return with_controls(loaded, () if only_decode else request.controls)
+            put_inversions(loaded, extras.inversions)
+        put_ip_adapters(loaded, () if only_decode else extras.ip_adapters)
+        return with_controls(loaded, () if only_decode else extras.controls)
 
     def examine(self, command: Examine, emit: Emit, control: Control) -> CheckReport:
         facts = self._models.describe(command.model)
@@ -189,13 +192,8 @@ class DiffusersEngine:
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
         with quiet_libraries(), parts_named(lambda: self._models.all), memory_told(facts.name):
-            put_fp8(loaded, wanted=command.numerics.fp8_storage)
-            put_vae(loaded, command.inputs.vae)
-            put_transformer(loaded, command.inputs.transformer)
-            put_loras(loaded, command.inputs.loras, sound=False)  # a check tells what is bad in them
-            put_inversions(loaded, command.inputs.inversions)
-            put_ip_adapters(loaded, command.inputs.ip_adapters)
-            loaded = with_controls(loaded, command.inputs.controls)
+            # a check tells what is bad in LoRAs
+            loaded = self._equipped(loaded, command.inputs.extras, fp8=command.numerics.fp8_storage, sound=False)
             take_all_compiled(loaded)
             return Examination(loaded, device, self._tested(device), command, emit, control).run()
 
@@ -206,13 +204,7 @@ class DiffusersEngine:
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
         with quiet_libraries(), parts_named(lambda: self._models.all), memory_told(facts.name):
-            put_fp8(loaded, wanted=False)
-            put_vae(loaded, None)  # the copy is of the model itself
-            put_transformer(loaded, None)
-            put_ip_adapters(loaded, ())
-            loaded = with_controls(loaded, ())
-            put_loras(loaded, command.loras)
-            put_inversions(loaded, ())
+            loaded = self._equipped(loaded, Extras(loras=command.loras), fp8=False)  # the copy is of the model itself
             take_all_compiled(loaded)
             return repair(loaded, device, self._tested(device), command, emit, control)
 

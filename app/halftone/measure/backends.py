@@ -18,7 +18,7 @@ BACKENDS: Final[dict[AttentionBackend, SDPBackend]] = {
 
 
 def backends_of(kind: str) -> tuple[AttentionBackend, ...]:
-    """Those that a kind of device may have. kind: as torch spells it."""
+    """The backends that a kind of device may have. kind: as torch spells it."""
     return ON_CPU if kind == "cpu" else tuple(BACKENDS)
 
 

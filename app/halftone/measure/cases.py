@@ -1,8 +1,8 @@
 """Operations with known answers, as a table: what a diffusion model is made of, in small and in realistic sizes.
 
 Inputs are drawn in float32 on the CPU, rounded to the format under test, and the reference is computed from the rounded inputs in
-float64 on the CPU. So an error is the device's own. Of large results a sample of rows or channels is compared, and all of it
-is looked through for what is not finite.
+float64 on the CPU. So an error is the device's own. Of large results a sample of rows or channels is compared, and all of it is
+checked to be finite.
 """
 
 import math
@@ -49,10 +49,7 @@ class Case:
 
 
 def tolerance(case: Case, mode: Mode) -> float:
-    """Allowed |error| over the largest |reference|.
-
-    A few units of the last place of the format; float32 sums of thousands of terms lose some more, sums kept in float16 many.
-    """
+    """Allowed |error| over the largest |reference|: more for long float32 sums, most for sums kept in float16."""
     if mode.half_sums and case.operation in {"matmul", "convolution", "attention", "attention-backend"}:
         return 0.1
     return max(case.factor * mode.epsilon, 1e-4)
@@ -121,9 +118,7 @@ def _long_attention(v: Tensor) -> Tensor:
 
 
 def _large_scores(v: Tensor) -> Tensor:
-    """Products of query and key beyond the limit of float16, the same for all keys of one half and their negative for the other;
-    once scaled they are in range.
-    """
+    """Query-key products beyond float16's limit, equal for half of the keys, negative for the rest; in range once scaled."""
     size = 72.0
     q = torch.full_like(v, size)
     k = torch.cat([q[..., : q.shape[-2] // 2, :], -q[..., q.shape[-2] // 2 :, :]], dim=-2)
@@ -187,7 +182,7 @@ _BACKEND_NAMES: Final = {"flash": "Flash", "efficient": "Efficient", "cudnn": "c
 
 
 def _on_backend(backend: AttentionBackend) -> tuple[Case, ...]:
-    """The same attention on one backend: which of them a device may use is told apart."""
+    """The same attention on one backend, to test the backends separately."""
 
     def case(size: Words, make: Make, run: Run) -> Case:
         named = Words("{0}", ((Words(_BACKEND_NAMES[backend]), size),))

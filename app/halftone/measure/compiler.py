@@ -13,7 +13,7 @@ _NO_TRITON = Words("PyTorch finds no Triton, which it needs to compile for a GPU
 
 
 def missing_compiler(device: torch.device) -> Words | None:
-    """Say what is missing; None if nothing is."""
+    """What is missing; None if nothing is."""
     if device.type == "cpu":
         if not has_cpp_compiler():
             return _NO_CPP

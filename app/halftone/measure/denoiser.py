@@ -1,9 +1,9 @@
-"""One step of a denoiser, in plain torch: what a type's speed is measured with.
+"""One step of a denoiser, in plain torch, to measure a type's speed.
 
-Two networks, of the shapes that image models are made of and with the kernels that Halftone runs models with: a block of a UNet
-(residual block, then self-attention, cross-attention and a gated feed-forward, as in Stable Diffusion) and a block of a diffusion
-transformer (modulated norms, attention over picture and text, feed-forward with tanh GELU, as in SD 3). A single matrix product
-or convolution says little of a picture: norms, functions and casts take their time in each type too.
+Two networks, with the shapes of image models and the kernels that Halftone runs models with: a block of a UNet (residual block,
+then self-attention, cross-attention and a gated feed-forward, as in Stable Diffusion) and a block of a diffusion transformer
+(modulated norms, attention over picture and text, feed-forward with tanh GELU, as in SD 3). A single matrix product or
+convolution says little about a picture: norms, functions and casts take their time in each type too.
 """
 
 from collections.abc import Callable
@@ -108,10 +108,7 @@ def sizes_for(kind: str) -> Sizes:
 
 
 def step_of(name: str, mode: Mode, device: str, sizes: Sizes) -> Callable[[], Tensor]:
-    """One of STEPS with weights in the mode's type, where the device has them; the same numbers in every type.
-
-    The caller sets the mode's switches (`in_mode`) around each run.
-    """
+    """One of STEPS with the same numbers in the mode's type. The caller sets the mode's switches (`in_mode`)."""
     with undisturbed(seed=11):
         network = UNetStep(sizes) if name == "unet-step" else TransformerStep(sizes)
         inputs = _inputs(name, sizes)

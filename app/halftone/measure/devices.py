@@ -47,10 +47,7 @@ def list_devices() -> tuple[DeviceFacts, ...]:
 
 
 def find_device(name: str) -> DeviceFacts:
-    """The device that `name` means: "auto" (the preferred one), an id ("cuda:0"), a kind ("cuda"), or part of its name.
-
-    Raises HalftoneError device-unknown.
-    """
+    """The device for "auto", an id ("cuda:0"), a kind ("cuda") or part of a name. Raises HalftoneError device-unknown."""
     devices = list_devices()
     wanted = name.strip().lower()
     if wanted in {"auto", ""}:
@@ -180,7 +177,7 @@ def _cpu_device() -> DeviceFacts:
 
 
 def _cpu_name() -> str:
-    """Model name as the system tells it; the architecture where it tells none."""
+    """Model name by the system, or the architecture."""
     readers: dict[str, Callable[[], str]] = {
         "Linux": lambda: _cpuinfo("model name") or _cpuinfo("Model"),
         "Darwin": lambda: _output(["sysctl", "-n", "machdep.cpu.brand_string"]),

@@ -1,8 +1,8 @@
 """What each value of each Numerics setting does on this device: time and error against the default value, or why it does nothing.
 
-Measured on a piece of a denoiser (residual block and attention), of a picture decoder, or on the operation that the setting
-acts on. Times are medians of the ratios of several runs, taken in turns; errors are root-mean-square against float32 on this
-device. The pieces run with the kernels that models run with.
+Measured on a piece of a denoiser (residual block and attention), of a picture decoder, or on the operation that the setting acts
+on. Times are medians of the ratios of several alternating runs; errors are root-mean-square against float32 on this device. The
+pieces run with the kernels that models run with.
 """
 
 import dataclasses
@@ -195,7 +195,7 @@ def _sums(bench: Bench, dtypes: Sequence[DType]) -> list[SettingEffect]:
             effects.append(_note(setting, "true", _NO_TYPE))
         else:
             usual, exact = _product(bench, dtype), _result(_product(bench, "float32"))
-            changed = _within(usual, lambda a=attribute, v=value: switched([(matmul, a, v)]))
+            changed = dataclasses.replace(usual, within=lambda a=attribute, v=value: switched([(matmul, a, v)]))
             effects.append(replace(_compared(bench, setting, usual, changed, exact), dtype=dtype))
     return effects
 
@@ -204,7 +204,7 @@ def _tf32_on_processor(bench: Bench) -> SettingEffect:
     """oneDNN takes it as leave to use narrower products, where the processor has units for them; equal bits: it did not."""
     usual = _product(bench, "float32")
     owner = getattr(getattr(torch.backends, "mkldnn", None), "matmul", None)
-    changed = _within(usual, lambda: switched([(owner, "fp32_precision", "tf32")]))
+    changed = dataclasses.replace(usual, within=lambda: switched([(owner, "fp32_precision", "tf32")]))
     exact = _result(usual)
     if torch.equal(_result(changed), exact):
         return _note("tf32", "true", _NOTHING)
@@ -215,8 +215,8 @@ def _math_sums(bench: Bench) -> list[SettingEffect]:
     """Half-precision sums in the math backend of attention: acts on every device, but only with that backend."""
     if bench.dtype == "float32":
         return [_note("math_attention_reduction", "true", _ALL_FULL)]
-    usual = _within(_attention(bench, bench.dtype), lambda: sdpa_kernel(SDPBackend.MATH))
-    changed = _within(_attention(bench, bench.dtype), _math_in_half)
+    usual = dataclasses.replace(_attention(bench, bench.dtype), within=lambda: sdpa_kernel(SDPBackend.MATH))
+    changed = dataclasses.replace(_attention(bench, bench.dtype), within=_math_in_half)
     return [_compared(bench, "math_attention_reduction", usual, changed, _result(_attention(bench, "float32")))]
 
 
@@ -229,7 +229,7 @@ def _backends(bench: Bench) -> list[SettingEffect]:
         if is_absent(name, bench.device.backend):
             effects.append(_note("attention_backend", name, Words("Not available on a processor.")))
             continue
-        piece = _within(usual, lambda backend=backend: sdpa_kernel(backend))
+        piece = dataclasses.replace(usual, within=lambda backend=backend: sdpa_kernel(backend))
         try:
             own = _error(_result(piece), exact)
         except RuntimeError as problem:
@@ -245,10 +245,10 @@ def _backends(bench: Bench) -> list[SettingEffect]:
 
 
 def _nan_check(bench: Bench) -> list[SettingEffect]:
-    """What the sentinel takes for the latents of 28 steps, as a share of 28 calls of a piece of the denoiser.
+    """The sentinel's time for the latents of 28 steps, as a share of 28 calls of a piece of the denoiser.
 
-    Timed by itself: between the calls it is too little to stand out from their unrest. An accelerator does part of it beside
-    its other work, so there it costs at most this.
+    Timed by itself: between the calls it is lost in their noise. An accelerator does part of it beside its other work, so there
+    it costs at most this.
     """
     latents = torch.randn(1, 4, bench.edge, bench.edge, device=bench.id)
     (seconds,) = _seconds(bench, _denoiser(bench, bench.dtype))
@@ -274,7 +274,7 @@ def _without_price(bench: Bench) -> list[SettingEffect]:
     return [
         *(_note("on_black", value, Words("Changes nothing while the numbers are sound.")) for value in ("quiet", "ask", "stop")),
         # compiling takes longer than all tests
-        _note("compile", "true", missing_compiler(torch.device(bench.id)) or Words("Each picture tells its own times.")),
+        _note("compile", "true", missing_compiler(torch.device(bench.id)) or Words("Each picture reports its own times.")),
         *(_note(setting, value, Words("Depends on the model and the size.")) for setting, value in of_the_model),
     ]
 
@@ -348,10 +348,6 @@ def _math_in_half() -> Generator[None]:
             yield
     finally:
         torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(before)
-
-
-def _within(piece: Piece, within: Within) -> Piece:
-    return Piece(piece.run, piece.dtype, within)
 
 
 def _result(piece: Piece) -> Tensor:

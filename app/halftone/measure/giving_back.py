@@ -1,5 +1,5 @@
-"""Memory that was freed goes back to the system: glibc keeps it in pieces between what is still in use, and its heap grows with
-changes of weights. Over 200 requests of three models a worker went from 1.09 to 1.18 GB without this; with it, it ended at 0.88.
+"""Returns freed memory to the system: glibc keeps it in pieces between what is still in use, and its heap grows with changes of
+weights. Over 200 requests of three models a worker went from 1.09 to 1.18 GB without this; with it, it ended at 0.88.
 """
 
 import contextlib
@@ -12,9 +12,8 @@ from typing import Any, cast
 
 
 def give_back() -> None:
-    """Hand free pages to the system, where its allocator does not do so by itself (glibc's malloc_trim; a few milliseconds).
-
-    Before it what the libraries' objects hold in circles is let go: networks of which only the weights were wanted.
+    """Return free pages to the system, where its allocator does not do so by itself (glibc's malloc_trim; a few milliseconds),
+    after collecting the libraries' objects in circles: networks of which only the weights were wanted.
     """
     gc.collect()
     trim_heap()
@@ -22,9 +21,8 @@ def give_back() -> None:
 
 @contextlib.contextmanager
 def importing() -> Generator[None]:
-    """For the import of large libraries, which live until the end. Nothing is searched for what can go meanwhile (that took 16 %
-    of the time), and they are taken out of every later search: half a million objects, which cost 0.3 s after each job and each
-    change of model on a processor of two cores.
+    """Import large libraries, which live until the end, without garbage collection (16 % of the time), and keep them out of every
+    later one: half a million objects, which cost 0.3 s after each job and each change of model on a processor of two cores.
     """
     on = gc.isenabled()
     gc.disable()
@@ -37,7 +35,7 @@ def importing() -> Generator[None]:
 
 
 def trim_heap() -> None:
-    """Only what is free already."""
+    """Return what is free already."""
     if (trim := _trim()) is not None:
         trim(0)
 

@@ -48,7 +48,7 @@ def check_random_numbers(mode: Mode, device: str, _guarded: Guarded) -> Operatio
 
 
 def check_copies(mode: Mode, device: str, _guarded: Guarded) -> OperationResult:
-    """To the device and back by the copies that nobody waits for, bit by bit."""
+    """Copy to the device and back without waiting, and compare bit by bit."""
 
     def right() -> bool:
         values = torch.randn(_SENT, generator=torch.Generator().manual_seed(9)).to(mode.torch_dtype)

@@ -13,10 +13,7 @@ from halftone.contract.vocabulary import DType
 
 
 class Mode(msgspec.Struct, frozen=True, kw_only=True):
-    """One format with its way of summing.
-
-    bits: significant bits, the implicit one included; epsilon: distance from 1 to the next number; limit: largest finite number.
-    """
+    """A format with its way of summing. bits: significant, the implicit one included; epsilon: from 1 to the next number."""
 
     name: str
     dtype: DType
@@ -48,8 +45,8 @@ WITHOUT_SWITCHES: Final = ("cpu", "mps", "xpu", "rocm")
 
 
 def modes_for(device: DeviceFacts) -> tuple[Mode, ...]:
-    """The modes that mean something on this device: TF32 and float16 sums are switches of NVIDIA's matrix units. Of a device that
-    its maker added to torch it is measured whether it heeds the first.
+    """The modes that mean something on this device: TF32 and float16 sums are switches of NVIDIA's matrix units. Whether a device
+    that its maker added to torch heeds the first is measured.
     """
     nvidia = device.backend == "cuda"
     tf32 = _major(device) >= 8 if nvidia else device.backend not in WITHOUT_SWITCHES and _heeds_tf32(device.id)
@@ -78,10 +75,7 @@ def _major(device: DeviceFacts) -> int:
 
 @contextmanager
 def switched(changes: list[tuple[Any, str, object]]) -> Generator[None]:
-    """Attributes of torch's switchboards set to a value inside the block, and put back after it.
-
-    A switch that this torch does not have is left out.
-    """
+    """Set attributes of torch's switchboards inside the block. A switch that this torch lacks is left out."""
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes if hasattr(owner, name)]
     try:
         for owner, name, value in changes:
@@ -115,10 +109,7 @@ def synchronize(device: str) -> None:
 
 
 def seconds_of(run: Callable[[], object], device: str, *, budget: float = 0.1, rounds: int = 5) -> float:
-    """Shortest of several timed runs, in seconds; as many as fit into `budget` seconds, at least one after one to warm up.
-
-    A run that fills the budget alone is taken as it is.
-    """
+    """Shortest of the timed runs, in seconds, that fit into `budget` seconds: at least one after a warm-up."""
     best = _timed(run, device)
     spent = best
     while rounds and (spent < budget or best == spent < 2 * budget):
@@ -130,7 +121,7 @@ def seconds_of(run: Callable[[], object], device: str, *, budget: float = 0.1, r
 def in_turns(
     runs: Sequence[Callable[[], object]], device: str, *, rounds: int = 7, least: int = 3, budget: float = 1.0
 ) -> list[tuple[float, ...]]:
-    """Seconds of each of these runs, made in turns: the first, the second, …, the first again; so a load that lasts a while falls
+    """Seconds of these runs, made in turns (the first, the second, …, the first again), so that a load that lasts a while falls
     on all. Each runs once before to warm up; at least `least` rounds, and no more once `budget` seconds are spent.
     """
     for run in runs:

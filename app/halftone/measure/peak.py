@@ -31,9 +31,7 @@ class PeakMemory:
             self._read = lambda weights: weights + _grown(start)
 
     def read(self, weights: int) -> int | None:
-        """Bytes at the worst moment since then; None where the system does not tell. weights: bytes of the networks that were
-        there from the start: on a CPU, what came beside them is counted.
-        """
+        """Peak bytes since then; None if unknown. weights: bytes that the networks took from the start, not counted on a CPU."""
         return self._read(weights)
 
 
@@ -44,7 +42,7 @@ def _grown(start: int) -> int:
 
 
 def resident() -> dict[str, int]:
-    """What Linux tells of this process: VmHWM (peak), VmRSS, RssAnon, RssFile, RssShmem, in bytes."""
+    """This process's memory on Linux: VmHWM (peak), VmRSS, RssAnon, RssFile, RssShmem, in bytes."""
     lines = (line.split() for line in _STATUS.read_text().splitlines() if line.startswith(("VmHWM", "VmRSS", "Rss")))
     return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines}
 

@@ -29,8 +29,8 @@ def is_flat(pixels: Pixels) -> bool:
 def flat_tiles(pixels: Pixels, latents: NDArray[Any]) -> list[tuple[int, int]]:
     """(row, column) of every flat tile of the picture (H, W, 3) whose latents (C, h, w) are not flat.
 
-    Tiles are TILE_CELLS latent cells wide; the last ones may be smaller. Latents are compared with their own variation over
-    the whole picture, so a clear sky is no finding. Empty when the whole picture fits into one tile and its latents are flat.
+    Tiles are TILE_CELLS latent cells wide; the last ones may be smaller. Latents are compared with their own variation over the
+    whole picture, so a clear sky is no finding. Empty when the whole picture fits into one tile and its latents are flat.
     """
     height, width = latents.shape[-2:]
     if pixels.size == 0 or height == 0 or width == 0:

@@ -1,18 +1,19 @@
-"""Watches every module of a network while it runs: the peak of each output, and where the first number went bad.
+"""Watches every module of a network while it runs: the peak of each output, and where the first value went bad.
 
-How: forward hooks on all modules write one fused reduction per new tensor into a buffer that is read once (see `stats`). A
-tensor that was measured already (the output of the last child handed up, a view of it, the input of the next module) is not
-measured again: it is recognised by its storage and version. What is left over are values that a module's own code made
-*between* its children: the sum of a residual, the product of a gate, the result of attention. They reach the probe as the
-input of the next child and are booked on the module whose code made them, as `inside`.
+Forward hooks on all modules write one fused reduction per new tensor into a buffer that is read once (see `stats`). A tensor
+measured before (the output of the last child passed up, a view of it, the input of the next module) is recognised by its storage
+and version, and not measured again. What is left are values that a module's own code made *between* its children: the sum of a
+residual, the product of a gate, the result of attention. They reach the probe as the input of the next child and are booked on
+the module whose code made them, as `inside`.
 
 Origin: the first use, in order of completion, with finite inputs and weights whose outputs or inside values are not finite.
-Children complete before their parents, so this is the innermost module; a parent is named when all of its children were fed
-finite numbers and gave finite numbers, and the damage arose in its own code.
+Children complete before their parents, so this is the innermost module; a parent is named when all of its children read and gave
+finite values, and the damage arose in its own code.
 """
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
@@ -22,7 +23,6 @@ from weakref import ref
 import torch
 from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils.hooks import RemovableHandle
 
 from halftone.health.planning.rescaling import larger
 from halftone.measure.scores import ScoreWatch, find_score_watches
@@ -148,7 +148,7 @@ class Probe:
         self._modules = [found for _, found in named]
         self._buffer = PeakBuffer()
         self._ceilings: dict[int, float] = {}
-        self._handles: list[RemovableHandle] = []
+        self._hooks = ExitStack()
         self._stack: list[_Frame] = []
         self._uses: list[_Use] = []
         self._known: dict[int, _Known] = {}
@@ -163,20 +163,19 @@ class Probe:
 
     def __enter__(self) -> Self:
         for index, module in enumerate(self._modules):
-            if _leaves_its_input(module):
+            own = type(module).__module__.startswith("torch.nn.modules.") and "forward" not in vars(module)
+            if own and not any(True for _ in module.children()) and not getattr(module, "inplace", False):
                 both = cast(Callable[..., None], partial(self._ran, index))
-                self._handles.append(module.register_forward_hook(both, with_kwargs=True))
+                self._hooks.enter_context(module.register_forward_hook(both, with_kwargs=True))
                 continue
             before = cast(Callable[..., None], partial(self._before, index))
             after = cast(Callable[..., None], partial(self._after, index))
-            self._handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
-            self._handles.append(module.register_forward_hook(after, always_call=True))
+            self._hooks.enter_context(module.register_forward_pre_hook(before, with_kwargs=True))
+            self._hooks.enter_context(module.register_forward_hook(after, always_call=True))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
+        self._hooks.close()
         self._stack.clear()
         self._known.clear()
 
@@ -223,13 +222,17 @@ class Probe:
             self._gave(frame, output)
 
     def _ran(self, index: int, _module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object], output: object) -> None:
-        """Of a module that leaves its input as it is and runs no other: seen once, when it is done."""
+        """Measure a module that runs no other and leaves its input as it is: once, when it is done."""
         self._gave(_Frame(index, self._taken(index, args, kwargs)), output)
 
     def _taken(self, index: int, args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[int]:
         """Slots of what a module is given. What was not seen yet the running module's own code made."""
         if not self._stack:
-            self._enter_top(index)
+            if index in self._tops or self._call < 0:
+                self._call += 1
+                self._tops.clear()
+                self._known = {key: known for key, known in self._known.items() if not known.storage.expired()}
+            self._tops.add(index)
         inside = self._stack[-1].inside if self._stack else None
         inputs: list[int] = []
         for tensor in _inputs(args, kwargs):
@@ -241,33 +244,20 @@ class Probe:
 
     def _gave(self, frame: _Frame, output: object) -> None:
         if self._roles:
-            self._watch_scores(self._names[frame.index], output)
+            name = self._names[frame.index]
+            if name in self._roles:
+                watch, role = self._roles[name]
+                watch.take(role, output)
+            if name in self._watches and (found := self._watches[name].finish()) is not None:
+                self._scores.append((name, self._buffer.add(found[0]), found[1], len(self._uses)))
         slots = [self._slot(tensor)[0] for tensor in floating_outputs(output)]
         self._uses.append(_Use(frame.index, self._call, frame.inputs, frame.inside, slots))
-        if self._until_origin and self._went_bad(self._uses[-1]):
+        if self._until_origin and self._all_finite(frame.inputs) and not self._all_finite((*slots, *frame.inside)):
             self.stopped = True
             raise OriginReachedError
 
-    def _went_bad(self, use: _Use) -> bool:
-        """What came in is finite, what was made is not, as far as the device has told yet."""
-        return not self._all_finite((*use.outputs, *use.inside)) and self._all_finite(use.inputs)
-
     def _all_finite(self, slots: Sequence[int]) -> bool:
         return all(value is None or math.isfinite(value) for value in map(self._buffer.at_once, slots))
-
-    def _enter_top(self, index: int) -> None:
-        if index in self._tops or self._call < 0:
-            self._call += 1
-            self._tops.clear()
-            self._known = {key: known for key, known in self._known.items() if not known.storage.expired()}
-        self._tops.add(index)
-
-    def _watch_scores(self, name: str, output: object) -> None:
-        if name in self._roles:
-            watch, role = self._roles[name]
-            watch.take(role, output)
-        if name in self._watches and (found := self._watches[name].finish()) is not None:
-            self._scores.append((name, self._buffer.add(found[0]), found[1], len(self._uses)))
 
     def _slot(self, tensor: torch.Tensor) -> tuple[int, bool]:
         """(slot with the peak of this tensor or of one it is part of, True when it had to be measured)."""
@@ -337,14 +327,8 @@ class Probe:
         return tuple(replace(r, weights_finite=False) if r.module in broken else r for r in readings)
 
 
-def _leaves_its_input(module: nn.Module) -> bool:
-    """One of torch's own layers that runs no other and does not write into what it is given."""
-    own = type(module).__module__.startswith("torch.nn.modules.") and "forward" not in vars(module)
-    return own and not any(True for _ in module.children()) and not getattr(module, "inplace", False)
-
-
 def _places(tensor: torch.Tensor) -> tuple[int, int]:
-    """Where in its storage the numbers of a tensor begin, and the place behind the last one."""
+    """Where in its storage the numbers of a tensor begin and end."""
     first = int(tensor.storage_offset())
     if tensor.is_contiguous():
         return first, first + tensor.numel()
@@ -354,17 +338,14 @@ def _places(tensor: torch.Tensor) -> tuple[int, int]:
 def _joined(before: Reading, after: Reading) -> Reading:
     """Two uses of one module, `before` the earlier one."""
     failed = before if before.failed_at is not None or after.failed_at is None else after
-    return Reading(
-        component=before.component,
-        module=before.module,
-        kind=before.kind,
+    return replace(
+        before,
         peak=larger(before.peak, after.peak),
         output_peak=larger(before.output_peak, after.output_peak),
         input_peak=larger(before.input_peak, after.input_peak),
         finite=before.finite and after.finite,
         inputs_finite=failed.inputs_finite,
         weights_finite=failed.weights_finite,
-        order=before.order,
         uses=before.uses + 1,
         failed_at=failed.failed_at,
         failed_call=failed.failed_call,
@@ -388,10 +369,7 @@ def _inputs(args: tuple[object, ...], kwargs: Mapping[str, object]) -> Sequence[
 
 
 def floating_outputs(value: object) -> Sequence[torch.Tensor]:
-    """Floating tensors of one value or several; of several, none with more dimensions than the first.
-
-    (What has more is no signal: attention weights, position biases with -inf in them.)
-    """
+    """Floating tensors of one value or several, without those of more dimensions than the first: they are no signals."""
     if isinstance(value, torch.Tensor):  # nearly always
         return (value,) if value.is_floating_point() or value.is_complex() else ()
     found = list(_floating(value))

@@ -1,4 +1,4 @@
-"""Where torch's random numbers stand, on the CPU and on accelerators, and how they go on from there again."""
+"""The state of torch's random numbers, on the CPU and on accelerators, to be restored later."""
 
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ _WITHOUT: Final = ("cpu", "meta")
 
 @dataclass(frozen=True)
 class TorchState:
-    """Of torch, on the CPU and on accelerators."""
+    """The state of torch's generators, on the CPU and on accelerators."""
 
     cpu: torch.Tensor
     accelerators: tuple[tuple[torch.device, torch.Tensor], ...]
@@ -24,26 +24,26 @@ class TorchState:
         return cls(torch.get_rng_state(), tuple((device, state_of(device)) for device in accelerators_among(devices)))
 
     def put_back(self) -> None:
-        """Random numbers go on from here."""
+        """Restore the random numbers to this state."""
         torch.set_rng_state(self.cpu)
         for device, state in self.accelerators:
             _module(device).set_rng_state(state, *_named(device))
 
 
 def accelerators_among(devices: Iterable[torch.device]) -> tuple[torch.device, ...]:
-    """Those that have random numbers of their own, each once."""
+    """The devices with generators of their own, each once."""
     return tuple(dict.fromkeys(device for device in devices if device.type not in _WITHOUT))
 
 
 def state_of(device: torch.device) -> torch.Tensor:
-    """Where an accelerator's random numbers stand: bytes on the host."""
+    """An accelerator's generator state: bytes on the host."""
     return _module(device).get_rng_state(*_named(device))
 
 
 @contextmanager
 def undisturbed(*devices: torch.device, seed: int | None = None) -> Generator[None]:
-    """Whatever is drawn inside, on the CPU or on these devices, is drawn as if nothing had been when it ends. seed: where the
-    numbers of them all begin inside; None: where they stand. No other device is touched, as `torch.manual_seed` would.
+    """Leave the random numbers, on the CPU and on these devices, as if nothing had been drawn inside. seed: of all of them
+    inside; None: their states stay. No other device is touched, as `torch.manual_seed` would.
     """
     before = TorchState.now(devices)
     try:

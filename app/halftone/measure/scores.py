@@ -22,11 +22,11 @@ _NORMS: Final = (("norm_q", "norm_k"), ("q_norm", "k_norm"))
 _ADDED: Final = (("add_q_proj", "add_k_proj"), ("norm_added_q", "norm_added_k"))
 _FUSED: Final = "to_qkv"
 _UNSCALED: Final = ("q", "k")
-"""T5 names its projections so, and multiplies them as they are; every other attention without a scale of its own divides by the
-root of the width of a head, as torch's attention does unless it is told otherwise.
+"""T5 names its projections so, and multiplies them unscaled; every other attention without a scale of its own divides by the root
+of a head's width, torch's default.
 """
 _LINEAR: Final = "LinearAttn"
-"""In the name of a processor: keys are multiplied with values first, so that there are no scores to overflow (Sana)."""
+"""Part of a processor's name: it multiplies keys with values first, so that no scores can overflow (Sana)."""
 Role = Literal["query", "key", "added_query", "added_key", "fused"]
 
 

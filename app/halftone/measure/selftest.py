@@ -104,10 +104,7 @@ def run_self_test(device: DeviceFacts, on_test: OnTest, check: Check) -> SelfTes
 
 
 def run_case(case: Case, mode: Mode, device: str) -> OperationResult:
-    """One test. An operation that this device lacks, or that does not fit, is "missing"; any other error is "wrong".
-
-    Raises RuntimeError when the device was lost in it.
-    """
+    """Run a test. "missing": not on this device, or does not fit; "wrong": other errors. Raises RuntimeError if lost."""
     inputs = _inputs(case, mode)
     expected = _reference(case, inputs)
     started = time.perf_counter()
@@ -160,7 +157,11 @@ _CASTING: Final = Case("casting", Words("bit by bit"), lambda _generator, _mode:
 
 def check_casting(mode: Mode, device: str) -> OperationResult:
     """float32 to the format and back, bit by bit: rounding to nearest even, the limit, infinity, NaN, subnormal numbers."""
-    values = _casting_values()
+    random = np.random.default_rng(5)
+    edges = [0.0, -0.0, 1 + 2**-11, 1 + 3 * 2**-11, 1 + 2**-8, 1 + 3 * 2**-8, 65504, 65519, 65520, 70000, -65520, 2**-14, 2**-24]
+    edges += [2**-25, 1.5 * 2**-25, 3e-8, math.inf, -math.inf, math.nan, 3.3e38, 1e-37]
+    drawn = np.ldexp(random.uniform(-1, 1, 4096), random.integers(-30, 18, 4096))
+    values = np.concatenate([np.array(edges), drawn]).astype(np.float32)
     started = time.perf_counter()
     try:
         got = torch.from_numpy(values).to(device).to(mode.torch_dtype).to(torch.float32).cpu().numpy()
@@ -212,7 +213,20 @@ def judge_dtype(dtype: DType, tests: Sequence[OperationResult], speeds: Sequence
     (speed, spread), alone = ((None, None), "") if found is None else found
     failing = next((t for t in core if t.outcome in {"wrong", "nonfinite", "zeros"}), None)
     if failing is not None:
-        return DTypeReport(dtype=dtype, state="wrong", reason=_fault_words(failing), speed=speed, failing=failing, spread=spread)
+        what = {
+            "nonfinite": "{0} ({1}) gives NaN or infinity.",
+            "zeros": "{0} ({1}) gives zeros.",
+            "wrong": "{0} ({1}) gives wrong values.",
+        }
+        name = _OPERATION_WORDS.get(failing.operation, failing.operation.replace("-", " "))
+        return DTypeReport(
+            dtype=dtype,
+            state="wrong",
+            reason=Words(what[failing.outcome], (Words(name.capitalize()), failing.size)),
+            speed=speed,
+            failing=failing,
+            spread=spread,
+        )
     ran = [t for t in core if t.outcome == "right"]
     if len(ran) <= len(core) / 2:
         return DTypeReport(dtype=dtype, state="missing", reason=Words("This device cannot compute in it."), speed=None)
@@ -334,32 +348,13 @@ def _bits(modes: Sequence[Mode], tests: Sequence[OperationResult], device: str, 
     return tuple(results)
 
 
-def _casting_values() -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    """Ties, the limit and what lies beyond, subnormal numbers, zeros, infinities, NaN, 4096 random values of all sizes."""
-    random = np.random.default_rng(5)
-    edges = [0.0, -0.0, 1 + 2**-11, 1 + 3 * 2**-11, 1 + 2**-8, 1 + 3 * 2**-8, 65504, 65519, 65520, 70000, -65520, 2**-14, 2**-24]
-    edges += [2**-25, 1.5 * 2**-25, 3e-8, math.inf, -math.inf, math.nan, 3.3e38, 1e-37]
-    drawn = np.ldexp(random.uniform(-1, 1, 4096), random.integers(-30, 18, 4096))
-    return np.concatenate([np.array(edges), drawn]).astype(np.float32)
-
-
-def _fault_words(test: OperationResult) -> Words:
-    what = {
-        "nonfinite": "{0} ({1}) gives bad numbers.",
-        "zeros": "{0} ({1}) gives zeros.",
-        "wrong": "{0} ({1}) gives wrong values.",
-    }
-    name = _OPERATION_WORDS.get(test.operation, test.operation.replace("-", " "))
-    return Words(what[test.outcome], (Words(name.capitalize()), test.size))
-
-
 def _first_line(error: Exception) -> str:
     """torch adds pages of dispatcher tables to some errors."""
     return str(error).partition("\n")[0]
 
 
 def _passed(ran: Sequence[OperationResult], notes: Sequence[OperationResult]) -> Words:
-    """Say how many tests were right, and what was not right beside them."""
+    """How many tests were right, and the notes of the others."""
     right = sum(1 for test in ran if test.outcome == "right")
     if not notes:
         if right == len(ran):
@@ -369,7 +364,7 @@ def _passed(ran: Sequence[OperationResult], notes: Sequence[OperationResult]) ->
     for note in notes:
         by_kind.setdefault(_OPERATION_WORDS[note.operation], []).append(note.size)
     wrong = tuple(Words("{0}: {1}", (Words(kind), tuple(sizes))) for kind, sizes in by_kind.items())
-    return Words("{0} of {1} tests passed; not right {2}.", (right, len(ran), wrong))
+    return Words("{0} of {1} tests passed; failed: {2}.", (right, len(ran), wrong))
 
 
 def _json(value: float) -> float | None:

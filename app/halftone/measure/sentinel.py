@@ -13,8 +13,8 @@ from halftone.measure.stats import ceiling
 
 @dataclass(frozen=True)
 class Health:
-    """Of the latents after one step. finite: False also where they, or what the denoiser gave, reach the limit of a narrow type
-    (see `ceiling`). flat: all elements equal (peak then is that one value).
+    """The latents after one step. finite: False also where they, or the denoiser's result, reach the limit of a narrow type (see
+    `ceiling`). flat: all elements equal (peak then is that one value).
     """
 
     step: int
@@ -39,10 +39,10 @@ def _judge(step: int, found: Sequence[float], tops: _Tops) -> Health:
 
 
 class Sentinel:
-    """Tell it the latents after each step; it answers with what it has read by then.
+    """Reads the latents after each step and answers with what is known by then.
 
-    On a CPU, and in general wherever nothing is queued, that is the same step; on an accelerator the one before, so that the
-    device never waits.
+    On a CPU, and wherever nothing is queued, that is the same step; on an accelerator the one before, so that the device never
+    waits.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -53,8 +53,8 @@ class Sentinel:
         self._made_top = math.inf
 
     def see(self, made: torch.Tensor) -> None:
-        """Look at what the denoiser gave in this step. Where a device clips, an overflow of its last layer shows here: a sampler
-        takes a share of it, so the latents need not come near the limit. A wide type is not looked at.
+        """Look at the denoiser's result in this step. Where a device clips, an overflow of its last layer shows here: a sampler
+        takes a share of it, so the latents need not come near the limit. A wide type is skipped.
         """
         if (top := ceiling(made.dtype)) < math.inf:
             self._made.append(torch.aminmax(made))

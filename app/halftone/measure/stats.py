@@ -67,8 +67,8 @@ def has_values(tensor: torch.Tensor) -> bool:
 
 
 def ceiling(dtype: torch.dtype) -> float:
-    """The magnitude that no sound number of a narrow type has: its largest finite one, which is where a device or a setting that
-    clips leaves what would have become infinite. Infinity for wider types, which nothing that Halftone runs fills.
+    """The magnitude that no sound number of a narrow type has: its largest finite one, which clipping devices and settings give
+    instead of infinity. Infinity for wider types, whose range nothing here fills.
     """
     return torch.finfo(dtype).max if dtype in (torch.float16, torch.bfloat16) else math.inf
 
@@ -113,10 +113,7 @@ _Kind = tuple[torch.device, torch.dtype]
 
 
 class PeakBuffer:
-    """Peaks of many tensors, each kept on the tensor's own device and read once.
-
-    n: slots to start with (`add` makes more). On a CPU the value is taken at once: there is nothing to wait for.
-    """
+    """Peaks of many tensors, kept on their devices and read once (on a CPU at once). n: slots to start with."""
 
     def __init__(self, n: int = 0) -> None:
         self._values: list[float] = [0.0] * n

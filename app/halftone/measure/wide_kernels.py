@@ -27,8 +27,8 @@ def has_float16_kernels() -> bool:
 def put_wide_kernels(
     module: nn.Module, device: torch.device, dtype: torch.dtype, linear: Collection[type[nn.Module]] = (nn.Linear,)
 ) -> None:
-    """Give convolutions and linear layers of a float16 network the summing in float32, where the CPU lacks the other; take it
-    from others. linear: the exact classes that compute as a linear layer does.
+    """Give convolutions and linear layers of a float16 network sums in float32, where the CPU lacks others; undo it for other
+    types. linear: the exact classes that compute as a linear layer does.
     """
     wanted = device.type == "cpu" and dtype == torch.float16 and not has_float16_kernels()
     for child in module.modules():

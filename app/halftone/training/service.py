@@ -30,7 +30,7 @@ class TrainingEngine(DiffusersEngine):
     """Everything that the engine does, and training."""
 
     def train(self, command: Train, emit: Emit, control: TrainControl) -> TrainReport:
-        """Train a LoRA, or go on with one. Raises HalftoneError and JobCancelled."""
+        """Train a LoRA, or resume one. Raises HalftoneError and JobCancelled."""
         check_config(command.config)
         model, _ = model_for(command.config)
         if command.resume is None:
@@ -104,7 +104,7 @@ def _memory_told() -> Generator[None]:
 
 
 def _check(control: TrainControl) -> None:
-    """Raise JobCancelled if the job was cancelled, or told to keep what it learnt, before it learnt anything."""
+    """Raise JobCancelled if the job was cancelled, or shall keep what it learnt, before it learnt anything."""
     control.check()
     if control.keep():
         raise JobCancelled

@@ -17,8 +17,8 @@ NOTHING_LEAVES: Final[dict[str, str]] = {
 
 _QUIET: Final[dict[str, str]] = {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TOKENIZERS_PARALLELISM": "false"}
 _PATIENT: Final[dict[str, str]] = {"OMP_WAIT_POLICY": "PASSIVE"}
-"""Threads sleep while they wait for one another instead of spinning. Spinning threads take the processor from the one they wait
-for as soon as anything else runs: a step of Pocket, 2 threads on 2 busy cores, took 1.1 to 3.4 s spinning, 0.1 to 0.3 s asleep.
+"""Threads sleep while they wait for one another. Spinning threads take the processor from the one they wait for as soon as
+anything else runs: a step of Pocket, 2 threads on 2 busy cores, took 1.1 to 3.4 s spinning, 0.1 to 0.3 s asleep.
 """
 _NICE: Final = 5
 _LEAST: Final = 19
@@ -36,10 +36,10 @@ def prepare(environ: MutableMapping[str, str] = os.environ) -> None:
 
 
 def give_way() -> None:
-    """Let the window go first where both want the processor, for this process and the threads that it starts from now on.
+    """Let the window go first where both want the processor, for this process and threads started from now on.
 
-    Two computing threads on two busy cores kept the window waiting for up to 106 ms, with this for up to 46 ms. Moderate: work
-    in the background of the machine must not halve the speed of a picture.
+    Two computing threads on two busy cores kept the window waiting for up to 106 ms, with this for up to 46 ms. Moderate:
+    background work of the machine must not halve the speed of a picture.
     """
     import psutil
 
@@ -48,11 +48,11 @@ def give_way() -> None:
 
 
 def physical_cores(cpus: Path = _CPUS) -> int | None:
-    """Physical cores that this process may use, None where the system does not tell.
+    """Physical cores that this process may use, None where unknown.
 
-    Two threads of one core share its arithmetic units, so a matrix product gains nothing from the second one. Linux lists the
-    threads of each core in `topology/core_cpus_list` (Documentation/ABI/stable/sysfs-devices-system-cpu), which respects the
-    processors that this process is held to; elsewhere the machine's own number is taken.
+    Two threads of one core share its arithmetic units, so a matrix product gains nothing from the second. Linux lists the threads
+    of each core in `topology/core_cpus_list` (Documentation/ABI/stable/sysfs-devices-system-cpu), which respects the process's
+    affinity; elsewhere the machine's own number is taken.
     """
     if hasattr(os, "sched_getaffinity"):
         files = [cpus / f"cpu{cpu}" / "topology" / "core_cpus_list" for cpu in os.sched_getaffinity(0)]

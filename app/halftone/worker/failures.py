@@ -12,10 +12,8 @@ from halftone.settings.disk import full_disk
 
 
 def error_facts(error: BaseException, device: str, log: Words | str) -> ErrorFacts:
-    """The facts of any exception.
-
-    device: the device that was asked for; log: where the user finds more. What is not foreseen becomes `internal`, with the
-    traceback in `details`.
+    """The facts of any exception. device: that was asked for; log: where the user finds more. An unforeseen one becomes
+    `internal`, with the traceback in `details`.
     """
     if isinstance(error, HalftoneError):
         return _with_log(error.as_facts(), log)

@@ -111,16 +111,14 @@ class _Worker:
                 if reader.error is not None:
                     break
         if reader.error is not None:
-            self._tell_broken(reader.error)
+            self._commands_broke = True
+            log.error("the commands cannot be read: %s", reader.error)
+            facts = ErrorFacts(
+                code="internal",
+                facts={"detail": Words("a command could not be read: {0}", (str(reader.error),)), "log": self._log_path},
+            )
+            self._runner.refuse("", facts)
         self._leave()
-
-    def _tell_broken(self, error: WireError) -> None:
-        self._commands_broke = True
-        log.error("the commands cannot be read: %s", error)
-        facts = ErrorFacts(
-            code="internal", facts={"detail": Words("a command could not be read: {0}", (str(error),)), "log": self._log_path}
-        )
-        self._runner.refuse("", facts)
 
     def _leave(self) -> None:
         """Nobody listens any more: cancel, and leave after the step, in any case within the grace time."""

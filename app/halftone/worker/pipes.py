@@ -22,9 +22,8 @@ log = logging.getLogger(__name__)
 def claim_pipes() -> tuple[int, int]:
     """Take stdin and stdout for frames: (descriptor to read from, descriptor to write to).
 
-    Afterwards descriptor 1 is the same as descriptor 2, so that prints of Python and of native code go to the log, and
-    descriptor 0 is empty. A reader that blocks in descriptor 0 itself would also
-    stop the C runtime of Windows from loading some libraries.
+    Afterwards descriptor 1 equals descriptor 2, so that prints of Python and of native code go to the log, and descriptor 0 is
+    empty. A reader that blocks in descriptor 0 itself would also stop the C runtime of Windows from loading some libraries.
     """
     frames_in, frames_out = os.dup(0), os.dup(1)
     if sys.platform == "win32":
@@ -56,8 +55,8 @@ def _read(descriptor: int) -> bytes:
 class FrameWriter:
     """Writes frames from a thread of its own, so that a slow reader never stops the computation.
 
-    While the reader keeps up, a frame has been written when `send` returns: what was said before a crash arrives. That a job was
-    started must arrive, or a job that crashes the worker would be sent to the next one.
+    While the reader keeps up, `send` returns after the frame was written: events before a crash arrive, and a job that crashes
+    the worker was announced, or it would be sent to the next one.
 
     on_broken: called once, from the writing thread, when the reader has gone; later frames are dropped.
     """

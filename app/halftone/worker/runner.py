@@ -1,4 +1,4 @@
-"""One job at a time: commands in, events out, exactly one JobEnded for each job whatever the engine does.
+"""One job at a time: commands in, events out, exactly one JobEnded for each job.
 
 `submit` may be called from any thread, also while a job runs; `run` and `run_until_idle` belong to the thread that computes.
 """
@@ -73,18 +73,13 @@ class _Job:
 _THE_LOG: Final = Words("the log")
 
 
-def _never() -> bool:
-    return False
-
-
 class JobRunner:
-    """Carries out commands in the order they came; Cancel, Keep and Quit act at once.
+    """Carries out commands in order; Cancel, Keep and Quit act at once.
 
-    engine: or a callable that makes it, called in the computing thread when the first command needs it.
-    send: gets every event with its blob, from the computing thread, the one that submits or the one that watches the memory,
-    never from two at once.
-    is_behind: True while the reader is slow; previews are left out then, nothing else ever is.
-    watch_memory: seconds between two looks at the memory while a job computes without a word; None: only with its events.
+    engine: or a callable that makes it, called in the computing thread at the first command. send: gets every event with its
+    blob, from the computing thread, the submitting one or the one that watches the memory, never from two at once. is_behind:
+    True while the reader is slow; only previews are left out then. watch_memory: seconds between looks at the memory while a job
+    computes silently; None: only with its events.
     """
 
     def __init__(
@@ -93,7 +88,7 @@ class JobRunner:
         send: Send,
         *,
         log_path: Words | str = _THE_LOG,
-        is_behind: Callable[[], bool] = _never,
+        is_behind: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
         watch_memory: float | None = None,
     ) -> None:
@@ -116,7 +111,7 @@ class JobRunner:
         self._memory: MemoryFacts | None = None
         self._memory_at = -MEMORY_SECONDS
         self.device_lost = False
-        """Set when the device stopped answering: `run` has returned, and only a new process can go on with what waits."""
+        """Set when the device stopped answering: `run` has returned, and only a new process can do the waiting jobs."""
 
     def submit(self, command: AnyCommand) -> None:
         """File a command. Cancel, Keep, Quit and a Hello in a wrong protocol act at once; the rest waits for its turn."""
@@ -154,7 +149,7 @@ class JobRunner:
             self._carry_out(command)
 
     def refuse(self, command: str, error: ErrorFacts) -> None:
-        """Tell that a command, or what should have been one, could not be carried out."""
+        """Report that a command, or what should have been one, could not be carried out."""
         self._send(Refused(command=command, error=error))
 
     # -- filing ------------------------------------------------------------------------------------------------------------
@@ -189,7 +184,7 @@ class JobRunner:
             self._send(JobEnded(job=job, outcome="cancelled"))
 
     def _to_job(self, job: str, tell: Callable[[JobControl], None]) -> None:
-        """To the running job's flags, if it is this one."""
+        """Set a flag of the running job, if it is this one."""
         with self._state:
             if self._job is not None and self._job.id == job:
                 tell(self._job.control)

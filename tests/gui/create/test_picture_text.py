@@ -249,12 +249,12 @@ def test_a_picture_that_was_decoded_in_tiles_says_so_and_stays_clean() -> None:
 
 @pytest.mark.parametrize("latents", [None, "/kept.safetensors"])
 def test_a_second_pass_that_was_not_made_is_told_with_the_first_picture(latents: str | None) -> None:
-    why = ErrorFacts(code="out-of-memory", facts={"detail": "the memory ended at 1024 × 1024"})
+    why = ErrorFacts(code="out-of-memory", facts={"detail": "memory ran out at 1024 × 1024"})
     picture = msgspec.structs.replace(samples.picture_facts("a.png", "clean"), cut_short=why, latents=latents)
     message = picture_message(picture)
     assert message is not None
     assert message.title == "The second pass failed. The first picture is saved."
-    assert message.text.startswith("This size does not fit: the memory ended at 1024 × 1024. Use")
+    assert message.text.startswith("This size does not fit: memory ran out at 1024 × 1024. Use")
     assert [act.key for act in message.actions] == (["fold"] if latents is None else ["recover", "fold"])
     assert bool(how_to_finish(picture)) == (latents is not None)
 

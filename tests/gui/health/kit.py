@@ -199,7 +199,7 @@ def report(model: ModelFacts = MODEL, device: DeviceFacts = GPU, **changes: obje
             time_ratio=2.34,
             memory_bytes=6_500_000_000,
             disk_bytes=0,
-            refusal=Words("It gives bad numbers as well."),
+            refusal=Words("It gives NaN or infinity as well."),
         ),
     )
     shown = tuple(

@@ -186,7 +186,7 @@ def test_a_compiled_picture_that_goes_bad_is_diagnosed_and_cured(models: dict[st
     assert (picture.state, [event.cure for event in picture.events]) == ("recovered", ["rescale"])
     assert picture.events[0].module == "mid_block.attentions.0.transformer_blocks.0.attn2.to_v"
     assert psnr(pixels(report), pixels(wide)) >= 30
-    assert said(report) == ["Compile: from a fault on the model ran as it is, so that its cause could be found."]
+    assert said(report) == ["Compile: after a fault the model ran uncompiled, so that its cause could be found."]
     again, _ = generate(engine, model, "float16", compile=True)
     assert (again.images[0].state, is_compiled(unet_of(engine))) == ("clean", True), "the cure is known, and rescaled weights"
 

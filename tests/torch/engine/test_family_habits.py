@@ -56,8 +56,8 @@ def test_what_a_pipeline_does_not_know_is_left_out_and_said(tmp_path: Path) -> N
     reasons = resolve(request, loaded, loaded.pipe, inputs, "float16", ()).reasons
     said = list(map(str, reasons))
     assert [reason for reason in said if "this model" in reason] == [
-        "Prompt: this model reads none.",
-        "Negative prompt: this model reads none.",
+        "Prompt: this model does not use one.",
+        "Negative prompt: this model does not use one.",
     ]
     assert "guidance" not in " ".join(said).lower(), "the guidance of a video grows to what was asked for"
 

@@ -271,7 +271,8 @@ def test_a_file_with_numbers_that_are_none_changes_nothing(
     broken = scaled(files / "sd15 plain.safetensors", tmp_path / "broken.safetensors", "to_v_ip.weight", float("nan"))
     plain, _ = generate(engine, models["sd15"])
     error = refusal(engine, models["sd15"], IpAdapter(path=str(broken), images=(str(files / "one.png"),)))
-    assert "holds numbers that are not numbers, in its tensor ip_adapter." in str(error)
+    assert "its tensor ip_adapter." in str(error)
+    assert "holds NaN or infinity" in str(error)
     again, _ = generate(engine, models["sd15"])
     assert (pixels(plain) == pixels(again)).all()
 

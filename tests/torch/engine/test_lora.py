@@ -257,7 +257,7 @@ def test_layers_without_a_place_in_the_model_are_counted_and_told(
     save_file(tensors, file)
     report, _ = generate(engine, models["sd15"], loras=(Lora(path=str(file)),))
     told = [reason for reason in map(str, report.plan.reasons) if "left out" in reason]
-    said = f"{count} of {total} layers of the LoRA mine found no place in this model and were left out."
+    said = f"{count} of {total} layers of the LoRA mine do not fit this model and were left out."
     assert told == ([said] if count else [])
 
 

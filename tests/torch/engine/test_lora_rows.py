@@ -125,7 +125,7 @@ def test_parts_for_a_text_encoder_that_takes_none_are_told(pipelines: dict[str, 
     adapter = read(loaded, tensors, tmp_path / "a.safetensors")
     check_added(loaded, adapter, wanted)
     (told,) = left_out([adapter])
-    assert str(told) == "1 of 5 layers of the LoRA a found no place in this model and were left out."
+    assert str(told) == "1 of 5 layers of the LoRA a do not fit this model and were left out."
 
 
 def test_a_bias_that_diffusers_drops_is_told(pipelines: dict[str, Loaded], tmp_path: Path) -> None:

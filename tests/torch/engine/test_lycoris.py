@@ -347,5 +347,5 @@ def test_layers_of_another_size_and_layers_without_a_place(
     tensors = {f"{place}{end}.{name}": value for end in ("", "_x") for name, value in loha(shape).items()}
     save_file(tensors, file)
     report, _ = generate(engine, models["sd15"], loras=(Lora(path=str(file)),))
-    said = "1 of 2 layers of the LoRA mine found no place in this model and were left out."
+    said = "1 of 2 layers of the LoRA mine do not fit this model and were left out."
     assert said in map(str, report.plan.reasons)

@@ -485,7 +485,7 @@ def test_a_schedule_that_is_given_says_how_many_steps_there_are(engine: Diffuser
         assert receipt is not None
         told = json.loads(receipt)["request"]
         assert told["steps"] == steps
-        said = f"Steps: {steps}, as --option gives their places; the 20 that were asked for are not used."
+        said = f"Steps: {steps}, set by --option; the requested 20 are not used."
         assert said in told["reasons"]
 
 

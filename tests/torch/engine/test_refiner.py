@@ -90,7 +90,7 @@ def test_the_base_leaves_the_memory_before_the_refiner_comes_where_both_do_not_f
     alone, _ = refined(engine, models, refiner, seed=6, **ask)
     assert (pixels(both, 1) == pixels(alone)).all()
     request = json.loads(read_picture(Path(alone.images[0].path)).receipt or "")["request"]
-    assert any("left the memory" in reason for reason in request["reasons"])
+    assert any("base model was unloaded" in reason for reason in request["reasons"])
 
 
 def loads(told: Recorder) -> int:
@@ -215,7 +215,7 @@ def test_the_receipt_names_the_refiner(engine: DiffusersEngine, models: dict[str
     request = json.loads(read.receipt or "")["request"]
     assert request["refiner"] == {"path": "refiner", "at": AT}
     assert "denoising_end" not in request["options"]
-    assert "The last 2 steps are those of the refiner." in request["reasons"]
+    assert "The refiner makes the last 2 steps." in request["reasons"]
 
 
 def test_stop_and_keep_while_the_base_runs_shows_what_there_is(

@@ -89,7 +89,7 @@ def normal(scenes: dict[str, Scene]) -> Callable[[str], Undisturbed]:
         ("recover", ("encode_prompt", "invoke")),
         ("recover", ("_failing_call", "is_in_range")),
         ("recover", ("diagnose", "exact_source")),
-        ("recover", ("diagnose", "_measured_in", "run_call")),
+        ("recover", ("diagnose", "measured", "run_call")),
         ("recover", ("cure", "_attempt", "_write")),
         ("recover", ("cure", "_attempt", "run_call")),
         ("recover", ("look_again", "to_pixels")),
@@ -283,7 +283,7 @@ def test_a_float32_that_does_not_fit_is_had_with_the_others_moved_out(models: di
     engine = DiffusersEngine()
     generate(engine, faulty, "float32", steps=1)
     loaded = apart(engine)
-    looking = Allocations(lambda chain, _nth: loaded.places.mode == "none" and passes(chain, "_measured_in"), on=loaded.device)
+    looking = Allocations(lambda chain, _nth: loaded.places.mode == "none" and passes(chain, "measured"), on=loaded.device)
     with looking:
         made, _ = generate(engine, faulty, "float16", offload="auto")
     assert looking.raised == 1, "asked for once, then the others left"
@@ -301,7 +301,7 @@ def test_where_no_float32_fits_bfloat16_is_compared_with(faulty: Path) -> None:
         assert engine.loaded is not None
         return engine.loaded.states["unet"].dtype
 
-    looking = Allocations(lambda chain, _nth: passes(chain, "_measured_in", "measure_call") and engine_dtype() == "float32")
+    looking = Allocations(lambda chain, _nth: passes(chain, "measured", "measure_call") and engine_dtype() == "float32")
     with looking:
         made, _ = generate(engine, faulty, "float16")
     event = made.images[0].events[0]

@@ -82,7 +82,7 @@ def test_a_size_that_was_not_asked_for_is_the_pictures_own(tmp_path: Path) -> No
     assert canvas(image, None, Start(), (None, 88), 8).image.size == (136, 88)
     assert own.notes == ()
     (note,) = canvas(image, None, Start(resize="crop"), (32, 32), 8).notes
-    assert str(note) == "The start picture is 70 × 44 and was cut to 32 × 32."
+    assert str(note) == "The start picture is 70 × 44 and was cropped to 32 × 32."
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ def test_the_receipt_and_the_parameters_tell_it(engine: DiffusersEngine, models:
     assert '"image":"a.png","mask":"m.png"' in receipt
     assert "private" not in receipt + text
     assert "The mask is 32 × 16 and was scaled to the picture's 64 × 32." in receipt
-    assert "The start picture is 64 × 32 and was cut to 32 × 32." in receipt
+    assert "The start picture is 64 × 32 and was cropped to 32 × 32." in receipt
 
 
 def test_a_strength_that_was_not_said_is_the_pipelines_own(

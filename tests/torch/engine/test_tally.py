@@ -50,7 +50,7 @@ def test_the_first_that_is_clearly_the_same_else_the_closest(
 
 def test_one_that_is_not_finite_ends_the_search() -> None:
     held = Cure(kind="upcast-region", plan=Plan(error=0.01), psnr=32.0)
-    bad = Cure(kind="upcast-region", plan=Plan(), refusal=Words("It gives bad numbers as well."))
+    bad = Cure(kind="upcast-region", plan=Plan(), refusal=Words("It gives NaN or infinity as well."))
     rest = iter([held, bad, held])
     assert closest(rest) is held
     assert next(rest) is held, "it was not asked for"

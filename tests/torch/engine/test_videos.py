@@ -289,7 +289,7 @@ def test_what_moves_how_much_can_be_asked_for(engine: DiffusersEngine, films: di
     strict, _ = film(engine, films["svd"], "svd", guidance=1.5)
     assert any((one != two).any() for one, two in zip(shown(calm.images[0]), shown(strict.images[0]), strict=True))
     reasons = json.loads(read_video(Path(calm.images[0].path)).receipt or "")["request"]["reasons"]
-    assert "Prompt: this model reads none." not in reasons, "none was given"
+    assert "Prompt: this model does not use one." not in reasons, "none was given"
 
 
 ATTENTION = "down_blocks.0.attentions.0.transformer_blocks.0.attn1"

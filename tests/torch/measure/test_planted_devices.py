@@ -66,11 +66,11 @@ def _nan_in_one(result: torch.Tensor) -> torch.Tensor:
             "Matrix product (512 × 512 × 512) gives wrong values.",
         ),
         ("convolution", "float16", _nan_in_one, 1, "convolution", "nonfinite", "Convolution (3 × 3, 1 × 16 × 8 × 8) gives bad"),
-        ("scaled_dot_product", "bfloat16", _nan_in_one, 10**4, "attention", "nonfinite", "gives bad numbers."),
+        ("scaled_dot_product", "bfloat16", _nan_in_one, 10**4, "attention", "nonfinite", "gives NaN or infinity."),
         ("native_group_norm", "float16", lambda x: x + 1, 10**5, "group-norm", "wrong", "Group norm (2 × 320 × 32 × 32) gives"),
         ("native_layer_norm", "float16", torch.zeros_like, 1, "layer-norm", "zeros", "Layer norm (16 × 64) gives zeros."),
         ("aten._softmax", "bfloat16", lambda x: x * 2, 1, "softmax", "wrong", "Softmax (16 × 64) gives wrong values."),
-        ("aten.gelu", "float16", _nan_in_one, 1, "functions", "nonfinite", "Functions (GELU) gives bad numbers."),
+        ("aten.gelu", "float16", _nan_in_one, 1, "functions", "nonfinite", "Functions (GELU) gives NaN or infinity."),
         ("aten.sum", "bfloat16", lambda x: x * 0.5, 1, "long-sums", "wrong", "Long sum (32 768 terms) gives wrong values."),
     ],
 )  # fmt: skip

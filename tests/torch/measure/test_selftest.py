@@ -203,7 +203,7 @@ def test_a_core_failure_makes_a_type_wrong_and_names_it() -> None:
     found = judge_dtype("float16", tests, [])
     assert found.state == "wrong"
     assert found.failing == tests[1]
-    assert str(found.reason) == "Convolution (3 × 3) gives bad numbers."
+    assert str(found.reason) == "Convolution (3 × 3) gives NaN or infinity."
 
 
 def test_failures_near_the_limit_are_notes() -> None:
@@ -211,7 +211,7 @@ def test_failures_near_the_limit_are_notes() -> None:
     found = judge_dtype("float16", tests, [speed("float32", 1.0), speed("float16", 0.5)])
     assert found.state == "works"
     assert found.speed == 2.0
-    assert str(found.reason) == "1 of 3 tests passed; not right near the limit: RMS norm, tiny values: 2 × 2."
+    assert str(found.reason) == "1 of 3 tests passed; failed: near the limit: RMS norm, tiny values: 2 × 2."
 
 
 def test_slow_is_judged_over_all_timed_operations() -> None:

@@ -44,7 +44,7 @@ def test_fewer_steps_than_were_made_are_refused(wanted: TrainConfig) -> None:
     with pytest.raises(HalftoneError) as caught:
         train(msgspec.structs.replace(wanted, steps=3), resume=folder)
     assert caught.value.code == "train-other-run"
-    assert str(caught.value.facts["detail"]) == "4 of its steps were made already, and the settings ask for 3"
+    assert str(caught.value.facts["detail"]) == "4 of its steps are done already, and the settings ask for 3"
     assert read_state(folder / "state.safetensors").note.step == 4
 
 

@@ -363,7 +363,7 @@ def test_how_it_ran_is_told_after_the_pictures_and_cures_are_not_told_twice() ->
 
 
 def test_a_script_learns_of_a_second_pass_that_was_not_made() -> None:
-    why = ErrorFacts(code="out-of-memory", facts={"detail": "the memory ended at 64 × 64"})
+    why = ErrorFacts(code="out-of-memory", facts={"detail": "memory ran out at 64 × 64"})
     cut = replace(samples.picture_facts("a.png"), cut_short=why)
     report = GenerateReport(
         images=(samples.picture_facts("b.png"), cut), plan=samples.PLAIN, events=(), seconds=1.0, seconds_per_step=None
@@ -371,7 +371,7 @@ def test_a_script_learns_of_a_second_pass_that_was_not_made() -> None:
     whole, first = generate_object(report, AS_SET, ())["images"]
     assert "cut_short" not in whole
     assert first["cut_short"]["code"] == "out-of-memory"
-    assert first["cut_short"]["message"] == "This size does not fit: the memory ended at 64 × 64."
+    assert first["cut_short"]["message"] == "This size does not fit: memory ran out at 64 × 64."
     assert first["cut_short"]["remedy"]
     assert [is_good(picture) for picture in report.images] == [True, False]
 

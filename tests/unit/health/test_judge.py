@@ -241,10 +241,10 @@ def test_a_cure_that_was_tried_by_itself_brings_its_prices_to_the_report() -> No
     found = after.cures[1]
     assert (found.kind, found.time_ratio, found.memory_bytes, found.disk_bytes, found.psnr) == ("upcast-region", 1.2, 8, 0, 40.0)
     assert found.plan.verified
-    refused = msgspec.structs.replace(alone, refusal=Words("It gives bad numbers as well."), time_ratio=None)
+    refused = msgspec.structs.replace(alone, refusal=Words("It gives NaN or infinity as well."), time_ratio=None)
     failed = tried(before, msgspec.structs.replace(report("broken", chosen), cures=(refused,)))
     assert not failed.plan.verified
-    assert failed.cures[1].refusal == Words("It gives bad numbers as well.")
+    assert failed.cures[1].refusal == Words("It gives NaN or infinity as well.")
 
 
 HALF = Plan(dtypes={"unet": "float16", "vae": "float16"}, rescale={"vae": {"decoder.conv_in.weight": -4}}, verified=True)

@@ -9,7 +9,7 @@ CURED = Words("{0} layers of {1} are scaled by powers of two.", (3, "unet"))
 SLOW = Words("Compile: the first step took {0} s, the others {1} s each.", ("31.0", "0.20"), about="first-step")
 QUICK = Words("Compile: the first step took {0} s, the others {1} s each.", ("0.2", "0.20"), about="first-step")
 PACKED = Words("{0}: {1} layers are stored in FP8.", ("unet", 26), about="run")
-PACKED_IN_PART = Words("{0}: {1} of {2} layers are stored in FP8; the others would lose by it.", ("unet", 1, 2), about="run")
+PACKED_IN_PART = Words("{0}: {1} of {2} layers are stored in FP8; the others would lose accuracy.", ("unet", 1, 2), about="run")
 OFFLOADED = Words("Offload ({0}): all at once would need about {1}, more than is free.", (Words("Model"), "9.1 GB"), about="run")
 LEFT_OUT = Words("Compile is left out: a cure computes some layers of {0} in FP32.", ("unet",), about="run")
 

@@ -24,18 +24,18 @@ from halftone.settings.places import checks_dir
 
 def test_a_report_of_an_earlier_version_is_read_with_its_sentences() -> None:
     plan = replace(check_report().plan, reasons=(Words("{0}, your setting.", ("FP16",)),))
-    cure = Cure(kind="rescale", plan=plan, refusal=Words("It gives bad numbers as well."))
+    cure = Cure(kind="rescale", plan=plan, refusal=Words("It gives NaN or infinity as well."))
     save_report(replace(check_report(), plan=plan, cures=(cure,)))
     (file,) = checks_dir().glob("check-*.json")
     content = json.loads(file.read_bytes())
     report = content.get("report", content)
     report["plan"]["reasons"] = ["FP16, as set."]
-    report["cures"][0]["refusal"] = "It gives bad numbers as well."
+    report["cures"][0]["refusal"] = "It gives NaN or infinity as well."
     file.write_text(json.dumps(content))
     found = load_report(MODEL, DEVICE, "float16")
     assert found is not None
     assert list(map(str, found.plan.reasons)) == ["FP16, as set."]
-    assert str(found.cures[0].refusal) == "It gives bad numbers as well."
+    assert str(found.cures[0].refusal) == "It gives NaN or infinity as well."
 
 
 def test_a_report_comes_back_whole() -> None:

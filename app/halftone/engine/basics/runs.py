@@ -9,11 +9,7 @@ class BudgetSpentError(Exception):
 
 
 class Runs:
-    """The budget of one search.
-
-    most: runs; begins: called before each; it raises when the job was cancelled.
-    patience: seconds after which no other run begins, where a picture waits.
-    """
+    """The budget of one search. begins: called before each run, may raise; patience: seconds after which none begins."""
 
     def __init__(self, most: int, begins: Callable[[], None], patience: float = float("inf")) -> None:
         self._left = most

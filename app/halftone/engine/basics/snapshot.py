@@ -1,6 +1,4 @@
-"""The last good state of a denoising loop: what has to be put back to go on from there, and tensors as they were when they were
-given, since pipelines and schedulers write into what they hold.
-"""
+"""The last good state of a denoising loop. Tensors are copied, since pipelines and schedulers write into what they hold."""
 
 import copy
 from collections import deque
@@ -48,11 +46,6 @@ def restore_scheduler(scheduler: Any, state: dict[str, Any]) -> None:
     scheduler.__dict__.update(kept)
 
 
-def guider_state(guider: Any) -> dict[str, Any]:
-    """Everything that a guider holds, down to its tensors: it adds up what the denoiser gave, step by step."""
-    return copy.deepcopy(vars(guider))
-
-
 def take(
     step: int, result: Any, scheduler: Any, generator: torch.Generator | None, began: int = 0, guiders: Sequence[Any] = ()
 ) -> Snapshot:
@@ -63,7 +56,7 @@ def take(
         scheduler_state(scheduler),
         None if generator is None else generator.get_state(),
         began,
-        tuple(guider_state(guider) for guider in guiders),
+        tuple(copy.deepcopy(vars(guider)) for guider in guiders),
     )
 
 
@@ -87,13 +80,13 @@ def restore(snapshot: Snapshot, scheduler: Any, generator: torch.Generator | Non
 
 
 class Keeper:
-    """Copies nests of tensors. A tensor that is met again unchanged gives the copy that was made before."""
+    """Copies the tensors of nested values. A tensor that is met again unchanged gives the copy that was made before."""
 
     def __init__(self) -> None:
         self._copies: Any = WeakTensorKeyDictionary()
 
     def __call__(self, value: Any) -> Any:
-        """The same nest of copies."""
+        """Copy a nested value."""
         return map_tensors(value, self._copied)
 
     def _copied(self, tensor: torch.Tensor) -> torch.Tensor:

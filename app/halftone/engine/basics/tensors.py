@@ -15,8 +15,8 @@ DTYPES: Final[dict[DType, torch.dtype]] = {"float16": torch.float16, "bfloat16":
 NAMES: Final[dict[torch.dtype, DType]] = {value: key for key, value in DTYPES.items()}
 
 PART: Final = 4.0
-"""Times as far off as the whole may be one token or one image region: 196 results of tiny models of many families in both narrow
-types, and of the one that comes along, reach 1.2 to 3.9 times, one 5.5, and none an error of 0.13 there.
+"""How many times the error of the whole one token or image region may have: 196 results of tiny models of many families in both
+narrow types reach 1.2 to 3.9, one 5.5; none has an error of 0.13 there.
 """
 _ALONG_AN_EDGE: Final = 32
 """Regions along the longer edge of a picture or of latents: what covers less of one is seen as a part of its error."""
@@ -30,9 +30,7 @@ KEPT_ARGUMENTS: Final = ("ids", "timestep", "sigma", "sigmas", "guidance", "rota
 
 
 def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """The same nest with every tensor changed; other values and other objects are passed on as they are, and what holds nothing
-    that changed is the same object: the caller may write into it.
-    """
+    """Change every tensor of a nested value. What holds nothing changed stays the same object: the caller may write into it."""
     if isinstance(value, torch.Tensor):
         return change(value)
     if isinstance(value, (tuple, list)):
@@ -57,7 +55,7 @@ def _same(items: Iterable[Any], others: Iterable[Any]) -> bool:
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Every floating tensor of a nest, in order; of a latent distribution its parameters."""
+    """Yield every floating tensor of a nested value in order; the parameters of a latent distribution."""
     if isinstance(value, torch.Tensor):
         if value.is_floating_point():
             yield value
@@ -107,7 +105,7 @@ def first_floating(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.dtype
 
 
 def peak_of(value: Any) -> float:
-    """Largest absolute value in a nest (NaN if any is NaN). Synchronises with the device."""
+    """Largest absolute value in a nested value (NaN if any is NaN). Synchronises with the device."""
     largest = 0.0
     for tensor in tensors_in(value):
         found = peak(tensor)
@@ -119,8 +117,8 @@ def peak_of(value: Any) -> float:
 
 
 def relative_error(value: Any, reference: Any) -> float:
-    """Root mean square of value - reference over that of reference, over all tensors of both nests in order; or a quarter of the
-    largest such error of one token or one image region, where that is more: what is broken there must not be averaged away.
+    """Root mean square of value - reference over that of reference, over all tensors in order; or the largest error of one token
+    or image region over PART, where that is more: an average must not hide what is broken.
     """
     difference = 0.0
     scale = 0.0
@@ -133,10 +131,10 @@ def relative_error(value: Any, reference: Any) -> float:
 
 
 def local_error(value: Any, reference: Any) -> float:
-    """The largest relative error of one token or one image region, over all tensors of both nests in order.
+    """The largest relative error of one token or one image region, over all tensors of both in order.
 
-    Relative to the numbers of that part, or of the middle one of its tensor where those are smaller: parts that hold next to
-    nothing, padding among them, are not what a picture shows.
+    Relative to the numbers of that part, or to the median part of its tensor where those are smaller: parts that hold next to
+    nothing (padding) do not show in a picture.
     """
     pairs = zip(tensors_in(value), tensors_in(reference), strict=False)
     return max((_local_error(ours, theirs) for ours, theirs in pairs if theirs.numel()), default=0.0)
@@ -164,8 +162,8 @@ def power_of_parts(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def hold(tensor: torch.Tensor, data: torch.Tensor) -> None:
-    """Let a parameter or buffer be the same object with other data. Between the processor and devices that their makers add to
-    torch its data cannot be set; there the tensors change places, as `Module.to` lets them do.
+    """Give a parameter or buffer other data and keep the object. Between the processor and devices that their makers add to torch
+    its data cannot be set; there the tensors are swapped, as `Module.to` does.
     """
     if cast("Any", torch)._has_compatible_shallow_copy_type(tensor, data):  # noqa: SLF001 - what Module.to asks
         tensor.data = data

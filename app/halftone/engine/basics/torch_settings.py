@@ -37,8 +37,8 @@ def heed(device: str, tested: SelfTestReport | None) -> None:
 
 
 def attention_backends(wanted: AttentionBackend, device: torch.device) -> list[SDPBackend]:
-    """Backends to try in this order; empty: torch's own choice. Math stands behind each, for shapes the chosen one does not
-    take. Nothing chosen, or none that the device has: those that the self-test found sound, where others are not.
+    """Backends to try in this order; empty: torch's choice. Math comes last, for shapes the chosen one does not take. Without a
+    choice that the device has: those that the self-test found sound, where others are not.
     """
     if wanted == "auto" or is_absent(wanted, device.type):
         return [BACKENDS[name] for name in _SOUND.get(device, ())]

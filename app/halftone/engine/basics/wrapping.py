@@ -2,7 +2,7 @@
 
 import traceback
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final
@@ -39,11 +39,3 @@ def replaced(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callabl
             owner.__dict__.pop(name, None)
         else:
             owner.__dict__[name] = before
-
-
-@contextmanager
-def all_replaced(changes: list[tuple[Any, str, Callable[[Callable[..., Any]], Callable[..., Any]]]]) -> Generator[None]:
-    with ExitStack() as stack:
-        for owner, name, make in changes:
-            stack.enter_context(replaced(owner, name, make))
-        yield

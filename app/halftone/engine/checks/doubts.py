@@ -32,8 +32,8 @@ class Doubts:
         return self._now(call, module, is_in_range)
 
     def is_right_now(self, call: Call, before: object, reference: object, allowed: float) -> bool:
-        """Whether a call whose result was finite but wrong (before) comes out close to the reference when it runs again, and so
-        far from what it was that no order of summing explains it. allowed: relative error.
+        """Whether a call with a finite but wrong result (before) comes close to the reference when it runs again, and differs
+        from before by more than the order of summing explains. allowed: relative error.
         """
         return self._now(
             call,
@@ -51,8 +51,8 @@ class Doubts:
         return sound
 
     def reads_again(self, name: str) -> bool:
-        """Whether weights of a component differed from its file; they are read again then. Compared once in a pass. Of one that
-        computes block by block those count that the others are made from: they may be its own.
+        """Whether weights of a component differed from its file; they are then read again. Compared once per pass. Where the
+        component computes block by block, the weights that the others are made from are compared.
         """
         if name in self._compared:
             return False
@@ -71,7 +71,7 @@ class Doubts:
         return bool(broken)
 
     def is_the_devices(self, wide: Range) -> bool:
-        """Whether the bad numbers of a range pass came from the device in any component. The pass is to be made again then."""
+        """Whether the device caused the bad values of a range pass in any component. The pass must then be repeated."""
         theirs = [name for name in wide.readings if self._in_range_pass(name, wide)]
         return bool(theirs)
 
@@ -85,7 +85,7 @@ class Doubts:
         return bad is not None and is_finite((bad.args, bad.kwargs)) and self.is_sound_now(bad, source.module)
 
     def next_pass(self) -> None:
-        """Weights are written anew for the next pass, and may be damaged anew."""
+        """Forget what was compared: the next pass writes its weights again."""
         self._compared.clear()
 
     def _note(self, component: str, module: str, facts: dict[str, str | int | float | bool]) -> None:

@@ -23,10 +23,11 @@ from halftone.engine.checks.doubts import Doubts
 from halftone.engine.checks.prices import Pricing
 from halftone.engine.curing.exactness import Exactness
 from halftone.engine.curing.recover import ASSUMED, layer_peaks, measure_call
-from halftone.engine.finding.capture import Range, draw, effective, is_refusal, range_pass
+from halftone.engine.finding.capture import Range, drawn_frames, effective, is_refusal, range_pass
 from halftone.engine.finding.departure import departure_finding
 from halftone.engine.finding.findings import (
     DENSE,
+    WITHOUT_PEAKS,
     clipped_findings,
     damage_findings,
     device_findings,
@@ -36,7 +37,6 @@ from halftone.engine.finding.findings import (
     peak_findings,
     source_of,
     weight_findings,
-    without_consequences,
 )
 from halftone.engine.finding.lora_cause import with_lora_causes
 from halftone.engine.finding.tally import closest, picture_psnr
@@ -79,9 +79,7 @@ _SHARE: Final = 0.03
 
 @dataclass
 class Target:
-    """The target pass of one component. seconds: of all its calls, bare; runs: seconds of those that were really run, by what was
-    called; errors: by id of the call, against the range pass.
-    """
+    """The target pass of one component. runs: seconds of single runs by method; errors: by id of the call."""
 
     seconds: float = 0.0
     runs: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
@@ -94,9 +92,7 @@ class Target:
 
 
 class Examination:
-    """One check job on a loaded pipeline. The pipeline is left in the asked precision, without cures; what is computed block by
-    block as it was.
-    """
+    """One check of a loaded pipeline, which stays in the precision asked for, without cures, as offloaded as before."""
 
     def __init__(
         self, loaded: Loaded, device: DeviceFacts, tested: SelfTestReport | None, command: Examine, emit: Emit, control: Control
@@ -155,7 +151,7 @@ class Examination:
         return self._report(findings, plan, cures, layers, targets, base, started)
 
     def _put_back(self, base: Plan) -> None:
-        """Leave the model as the next picture needs it. What the memory does not let through now is read again for that one."""
+        """Leave the model as the next picture needs it. What does not fit into memory now is read again for that picture."""
         try:
             apply_plan(self._loaded, base, self._masters)
         except (RuntimeError, MemoryError, HalftoneError) as error:
@@ -165,7 +161,7 @@ class Examination:
             free_after(error)
 
     def _damaged(self, damage: list[Finding], base: Plan, started: float) -> CheckReport:
-        """Bad numbers in the file settle it: no pass would tell more, and no cure can help."""
+        """End the check: bad values in the file settle it. A pass would add nothing, and no cure can help."""
         modules = self._loaded.modules
         orders = {name: {path: rank for rank, (path, _) in enumerate(own.named_modules())} for name, own in modules.items()}
         findings = self._explained(damage, orders)
@@ -218,9 +214,7 @@ class Examination:
         return range_pass(self._loaded, pictures, self._prompts, dtype, self._control.check, self._progress)
 
     def _with_other_arguments(self, error: Exception, dtype: DType) -> Range:
-        """The range pass with arguments that the pipeline takes, where it refused those that it was given by default. Raises the
-        error where it refuses all.
-        """
+        """Repeat the range pass with other arguments. Raises the pipeline's error where it refuses all."""
         for changes in variants(self._loaded.pipe, self._pictures[0][0], self._loaded.facts, self._command.inputs):
             pictures = [(with_changes(inputs, changes), seed) for inputs, seed in self._pictures]
             try:
@@ -237,7 +231,7 @@ class Examination:
         raise error
 
     def _in_bfloat16(self) -> bool:
-        """Let the range pass take half the memory; False where it does already, or the device cannot."""
+        """Run the range pass in bfloat16, half the memory; False where it does already, or the device lacks it."""
         before, has_it = self._wide, self._states.get("bfloat16") == "works"
         self._wide = "bfloat16" if has_it else before
         return before != self._wide
@@ -302,8 +296,8 @@ class Examination:
     def _trouble(
         self, call: Call, result: Any, reference: Any, wide: Range, error: float, *, again: bool
     ) -> list[Finding] | None:
-        """The finding of one call of the target pass, none if it is finite and close; None where the call is to run again, as
-        the trouble was the device's. error: against the range pass; again: it runs again already.
+        """The findings of one call of the target pass, none if it is finite and close; None: run it again, the trouble was the
+        device's. error: against the range pass; again: it runs again already.
         """
         name = call.component
         module, dtype = self._loaded.modules[name], self._loaded.states[name].dtype
@@ -339,11 +333,11 @@ class Examination:
         return any(isinstance(module.get_submodule(one), DENSE) for one in over)
 
     def _clipped(self, call: Call) -> Reading | None:
-        """The layer whose overflow this device clipped, though the result is finite; None when there is none.
+        """The layer whose overflow this device clipped to a finite result; None when there is none.
 
-        A layer clips nothing by itself, so one that gives exactly the limit overflowed, and does so on other devices as infinity:
-        that counts however little of it is seen in the result. A block that clips on purpose (FLUX, Chroma and Qwen-Image in
-        float16) is what its authors ran; it counts only where the result is wrong, as `departure_finding` tells.
+        A layer clips nothing by itself, so a result exactly at the limit overflowed and would be infinite on other devices: that
+        counts however little of it the result shows. A block that clips on purpose (FLUX, Chroma and Qwen-Image in float16) is
+        what its authors ran; it counts only where the result is wrong, which `departure_finding` finds.
         """
         module = self._loaded.modules[call.component]
         found = saturation(measure_call(call, module, self._loaded.states[call.component].dtype).readings)
@@ -361,7 +355,8 @@ class Examination:
         named = {finding.component for finding in found if finding.facts.get("read")}
         origins: dict[str, str] = {}
         for name, target in targets.items():
-            own = without_consequences(target.findings, device)
+            # where the device computes wrongly, bad values without a peak over the limit are its doing
+            own = [one for one in target.findings if not device or one.code not in WITHOUT_PEAKS]
             bad = source_of(wide.readings[name])
             if bad is not None and name not in named and bad.inputs_finite:
                 own = [overflow_finding(bad, name, wide.dtype, None, {}, ())]
@@ -377,7 +372,7 @@ class Examination:
     def _explained(
         self, found: Sequence[Finding], orders: Mapping[str, Mapping[str, int]], origins: Mapping[str, str] | None = None
     ) -> tuple[Finding, ...]:
-        """In running order and with their sentences, told one by one."""
+        """Sort findings into running order and add their sentences."""
         explained = tuple(ordered(found, orders, origins))
         for finding in explained:
             self._emit(FindingMade(finding=finding))
@@ -405,7 +400,7 @@ class Examination:
     def _cures(self, pricing: Pricing, findings: tuple[Finding, ...]) -> tuple[Plan, tuple[Cure, ...]]:
         """The suggested plan (the plain one if nothing is wrong), and every cure with its prices.
 
-        A quick check runs cures, cheapest first, until one holds; of the others it says what is known without a run.
+        A quick check runs cures, cheapest first, until one holds; the others get what is known without a run.
         """
         if self._command.plan is not None:
             with torch_settings(effective(self._numerics, self._command.plan.settings), self._loaded.device):
@@ -432,9 +427,7 @@ class Examination:
         return suggested, tuple(cures)
 
     def _tried(self, pricing: Pricing, kind: CureKind, plan: Plan, *, thorough: bool) -> Cure:
-        """A plan with its prices; of regions first single layers, the fewest that give a picture that is clearly the same, then,
-        where none hold, the blocks.
-        """
+        """Price a plan. Regions: the fewest single layers with clearly the same picture; where none hold, blocks."""
         if kind == "upcast-region":
             prices = (pricing.price(kind, candidate, thorough=thorough) for candidate in pricing.by_layer(plan))
             if (found := closest(self._seen(cure, always=True) for cure in prices)) is not None:
@@ -442,14 +435,12 @@ class Examination:
         return self._seen(pricing.price(kind, plan, thorough=thorough))
 
     def _seen(self, cure: Cure, *, always: bool = False) -> Cure:
-        """The cure after a look at a whole picture where one is needed: what is little in one call may add up over the steps. It
-        must be applied. always: however little it is.
-        """
+        """The applied cure after a whole picture: small errors may add up over the steps. always: however small they are."""
         if not cure.plan.verified or (not always and (cure.plan.error or 0.0) <= NEAR):
             return cure
         assert self.wide is not None
         inputs, seed = self._pictures[0]
-        picture = draw(self._loaded, inputs, seed, Hooks(check=self._control.check))
+        picture = drawn_frames(self._loaded, inputs, seed, Hooks(check=self._control.check))[0]
         reference = self.wide.picture
         if reference is None or picture.shape != reference.shape:
             return cure
@@ -488,12 +479,7 @@ class Examination:
             numerics=self._numerics,
             checked_at=datetime.now(UTC).astimezone().isoformat(timespec="seconds"),
             seconds=time.perf_counter() - started,
-            loras=self._command.inputs.loras,
-            vae=self._command.inputs.vae,
-            transformer=self._command.inputs.transformer,
-            controls=self._command.inputs.controls,
-            inversions=self._command.inputs.inversions,
-            ip_adapters=self._command.inputs.ip_adapters,
+            **msgspec.structs.asdict(self._command.inputs.extras),
             made_up=self._pictures[0][0].made_up,
             sizes=() if self.wide is None else tuple(self.wide.sizes),
         )
@@ -515,14 +501,10 @@ class Examination:
         return ComponentFacts(
             parameters=self._loaded.sizes[name],
             peak=peak,
-            headroom_bits=headroom_bits(peak, self._run_dtype(name)),
+            headroom_bits=headroom_bits(peak, self._base_dtypes.get(name, self._dtype)),
             seconds=target.seconds / target.calls if target.calls else None,
             modules=len(own),
         )
-
-    def _run_dtype(self, name: str) -> DType:
-        """Return the type of a component under the plan that the model is left in."""
-        return self._base_dtypes.get(name, self._dtype)
 
 
 def _first(failing: Call, calls: Sequence[tuple[Call, Any]]) -> list[Call]:

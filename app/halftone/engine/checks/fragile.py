@@ -1,6 +1,4 @@
-"""Fragile Pocket: Pocket with two streams of numbers scaled up by exact powers of two, so that float16 overflows and nothing
-else changes.
-"""
+"""Fragile Pocket: Pocket with two streams scaled up by exact powers of two, so that float16 overflows and nothing else."""
 
 import json
 import math
@@ -52,7 +50,7 @@ def scale_parameters(module: nn.Module, exponents: dict[str, int]) -> None:
 
 
 def make_fragile(pocket: Path, output: Path) -> Path:
-    """Write the fragile twin of `pocket` into the new folder `output`; the same picture in float32, bad numbers in float16.
+    """Write the fragile twin of `pocket` into the new folder `output`: the same picture in float32, overflow in float16.
 
     Deterministic: the exponents follow from the peaks of one fixed picture. Raises output-exists, output-folder-missing,
     model-load-failed.

@@ -1,6 +1,4 @@
-"""Candidate plans and their prices: time and how close the picture stays to float32, measured; memory and disk, computed from the
-sizes of the parameters and files.
-"""
+"""Candidate plans and their prices: time and closeness to float32, measured; memory and disk, computed from sizes."""
 
 import dataclasses
 import logging
@@ -48,9 +46,7 @@ _CANNOT_RUN: Final = Words("The model cannot be run with it.")
 _NOT_EXACT: Final = Words("It is not exact with the ControlNet, adapter or LoRA in use.")
 _NO_MEMORY: Final = Words("There is not enough memory to run the model with it.")
 SEARCH_RUNS: Final[Mapping[Depth, int]] = {"quick": 64, "thorough": 256}
-"""Times that a search for groups may run one call again. The two streams of FLUX.1 take 58, whatever its depth: a layer that
-writes into a stream brings its siblings in all blocks along.
-"""
+"""Most runs of one call in a search for groups. The two streams of FLUX.1 take 58, whatever its depth."""
 _EARLIER: Final = (1, 2, 4, 8)
 """Layers before the fewest that are tried with them."""
 CHEAP: Final = 2.0
@@ -77,9 +73,8 @@ class Pricing:
         is_last: Callable[[], bool] = lambda: False,
         peaks: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
     ) -> None:
-        """searching: called before each run of a search, in place of check; is_last: whether no
-        cheaper way is left, so that a cure that does not fit is refused and the others are tried; peaks: of parameters by
-        component, as far as they are known.
+        """searching: called before each run of a search, in place of check; is_last: no cheaper way is left, so that a cure that
+        does not fit is refused and the others are tried; peaks: of parameters by component, as far as known.
         """
         self._is_last = is_last
         self._loaded = loaded
@@ -268,9 +263,7 @@ class Pricing:
         return {key: peak for own in self._wide.readings.values() for key, peak in _with_holders(own, scaled).items()}
 
     def by_layer(self, plan: Plan) -> Iterator[Plan]:
-        """The same cure with as few single layers as possible in place of whole blocks, found by running; then with layers before
-        them, where what those round is what the others make larger.
-        """
+        """Narrow a cure from whole blocks to the fewest single layers, found by running; then with layers before them."""
         found = {name: self._fewest(name, plan) for name in plan.upcast}
         sets = {
             name: [blocks] if (own := found[name]) is None else list(own.sets(_EARLIER)) for name, blocks in plan.upcast.items()
@@ -302,9 +295,7 @@ class Pricing:
         return with_settings(self._loaded, msgspec.structs.replace(plan, dtypes={**self._base.dtypes, **dtypes}, upcast=upcast))
 
     def known(self, kind: CureKind, plan: Plan) -> Cure:
-        """What is known of a plan without a run: its memory; and its picture, where all that it changes would run exactly as it
-        did in the range pass. The rest is not measured, and the plan not verified.
-        """
+        """The unverified plan with what is known without a run: memory, and a picture that the range pass made already."""
         changed = self._changed(plan)
         tally = Tally(unsound=not all(self._is_sound(name) for name in changed))
         in_range = not plan.settings and all(self._is_range(plan, name) for name in changed)
@@ -314,9 +305,7 @@ class Pricing:
         return self._cure(kind, plan, tally, refusal, verified=in_range and refusal is None)
 
     def price(self, kind: CureKind, plan: Plan, *, thorough: bool = True) -> Cure:
-        """Run a plan. thorough: over every call of the components it changes, which verifies it; else, where they take long, over
-        one call of each kind, which does not.
-        """
+        """Run a plan. thorough: over every call that it changes, which verifies it; else over one of each slow kind."""
         tally = Tally()
         exact = self._exact(plan)
         if exact is None:
@@ -342,7 +331,8 @@ class Pricing:
         for name in reached:
             self._compare(name, plan, thorough=thorough, tally=tally)
         if not reached:
-            self._as_measured(tally)
+            tally.errors += [error for bare in self._bare.values() for error in bare.errors.values()]
+            tally.finite = all(error < float("inf") for error in tally.errors)
         return self._timing.ratio(plan, reached, tally.runs) if tally.finite and not tally.unsound else None
 
     def _changed(self, plan: Plan) -> list[str]:
@@ -361,7 +351,7 @@ class Pricing:
         return all(is_finite(result) for _, result in self._wide.of(name))
 
     def _is_range(self, plan: Plan, name: str) -> bool:
-        """Under the plan the component runs exactly as it did in the range pass."""
+        """Whether the plan runs the component exactly as the range pass did."""
         return self._timing.state(plan, name) == ComponentState(dtype=self._wide.dtype)
 
     def _compare(self, name: str, plan: Plan, *, thorough: bool, tally: Tally) -> None:
@@ -373,21 +363,14 @@ class Pricing:
             self._try(name, plan, thorough=thorough or self._bare[name].seconds < CHEAP, tally=tally)
 
     def _as_in_range(self, name: str, tally: Tally) -> None:
-        """Nothing to compare again: no error."""
+        """Book no error: there is nothing to compare again."""
         calls = self._wide.of(name)
         tally.errors += [0.0] * len(calls)
         if any(call.method == "decode" for call, _ in calls):
             tally.psnr = BEST if tally.psnr is None else tally.psnr
 
-    def _as_measured(self, tally: Tally) -> None:
-        """A plan that changes nothing: what the target pass measured."""
-        tally.errors += [error for bare in self._bare.values() for error in bare.errors.values()]
-        tally.finite = all(error < float("inf") for error in tally.errors)
-
     def _try(self, name: str, plan: Plan, *, thorough: bool, tally: Tally) -> None:
-        """Run a component's calls: all of them, or the worst of each kind; but not those that the plan leaves as they were (the
-        encoder of a VAE whose decoder is rescaled).
-        """
+        """Run a component's calls that the plan changes: all, or the worst of each kind."""
         changed = self._changed_modules(plan, name)
         for method, calls in self._timing.calls_by_method(name).items():
             chosen = calls if thorough else [calls[self._worst(name, calls)]]
@@ -414,7 +397,7 @@ class Pricing:
         return frozenset(owners | {owner.rpartition(".")[0] for owner in owners})
 
     def _is_as_before(self, call: Call, changed: frozenset[str] | None) -> bool:
-        """Nothing that the call runs is changed, and the target pass ran it: what came out then comes out again."""
+        """Whether the plan changes nothing that the call runs, and the target pass ran it: it gives the same again."""
         ran = self._wide.ran.get(id(call))
         if changed is None or ran is None or not ran.isdisjoint(changed):
             return False
@@ -435,14 +418,14 @@ class Pricing:
             plan=msgspec.structs.replace(counted, verified=verified, error=error),
             time_ratio=None if time is None else time.value,
             time_spread=None if time is None else time.spread,
-            memory_bytes=sum(self._more_bytes(plan, name) for name in self._changed(plan)),
+            memory_bytes=sum(
+                self._bytes(name, self._timing.state(plan, name)) - self._bytes(name, self._timing.state(self._base, name))
+                for name in self._changed(plan)
+            ),
             disk_bytes=self._loaded.facts.size_bytes if kind == "rescale" else 0,
             psnr=tally.psnr,
             refusal=refusal,
         )
-
-    def _more_bytes(self, plan: Plan, name: str) -> int:
-        return self._bytes(name, self._timing.state(plan, name)) - self._bytes(name, self._timing.state(self._base, name))
 
     def _bytes(self, name: str, state: ComponentState) -> int:
         key = (name, state.dtype, state.upcast)
@@ -455,10 +438,7 @@ class Pricing:
 
 
 def _with_holders(readings: Sequence[Reading], scaled: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
-    """Peaks of all modules of a component: what holds others hands on what the last of them made, and the rest is as it was.
-
-    readings: in order of completion, so those inside stand before what holds them.
-    """
+    """Peaks of all modules of a component; a container has that of its last child. readings: in order of completion."""
     found: dict[tuple[str, str], float] = {}
     factors: dict[str, float] = {}
     for reading in readings:

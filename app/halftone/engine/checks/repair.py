@@ -1,5 +1,5 @@
-"""A rescaling as files: a copy of the model in which only the rescaled tensors differ, compared with the original before it gets
-its name. The epsilons of norms are in no file, so a copy is as close as these allow, which is measured and told.
+"""Write a rescaling as files: a copy of the model in which only the rescaled tensors differ, compared with the original before it
+gets its name. No file holds the epsilons of norms; what that costs is measured and reported.
 """
 
 import logging
@@ -43,8 +43,8 @@ def repair(
 ) -> RepairReport:
     """Check in float16, then write the rescaled copy.
 
-    Raises repair-eight-bits, model-broken, nothing-to-repair when it holds as it is, no-rescale when no rescaling was verified
-    that a copy can hold, output-*, disk-full.
+    Raises repair-eight-bits, model-broken, nothing-to-repair, no-rescale (no rescaling was verified that a copy can hold),
+    output-*, disk-full.
     """
     started = time.perf_counter()
     target = check_copy(loaded.facts, command.output)
@@ -102,7 +102,7 @@ def repair(
 
 
 def _damage(report: CheckReport) -> Words:
-    """Where a broken model is broken, for a sentence."""
+    """Name the place of the damage, for a sentence."""
     found = next((finding for finding in report.findings if "tensor" in finding.facts), None)
     return (
         Words("no layer shows where they begin")
@@ -131,8 +131,9 @@ def write_copy(
     merged: Mapping[str, Mapping[str, torch.Tensor]] | None = None,
     loras: Sequence[str] = (),
 ) -> int:
-    """Copy the folder into the empty one `target`, with the named tensors rescaled, and those merged (component -> parameter ->
-    value) in the place of the file's; how many differ. loras: what was merged, for the files' metadata."""
+    """Copy the folder into the empty `target`, with the named tensors rescaled and the merged ones (component -> parameter ->
+    value) replaced. Returns how many differ. loras: what was merged, for the files' metadata.
+    """
     merged = merged or {}
     files = [path for path in source.rglob("*") if path.is_file() and path.relative_to(source).parts[0] != "training"]
     found: dict[str, dict[str, bool]] = {component: {} for component in (*rescale, *merged)}
@@ -156,7 +157,7 @@ def write_copy(
         if missing := {*rescale.get(component, ()), *merged.get(component, ())} - own.keys():
             raise HalftoneError(
                 "internal",
-                detail=Words("{0} tensors of {1} are not in its files, first {2}", (len(missing), component, min(missing))),
+                detail=Words("{0} tensors of {1} are missing from its files, first {2}", (len(missing), component, min(missing))),
             )
     return len({(component, split_rows(name)[0]) for component, own in found.items() for name, differs in own.items() if differs})
 

@@ -35,13 +35,12 @@ def rewrite(
     merged: Mapping[str, torch.Tensor] | None = None,
     loras: Sequence[str] = (),
 ) -> dict[str, bool]:
-    """Write `source` to `target` (which may be the same file) with the named tensors scaled; the names that were found, and
-    whether their tensors differ now (a bias of zeros does not).
+    """Write `source` to `target` (may be the same file) with the named tensors scaled. Returns their names -> whether they differ
+    now (a bias of zeros does not).
 
-    exponents: tensor name, or "name[a:b]" for some of its rows -> k; note: goes into the metadata with them, added to those that
-    stand there. merged: parameter -> what stands in the place of the file's numbers, rounded to their type; loras: what was
-    merged, named in the metadata. Written beside the target, synced, and moved over it, so that a stop never leaves half a file.
-    Raises OSError.
+    exponents: tensor name, or "name[a:b]" for some of its rows -> k; note: goes into the metadata with them, added to what stands
+    there. merged: parameter -> value in place of the file's, rounded to its type; loras: what was merged, for the metadata.
+    Written beside the target, synced and moved over it, so that a stop never leaves half a file. Raises OSError.
     """
     with source.open("rb") as file:
         header, start = _read(file)
@@ -73,13 +72,13 @@ def _own_name(name: str, header: Mapping[str, Any]) -> str | None:
 
 
 def _rounded(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """In that type, or as it is where it would not be finite."""
+    """Round to the type, unless the result would not be finite."""
     narrow = tensor.to(dtype)
     return narrow if bool(narrow.isfinite().all()) else tensor
 
 
 def _note(header: Mapping[str, Any], note: str, found: Mapping[str, int], loras: Sequence[str]) -> str:
-    """For the metadata: what was done, which LoRAs were merged, and by which powers of two all in all."""
+    """Write the metadata: what was done, which LoRAs were merged, and the total powers of two."""
     try:
         earlier = cast("dict[str, Any]", json.loads(header.get("__metadata__", {}).get("halftone", "{}")))
         before, merged = cast("dict[str, int]", earlier.get("exponents", {})), cast("list[str]", earlier.get("loras", []))

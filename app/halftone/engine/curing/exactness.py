@@ -1,6 +1,4 @@
-"""Whether a rescaling is exact with what is used beside the model: proven once for a ControlNet, an adapter or a LoRA, and
-remembered. A rescaling that is not exact with them is not used.
-"""
+"""Whether a rescaling is exact with what runs beside the model: proven once for each ControlNet, adapter or LoRA."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -40,9 +38,7 @@ class StillTooLargeError(MemoryError):
 
 
 class Exactness:
-    """Holds what is proven of the rescalings of one loaded pipeline. dtype: the precision that was asked for; check: raises when
-    the job was cancelled.
-    """
+    """Remembers what is proven of the rescalings of one loaded pipeline. dtype: asked for; check: raises if cancelled."""
 
     def __init__(self, loaded: Loaded, device: DeviceFacts, dtype: DType, check: Callable[[], None]) -> None:
         self._loaded = loaded
@@ -63,9 +59,9 @@ class Exactness:
     ) -> ComponentState | None:
         """The state with the exponents that the inputs of this call need; None where the rescaling is not exact with them.
 
-        A component that had to be run for it is left in that state, without the rescaling where that is None. masters: its exact
-        weights, where they are at hand. Raises what check raises, and the shortage where the memory ends in every way: then
-        nothing is known, and the component is in its old state, or half done.
+        A component that had to run for it is left in that state, without the rescaling for None. masters: its exact weights,
+        where at hand. Raises what check raises, and the shortage where memory ends in every way: then nothing is known, and the
+        component is in its old state, or half done.
         """
         name, module = call.component, self._loaded.modules[call.component]
         if not self.fits_copy(call, masters):
@@ -87,9 +83,7 @@ class Exactness:
         return None if found is None else msgspec.structs.replace(state, rescale={**others, **found})
 
     def fits_copy(self, call: Call, masters: Mapping[str, torch.Tensor] | None = None) -> bool:
-        """Scale what is added to a call of a rescaled copy as its weights are, from now on; False where no scale fits it: then it
-        runs as its original did, `as_original`. Raises as `settled`.
-        """
+        """Scale what is added to a call of a rescaled copy as its weights are; False where no scale fits. Raises as `settled`."""
         name, module = call.component, self._loaded.modules[call.component]
         if call.method != "forward" or not (own := file_exponents(self._loaded, name)):
             return True
@@ -115,9 +109,7 @@ class Exactness:
         return {tensor: -k for tensor, k in file_exponents(self._loaded, name).items() if k}
 
     def _foreign_loras(self, name: str, rescale: Mapping[str, int]) -> bool:
-        """LoRAs change what a layer writes that wrote next to nothing when the groups were found; a group of a known shape holds
-        every layer that can write.
-        """
+        """Whether LoRAs write into layers that wrote next to nothing when the groups were found."""
         if not any(name in adapter.layers for adapter in self._loaded.adapters):
             return False
         wanted = {tensor: k for tensor, k in stored_in(rescale).items() if k}
@@ -131,10 +123,10 @@ class Exactness:
     def _place(
         self, name: str, rescale: Mapping[str, int], passed: Mapping[str, Any], *, loras: bool
     ) -> tuple[str, Mapping[str, Any]]:
-        """(key of what is known of a call with these inputs, those of them that it is known with).
+        """(key of what is known of a call with these inputs, the inputs that it is known with).
 
-        What was proven with all of them holds where some are zeros, as a ControlNet's are before its start: zeros stay zeros in
-        any scale. So they are read only until that is proven: to read them is to wait for the device.
+        A proof with all inputs holds where some are zeros, as a ControlNet's are before its start. So they are read only until
+        that is proven: reading waits for the device.
         """
         key = self._key(name, rescale, passed, loras=loras)
         if not passed or key in self._known:
@@ -158,9 +150,7 @@ class Exactness:
         key: str,
         of_file: Mapping[str, int] | None = None,
     ) -> Proof | None:
-        """Run the component for it, and leave it in the state that follows. of_file: the rescaling that is looked at is that of
-        the file; the state stays.
-        """
+        """Run the component for a proof, and leave it in the state that follows, or as it was (of_file: the file's rescaling)."""
         name = call.component
         known = recall_exactness(self._loaded.facts, self._device, self._dtype, key)
         if known is not None:

@@ -21,7 +21,8 @@ from halftone.library.records import load_report, staleness
 
 
 def first_plan(loaded: Loaded, device: DeviceFacts, dtype: DType, numerics: Numerics) -> tuple[Plan, Plan | None]:
-    """Settings, then the plan the user applied, then what was learned since; and a verified plan that waits as a cure.
+    """Combine the settings, the plan the user applied and what was learned since; return it with a verified plan that waits as a
+    cure.
 
     What the settings order outright (the VAE in float32, say) is not undone by either.
     """
@@ -78,7 +79,7 @@ def _allowed(loaded: Loaded, base: Plan, cure: Plan, dtype: DType, numerics: Num
 
 
 def remember_cure(loaded: Loaded, device: DeviceFacts, dtype: DType, numerics: Numerics, plan: Plan, component: str) -> bool:
-    """For the next pictures: only the component that was cured, beside what was learned before. False where it cannot be kept."""
+    """Remember the cured component for the next pictures, beside what was learned before. False where it cannot be saved."""
     part = Plan(
         dtypes={component: plan.dtypes[component]} if component in plan.dtypes else {},
         rescale={component: plan.rescale.get(component, {})},

@@ -1,19 +1,20 @@
-"""The fewest layers in float32 that keep a network finite, found by running: a layer joins where a number would pass the limit.
+"""The fewest layers in float32 that keep a network finite, found by running: a layer joins where a value would pass the limit.
 
-While a call runs in the narrow type, every layer is looked at. One whose result passes the limit, or that is given more than the
-limit, computes with its input times a power of two and hands on its result in float32, which takes no parameter out of the narrow
-type; where it cannot, it runs in float32. Where the network's own code makes a number that is too large (a sum, a product of two
-layers), layers that ran just before are tried, one by one: where one of them hands on its result in float32, computed as before,
-the sum is made in that too, and the call gets further. Blocks need not follow one another as they do in `regions`: the embedding
-of a noise level is read by one small layer of each block, a residual stream mostly by norms.
+While a call runs in the narrow type, every layer is watched. One whose result or input passes the limit computes with its input
+times a power of two and returns its result in float32, which takes no parameter out of the narrow type; where it cannot, it runs
+in float32. Where the network's own code makes a value that is too large (a sum, a product of two layers), layers that ran just
+before are tried, one by one: where one returns its result in float32, computed as before, the sum is made in float32 too, and the
+call gets further. Blocks need not follow one another as in `regions`: the embedding of a noise level is read by one small layer
+of each block, a residual stream mostly by norms.
 
-No names and no shapes of known architectures are used; what is found is verified before it is offered.
+No names or shapes of known architectures are used; a result is verified before it is offered.
 """
 
 import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -22,7 +23,6 @@ from typing import Any, Final
 import torch
 from torch import nn
 from torch.nn.modules.conv import _ConvNd  # pyright: ignore[reportPrivateUsage] - the base of all convolutions
-from torch.utils.hooks import RemovableHandle
 
 from halftone.contract.plan import RESULT, handed_on, result_of
 from halftone.contract.vocabulary import FLOAT_LIMITS, DType
@@ -68,8 +68,8 @@ class _OverflowError(Exception):
 
 @dataclass(frozen=True)
 class _End:
-    """Where a run ended. place: uses of layers that were complete; reader: the narrow layer that was given what was too large;
-    running: modules that ran; done: layers whose results are narrow, the latest first; finite: it came to its end.
+    """Where a run ended. place: completed uses of layers; reader: the narrow layer whose input was too large; running: modules
+    that ran; done: layers with narrow results, the latest first; finite: it reached its end.
     """
 
     place: int
@@ -81,7 +81,7 @@ class _End:
 
 @dataclass(frozen=True)
 class Fewest:
-    """layers: in the order of the module's list, as `result_of` names those of which only what one makes is meant; before: layers
+    """layers: in the order of the module's list, with `result_of` for those of which only the result is meant; before: layers
     that ran before the first of them in the last call, the latest first.
     """
 
@@ -89,9 +89,7 @@ class Fewest:
     before: tuple[str, ...] = ()
 
     def sets(self, earlier: Sequence[int]) -> Iterator[tuple[str, ...]]:
-        """These; then with those that compute with a scaled input whole in float32; then with so many of the layers before them,
-        whose rounding may be what they make larger.
-        """
+        """Yield these; then with float32 in place of scaled inputs; then with more layers before, whose rounding may grow."""
         yield self.layers
         whole = tuple(module if k else name for name in self.layers for module, k in (handed_on(name),))
         if whole != self.layers:
@@ -135,7 +133,7 @@ class Growth:
         self._held: dict[str, int | None] = {}
         """Layers that hand on float32, with k as `handed_on` gives it."""
         self._fresh: set[str] = set()
-        """Those that passed the limit just now: a scaled input may be enough."""
+        """Layers that passed the limit just now: a scaled input may be enough."""
         self._done: list[str] = []
         self._running: list[str] = []
         self._given: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {}
@@ -162,7 +160,7 @@ class Growth:
         return Fewest(tuple(names[name] for name in self._leaves if name in names), earlier)
 
     def _shed(self, runs: Sequence[Callable[[], Any]], names: Sequence[str]) -> None:
-        """Give up those of these layers that nothing needs: all, or each half of them by itself."""
+        """Drop those of these layers that nothing needs: all, or each half by itself."""
         held = [name for name in names if (part := handed_on(name))[0] in self._held and self._held[part[0]] == part[1]]
         if not held or self._runs.are_spent:
             return
@@ -178,7 +176,7 @@ class Growth:
             self._shed(runs, held[half:])
 
     def _further(self, run: Callable[[], Any], end: _End) -> _End | None:
-        """Where the run ends with the first of the tries that lets it get further; None if none does."""
+        """The end of the first try with which the run gets further; None if none does."""
         for more in _tries(end):
             if self._runs.are_spent:
                 return None
@@ -197,11 +195,11 @@ class Growth:
         self._fresh.clear()
         self._done.clear()
         self._running.clear()
-        handles = self._hooks()
         reader = None
         finite = False
         try:
-            with torch.no_grad():
+            with ExitStack() as hooks, torch.no_grad():
+                self._put_hooks(hooks)
                 finite = peak_of(run()) < float("inf")
         except _OverflowError as found:
             reader = found.reader
@@ -209,28 +207,21 @@ class Growth:
             if ends_the_job(error):
                 raise
             log.info("the types do not fit in %s: %s", self._running[-1:], error)
-        finally:
-            for handle in handles:
-                handle.remove()
         done = tuple(name for name in dict.fromkeys(reversed(self._done)) if name not in self._held)
         narrow = reader if reader is not None and self._is_narrow(reader) else None
         return _End(len(self._done), narrow, tuple(self._running), done, finite)
 
     # --- while it runs ------------------------------------------------------------------------------------------------
 
-    def _hooks(self) -> list[RemovableHandle]:
-        handles: list[RemovableHandle] = []
+    def _put_hooks(self, hooks: ExitStack) -> None:
         for name, own in self._module.named_modules():
             if name in self._leaves:
-                handles.append(own.register_forward_pre_hook(partial(self._enter, name), with_kwargs=True, prepend=True))
-                handles.append(own.register_forward_hook(partial(self._leave, name)))
+                enter = partial(self._enter, name)
+                hooks.enter_context(own.register_forward_pre_hook(enter, with_kwargs=True, prepend=True))
+                hooks.enter_context(own.register_forward_hook(partial(self._leave, name)))
             else:
-                handles.append(own.register_forward_pre_hook(partial(self._begin, name)))
-                handles.append(own.register_forward_hook(self._end))
-        return handles
-
-    def _begin(self, name: str, _module: nn.Module, _args: Any) -> None:
-        self._running.append(name)
+                hooks.enter_context(own.register_forward_pre_hook(lambda *_, name=name: self._running.append(name)))
+                hooks.enter_context(own.register_forward_hook(self._end))
 
     def _end(self, _module: nn.Module, _args: Any, _output: Any) -> None:
         self._running.pop()
@@ -295,7 +286,7 @@ class Growth:
         return [(parameter, self._names[id(parameter)]) for parameter in found if parameter.is_floating_point()]
 
     def _pass_limit(self, name: str) -> None:
-        """Seen while it runs: it goes on in float32, and tells then whether it has to."""
+        """Note a layer that passes the limit; it runs on in float32 and then shows whether it has to."""
         self._fresh.add(name)
         self._held[name] = None
 
@@ -328,9 +319,8 @@ def fewest_layers(
     narrow: ComponentState,
     runs: Runs,
 ) -> Fewest | None:
-    """Layers of a component that have to run in float32 for these calls of it to be finite; None: no such set was found, or none
-    is needed, or the search itself failed. narrow: the state without a region, in which the component is left. Raises what
-    `runs` raises.
+    """Layers of a component that must run in float32 for these calls to be finite; None: none were found or needed, or the search
+    failed. narrow: the state without a region, in which the component is left. Raises what `runs` raises.
     """
     if not calls or narrow.dtype == "float32":
         return None
@@ -351,9 +341,7 @@ def fewest_layers(
 
 
 def _tries(end: _End) -> Iterator[tuple[str, ...]]:
-    """Layers that may have written what was too large there: what single ones make, with the one that reads it, then all around,
-    first what they make and then whole.
-    """
+    """Layers that may have written what was too large: single results with the reader, then all around, last whole layers."""
     reader = () if end.reader is None else (end.reader,)
     made = [f"{name}{RESULT}" for name in end.done]
     yield from ((name,) for name in made[:_SINGLE])

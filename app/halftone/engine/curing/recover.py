@@ -62,9 +62,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A failing call, understood. replay: the call once more as it ran; sound: float32 gives a finite result; layers: peaks
-    there.
-    """
+    """A failing call. replay: repeated as it ran; sound: float32 gives a finite result; layers: peaks in float32."""
 
     call: Call
     component: str
@@ -104,7 +102,7 @@ class Diagnosis:
         return not self.failing and self.sound and not self.damaged
 
     def finding(self, dtype: DType, numerics: Numerics) -> Finding:
-        """The fact that the planner starts from. numerics: in force; sums that overflow are told only where some are narrow."""
+        """The planner's first finding. numerics: in force; overflowing sums are named only where some sum is narrow."""
         limit = FLOAT_LIMITS[dtype]
         code: FindingCode = "activation-overflow"
         if not self.weights_finite:
@@ -134,9 +132,7 @@ class Cured:
 
 
 def measure_call(call: Call, module: nn.Module, dtype: DType, *, until_origin: bool = False, scores: bool = False) -> Measured:
-    """Run a call under the probe. until_origin: stop where the first number goes bad, if the device tells at once; scores: those
-    of attention are measured, too.
-    """
+    """Run a call under the probe. until_origin: stop at the first bad value; scores: measure attention too."""
     result = None
     with suppress(OriginReachedError), Probe(module, call.component, scores=scores, until_origin=until_origin) as probe:
         result = run_call(call, module, dtype)
@@ -153,11 +149,10 @@ def layer_peaks(readings: tuple[Reading, ...]) -> tuple[LayerPeak, ...]:
 
 
 def planner_layers(module: nn.Module, readings: tuple[Reading, ...]) -> tuple[LayerPeak, ...]:
-    """The same for the planner, which must tell what a module hands on from what its own code makes inside.
+    """The same for the planner, which must tell what a module returns from what its own code makes inside.
 
-    Modules that only hold units (lists of blocks, the whole decoder) hand on what their last unit made; they are left out,
-    because no
-    region could be drawn around them.
+    Modules that only hold units (lists of blocks, the whole decoder) return what their last unit made; they are left out, because
+    no region fits around them.
     """
     inside = tuple(f"{name}." for name, _ in units(module))
     layers: list[LayerPeak] = []
@@ -173,9 +168,7 @@ def planner_layers(module: nn.Module, readings: tuple[Reading, ...]) -> tuple[La
 
 
 class Recovery:
-    """Finds cures for failing calls of one loaded pipeline and applies them. plan: what is applied now; references: the ways to
-    see a component in a wide type, the cheapest that fits first.
-    """
+    """Finds cures for failing calls and applies them. plan: applied now; references: wide types, the cheapest first."""
 
     def __init__(
         self,
@@ -214,10 +207,7 @@ class Recovery:
         return is_in_range(run_call(call, self.loaded.modules[call.component], self.loaded.states[call.component].dtype))
 
     def diagnose(self, call: Call) -> Diagnosis:
-        """Replay the call as it ran to name the origin, then in float32 to size it.
-
-        The component's state is put back, from the file: weights that were damaged in memory are sound after this.
-        """
+        """Replay the call as it ran to name the origin, then in float32 to size it. The state is then restored from the file."""
         name = call.component
         module = self.loaded.modules[name]
         state = self.loaded.states[name]
@@ -278,13 +268,10 @@ class Recovery:
         """The call in a wide type, and which: the first that the memory holds. Raises the last shortage where none does."""
 
         def measured(way: Reference) -> tuple[DType, Measured]:
-            return way.dtype, self._measured_in(way, call, masters)
+            with streamed(self.loaded, call.component, way.dtype, masters):
+                return way.dtype, measure_call(call, self.loaded.modules[call.component], way.dtype, scores=True)
 
         return first_that_fits(self.loaded, self._references(call.component), measured)
-
-    def _measured_in(self, way: Reference, call: Call, masters: Exact) -> Measured:
-        with streamed(self.loaded, call.component, way.dtype, masters):
-            return measure_call(call, self.loaded.modules[call.component], way.dtype, scores=True)
 
     def _lora_cause(self, call: Call, where: str, masters: Exact) -> LoraCause | None:
         """Looked for once for each layer of a picture: it may fail at many steps."""
@@ -299,9 +286,7 @@ class Recovery:
         return self._causes[key]
 
     def cure(self, diagnosis: Diagnosis, accept: Callable[[Any], bool] = is_in_range) -> Cured | None:
-        """Try the candidates, cheapest first; the first that makes the call finite and close stays applied. None: nothing
-        helped.
-        """
+        """Apply the first candidate, cheapest first, that makes the call finite and close. None: nothing helped."""
         if not diagnosis.sound:
             return None
         self.will_be(diagnosis.component, self.loaded.states[diagnosis.component], diagnosis.masters)
@@ -323,22 +308,18 @@ class Recovery:
                 try:
                     found = self._attempt(diagnosis, kind, candidate, accept)
                 except (RuntimeError, MemoryError, HalftoneError) as error:
-                    shortage = self._does_not_fit(error, kind, diagnosis.component)
+                    if not is_shortage(error):
+                        raise
+                    log.info("cure %s of %s does not fit: %s", kind, diagnosis.component, first_line(error))
+                    self._tried[diagnosis.component].pop()  # with more of the model offloaded it may
+                    free_after(error)
+                    shortage = error.with_traceback(None)
                     continue
                 if found is not None:
                     return found
         if shortage is not None:
             raise shortage
         return None
-
-    def _does_not_fit(self, error: Exception, kind: CureKind, name: str) -> Exception:
-        """The error, which is a shortage, without what it holds of the device. Raises any other one."""
-        if not is_shortage(error):
-            raise error
-        log.info("cure %s of %s does not fit: %s", kind, name, first_line(error))
-        self._tried[name].pop()  # with more of the model offloaded it may
-        free_after(error)
-        return error.with_traceback(None)
 
     def _by_layer(self, diagnosis: Diagnosis, plan: Plan) -> Iterator[Plan]:
         """A region as the fewest layers that this call needs, with those that an earlier one needed; then all of them whole."""

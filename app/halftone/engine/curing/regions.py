@@ -1,6 +1,4 @@
-"""The blocks of a component as the planner wants them: in measured running order, with sizes and the later readers of skip
-connections.
-"""
+"""The blocks of a component for the planner: in measured running order, with sizes and the readers of skip connections."""
 
 from collections.abc import Mapping
 from typing import Any, cast

@@ -21,8 +21,10 @@ from halftone.contract.request import Control
 from halftone.contract.wording import Words
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.basics.tensors import NAMES
+from halftone.engine.extras.vae import held
 from halftone.engine.loading.folder_parts import no_deeper_than_weights
 from halftone.engine.loading.load import Loaded, make_ready, narrowest, told_loading
+from halftone.engine.weights.file_tensors import one_type
 from halftone.engine.weights.precision import ComponentState
 from halftone.engine.weights.stored_tables import tables_left_empty
 from halftone.health.faults import is_out_of_memory
@@ -50,8 +52,8 @@ _ALONE: Final = ("SanaPipeline", "HunyuanDiTPipeline")
 
 
 def with_controls(loaded: Loaded, controls: Sequence[Control]) -> Loaded:
-    """The model with these ControlNets, as a pipeline over the same components; with none the model as it is. Those that are in
-    memory already are not read again. Raises HalftoneError control-* and model-load-failed.
+    """The model with these ControlNets, as a pipeline over the same components; with none the model itself. Those in memory are
+    not read again. Raises HalftoneError control-* and model-load-failed.
     """
     paths = tuple(control.path for control in controls)
     wanted = used_files(paths)
@@ -90,15 +92,11 @@ def _forget(loaded: Loaded) -> None:
 def _take(loaded: Loaded, paths: tuple[str, ...]) -> None:
     source = partial(read_controls, loaded, paths)
     module = source()
-    dtype = _widest({parameter.dtype for parameter in module.parameters()})
+    dtype = one_type(module.parameters())
     make_ready(loaded, CONTROLNET, module, dtype)
     # nothing from here on can fail
     loaded.controlnet, loaded.sources[CONTROLNET], loaded.stored[CONTROLNET] = module, source, dtype
     loaded.states[CONTROLNET] = ComponentState(dtype=NAMES[dtype])
-
-
-def _widest(dtypes: set[torch.dtype]) -> torch.dtype:
-    return dtypes.pop() if len(dtypes) == 1 else torch.float32
 
 
 def read_controls(loaded: Loaded, paths: Sequence[str]) -> nn.Module:
@@ -108,7 +106,7 @@ def read_controls(loaded: Loaded, paths: Sequence[str]) -> nn.Module:
         return nets[0]
     several = getattr(diffusers, _SEVERAL[type(nets[0]).__name__])
     made = cast("nn.Module", several(nets))
-    return made.to(_widest({parameter.dtype for parameter in made.parameters()}))
+    return made.to(one_type(made.parameters()))
 
 
 def _read(loaded: Loaded, path: str) -> nn.Module:
@@ -120,7 +118,7 @@ def _read(loaded: Loaded, path: str) -> nn.Module:
         for file, header in headers.items():
             with safe_open(file, "pt") as opened:
                 found = ((ours, opened.get_tensor(name)) for name, ours in parameter_names(header).items())
-                tensors |= {name: _as_stored(tensor, dtype) for name, tensor in found}
+                tensors |= {name: held(tensor, dtype) for name, tensor in found}
         config = folder_config(place)
         limit = no_deeper_than_weights(place, config, len(tensors)) if config else nullcontext()
         kind = getattr(diffusers, str(config["_class_name"]) if config else UNETS)
@@ -137,17 +135,13 @@ def _read(loaded: Loaded, path: str) -> nn.Module:
     return net
 
 
-def _as_stored(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    return tensor.to(dtype, copy=True) if tensor.is_floating_point() else tensor.clone()
-
-
 def _shaped(value: torch.Tensor, wanted: torch.Size | None) -> torch.Tensor:
     """A linear layer may stand in a file as a convolution of one pixel."""
     return value.reshape(wanted) if wanted is not None and value.numel() == wanted.numel() else value
 
 
 def _config_beside(kind: Any, unet: Any, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
-    """Of a ControlNet in one file: it is built as the encoder of the UNet beside which it runs."""
+    """Configure a ControlNet in one file as the encoder of the UNet beside which it runs."""
     known = inspect.signature(kind.__init__).parameters
     own = {name: value for name, value in dict(unet.config).items() if name in known}
     return {**own, **shaped({name: tuple(value.shape) for name, value in tensors.items()})}

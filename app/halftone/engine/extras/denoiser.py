@@ -1,7 +1,4 @@
-"""A transformer or UNet of one file in the place of the model's own: .gguf or .safetensors, quantised or not.
-
-Weights that are packed in the file stay so in memory.
-"""
+"""A transformer or UNet of one file in place of the model's own: .gguf or .safetensors; packed weights stay packed."""
 
 import logging
 from collections.abc import Mapping
@@ -36,11 +33,7 @@ log = logging.getLogger(__name__)
 
 
 def put_transformer(loaded: Loaded, path: str | None) -> None:
-    """Let this file take the place of the model's own denoiser; None: the own one comes back. What is there already is not read
-    again.
-
-    Raises HalftoneError transformer-* and model-load-failed; then nothing is changed.
-    """
+    """Replace the denoiser by this file; None: restore its own. Raises transformer-*, model-load-failed, nothing changed."""
     wanted = None if path is None else UsedFile(path, path_version(path))
     name = denoiser_name(loaded.facts)
     if wanted == loaded.transformer or name is None:
@@ -59,7 +52,7 @@ def put_transformer(loaded: Loaded, path: str | None) -> None:
         loaded.file_names.pop(name, None)
     else:
         loaded.sources[name] = read
-    vars(loaded).pop("sizes", None)  # counted of the one before
+    loaded.forget_sizes()
     loaded.transformer = wanted
     log.info("%s: %s", name, path or "the model's own")
 
@@ -72,16 +65,13 @@ def told_as_it_is(loaded: Loaded) -> tuple[Words, ...]:
 
 
 def read_denoiser(loaded: Loaded, name: str, path: str) -> nn.Module:
-    """The denoiser of a file as a component of this model, on the CPU; what is packed in the file stays mapped from it.
-
-    Raises transformer-*, model-load-failed.
-    """
+    """Read the denoiser of a file as a component, on the CPU, packed weights mapped. Raises transformer-*, model-load-failed."""
     check_transformer_fit(path, loaded.facts)
     own = cast("Any", loaded.modules[name])
     with told_loading(loaded.facts, Path(path)):
         with init_empty_weights(include_buffers=False), tables_left_empty():
             made = cast("nn.Module", type(own).from_config(own.config))
-        tensors = _read(path)
+        tensors = mapped(Path(path), denoiser_tensors(read_transformer(path)))  # by the names of the file
         found = converted(made, tensors)
         if (why := misfit(made, found)) is not None:
             model, family = loaded.facts.name, loaded.facts.family
@@ -92,15 +82,8 @@ def read_denoiser(loaded: Loaded, name: str, path: str) -> nn.Module:
     return made
 
 
-def _read(path: str) -> dict[str, torch.Tensor]:
-    """The denoiser's tensors under the names of the file, mapped and not yet read."""
-    return mapped(Path(path), denoiser_tensors(read_transformer(path)))
-
-
 def _places(made: nn.Module, tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
-    """Tensor of the file -> the parameter that it becomes; of several that lie in one tensor, the first. {} where that cannot be
-    told.
-    """
+    """Tensor of the file -> its parameter; of several that lie in one tensor, the first. {} where that is unknown."""
     names = list(tensors)
     tags = {
         name: torch.full((value.shape[0] if value.dim() else 1, *(1,) * (value.dim() - 1)), float(index), dtype=torch.float64)

@@ -31,9 +31,7 @@ _EXTRACTOR: Final = "feature_extractor"
 
 
 def put_ip_adapters(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
-    """Let the model read pictures through these, and no others; with none it is as it was loaded. What is in memory already is
-    not read again. Raises HalftoneError ip-adapter-*, model-load-failed.
-    """
+    """Read pictures through these adapters alone; none: as loaded. Raises HalftoneError ip-adapter-*, model-load-failed."""
     wanted = adapter_files(adapters)
     if wanted != loaded.ip_adapters or (wanted and not reads_pictures(_reader(loaded))):  # another may be there now
         _forget(loaded)
@@ -70,7 +68,14 @@ def _take(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
         encoder = read_encoder(loaded, folder)
         dtype = stored_dtypes(folder.parent).get(folder.name, torch.float32)
         make_ready(loaded, ENCODER, encoder, dtype)
-    _attach(loaded, adapters)
+    files = [_read(one.path) for one in adapters]
+    try:
+        attach(_reader(loaded), files)
+    except (RuntimeError, KeyError, ValueError) as error:
+        if is_out_of_memory(error):
+            raise
+        detail = Words("its layers have other sizes or places than the model's")
+        raise other_base(adapters[0].path, loaded.facts, detail, str(error)) from error
     # nothing from here on can fail
     loaded.states[loaded.reader] = HALF_DONE
     forget_base(_reader(loaded))
@@ -83,17 +88,6 @@ def _take(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
     loaded.forget_sizes()
 
 
-def _attach(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
-    files = [_read(one.path) for one in adapters]
-    try:
-        attach(_reader(loaded), files)
-    except (RuntimeError, KeyError, ValueError) as error:
-        if is_out_of_memory(error):
-            raise
-        detail = Words("its layers have other sizes or places than the model's")
-        raise other_base(adapters[0].path, loaded.facts, detail, str(error)) from error
-
-
 def _read(path: str) -> Halves:
     try:
         halves = read_halves(path)
@@ -102,7 +96,7 @@ def _read(path: str) -> Halves:
     for half, tensors in halves.items():
         for name, tensor in tensors.items():
             if not bool(tensor.isfinite().all()):
-                detail = Words("it holds numbers that are not numbers, in its tensor {0}.{1}", (half, name))
+                detail = Words("its tensor {0}.{1} holds NaN or infinity", (half, name))
                 raise HalftoneError("ip-adapter-not-one", path=path, detail=detail)
     return halves
 

@@ -1,7 +1,7 @@
-"""Tensors of a transformer or UNet under the names of its makers, turned into those of diffusers.
+"""Turns tensors of a transformer or UNet under its makers' names into those of diffusers.
 
-Mostly by diffusers itself. What it cannot turn, or only some of its models, is turned here as the scripts beside it do that:
-Sana (1.5 and Sprint have norms and a layer for the guidance more), PixArt and HunyuanDiT.
+Mostly by diffusers itself. What it cannot turn, or only for some models, follows the scripts beside it: Sana (1.5 and Sprint have
+more norms and a guidance layer), PixArt and HunyuanDiT.
 """
 
 import re
@@ -19,8 +19,8 @@ _START: Final = "model.diffusion_model."
 
 
 class _Own(NamedTuple):
-    """names: (pattern, what it becomes), all applied in turn. joined: layer -> those whose rows follow one another in it.
-    swapped: a layer whose two halves stand in the other order. first: a table of which only the first row is read.
+    """names: (pattern, replacement), all applied in turn. joined: layer -> those whose rows follow one another in it. swapped:
+    layers whose two halves stand in the other order. first: tables of which only the first row is read.
     """
 
     names: tuple[tuple[str, str], ...]

@@ -22,10 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def put_vae(loaded: Loaded, path: str | None) -> None:
-    """Let this VAE take the place of the model's own; None: the own one comes back. What is there already is not read again.
-
-    Raises HalftoneError vae-* and model-load-failed; then nothing is changed.
-    """
+    """Replace the VAE by this one; None: restore its own. Raises vae-* and model-load-failed; then nothing is changed."""
     wanted = None if path is None else UsedFile(path, path_version(path))
     if wanted == loaded.vae:
         return
@@ -40,15 +37,13 @@ def put_vae(loaded: Loaded, path: str | None) -> None:
         loaded.sources.pop(VAE, None)
     else:
         loaded.sources[VAE] = partial(read_vae, loaded, path)
-    vars(loaded).pop("sizes", None)  # counted of the one before
+    loaded.forget_sizes()
     loaded.vae = wanted
     log.info("VAE: %s", path or "the model's own")
 
 
 def read_vae(loaded: Loaded, path: str) -> nn.Module:
-    """The VAE of a folder or a file as a component of this model, on the CPU, in its stored dtype. Raises vae-*,
-    model-load-failed.
-    """
+    """Read the VAE of a folder or file, on the CPU, in its stored dtype. Raises vae-*, model-load-failed."""
     kind, config, file = cast("Any", type(loaded.modules[VAE])), vae_config(path, loaded.facts), vae_file(path)
     names = names_in(path)
     dtype = narrowest({tensor.dtype for tensor in read_header(file).tensors if tensor.name in names})
@@ -59,13 +54,13 @@ def read_vae(loaded: Loaded, path: str) -> nn.Module:
             module = cast("nn.Module", kind.from_config(config))
         wanted = {name: value.shape for name, value in module.state_dict().items()}
         with safe_open(file, "pt") as opened:
-            found = {ours: _held(opened.get_tensor(name), dtype) for name, ours in names.items()}
+            found = {ours: held(opened.get_tensor(name), dtype) for name, ours in names.items()}
         # a linear layer may stand there as a convolution of one pixel, which is the same numbers in another shape
         fitting = {name: value.reshape(wanted[name]) for name, value in found.items() if name in wanted}
         module.load_state_dict(fitting, assign=True)
         return module
 
 
-def _held(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def held(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """A copy of its own. Counters stay whole numbers."""
     return value.to(dtype if value.is_floating_point() else value.dtype, copy=True)

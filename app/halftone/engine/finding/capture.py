@@ -42,9 +42,9 @@ class Range:
     readings: dict[str, tuple[Reading, ...]] = field(default_factory=dict[str, tuple[Reading, ...]])
     scores: dict[str, tuple[ScorePeak, ...]] = field(default_factory=dict[str, tuple[ScorePeak, ...]])
     seconds: dict[str, float] = field(default_factory=dict[str, float])
-    """By component, of all its calls, under the probe."""
+    """By component, the total of its calls under the probe."""
     ran: dict[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
-    """By id of the call: the modules that ran in it."""
+    """The modules that ran in a call, by its id."""
     picture: torch.Tensor | None = None
     sizes: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
     """(width, height, frames) of what was made; each once."""
@@ -65,10 +65,7 @@ def range_pass(
     check: Callable[[], None],
     on_progress: Callable[[Range, dict[str, Probe]], None],
 ) -> Range:
-    """Run the pipeline once for each (inputs, seed) and encode what came out; of `prompts` only the text encoders see anything.
-
-    The components must already be in `dtype`.
-    """
+    """Run the pipeline, which is in `dtype`, for each (inputs, seed) and encode the results; `prompts` are only encoded."""
     found = Range(dtype)
     with ExitStack() as stack:
         probes = {name: stack.enter_context(Probe(module, name)) for name, module in loaded.modules.items()}
@@ -139,11 +136,6 @@ def _given(call: Call) -> Iterator[torch.Tensor]:
             rest += cast("Sequence[object]", value)
 
 
-def draw(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> torch.Tensor:
-    """The picture that the pipeline makes as it is now, (channels, height, width) in [0, 1]; of a video its first frame."""
-    return drawn_frames(loaded, inputs, seed, hooks)[0]
-
-
 def drawn_frames(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> list[torch.Tensor]:
     """The picture or the frames that the pipeline makes as it is now, (channels, height, width) in [0, 1] each."""
     try:
@@ -187,17 +179,13 @@ def _encode(loaded: Loaded, found: Range, hooks: Hooks) -> None:
     module = loaded.modules[call.component]
     encode = getattr(module, "encode", None)
     picture = next(tensors_in(result), None)
-    if not callable(encode) or picture is None or not _has_encoder(module):
+    if not callable(encode) or picture is None or not isinstance(cast("Any", getattr(module, "encoder", None)), nn.Module):
         return
     arguments = (torch.nan_to_num(picture).clamp(-1, 1),)
     started = time.perf_counter()
     encoded = invoke(module, encode, found.dtype, arguments, {})
     if hooks.on_call is not None:
         hooks.on_call(Call(call.component, "encode", arguments, {}), encoded, time.perf_counter() - started)
-
-
-def _has_encoder(module: nn.Module) -> bool:
-    return isinstance(cast("Any", getattr(module, "encoder", None)), nn.Module)
 
 
 def effective(numerics: Numerics, settings: dict[str, str | bool]) -> Numerics:

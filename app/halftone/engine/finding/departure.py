@@ -1,13 +1,13 @@
 """Finite and yet wrong: finds the first module whose output in the target precision departs from the range pass.
 
-Whole activations would not fit, so each output leaves a fixed sample of its elements behind, and the samples are compared.
+Whole activations would not fit, so a fixed sample of the elements of each output is compared.
 
 A norm is where an offset shows, not where it comes from: beside a large number that all values share, a narrow type rounds their
-differences away, and the norm takes the offset off what is left. Then the layer that adds the offset is named.
+differences away, and the norm subtracts the offset from what is left. Then the layer that adds the offset is named.
 """
 
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -80,10 +80,7 @@ def code_of(peak: float | None, limit: float, *, flat: bool, shrunk: bool) -> Fi
 
 
 def offset_layer(expected: "Samples", shows: str, dtype: DType) -> str | None:
-    """The first layer that makes the offset which the module `shows` reads, None where that reads none that `dtype` cannot hold.
-
-    expected: of the range pass.
-    """
+    """The first layer that makes the offset that `shows` reads in the range pass; None where `dtype` can hold it."""
     read = expected.read.get(shows)
     if read is None or not read.is_lost(torch.finfo(DTYPES[dtype]).eps):
         return None
@@ -104,9 +101,7 @@ def _first_departure(narrow: Mapping[str, torch.Tensor], expected: Mapping[str, 
 
 @dataclass
 class Samples:
-    """By module, in order of completion: a sample of its first output, float32 on the CPU, the peak of the whole output, and the
-    sizes of what it made and of what it read.
-    """
+    """By module, in order of completion: samples of first outputs (float32, CPU), their peaks, sizes made and read."""
 
     kept: dict[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
     peaks: dict[str, float] = field(default_factory=dict[str, float])
@@ -115,9 +110,7 @@ class Samples:
 
 
 def size_of(tensor: torch.Tensor) -> Size:
-    """Channels stand in the second dimension of pictures and videos, and in the last of tokens; what has one value for each
-    channel is taken as one.
-    """
+    """Channels: second dimension of pictures and videos, last of tokens. One value per channel counts as one."""
     values = tensor.detach().float()
     if values.dim() == 3:
         values = values.transpose(1, 2)
@@ -147,9 +140,7 @@ def samples_of(module: nn.Module) -> Generator[Samples]:
 
         return keep
 
-    handles = [child.register_forward_hook(keeper(name)) for name, child in module.named_modules()]
-    try:
+    with ExitStack() as hooks:
+        for name, child in module.named_modules():
+            hooks.enter_context(child.register_forward_hook(keeper(name)))
         yield samples
-    finally:
-        for handle in handles:
-            handle.remove()

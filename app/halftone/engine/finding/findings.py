@@ -1,4 +1,4 @@
-"""From measured passes to findings: which module, which kind of trouble, in running order."""
+"""Turns measured passes into findings: which module, which kind of trouble, in running order."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -62,11 +62,11 @@ def overflow_finding(
 def peak_findings(
     component: str, dtype: DType, readings: Sequence[Reading], measured: Sequence[Finding], *, overflowed: bool
 ) -> list[Finding]:
-    """The findings of the target pass completed by what the peaks of the range pass say, the innermost module of each place.
+    """The findings of the target pass, completed by the peaks of the range pass, the innermost module of each place.
 
     Layers over the limit count only where the target pass really failed (overflowed). One whose inputs are in range is an origin
-    of its own; one that was handed values over the limit, or holds an origin and adds to it, is a further layer of that origin.
-    Tight layers are one finding, of the tightest.
+    of its own; one that got values over the limit, or holds an origin and adds to it, is a further layer of that origin. Tight
+    layers are one finding, of the tightest.
     """
     limit = FLOAT_LIMITS[dtype]
     bound = limit * 2.0**-TIGHT_BITS
@@ -123,10 +123,10 @@ def _further(reading: Reading) -> FurtherLayer:
     return FurtherLayer(module=reading.module, peak=reading.peak)
 
 
-_WITHOUT_PEAKS: Final = frozenset(
+WITHOUT_PEAKS: Final = frozenset(
     {"accumulation-overflow", "nonfinite-output", "inexact-output", "flat-output", "underflow", "saturated-output"}
 )
-"""What is said of a module whose largest number stays below the limit."""
+"""Codes of findings at modules whose peak stays below the limit."""
 
 
 def device_findings(tested: SelfTestReport | None, dtype: DType) -> list[Finding]:
@@ -138,17 +138,10 @@ def device_findings(tested: SelfTestReport | None, dtype: DType) -> list[Finding
     ]
 
 
-def without_consequences(found: Sequence[Finding], device: Sequence[Finding]) -> list[Finding]:
-    """Findings that the model's own numbers explain. Where the device computes wrongly, bad numbers that come without a peak over
-    the limit are its doing, and no module's.
-    """
-    return [one for one in found if one.code not in _WITHOUT_PEAKS] if device else list(found)
-
-
 def damage_findings(scans: Sequence[TensorScan], dtypes: Mapping[str, DType], modules: Mapping[str, nn.Module]) -> list[Finding]:
-    """Numbers that are bad in the files and that every run must read: weights of layers in which each goes into every result.
+    """Bad numbers in the files that every run must read: in layers whose every weight goes into every result.
 
-    modules: component -> network. An embedding is none of those: the prompt decides which of its rows are read.
+    modules: component -> network. Embeddings are left out: the prompt decides which of their rows are read.
     """
     found: list[Finding] = []
     for scan in scans:
@@ -164,9 +157,9 @@ def damage_findings(scans: Sequence[TensorScan], dtypes: Mapping[str, DType], mo
 def weight_findings(
     scans: Sequence[TensorScan], dtypes: Mapping[str, DType], modules: Mapping[str, Mapping[str, Reading]]
 ) -> list[Finding]:
-    """Numbers that are bad in the files. modules: component -> module name -> its reading in the range pass.
+    """Bad numbers in the files. modules: component -> module name -> its reading in the range pass.
 
-    read: whether the run really used them, that is, whether the module gave bad numbers because of them.
+    read: whether the run used them, that is, whether the module gave bad values because of them.
     """
     found: list[Finding] = []
     for scan in scans:
@@ -180,10 +173,9 @@ def weight_findings(
 
 
 def clipped_findings(scans: Sequence[TensorScan], dtypes: Mapping[str, DType], modules: Mapping[str, nn.Module]) -> list[Finding]:
-    """Weights that were cut off at the limit of float16 when the file was made from a wider type.
+    """Weights cut off at the limit of float16 when the file was made from a wider type.
 
-    Only of layers in which every weight goes into every result, and few of them: masks and other constants hold that number on
-    purpose.
+    Only in layers whose every weight goes into every result, and only few: masks and other constants hold that number on purpose.
     """
     found: list[Finding] = []
     for scan in scans:
@@ -214,8 +206,8 @@ def _weight_finding(scan: TensorScan, module: str, dtypes: Mapping[str, DType], 
 def module_of(tensor: str, modules: Collection[str]) -> str | None:
     """The module that owns a tensor of a file, None where that is not certain.
 
-    The libraries drop or add prefixes, so the longest common ending decides; but it must be the only one, and a prefix with a
-    number in it tells one block from another, so it is neither dropped nor added.
+    The libraries drop or add prefixes, so the longest common ending decides. It must be the only one, and a prefix with a number
+    in it tells blocks apart, so it is neither dropped nor added.
     """
     owner = tensor.rpartition(".")[0]
     while owner:
@@ -241,9 +233,9 @@ def ordered(
 ) -> tuple[Finding, ...]:
     """In execution order; the device before all, tight layers after everything that fails.
 
-    orders: component -> module -> its place, the components in the order in which they first ran.
-    origins: by component the module at which the target pass failed first. It goes before what else passes the limit there: an
-    earlier module that was inside it then passes it at a later step.
+    orders: component -> module -> its place, components in the order in which they first ran. origins: by component the module at
+    which the target pass failed first. It goes before what else passes the limit: an earlier module that was inside the limit
+    then passes it at a later step.
     """
     far = 1 << 30
     first = origins or {}

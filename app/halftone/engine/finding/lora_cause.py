@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 _WIDE: Final = ComponentState(dtype="float32")
 _SHARES: Final = (0.5, 0.25, 0.125)
-"""Of a LoRA's weight: what is tried until one holds."""
+"""Shares of a LoRA's weight that are tried until one holds."""
 
 Readings = Mapping[str, Reading]
 """By module."""
@@ -43,11 +43,11 @@ def with_lora_causes(
     masters: Mapping[str, Exact],
     check: Callable[[], None],
 ) -> list[Finding]:
-    """The findings; those whose layer holds without the LoRAs name them, and a weight at which it held.
+    """Add to findings the LoRAs without which their layers hold, and a weight at which they held.
 
-    Where the whole call holds without them, that is said once, of the origin; else each layer is decided by itself.
+    Where the whole call holds without them, only the origin names them; else each layer is tried by itself.
 
-    failing: by component all of its calls, the first of them gave bad numbers; masters: the exact weights, which are put back.
+    failing: all calls by component, the first of them failed; masters: the exact weights, which are restored.
     """
     trials = {
         name: _Trial(loaded, name, calls, masters[name], check)
@@ -76,10 +76,7 @@ def _facts(cause: LoraCause) -> dict[str, str | int | float | bool]:
 
 
 def cause_of(loaded: Loaded, call: Call, module: str, masters: Exact, check: Callable[[], None]) -> LoraCause | None:
-    """The LoRAs without which a failing call holds at its origin; None where the model fails there alone, or it cannot be told.
-
-    The component is left in the state that it is in, with the masters.
-    """
+    """The LoRAs without which a failing call holds at its origin; None where the model fails alone, or it is unknown."""
     name = call.component
     if not any(name in adapter.layers for adapter in loaded.adapters):
         return None
@@ -120,17 +117,14 @@ class _Trial:
         return LoraCause(names=tuple(one.lora.name for one in culprits), weight=culprits[0].lora.weight, share=share, alone=alone)
 
     def holds(self, adapters: Sequence[Adapter]) -> bool:
-        """Whether every call gives, with the file's weights and these LoRAs, in the state that the component is in, numbers that
-        are finite and close to those of float32.
-        """
+        """Whether every call in the component's state, with these LoRAs, is finite and close to float32."""
         key = _key(adapters)
         if key not in self._whole:
             results = self._run(adapters, self._state, self._results)
-            self._whole[key] = bool(results) and self._are_close(results, self._run(adapters, _WIDE, self._results))
+            wide = self._run(adapters, _WIDE, self._results) if results else []
+            close = (relative_error(*pair) <= CLOSE for pair in zip(results, wide, strict=False))
+            self._whole[key] = 0 < len(results) == len(wide) and all(close)
         return self._whole[key]
-
-    def _are_close(self, results: Sequence[Any], references: Sequence[Any]) -> bool:
-        return len(results) == len(references) and all(map(_is_close, results, references))
 
     def _layer_holds(self, module: str, adapters: Sequence[Adapter]) -> bool:
         """Whether one layer stays in range. Where what it is given is bad already, its peak in float32 decides."""
@@ -147,7 +141,7 @@ class _Trial:
         return self._readings[key]
 
     def _results(self, module: nn.Module, dtype: DType) -> list[Any]:
-        """Of all calls; nothing where one of them is not finite."""
+        """The results of all calls; nothing where one is not finite."""
         results: list[Any] = []
         for call in self._calls:
             self._check()
@@ -174,10 +168,6 @@ class _Trial:
             return look(loaded.modules[name], state.dtype)
         finally:
             apply_state(loaded, name, self._state, self._masters, force=True)
-
-
-def _is_close(result: Any, reference: Any) -> bool:
-    return relative_error(result, reference) <= CLOSE
 
 
 def _key(adapters: Sequence[Adapter]) -> str:

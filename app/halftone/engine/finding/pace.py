@@ -34,8 +34,8 @@ def in_pairs(before: Sequence[float], after: Sequence[float], weight: int) -> Pa
 def pace_ratio(paces: Sequence[Pace], *, in_turns: bool) -> Ratio | None:
     """Seconds with the plan over seconds without it; None without a run on both sides.
 
-    in_turns: the runs with and without the plan followed each other. Runs from different minutes show no difference below the
-    unrest of the machine, however alike those of one minute are.
+    in_turns: runs with and without the plan alternated. Runs from different minutes show no difference below the noise of the
+    machine, however alike those of one minute are.
     """
     known = [pace for pace in paces if pace.before and pace.after]
     rounds = min((min(len(pace.before), len(pace.after)) for pace in known), default=0)

@@ -23,13 +23,11 @@ BEST: Final = 120.0
 
 @dataclass
 class Tally:
-    """errors: relative, of each result; psnr: in dB, of the worst decoded picture; unsound: a call has no sound reference to
-    compare with; whole: every call was compared.
-    """
+    """errors: relative, per result; psnr: dB, worst picture; unsound: a call lacks a sound reference; whole: all compared."""
 
     errors: list[float] = field(default_factory=list[float])
     runs: dict[str, dict[str, list[float]]] = field(default_factory=dict[str, dict[str, list[float]]])
-    """By component and what was called: seconds of single runs."""
+    """By component and method: seconds of single runs."""
     psnr: float | None = None
     finite: bool = True
     unsound: bool = False
@@ -46,20 +44,20 @@ class Tally:
             self.psnr = found if self.psnr is None else min(self.psnr, found)
 
     def refusal(self) -> Words | None:
-        """Say why a plan is not offered; None if it is."""
+        """The reason why a plan is not offered; None if it is."""
         if self.unsound:
-            return Words("FP32 gives bad numbers as well, so there is nothing to compare with.")
+            return Words("FP32 gives NaN or infinity as well, so there is nothing to compare with.")
         if not self.finite:
-            return Words("It gives bad numbers as well.")
+            return Words("It gives NaN or infinity as well.")
         if not self.errors:
-            return Words("Nothing that it changes was run.")
+            return Words("Nothing that it changes ran.")
         error = max(self.errors)
         return Words("Its result differs from FP32 by {0}.", (f"{error * 100:.0f}\u00a0%",)) if error > CLOSE else None
 
 
 def closest(cures: Iterable[Cure]) -> Cure | None:
-    """Of cures that change more and more, each run only when it is asked for: the first whose picture is clearly that of float32,
-    else the closest of those that hold. One that is not even finite ends it: more would not change that.
+    """Of cures that change more and more, each run only when asked for: the first whose picture is clearly that of float32, else
+    the closest that holds. One that is not finite ends the search.
     """
     held: Cure | None = None
     for cure in cures:
@@ -76,9 +74,7 @@ def _decibels(cure: Cure) -> float:
 
 
 def picture_psnr(ours: torch.Tensor, theirs: torch.Tensor) -> float:
-    """dB between two pictures in [0, 1]; minus infinity where ours holds bad numbers. Fewer where one region is off by more than
-    a part may be.
-    """
+    """dB between pictures in [0, 1]; minus infinity where ours is not finite; less where one region is too far off."""
     if not is_finite(ours):
         return -math.inf
     first, second = (picture.float().clamp(0, 1).cpu() for picture in (ours, theirs))

@@ -21,14 +21,12 @@ from halftone.health.forecasts.timing import Ratio
 Calls = Sequence[tuple[Call, Any]]
 """Calls of the range pass with their results."""
 Runs = Mapping[str, Mapping[str, Sequence[float]]]
-"""By component and what was called: seconds of single runs."""
+"""By component and method: seconds of single runs."""
 
 
 @dataclass(frozen=True)
 class Bare:
-    """What the target pass measured of a component without a cure: seconds of all its calls, and of each that was really run by
-    what was called; errors by id of the call.
-    """
+    """A component without a cure in the target pass: seconds of all calls, of single runs by method; errors by id of call."""
 
     seconds: float
     runs: Mapping[str, Sequence[float]]
@@ -60,11 +58,11 @@ class Timing:
         return state_in(plan, name, self._base.dtypes[name])
 
     def ratio(self, plan: Plan, reached: Sequence[str], runs: Runs) -> Ratio | None:
-        """Seconds of a picture with the plan over seconds without it; None if nothing was run. Components that the plan leaves
-        alone take as long as before. reached: components that it does not; runs: of the comparison with it.
+        """Seconds of a picture with the plan over seconds without it; None if nothing ran. Components that the plan leaves alone
+        take as long as before. reached: those it changes; runs: of the comparison with it.
 
-        The runs that were needed anyway settle it where the work is the same and shows no difference; else calls run again in
-        turns: short ones always, long ones where the work is the same and yet seems to take another time.
+        The runs that were needed anyway settle it where the work is the same and shows no difference; else calls alternate: short
+        ones always, long ones where the work is the same and yet seems to take another time.
         """
         total = sum(bare.seconds for bare in self._bare.values())
         part = sum(self._bare[name].seconds for name in reached)
@@ -90,8 +88,8 @@ class Timing:
         *,
         same_work: bool,
     ) -> Ratio | None:
-        """The ratio of runs in turns. seen: that of single runs, which stands for long calls of other work; settled: by component
-        and what was called, the seconds of what takes as long as before and is not run again.
+        """The ratio of alternating runs. seen: that of single runs, which stands for long calls of other work; settled: by
+        component and method, seconds of what takes as long as before and is not run again.
         """
         calls = {name: self.calls_by_method(name) for name in reached}
         count = sum(len(own) for groups in calls.values() for own in groups.values())
@@ -118,9 +116,7 @@ class Timing:
         return {method: in_pairs(bare.get(method, ()), runs.get(method, ()), len(calls)) for method, calls in groups.items()}
 
     def _turns(self, plan: Plan, name: str, groups: Mapping[str, Calls], rounds: int) -> list[Pace]:
-        """The first call of each kind without the plan and with it, in turns, so that another program's load shows on both
-        sides. The component ends in the state of the plan.
-        """
+        """Run the first call of each kind without and with the plan, in turns. Leaves the component in the plan's state."""
         before, after = self.state(self._base, name), self.state(plan, name)
         taken: dict[str, tuple[list[float], list[float]]] = {method: ([], []) for method in groups}
         started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Where the parts of a model lie while it is checked: offloaded where they do not fit, as for a picture."""
+"""Places the parts of a model for a check: offloaded where they do not fit, as for a picture."""
 
 import logging
 import traceback
@@ -31,7 +31,7 @@ Found = TypeVar("Found")
 
 
 class CheckRoom:
-    """Of one check. pictures: what it makes; reasons: of where the parts lie, once that is settled."""
+    """pictures: what the check makes; reasons: for the placement, once it is settled."""
 
     def __init__(self, loaded: Loaded, device: DeviceFacts, command: Examine, pictures: Iterable[Inputs]) -> None:
         self._loaded = loaded
@@ -67,8 +67,8 @@ class CheckRoom:
         self.reasons = self._room.bring(place) if begun_again else self._room.settle(room, place)
 
     def run(self, work: Callable[[], Found], narrower: Callable[[], bool] = lambda: False) -> Found:
-        """What the work gives; where the memory ends in it, it is begun again in the next cheaper way, and with the last one
-        once more. narrower: lets the work take less by itself, where no more of the model can be offloaded.
+        """Run the work; where memory ends, repeat it in the next cheaper way, and with the last one once more. narrower: lets the
+        work itself take less, where no more of the model can be offloaded.
         """
         self.is_last = False
         while True:

@@ -25,10 +25,10 @@ _EDGE: Final = 64
 
 
 def quickly_made(loaded: Loaded, inputs: Inputs, given: CheckInputs) -> Inputs:
-    """Ask for few frames, and on a processor for small ones. Every layer runs for them as it does for a long video.
+    """Ask for few frames, and on a processor for small ones. Every layer runs as it does for a long video.
 
-    A picture stays in the size that its model is made for, unless that has more latent cells than any published model's. given:
-    by the user, which stays.
+    A picture keeps the size that its model is made for, unless that has more latent cells than any published model's. given: the
+    user's inputs, which stay.
     """
     accepted = inspect.signature(task_pipeline(loaded, inputs).__call__).parameters
     video = makes_videos(loaded.facts)
@@ -51,7 +51,7 @@ def few_frames(own: int | None) -> int:
 
 
 def small_size(own: Size, scale: int, cells: int) -> Size:
-    """Give a size of nearly the same shape with no more than so many latent cells. scale: pixels of a cell's edge."""
+    """A size of nearly the same shape with at most so many latent cells. scale: pixels of a cell's edge."""
     share = math.sqrt(cells * scale * scale / (own[0] * own[1]))
     return own if share >= 1 else (_down(own[0] * share), _down(own[1] * share))
 

@@ -12,7 +12,7 @@ from halftone.contract.wording import Words
 
 _LOW: Final = 100.0
 _HIGH: Final = 200.0
-"""Thresholds of the gradient that A1111's Canny takes when nothing is said, for values from 0 to 255."""
+"""Thresholds of the gradient, A1111's defaults for Canny, for values from 0 to 255."""
 _ALIKE: Final = 0.01
 """Largest difference of two aspects that counts as none."""
 
@@ -24,7 +24,7 @@ def prepared(picture: Image.Image, control: Control, size: tuple[int, int]) -> I
 
 
 def resized_notes(given: Sequence[tuple[Control, tuple[int, int]]], size: tuple[int, int]) -> tuple[Words, ...]:
-    """What is said of control pictures of another aspect than the result. given: with their (width, height)."""
+    """Note control pictures of another aspect than the result. given: with their (width, height)."""
     width, height = size
     return tuple(
         Words(
@@ -87,7 +87,7 @@ def _thinned(strength: NDArray[Any], across: NDArray[Any], down: NDArray[Any]) -
 
 
 def _connected(strong: NDArray[np.bool_], weak: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Weak edges count where they go on from a strong one."""
+    """Keep weak edges that are connected to a strong one."""
     edges = strong
     while True:
         wide = np.pad(edges, 1)

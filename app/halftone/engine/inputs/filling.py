@@ -11,8 +11,7 @@ from halftone.contract.request import Start
 _FEATHER: Final = 2
 """Times the blur: how far the new part of an extended picture reaches into the old one."""
 _NOISE: Final = 24.0
-"""Standard deviation, of 255: what an extended picture begins with beside the colours around, so that there is something to make
-a picture of."""
+"""Standard deviation, of 255, of the noise that an extended picture begins with, so that the model has something to work from."""
 
 _CERTAIN: Final = 8
 """One part in so many that is known decides the colour of a place."""
@@ -32,9 +31,7 @@ def begun_with(picture: Image.Image, alpha: Image.Image, start: Start) -> Image.
 def extended(
     picture: Image.Image, begun: Image.Image, alpha: Image.Image | None, start: Start
 ) -> tuple[Image.Image, Image.Image, Image.Image]:
-    """(picture, what is begun with, alpha) with room at the sides. The new part begins with the colours at the edge and some
-    noise, and goes over into the old one inside of it.
-    """
+    """(picture, start, alpha) extended to the sides with the edge's colours and noise, blended into the old part."""
     left, top, right, bottom = start.outpaint
     size = (picture.width + left + right, picture.height + top + bottom)
     old = (left, top, left + picture.width, top + picture.height)
@@ -57,16 +54,14 @@ def extended(
 
 
 def _noisy(picture: Image.Image, known: Image.Image) -> Image.Image:
-    """With noise where nothing is known."""
+    """Add noise where nothing is known."""
     noise = np.random.default_rng(0).normal(0, _NOISE, (picture.height, picture.width, 3))
     noisy = np.clip(np.asarray(picture) + noise, 0, 255).astype(np.uint8)
     return Image.composite(picture, Image.fromarray(noisy), known)
 
 
 def around(picture: Image.Image, known: Image.Image) -> Image.Image:
-    """The picture with the colours around in the place of what is not known: near an edge those at the edge, farther off the mean
-    of more and more. known: L of its size, 255 where it is.
-    """
+    """Fill the unknown part with means of the colours around, over more the farther off. known: L, 255 where it is."""
     if known.getextrema()[0] == known.getextrema()[1]:
         return picture
     weights = (np.asarray(known) == 255)[:, :, None].astype(np.float32)

@@ -1,7 +1,5 @@
-"""Arguments that a pipeline takes, where what it would use by itself is something that it refuses.
-
-Its own size is not one that its VAE can decode, or not among those that it rounds sizes to; or it reads longer prompts than its
-denoiser has places for.
+"""Arguments that a pipeline takes where it refuses its own defaults: its size is not one that its VAE decodes or that it rounds
+to, or it reads longer prompts than its denoiser has places for.
 """
 
 import inspect
@@ -23,15 +21,13 @@ Changes = dict[str, Any]
 """What makes a pipeline round a size to one of a table, which it looks for by its denoiser's size."""
 LENGTH: Final = "max_sequence_length"
 _MULTIPLES: Final = (16, 32, 64, 128)
-"""Of pixels, that a size is tried at where the pipeline refuses a smaller multiple."""
+"""Multiples in pixels to try a size at where the pipeline refuses a smaller one."""
 _LENGTHS: Final = (77, 16)
-"""Of prompts in tokens: what CLIP reads, and next to nothing."""
+"""Lengths of prompts in tokens: what CLIP reads, and next to nothing."""
 
 
 def with_usable_size(pipe: Any, inputs: Inputs, facts: ModelFacts) -> Inputs:
-    """Give a size where none was given and the pipeline could not use its own: one that is missing, no multiple of what it
-    takes, or larger than its denoiser has places for.
-    """
+    """Give a size where none was given and the pipeline's own is missing, no allowed multiple, or too large."""
     accepted = inspect.signature(pipe.__call__).parameters
     if inputs.width or inputs.height or inputs.image is not None or "width" not in accepted or _is_usable(pipe, facts):
         return inputs
@@ -92,7 +88,7 @@ def _up(value: int, multiple: int) -> int:
 
 
 def variants(pipe: Any, inputs: Inputs, facts: ModelFacts, given: CheckInputs) -> Iterator[Changes]:
-    """Give what else to try where the pipeline refuses its inputs, the fewest changes first. given: by the user, which stays."""
+    """Other arguments to try where the pipeline refuses its inputs, the fewest changes first. given: by the user, kept."""
     accepted = set(inspect.signature(pipe.__call__).parameters) - inputs.options.keys()
     sized = {"width", "height"} <= accepted and not (given.width or given.height) and given.image is None
     axes: list[list[Changes]] = [

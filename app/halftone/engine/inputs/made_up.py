@@ -1,8 +1,7 @@
 """Pictures, masks, edges and frames that a check makes up where a model needs them and none were given.
 
 They are the same on every machine: whole numbers from a fixed seed, scaled by Pillow. A picture has the spectrum of photographs,
-in which each halving of a detail's size halves its contrast (D. J. Field, Relations between the statistics of natural images and
-the response properties of cortical cells, 1987), and objects with hard edges.
+in which each halving of a detail's size halves its contrast (D. J. Field, 1987), and objects with hard edges.
 """
 
 import inspect
@@ -18,7 +17,7 @@ from halftone.engine.inputs.control_pictures import canny
 Size = tuple[int, int]
 """(width, height)."""
 FRAMES: Final = 9
-"""Of a video that is made up, where the model does not say for how many it is made: 8 k + 1, which every model takes."""
+"""Frames of a made-up video where the model names no number: 8 k + 1, which every model takes."""
 _SEED: Final = 1987
 _OBJECTS: Final = 6
 _COARSEST: Final = 4
@@ -73,21 +72,13 @@ def frames(size: Size, count: int = FRAMES) -> list[Image.Image]:
     return [whole.crop((left, 0, left + width, height)) for left in lefts]
 
 
-def _edge_frames(size: Size, count: int) -> list[Image.Image]:
-    return [edges(size)] * count
-
-
-def _masks(size: Size, count: int) -> list[Image.Image]:
-    return [mask(size)] * count
-
-
 _VIDEOS: Final[dict[str, Callable[[Size, int], list[Image.Image]]]] = {
     "video": frames,
-    "control_video": _edge_frames,
-    "conditioning_frames": _edge_frames,
+    "control_video": lambda size, count: [edges(size)] * count,
+    "conditioning_frames": lambda size, count: [edges(size)] * count,
     "pose_video": frames,
     "face_video": frames,
-    "mask_video": _masks,
+    "mask_video": lambda size, count: [mask(size)] * count,
 }
 """Argument of a pipeline -> what makes it."""
 _MAKERS: Final[dict[str, tuple[str, Callable[[Size], Any]]]] = {
@@ -103,17 +94,13 @@ _MAKERS: Final[dict[str, tuple[str, Callable[[Size], Any]]]] = {
     "target_subject_category": ("", lambda _size: "sun"),
     "class_labels": ("", lambda _size: [0]),
 }
-"""Argument of a pipeline -> (what it is called, "" where it is no picture; what makes it). Its image and its mask are made
-elsewhere.
-"""
+"""Argument -> (its name, "" for no picture; what makes it), but for the image and its mask."""
 _WANTED: Final = ("control_image", "control_mask", "control_video", "conditioning_frames", "mask_video")
 """Arguments that a pipeline needs though they have a default."""
 
 
 def lacking(pipe: Any, given: set[str], needed: set[str]) -> list[str]:
-    """Name the arguments that must be made up for a pipeline to run. given: those that it gets anyway; needed: further ones that
-    it needs by its kind.
-    """
+    """Name the arguments to make up for a pipeline. given: those that it has; needed: further ones that it needs."""
     own = inspect.signature(pipe.__call__).parameters
     found = [name for name in (*_MAKERS, *_VIDEOS) if name in own and name not in given]
     return [name for name in found if own[name].default is inspect.Parameter.empty or name in _WANTED or name in needed]

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
-import torch
 from torch import nn
 
 from halftone.contract.errors import HalftoneError
@@ -17,6 +16,7 @@ from halftone.contract.request import Numerics, PictureRequest, ResolvedRequest
 from halftone.contract.vocabulary import DType, OffloadMode, Phase
 from halftone.contract.wording import Words
 from halftone.engine.inputs.video_inputs import expected_frames
+from halftone.engine.loading.in_memory import freed
 from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import any_component
 from halftone.engine.weights.offload import leave_device, put_offload
@@ -43,7 +43,6 @@ from halftone.health.pictures.passes import last_size
 from halftone.health.precision import granted_to
 from halftone.library.families.networks import Network, known_networks
 from halftone.measure.devices import memory
-from halftone.measure.giving_back import give_back
 from halftone.settings.disk import size_text
 
 log = logging.getLogger(__name__)
@@ -51,7 +50,7 @@ log = logging.getLogger(__name__)
 Found = TypeVar("Found")
 
 _NAMES: Final[dict[OffloadMode, str]] = {"model": "Model", "group": "Group", "sequential": "Sequential"}
-"""As the setting calls its choices."""
+"""The setting's names for its choices."""
 _OFFLOADED: Final = "Offload ({0}): all at once would need about {1}, more than is free."
 _TILED: Final = "The VAE decodes in tiles: without them about {0} would be needed, more than is free."
 
@@ -65,9 +64,8 @@ class Reference(NamedTuple):
 
 @dataclass
 class Room:
-    """The memory of one job. size: that was asked for; way: how its pictures are made now; others_leave: lets go of other models
-    in memory, and tells whether there were any. tile: edge of a tile in pixels; plain, tiled: what a picture needs with all on
-    the device, decoded at once or in tiles.
+    """The memory of one job. size: asked for; way: how pictures are made now; others_leave: unloads other models, and returns
+    whether there were any; tile: edge in pixels; plain, tiled: what a picture needs on the device, decoded at once or in tiles.
     """
 
     loaded: Loaded
@@ -103,9 +101,7 @@ class Room:
         return self.bring(place)
 
     def bring(self, place: Callable[[], object]) -> tuple[Words, ...]:
-        """The reasons of the way in which the weights were placed: where they find no room after all, it is the next cheaper
-        one. Raises model-too-large where none is left.
-        """
+        """Place the weights, in a cheaper way where they do not fit; return its reasons. Raises model-too-large."""
         while True:
             try:
                 place()
@@ -122,8 +118,8 @@ class Room:
         return self._put_cheaper("encode")
 
     def references(self, name: str, *, bfloat16: bool) -> tuple[Reference, ...]:
-        """The ways to see a component in a wide type, the cheapest that fits first: float32 as the model lies now, then with more
-        of it offloaded, then bfloat16, which takes no more than it takes now. bfloat16: whether the device has it.
+        """The ways to see a component in a wide type, the cheapest that fits first: float32 as the model is placed, then with
+        more of it offloaded, then bfloat16. bfloat16: whether the device has it.
         """
         after = self._ways[self._ways.index(self.way) :] if self.way in self._ways else self._ways
         modes: tuple[OffloadMode, ...] = tuple(dict.fromkeys(way.offload for way in after))
@@ -135,7 +131,7 @@ class Room:
         return (*(Reference("float32", mode) for mode in modes), *narrow) or (Reference("float32", self.way.offload),)
 
     def reasons(self) -> tuple[Words, ...]:
-        """Give reasons for all that is not plain now, in words that are the same each time: they stand in the picture's file."""
+        """Reasons for all that is not plain now. The words are the same each time: they stand in the picture's file."""
         numerics = self.request.numerics
         reasons: list[Words] = []
         if self.way.offload != "none" and numerics.offload == "auto":
@@ -149,7 +145,7 @@ class Room:
         return tuple(reasons)
 
     def put(self, way: Way) -> None:
-        """Let the pictures be made this way from now on."""
+        """Make the pictures this way from now on."""
         self.way = way
         self.loaded.places.ahead = way.ahead
         put_offload(self.loaded.places, way.offload, packed=self.request.numerics.fp8_storage)
@@ -177,8 +173,8 @@ class Room:
         return Shortage(phase=cast("Phase", phase or "encode"), step=step, then=then, width=width, height=height)
 
     def _put_cheaper(self, phase: str) -> bool:
-        """Put the next cheaper way into force and have everything leave the device that does not run; False where none is left.
-        To do so asks for memory too: a way that cannot be put into force is passed over.
+        """Move to the next cheaper way and offload everything that does not run; False where none is left. That takes memory
+        itself, so a way that fails is skipped.
         """
         while (way := self._cheaper(phase)) is not None:
             self.tried.add(way)
@@ -260,8 +256,8 @@ def fit_together(
     tested: SelfTestReport | None,
     there: Sequence[Loaded],
 ) -> bool:
-    """Whether all of the models can stay in memory while pictures are made with them in turns: their weights, and what the one in
-    use computes. What is not known does not fit. models: each with what it is asked; there: what is in memory now.
+    """Whether all models can stay in memory while pictures are made with them in turns: their weights, and what the one in use
+    computes. An unknown need does not fit. models: each with its request; there: in memory now.
     """
     numerics = models[0][1].numerics
     needs = [
@@ -337,17 +333,13 @@ def weight_bytes(loaded: Loaded) -> int:
 
 
 def free_after(error: BaseException) -> None:
-    """Give back what a failed call left: the tensors that its frames held, and what torch and the C library keep for later."""
+    """Free what a failed call left: tensors of its frames, and the caches of torch and the C library."""
     forget_frames(error)
-    give_back()
-    if torch.accelerator.is_available():
-        torch.accelerator.empty_cache()
+    freed()
 
 
 def first_that_fits(loaded: Loaded, ways: Sequence[Reference], run: Callable[[Reference], Found]) -> Found:
-    """What the run gives in the first way that the memory holds; afterwards the model is offloaded as it was before. Raises the
-    last shortage where no way fits.
-    """
+    """Run in the first way that fits in memory, then offload as before. Raises the last shortage where no way fits."""
     places, before = loaded.places, loaded.places.mode
     try:
         for index, way in enumerate(ways):

@@ -1,4 +1,4 @@
-"""What a check draws when nothing else is said."""
+"""What a check draws by default."""
 
 import inspect
 import json
@@ -42,11 +42,9 @@ PROMPTS: Final = (
 
 
 def prompts_to_read(loaded: Loaded) -> tuple[str, ...]:
-    """Prompts that only the text encoders read, for what one ordinary prompt leaves out.
-
-    One that fills all that they can read with real words, some weighted as other programs write it: most families pad, so every
-    place runs anyway, but with the same empty token, and masked; a few read only as far as the prompt goes. And an empty one; and
-    where an encoder reads only what stands in quotes, something in quotes; and the words that it was given.
+    """Prompts for the text encoders alone, beside ordinary ones: one that fills their length with real words, some weighted (most
+    families pad with the same masked token), an empty one, one in quotes where an encoder reads only those, and the learned
+    words.
     """
     words = " ".join(_own_prompts(Path(loaded.facts.path))).replace(",", "").split()
     long = [_weighted(words[index % len(words)], index) for index in range(_reading_length(loaded))]
@@ -68,9 +66,7 @@ def _weighted(word: str, index: int) -> str:
 
 
 def pictures_to_check(loaded: Loaded, inputs: CheckInputs, depth: Depth) -> list[tuple[Inputs, int]]:
-    """(inputs, seed) of each picture: one of three steps for the quick check; eight whole ones in several sizes for the
-    thorough one. What a model needs and was not given is made up.
-    """
+    """(inputs, seed) of each picture: one of three steps for a quick check, eight in several sizes for a thorough one."""
     own = _own_prompts(Path(loaded.facts.path))
     first = _from_all_noise(of_check(inputs, loaded.facts, own[0]), loaded)
     first = with_usable_size(loaded.pipe, first, loaded.facts)
@@ -111,9 +107,7 @@ def _fit_steps(scheduler: Any, steps: int, strength: float | None) -> int:
 
 
 def _with_pictures(inputs: Inputs, loaded: Loaded) -> Inputs:
-    """Made-up pictures, masks and frames in the place of those that a model needs and that were not given, in the size that it
-    is made for.
-    """
+    """Add made-up pictures, masks and frames that the model needs and that were not given, in its own size."""
     pipe, pipeline = loaded.pipe, loaded.facts.pipeline
     size = _size_of(inputs, loaded)
     names: list[str] = []

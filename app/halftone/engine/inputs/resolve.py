@@ -12,7 +12,7 @@ from types import SimpleNamespace, UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
 import diffusers
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 from PIL import Image
 
 from halftone.contract.errors import HalftoneError
@@ -55,9 +55,9 @@ NO_MASK: Final = ("KandinskyCombined", "KandinskyV22Combined", "KandinskyImg2Img
 _GUIDANCES: Final = ("guidance_scale", "prior_guidance_scale", "max_guidance_scale")
 """How pipelines call the guidance; that of two stages acts in the first, that of a video grows to its end."""
 _BY_TWO_CALLS: Final = "true_cfg_scale"
-"""Of a pipeline that is guided only where it is given a negative prompt too."""
+"""The guidance of a pipeline that is guided only with a negative prompt."""
 _OF_PARTS: Final = ("_get_add_time_ids",)
-"""Where pipelines compare what their parts' configurations say."""
+"""Where pipelines compare their parts' configurations."""
 _OURS: Final = {
     "generator",
     "output_type",
@@ -77,9 +77,7 @@ _KINDS: Final[dict[Any, Kind]] = {bool: "switch", int: "whole number", float: "n
 
 
 def task_pipeline(loaded: Loaded, inputs: Inputs) -> Any:
-    """The loaded pipeline, or its image-to-image or inpainting sibling over the same components. Raises start-no-picture,
-    start-no-mask, control-unsupported.
-    """
+    """The pipeline or its sibling for the task. Raises start-no-picture, start-no-mask, control-unsupported."""
     pipe = loaded.pipe
     for given, name, family in (
         (inputs.masked, "mask_image", "AutoPipelineForInpainting"),
@@ -95,7 +93,7 @@ def task_pipeline(loaded: Loaded, inputs: Inputs) -> Any:
                 pipe = getattr(diffusers, family).from_pipe(pipe) if own is None else _over(pipe, getattr(diffusers, own))
         except (ValueError, TypeError) as error:
             if inputs.controls:
-                detail = Words("diffusers has none that starts from a picture")
+                detail = Words("diffusers has no such pipeline that starts from a picture")
                 raise HalftoneError("control-unsupported", str(error), model=loaded.facts.name, detail=detail) from error
             lacking = "start-no-mask" if name == "mask_image" else "start-no-picture"
             raise HalftoneError(lacking, str(error), model=loaded.facts.name) from error
@@ -124,8 +122,9 @@ def simple_options(pipe: Any) -> dict[str, Kind]:
 def _kinds(hint: Any) -> list[Kind]:
     """What a parameter takes, single values before lists."""
     found: list[Kind] = [kind for one in _single(hint) if (kind := _KINDS.get(one)) is not None]
-    if any(map(_is_list, _single(hint))):
-        found.append("list")
+    for one in _single(hint):
+        if get_origin(one) in (list, tuple) and all(kind in _KINDS for kind in get_args(one) if kind is not Ellipsis):
+            return [*found, "list"]
     return found
 
 
@@ -133,12 +132,8 @@ def _single(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
-def _is_list(hint: Any) -> bool:
-    return get_origin(hint) in (list, tuple) and all(one in _KINDS for one in get_args(hint) if one is not Ellipsis)
-
-
 def _options(pipe: Any, options: Mapping[str, OptionValue]) -> dict[str, Any]:
-    """As the pipeline takes them, without those of the sampler. Raises setting-bad-value for a value of another kind."""
+    """Options as the pipeline takes them, without the sampler's. Raises setting-bad-value for a value of another kind."""
     check_one_schedule(type(pipe).__name__, options)
     for name in SAMPLER_OPTIONS.keys() & options.keys():
         check_kind(name, options[name], ("number",))
@@ -152,10 +147,6 @@ def _options(pipe: Any, options: Mapping[str, OptionValue]) -> dict[str, Any]:
     return found
 
 
-def _known(pipe: Any) -> tuple[str, ...] | Words:
-    return tuple(sorted(simple_options(pipe))) or Words("none")
-
-
 def start_canvas(pipe: Any, inputs: Inputs) -> Canvas | None:
     """What the pipeline starts from, None where no picture was given. Raises image-unreadable, mask-*."""
     if inputs.image is None:
@@ -164,8 +155,8 @@ def start_canvas(pipe: Any, inputs: Inputs) -> Canvas | None:
 
 
 def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[str, Any]:
-    """Keyword arguments for the pipeline: only what was given. start: what it starts from. Raises option-unknown,
-    image-unreadable, size-not-multiple, start-no-strength, strength-too-small.
+    """What was given, for the pipeline. Raises option-unknown, image-unreadable, size-not-multiple, start-no-strength,
+    strength-too-small.
     """
     accepted = _parameters(pipe)
     wanted: dict[str, Any] = {
@@ -182,17 +173,20 @@ def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
     if inputs.ip_adapters:
         made = [made_up.picture(_REFERENCE)] if "reference picture" in inputs.made_up else []
         shown = [[read_picture(image) for image in one.images] or made for one in inputs.ip_adapters]
-        wanted["ip_adapter_image"] = (
-            shown[0] if hasattr(pipe, "is_ip_adapter_active") else shown
-        )  # SD 3 takes one, of one adapter
+        one = hasattr(pipe, "is_ip_adapter_active")  # SD 3 takes one, of one adapter
+        wanted["ip_adapter_image"] = shown[0] if one else shown
     wanted |= _control_arguments(inputs, start, accepted)
     if not takes_weights(pipe):
         wanted |= {name: plain(text) for name, text in prompt_texts(wanted).items()}
     given = {name: value for name, value in wanted.items() if value is not None}
     for name in given:
         if name in _OURS or name not in accepted:
-            raise HalftoneError("option-unknown", name=option_flag(name), known=_known(pipe))
-    _check_size(pipe, inputs)
+            raise HalftoneError(
+                "option-unknown", name=option_flag(name), known=tuple(sorted(simple_options(pipe))) or Words("none")
+            )
+    for name, value in ((Words("Width"), inputs.width), (Words("Height"), inputs.height)):
+        if value is not None:
+            check_multiple(name, value, max(8, int(getattr(pipe, "vae_scale_factor", 8))))
     if "image" in given:
         _check_strength(pipe, inputs)
     if "intermediate_timesteps" in accepted and given.get("num_inference_steps", 2) != 2:
@@ -210,7 +204,7 @@ def with_prompts(pipe: Any, arguments: dict[str, Any], inputs: Inputs) -> dict[s
 
 
 def _started(accepted: dict[str, Any], inputs: Inputs, start: Canvas | None) -> dict[str, Any]:
-    """The picture, its mask and its strength; a pipeline that scales what it is given is told their size."""
+    """The start picture, its mask and strength; with their size for a pipeline that scales them."""
     if start is None:
         return {}
     wanted: dict[str, Any] = {"image": start.image, "mask_image": start.mask, "strength": inputs.start.strength}
@@ -222,9 +216,7 @@ def _started(accepted: dict[str, Any], inputs: Inputs, start: Canvas | None) -> 
 
 
 def _control_arguments(inputs: Inputs, start: Canvas | None, accepted: Container[str]) -> dict[str, Any]:
-    """accepted: names of the pipeline's arguments. Which part of the steps a net counts in is left out where it is all of them
-    and the pipeline knows no other.
-    """
+    """accepted: the pipeline's arguments. Leaves out the part of the steps where it is all and the pipeline knows no other."""
     if not inputs.controls:
         return {}
     name = "control_image" if "control_image" in accepted else "image"
@@ -249,7 +241,7 @@ def _made_up_control(control: Control, size: tuple[int, int]) -> Image.Image:
 
 
 def _size(inputs: Inputs, start: Canvas | None) -> tuple[int, int]:
-    """Of what is computed, where ControlNets are used."""
+    """The size that is computed, where ControlNets are used."""
     return (inputs.width or 512, inputs.height or 512) if start is None else start.image.size
 
 
@@ -264,7 +256,7 @@ def _heeded(pipe: Any, inputs: Inputs) -> dict[str, Any]:
 
 
 def _guidances(pipe: Any) -> tuple[str, ...]:
-    """Where a denoiser has no layer for the guidance, a pipeline that guides by two calls calls it otherwise."""
+    """The guidance arguments: without a guidance layer, a pipeline that guides by two calls has another name for it."""
     config: Any = getattr(getattr(pipe, "transformer", None), "config", None)
     real = type(pipe).__name__.startswith("QwenImage") and not getattr(config, "guidance_embeds", False)
     if type(pipe).__name__.startswith("HunyuanImage") and getattr(config, "guidance_embeds", False):
@@ -276,27 +268,25 @@ def _unheeded(pipe: Any, inputs: Inputs) -> list[Words]:
     """What was asked for that this pipeline does not know."""
     heeded = _heeded(pipe, inputs)
     given = [
-        (bool(inputs.prompt.strip()), "prompt" in heeded, Words("Prompt: this model reads none.")),
-        (inputs.negative is not None, "negative_prompt" in heeded, Words("Negative prompt: this model reads none.")),
-        (inputs.guidance is not None, any("scale" in name for name in heeded), Words("Guidance: this model takes none.")),
+        (bool(inputs.prompt.strip()), "prompt" in heeded, Words("Prompt: this model does not use one.")),
+        (inputs.negative is not None, "negative_prompt" in heeded, Words("Negative prompt: this model does not use one.")),
+        (inputs.guidance is not None, any("scale" in name for name in heeded), Words("Guidance: this model does not use it.")),
     ]
     return [said for asked, taken, said in given if asked and not taken] + _guided_by_two_calls(pipe, inputs)
 
 
 def _guided_by_two_calls(pipe: Any, inputs: Inputs) -> list[Words]:
-    """What is said of a model that is guided only beside a negative prompt, where there is none."""
+    """Note how a model is guided that needs a negative prompt, where there is none."""
     if inputs.negative is not None or _guidances(pipe) != (_BY_TWO_CALLS,):
         return []
     if inputs.guidance is None:
-        return [
-            Words("Guidance: none, because this model is guided only with a negative prompt or a guidance that is asked for.")
-        ]
+        return [Words("Guidance: none, because this model needs a negative prompt or a set guidance for it.")]
     return [Words("Negative prompt: a space, because this model is guided only with one.")]
 
 
 def refused(options: dict[str, OptionValue], error: Exception) -> Exception:
-    """What an error of a pipeline means: those options that its words name, or that are used where it was raised; else what the
-    pipeline itself says of its inputs. Any other error is a fault and stays as it is.
+    """Explain an error of a pipeline: the options it names or uses where it was raised, else its own message about its inputs.
+    Any other error is a fault and stays as it is.
     """
     said = (str(error).strip().splitlines() or [type(error).__name__])[0]
     line = _pipeline_line(error)
@@ -324,9 +314,7 @@ def _pipeline_line(error: Exception) -> str:
 
 
 def _of_pipeline(error: Exception) -> bool:
-    """Whether a pipeline raised it, or what reads its pictures, having looked at its inputs. What it finds in its own parts'
-    configurations is no input.
-    """
+    """Whether a pipeline, or what reads its pictures, refused an input, and not a part's configuration."""
     frames = traceback.extract_tb(error.__traceback__)
     last = Path(frames[-1].filename) if frames else Path()
     looks = bool(frames) and frames[-1].name not in _OF_PARTS
@@ -334,10 +322,7 @@ def _of_pipeline(error: Exception) -> bool:
 
 
 def _check_strength(pipe: Any, inputs: Inputs) -> None:
-    """Raise strength-too-small where the pipeline would compute no step at all.
-
-    Its own arithmetic is asked, over a schedule of so many steps: its scheduler has none before the pipeline runs.
-    """
+    """Raise strength-too-small where the pipeline's arithmetic, over a schedule of so many steps, would compute none."""
     steps = steps_of(pipe, inputs, 1)
     strength = _strength(pipe, inputs)
     inner = (one for one in (pipe, *vars(pipe).values()) if isinstance(one, diffusers.DiffusionPipeline))
@@ -357,13 +342,6 @@ def _check_strength(pipe: Any, inputs: Inputs) -> None:
 def _strength(pipe: Any, inputs: Inputs) -> float | None:
     """What was asked for or the pipeline's own, None where it knows none."""
     return inputs.start.strength if inputs.start.strength is not None else _default(pipe, "strength", None)
-
-
-def _check_size(pipe: Any, inputs: Inputs) -> None:
-    multiple = max(8, int(getattr(pipe, "vae_scale_factor", 8)))
-    for name, value in ((Words("Width"), inputs.width), (Words("Height"), inputs.height)):
-        if value is not None:
-            check_multiple(name, value, multiple)
 
 
 def size_multiple(pipe: Any) -> int:
@@ -427,12 +405,7 @@ def resolve(
         options=request.options,
         numerics=request.numerics,
         reasons=tuple(why),
-        loras=request.loras,
-        vae=request.vae,
-        transformer=request.transformer,
-        inversions=request.inversions,
-        controls=request.controls,
-        ip_adapters=request.ip_adapters,
+        **asdict(request.extras),
         image=request.image,
         mask=request.mask,
         start=request.start if start is None else replace(request.start, strength=_strength(pipe, inputs)),
@@ -446,7 +419,7 @@ def resolve(
     )
 
 
-_OWN_STEPS: Final = "Steps: {0}, as --option gives their places; the {1} that were asked for are not used."
+_OWN_STEPS: Final = "Steps: {0}, set by --option; the requested {1} are not used."
 
 
 def _defaults(request: PictureRequest, pipe: Any, inputs: Inputs, start: Canvas | None) -> list[Words]:
@@ -467,7 +440,7 @@ _OTHER_SIZE: Final = "Size: this model computes {0} × {1}; the picture is scale
 
 
 def _binned(facts: ModelFacts, inputs: Inputs) -> list[Words]:
-    """What is said where the model computes another size than the one that was asked for."""
+    """Note that the model computes another size than was asked for."""
     asked = inputs.width or facts.native_width, inputs.height or facts.native_height
     width, height = computed_size(facts, asked, inputs.options)
     if (width, height) == asked or inputs.image is not None:
@@ -484,6 +457,6 @@ def _seed(wanted: int | None, name: str, why: list[Words]) -> int:
 
 
 def drawn_seed(name: str, seed: int) -> Words:
-    """Say that a seed was not asked for. name: of its field."""
+    """Note that a seed was drawn. name: its field."""
     variation = name == "variation_seed"
     return Words("Variation seed {0}: drawn at random." if variation else "Seed {0}: drawn at random.", (str(seed),))

@@ -18,7 +18,7 @@ from halftone.metadata.start_images import read_mask, read_picture
 _ALIKE: Final = 0.01
 """Largest difference of two aspects that counts as none."""
 _HALF: Final = 128
-"""Of 255: from there on a part of a mask is made anew; what is less shows only at its soft edge."""
+"""From here on, of 255, a part of a mask is made anew; less shows only at its soft edge."""
 
 Size = tuple[int, int]
 """(width, height)."""
@@ -28,9 +28,7 @@ Box = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Overlay:
-    """What the result is laid over. picture: RGB; alpha: L of its size, how much of the result is seen; box: where the result
-    goes, whatever size it has.
-    """
+    """picture: RGB, lies under the result; alpha: L, how much of the result shows; box: where the result goes, scaled."""
 
     picture: Image.Image
     alpha: Image.Image
@@ -51,8 +49,8 @@ class Overlay:
 
 @dataclass(frozen=True)
 class Canvas:
-    """What a pipeline starts from. image: RGB; mask: L of its size, 255 where it is made anew; None: all of it. overlay: what the
-    result is laid over; None: it is the picture. notes: what was done to get there.
+    """What a pipeline starts from. image: RGB; mask: L, 255 where it is made anew, None: all of it; overlay: what the result is
+    laid over, if anything; notes: what was done.
     """
 
     image: Image.Image
@@ -75,8 +73,7 @@ def canvas(
     size: tuple[int | None, int | None],
     multiple: int,
 ) -> Canvas:
-    """What is made of the files of a start picture and a mask, or of these themselves. size: width and height that were asked
-    for; multiple: of pixels, that the pipeline takes.
+    """Make the canvas of a start picture and a mask, files or images. size: asked for; multiple: in pixels, of the pipeline.
 
     Raises image-unreadable, mask-other-shape, mask-empty.
     """
@@ -119,9 +116,7 @@ def _wanted(own: Size, size: tuple[int | None, int | None], multiple: int) -> Si
 
 
 def resized_note(own: Size, wanted: Size, resize: Resize, least: int) -> tuple[Words, ...]:
-    """What is said of a start picture of another shape than the result, or of the same with an edge below the least that the
-    model takes.
-    """
+    """Note a start picture of another shape than the result, or with an edge below the least that the model takes."""
     if abs(own[0] * wanted[1] / (own[1] * wanted[0]) - 1) <= _ALIKE:
         if min(own) >= least:
             return ()
@@ -132,15 +127,13 @@ def resized_note(own: Size, wanted: Size, resize: Resize, least: int) -> tuple[W
 
 _RESIZED: Final[dict[Resize, str]] = {
     "stretch": "The start picture is {0} × {1} and was stretched to {2} × {3}.",
-    "crop": "The start picture is {0} × {1} and was cut to {2} × {3}.",
-    "fill": "The start picture is {0} × {1} and was filled up to {2} × {3}.",
+    "crop": "The start picture is {0} × {1} and was cropped to {2} × {3}.",
+    "fill": "The start picture is {0} × {1} and was filled out to {2} × {3}.",
 }
 
 
 def fitted(picture: Image.Image, size: Size, resize: Resize) -> Image.Image:
-    """The picture in that size: stretched; what it has too much cut off at both sides; or what it lacks filled with the colours
-    around.
-    """
+    """Fit a picture into a size: stretched, cropped at both sides, or filled with the colours around."""
     if resize == "stretch":
         return _scaled(picture, size)
     left, top, right, bottom = _inside(picture.size, size, cover=resize == "crop")
@@ -154,7 +147,7 @@ def fitted(picture: Image.Image, size: Size, resize: Resize) -> Image.Image:
 
 
 def _inside(own: Size, size: Size, *, cover: bool) -> Box:
-    """Where a picture comes to lie whose shape is kept. cover: it is at least as large as the size, else at most."""
+    """Place a picture that keeps its shape. cover: it is at least as large as the size, else at most."""
     factors = (size[0] / own[0], size[1] / own[1])
     factor = max(factors) if cover else min(factors)
     width, height = max(1, round(own[0] * factor)), max(1, round(own[1] * factor))
@@ -163,7 +156,7 @@ def _inside(own: Size, size: Size, *, cover: bool) -> Box:
 
 
 def _fitted_mask(mask: Image.Image, size: Size, start: Start) -> Image.Image:
-    """As its picture was; what was filled is made anew."""
+    """Fit the mask as its picture; what was filled is made anew."""
     if start.resize != "fill":
         return fitted(mask, size, start.resize)
     left, top, right, bottom = _inside(mask.size, size, cover=False)
@@ -193,7 +186,7 @@ def _region(alpha: Image.Image, start: Start, size: tuple[int | None, int | None
 
 
 def _shifted(low: int, high: int, length: int, whole: int) -> int:
-    """Where a longer part around [low, high) begins: inside of the whole as far as it finds room, else around its middle."""
+    """Where a longer part around [low, high) begins: inside of the whole as far as it fits, else centred."""
     begin = low - (length - (high - low)) // 2
     return (whole - length) // 2 if length > whole else min(max(begin, 0), whole - length)
 

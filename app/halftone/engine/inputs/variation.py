@@ -22,9 +22,7 @@ _ALIKE: Final = 0.9995
 
 @dataclass(frozen=True)
 class Variation:
-    """other: the seed whose noise is turned to, by `strength` from 0 to 1; size: (width, height) in pixels of a picture, and that
-    of the one whose noise is taken; None: the same.
-    """
+    """other: the second seed, mixed by `strength` from 0 to 1; size: (width, height) in pixels, and the noise's own or None."""
 
     other: int
     strength: float
@@ -47,7 +45,7 @@ def varied_noise(pipe: Any, variation: Variation) -> Generator[None]:
 
 
 def _modules(pipe: Any) -> list[ModuleType]:
-    """Those whose functions draw for a pipeline, or for the pipelines inside a combined one."""
+    """The modules whose functions draw for a pipeline, or for the pipelines inside a combined one."""
     inner = [part for part in vars(pipe).values() if isinstance(part, diffusers.DiffusionPipeline)]
     kinds = [kind for one in (pipe, *inner) for kind in type(one).__mro__]
     found = dict.fromkeys(sys.modules[kind.__module__] for kind in kinds)
@@ -78,9 +76,7 @@ def _drawn_shape(shape: tuple[int, ...], variation: Variation) -> tuple[int, ...
 
 
 def slerp(share: float, low: torch.Tensor, high: torch.Tensor) -> torch.Tensor:
-    """Spherical interpolation from low (0) to high (1), in float32. Of (…, channels, height, width) along the height, as A1111's
-    `slerp` has it; anything else as one vector.
-    """
+    """Spherical interpolation in float32 from low (0) to high (1): along the height as A1111's `slerp`, else as one vector."""
     a, b = low.float(), high.float()
     shape = a.shape
     if a.dim() != 4 or shape[-2] < 2:

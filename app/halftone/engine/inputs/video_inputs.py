@@ -13,13 +13,11 @@ _RATES: Final = ("fps", "frame_rate")
 _LENGTHS: Final = ("num_frames", "frames", "video_length")
 """What pipelines call the number of frames."""
 _SEVERAL: Final = 2
-"""Of a pipeline that makes videos of a length which it alone knows."""
+"""Frames of a pipeline whose video length only it knows."""
 
 
 def with_rate(accepted: Container[str], wanted: dict[str, Any], fps: int | None) -> dict[str, Any]:
-    """Arguments of a pipeline, with the frames per second that were asked for where it takes them. accepted: the names of its
-    own; an option that names one of them stays.
-    """
+    """Add the frames per second where the pipeline takes them. accepted: its arguments; an option that names one wins."""
     return {name: fps for name in _RATES if name in accepted and fps is not None} | wanted
 
 
@@ -48,9 +46,7 @@ def expected_frames(pipe: Any, num_frames: int | None) -> int:
 
 
 def fps_of(pipe: Any, fps: int | None, options: dict[str, OptionValue], facts: ModelFacts) -> int:
-    """Frames per second of a video: what was asked for, else what the pipeline takes its movement from, else what the family
-    learned from.
-    """
+    """Frames per second of a video: asked for, else the pipeline's for movement, else the family's training."""
     own = inspect.signature(pipe.__call__).parameters
     told = [options.get(name, own[name].default) for name in _RATES if name in own]
     return fps or next((round(rate) for rate in told if isinstance(rate, int | float) and rate >= 1), usual_fps(facts))

@@ -25,7 +25,7 @@ class Inputs:
     image: Any
     """A file, or a picture of Pillow."""
     mask: Any
-    """The same, None where all of the picture is made anew."""
+    """The mask, None where all of the picture is made anew."""
     num_frames: int | None
     fps: int | None
     options: dict[str, OptionValue]

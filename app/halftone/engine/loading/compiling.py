@@ -1,8 +1,8 @@
-"""The blocks that a denoiser repeats, compiled: each shape once for all, as diffusers' compile_repeated_blocks does.
+"""The blocks that a denoiser repeats, compiled once per shape, as diffusers' compile_repeated_blocks does.
 
-Only what runs as it is gets compiled: where a cure keeps layers in float32, weights come block by block or in eight bits, or
-numbers are looked at inside a network, it runs uncompiled, because compiled code does not heed what is hung onto a layer later.
-A compiler that is missing or fails costs nothing but a sentence.
+Only what runs unchanged is compiled: with layers in float32, weights that come block by block or in eight bits, or watched
+numbers it runs uncompiled, because compiled code ignores hooks added later. A missing or failing compiler costs no more than a
+sentence.
 """
 
 import logging
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _CALL: Final = "_compiled_call_impl"
-"""Where torch keeps what nn.Module.compile made; a module without it runs as it is."""
+"""Where torch keeps what nn.Module.compile made; a module without it runs uncompiled."""
 _SHAPES: Final = 64
 """Shapes and types of a block that are kept compiled; torch gives up after 8, which one UNet in two sizes passes."""
 
 
 class Backend:
-    """torch's own compiler, or the graph as it is from its first failure on. error: what it said, "" while all is well; name: as
-    torch names its backends; used: whether blocks were compiled with it.
+    """torch's compiler, or the plain graph after its first failure. error: its message, "" if none; name: torch's name for it;
+    used: whether blocks were compiled with it.
     """
 
     def __init__(self, name: str = "inductor") -> None:
@@ -73,7 +73,7 @@ class Backend:
 
 
 def repeated_blocks(module: nn.Module) -> list[nn.Module]:
-    """Those that diffusers says repeat."""
+    """The blocks that diffusers lists as repeated."""
     names = cast("Sequence[str]", getattr(module, "_repeated_blocks", None) or ())
     return [child for child in module.modules() if type(child).__name__ in names]
 
@@ -91,14 +91,22 @@ class Compiling:
         self._put = False
 
     def put(self) -> tuple[Words, ...]:
-        """Compile the denoisers as their first call comes, or let them run as they are; a sentence for each that is to be
-        compiled and cannot be. To be called for each plan, and where the weights get other places.
+        """Compile the denoisers at their first call, or uncompile them; return a note for each that cannot be compiled. Call it
+        for each plan, and where the weights move.
         """
         take_all_compiled(self._loaded)
         missing = missing_compiler(self._loaded.device) if self._wanted else None
         if missing or not self._wanted:
             return (Words("Compile is left out: {0}", (missing,), about="run"),) if missing else ()
-        _prepare()
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_dir() / "compiled"))
+        import torch._dynamo as dynamo
+        from torch._inductor import config as inductor
+
+        config = cast("Any", dynamo.config)
+        config.suppress_errors = True  # what cannot be traced runs as it is
+        config.skip_nnmodule_hook_guards = False  # casts are hung onto layers
+        config.recompile_limit = max(config.recompile_limit, _SHAPES)
+        inductor.compile_threads = 1  # no processes beside the worker, each with a torch of its own
         notes: list[Words] = []
         for name, module in self._loaded.modules.items():
             if role(name, module) != "denoise" or name.startswith("controlnet"):
@@ -118,7 +126,7 @@ class Compiling:
         if error := self._loaded.compiler.error:
             return (Words("Compile is left out, because torch's compiler failed here: {0}.", (error,), about="run"),)
         if not any(map(is_compiled, self._loaded.modules.values())):
-            return (Words("Compile: from a fault on the model ran as it is, so that its cause could be found.", about="run"),)
+            return (Words("Compile: after a fault the model ran uncompiled, so that its cause could be found.", about="run"),)
         later = sorted(seconds[1:])
         if not later:
             return (Words("Compile: the first step, which compiles, took {0} s.", (f"{seconds[0]:.1f}",), about="first-step"),)
@@ -135,33 +143,20 @@ _PACKED: Final = "Compile is left out: the weights of {0} are kept in fewer bits
 
 
 def _hindrance(loaded: "Loaded", name: str, module: nn.Module) -> Words | None:
-    """Say why it runs as it is; None where nothing is in the way."""
+    """The reason not to compile; None where nothing prevents it."""
     if not repeated_blocks(module):
         return Words("Compile has no effect: {0} names no blocks that repeat.", (name,), about="run")
     if loaded.states[name].upcast:
         return Words("Compile is left out: a cure computes some layers of {0} in FP32.", (name,), about="run")
     if loaded.places.mode in ("group", "sequential"):
-        return Words("Compile is left out: the weights of {0} come to the GPU part by part.", (name,), about="run")
+        return Words("Compile is left out: the weights of {0} move to the GPU part by part.", (name,), about="run")
     if loaded.places.packed or packed_layers(module):
         return Words(_PACKED, (name,), about="run")
     return None
 
 
-def _prepare() -> None:
-    """Settings of torch's compiler that hold for the whole process."""
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_dir() / "compiled"))
-    import torch._dynamo as dynamo
-    from torch._inductor import config as inductor
-
-    config = cast("Any", dynamo.config)
-    config.suppress_errors = True  # what cannot be traced runs as it is
-    config.skip_nnmodule_hook_guards = False  # casts are hung onto layers
-    config.recompile_limit = max(config.recompile_limit, _SHAPES)
-    inductor.compile_threads = 1  # no processes beside the worker, each with a torch of its own
-
-
 def take_compiled(module: nn.Module) -> None:
-    """Let a network run as it is again; what was compiled is kept by torch and found again."""
+    """Run a network uncompiled again; torch keeps what was compiled and finds it again."""
     for block in repeated_blocks(module):
         setattr(block, _CALL, None)
 

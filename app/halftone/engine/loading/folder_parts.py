@@ -1,6 +1,4 @@
-"""The parts of a model's folder, each loaded by itself: the files are named exactly, and its configuration is compared with the
-headers of its weights before it is built with memory.
-"""
+"""Loads each part of a model's folder by itself, its configuration compared with the headers of its weights first."""
 
 import hashlib
 import inspect
@@ -49,7 +47,7 @@ _agreed: set[tuple[Any, bytes]] = set()
 
 
 def load_folder(folder: Path, stored: Mapping[str, torch.dtype]) -> Any:
-    """The pipeline of a folder, each network in its stored dtype; no safety checker. Raises HalftoneError model-cannot-run,
+    """The pipeline of a folder, each network in its stored dtype, without safety checker. Raises HalftoneError model-cannot-run,
     model-incomplete, model-load-failed, and what the library raises where it cannot join the parts.
     """
     import diffusers
@@ -78,7 +76,7 @@ def _check_pipeline(folder: Path, kind: str, named: Container[str]) -> None:
 
     own = getattr(diffusers, kind, None) if kind.isidentifier() else None
     if not inspect.isclass(own) or not issubclass(own, diffusers.DiffusionPipeline):
-        detail = Words("its model_index.json names the pipeline {0}, which is not there", (shown(kind),))
+        detail = Words("its model_index.json names the pipeline {0}, which does not exist", (shown(kind),))
         raise HalftoneError("model-load-failed", path=str(folder), detail=detail)
     made: Any = own
     wanted, _ = made._get_signature_keys(own)  # noqa: SLF001 - nothing else tells which parts a pipeline is made of
@@ -90,8 +88,7 @@ def _check_pipeline(folder: Path, kind: str, named: Container[str]) -> None:
 def load_part(root: Path, name: str, library: str, kind: str, dtype: torch.dtype) -> Any:
     """One part of the folder as `kind` of `library`; a network in `dtype`, mapped from its files.
 
-    Raises HalftoneError model-cannot-run where the class is not known, or the configuration and the weights disagree, and what
-    `read_part` raises.
+    Raises HalftoneError model-cannot-run for an unknown class, or where configuration and weights disagree, and as `read_part`.
     """
     own = part_class(root, name, library, kind)
     if not issubclass(own, nn.Module):
@@ -131,7 +128,7 @@ def cannot_run(root: Path, why: Words | str, details: str = "") -> HalftoneError
 
 @contextmanager
 def _as_described(root: Path, name: str, kind: str, part: Part | None = None, own: Any = None) -> Generator[None]:
-    """Whatever a library raises over a part's files becomes a sentence that names the part, and where it can the value."""
+    """Turn whatever a library raises about a part's files into a sentence that names the part, and if possible the value."""
     try:
         yield
     except HalftoneError:
@@ -175,7 +172,7 @@ def part_class(root: Path, name: str, library: str, kind: str) -> Any:
     import diffusers
     from diffusers.pipelines.pipeline_loading_utils import simple_get_class_obj
 
-    absent = cannot_run(root, Words("its {0} is named as {1} of {2}, which is not there", (name, shown(kind), shown(library))))
+    absent = cannot_run(root, Words("its {0} is named as {1} of {2}, which does not exist", (name, shown(kind), shown(library))))
     if library not in _PARTS and not hasattr(diffusers.pipelines, library):
         raise absent
     try:
@@ -184,7 +181,7 @@ def part_class(root: Path, name: str, library: str, kind: str) -> Any:
         raise absent from error
     if not inspect.isclass(own) or not issubclass(own, _bases(name)):
         raise cannot_run(
-            root, Words("its {0} is named as {1} of {2}, which is no such part of a model", (name, shown(kind), shown(library)))
+            root, Words("its {0} is named as {1} of {2}, which is not such a part", (name, shown(kind), shown(library)))
         )
     return own
 
@@ -204,14 +201,16 @@ def _bases(name: str) -> tuple[type, ...]:
 
 
 def compare(root: Path, part: Part, own: Any) -> None:
-    """Raise model-cannot-run where the network that the configuration describes has other tensors than its files.
+    """Raise model-cannot-run where the configuration describes other tensors than the files hold.
 
-    It is built without memory, and no further than its files have tensors; once in a process where they agree.
+    The network is built without memory, no further than its files have tensors, once in a process where they agree.
     """
-    alike = _contents(part, own)
+    tensors = [tensor for _, header in part.files for tensor in header.tensors]
+    shapes = [(tensor.name, tensor.shape) for tensor in tensors]
+    alike = own, hashlib.sha256(repr((part.config, shapes)).encode(errors="surrogatepass")).digest()
     if alike in _agreed:
         return
-    held = {tensor.name: tensor for _, header in part.files for tensor in header.tensors}
+    held = {tensor.name: tensor for tensor in tensors}
     try:
         with torch.device("meta"), _no_more_than(2 * len(held) + _SPARE, part.config):
             made = built(own, part.config)
@@ -220,12 +219,6 @@ def compare(root: Path, part: Part, own: Any) -> None:
     if (why := _difference(made, held, part.name)) is not None:
         raise cannot_run(root, why)
     _agreed.add(alike)
-
-
-def _contents(part: Part, own: Any) -> tuple[Any, bytes]:
-    """Digest what a comparison depends on: the class, and the configuration with the names and shapes of all tensors."""
-    tensors = [(tensor.name, tensor.shape) for _, header in part.files for tensor in header.tensors]
-    return own, hashlib.sha256(repr((part.config, tensors)).encode(errors="surrogatepass")).digest()
 
 
 def built(own: Any, config: Mapping[str, Any]) -> nn.Module:
@@ -237,14 +230,15 @@ def built(own: Any, config: Mapping[str, Any]) -> nn.Module:
 
 
 def _difference(made: nn.Module, held: Mapping[str, TensorInfo], part: str) -> Words | None:
-    """Say what the configuration and the weights do not have alike, as the end of a sentence."""
+    """The difference between configuration and weights, as the end of a sentence."""
     wanted = {name: tuple(value.shape) for name, value in made.state_dict().items()}
+    modules = dict(made.named_modules(remove_duplicate=False))
     for name, tensor in held.items():
-        ours = _own_name(name, wanted)
+        ours = next((own for own in _names(name) if own in wanted), None)
         if ours is not None and wanted[ours] != tensor.shape and not _same_numbers(wanted[ours], tensor.shape):
             asked, found = _times(wanted[ours]), _times(tensor.shape)
             return Words("{0}/config.json asks for a tensor {1} of {2}, and its weights have {3}", (part, ours, asked, found))
-        if ours is None and (layers := _list_before(made, name)) is not None:
+        if ours is None and (layers := _list_before(modules, name)) is not None:
             return Words("its weights have the layer {0}, which {1}/config.json does not ask for", (layers, part))
     return None
 
@@ -254,17 +248,13 @@ def _same_numbers(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return prod(one) == prod(other) and [edge for edge in one if edge != 1] == [edge for edge in other if edge != 1]
 
 
-def _own_name(name: str, wanted: Mapping[str, object]) -> str | None:
-    return next((ours for ours in _names(name) if ours in wanted), None)
-
-
 def _names(name: str) -> Iterable[str]:
     for prefix in _PREFIXES:
         yield name.removeprefix(prefix)
         yield prefix + name
 
 
-def _list_before(made: nn.Module, name: str) -> str | None:
+def _list_before(modules: Mapping[str, nn.Module], name: str) -> str | None:
     """ "encoder.layers.12" where a tensor of that layer is there, and the network's list of layers is shorter."""
     for ours in _names(name):
         words = ours.split(".")
@@ -272,17 +262,10 @@ def _list_before(made: nn.Module, name: str) -> str | None:
             if not word.isdecimal() or len(word) > 9:
                 continue
             start = ".".join(words[:at])
-            found = _submodule(made, start)
+            found = modules.get(start)
             if isinstance(found, nn.ModuleList) and int(word) >= len(found):
                 return f"{start}.{word}"
     return None
-
-
-def _submodule(made: nn.Module, name: str) -> nn.Module | None:
-    try:
-        return made.get_submodule(name)
-    except AttributeError:
-        return None
 
 
 def _times(shape: tuple[int, ...]) -> Words | str:
@@ -291,10 +274,7 @@ def _times(shape: tuple[int, ...]) -> Words | str:
 
 @contextmanager
 def no_deeper_than_weights(folder: Path, config: Mapping[str, Any], tensors: int) -> Generator[None]:
-    """End a building inside from the configuration of a folder that has that many tensors, where it comes to many more.
-
-    Raises UnfitFile.
-    """
+    """Stop a network built inside that is much larger than a folder with so many tensors. Raises UnfitFile."""
     try:
         with _no_more_than(2 * tensors + _SPARE, config):
             yield
@@ -308,7 +288,7 @@ class _TooManyError(Exception):
 
 @contextmanager
 def _no_more_than(limit: int, config: Mapping[str, Any]) -> Generator[None]:
-    """End a building inside that comes to more parameters, or to many more modules.
+    """Stop a network built inside with more parameters, or many more modules.
 
     A number of layers beyond every network's is refused at once: libraries make lists of that length before the first layer.
     """
@@ -329,9 +309,5 @@ def _no_more_than(limit: int, config: Mapping[str, Any]) -> Generator[None]:
         if counts["modules"] > 32 * limit:
             raise _TooManyError
 
-    hooks = [register_module_parameter_registration_hook(parameter), register_module_module_registration_hook(module)]
-    try:
+    with register_module_parameter_registration_hook(parameter), register_module_module_registration_hook(module):
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()

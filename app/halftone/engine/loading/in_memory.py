@@ -34,19 +34,19 @@ class Models:
         return tuple(self._there)
 
     def describe(self, model: str) -> ModelFacts:
-        """Tell what a model is; nothing is read of one in memory whose files are what they were. Raises as `models.describe`."""
+        """Describe a model; one in memory with unchanged files is not read. Raises as `models.describe`."""
         return describe_again(model, (one.facts for one in self._there))
 
     def unload(self) -> None:
         self._there.clear()
-        _freed()
+        freed()
 
     def others_leave(self) -> bool:
         """All but the one in use; whether there were any."""
         there = len(self._there) > 1
         if there:
             del self._there[:-1]
-            _freed()
+            freed()
         return there
 
     def leave_but(self, models: Sequence[ModelFacts], device: DeviceFacts) -> None:
@@ -55,7 +55,7 @@ class Models:
         there = [one for index, one in enumerate(self._there) if index in found]
         if len(there) < len(self._there):
             self._there = there
-            _freed()
+            freed()
 
     def holds(self, facts: ModelFacts, device: DeviceFacts) -> bool:
         return self._index(facts, device) is not None
@@ -99,7 +99,8 @@ class Models:
         return loaded
 
 
-def _freed() -> None:
+def freed() -> None:
+    """Return memory to the system and to the device."""
     give_back()
     if torch.accelerator.is_available():
         torch.accelerator.empty_cache()

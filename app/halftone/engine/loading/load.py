@@ -68,7 +68,7 @@ class Loaded:
     pipe: Any
     stored: dict[str, torch.dtype]
     places: Places
-    """Which components lie where."""
+    """Where each component lies."""
     states: dict[str, ComponentState] = field(default_factory=dict[str, ComponentState])
     native_scheduler: Any = None
     adapters: tuple[Adapter, ...] = ()
@@ -92,12 +92,12 @@ class Loaded:
     ip_adapters: tuple[UsedFile, ...] = ()
     """IP-Adapters that are part of the UNet now."""
     sources: dict[str, Callable[[], nn.Module]] = field(default_factory=dict[str, Callable[[], nn.Module]])
-    """Components that are not from the model's files, and what reads them anew: on the CPU, in the stored dtype."""
+    """Components that are not from the model's files, and their readers: on the CPU, in the stored dtype."""
 
     file_names: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
-    """Of such a component, where its file has other names: tensor of the file -> parameter."""
+    """For such components whose files have other names: tensor of the file -> parameter."""
     exponents: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
-    """By which powers of two the weights of the model's own components are larger than they were made, as far as was asked."""
+    """Exponents by which the weights of the model's own components were enlarged, as far as asked for."""
     _networks: dict[str, tuple[Network, ...]] = field(default_factory=dict[str, tuple[Network, ...]])
 
     @property
@@ -157,8 +157,8 @@ class Loaded:
 
 
 def load_pipeline(facts: ModelFacts, device: torch.device) -> Loaded:
-    """Load every component in its stored dtype, as the file is mapped, on the CPU: the first plan puts it where it runs, in the
-    dtype it runs in. Raises model-load-failed, model-cannot-run, model-too-large.
+    """Load every component in its stored dtype, mapped, on the CPU; the first plan places and converts it. Raises
+    model-load-failed, model-cannot-run, model-too-large.
     """
     started = time.perf_counter()
     stored = _stored(facts)
@@ -178,7 +178,7 @@ def load_pipeline(facts: ModelFacts, device: torch.device) -> Loaded:
 
 
 def native_scheduler(facts: ModelFacts) -> Any:
-    """As the pipeline of the model is loaded with it; nothing else is read. Raises model-load-failed."""
+    """Load the scheduler of the model's pipeline, and nothing else. Raises model-load-failed."""
     import diffusers
 
     path = Path(facts.path)
@@ -213,8 +213,9 @@ def settle(loaded: Loaded, name: str, module: nn.Module) -> None:
 
 def make_ready(loaded: Loaded, name: str, module: nn.Module, dtype: torch.dtype) -> None:
     """The same without a word of it in `loaded`. dtype: of its files."""
-    if name == VAE:
-        _leave_upcast_to_the_plan(module)
+    vae = cast("Any", module)
+    if name == VAE and getattr(vae.config, "force_upcast", None):
+        vae.register_to_config(force_upcast=False)  # some pipelines would cast it to float32; here the plan does that
     module.eval().requires_grad_(False)
     stand(name, module, loaded.places)
     put_wide_kernels(module, loaded.device, dtype)
@@ -254,18 +255,12 @@ def told_loading(facts: ModelFacts, path: Path) -> Generator[None]:
 
 
 def _reason(error: BaseException) -> Words:
-    """Say, as the end of a sentence, what was found here, or what the system says. What a library says is for the log."""
+    """The cause as the end of a sentence: what was found here, or the system's message. A library's message is for the log."""
     if isinstance(error, UnfitFile):
         return error.words
     if isinstance(error, OSError) and error.strerror:
         return system_words(error)
-    return Words("its files are not as the libraries that read them need them")
-
-
-def _leave_upcast_to_the_plan(vae: Any) -> None:
-    """diffusers casts a `force_upcast` VAE to float32 by itself in some pipelines; here the plan does it, and only once."""
-    if getattr(vae.config, "force_upcast", None):
-        vae.register_to_config(force_upcast=False)
+    return Words("the libraries cannot read its files")
 
 
 def _let_clip_skip(pipe: Any) -> None:
@@ -291,7 +286,7 @@ def _stored(facts: ModelFacts) -> dict[str, torch.dtype]:
 def stored_dtypes(folder: Path) -> dict[str, torch.dtype]:
     """The narrowest dtype that holds every number of each component exactly, from the headers alone.
 
-    One tensor in float32 makes its component float32: rounded to the type of the others, its large values would become infinite.
+    One float32 tensor makes its component float32: rounded like the others, its large values would become infinite.
     """
     found: dict[str, torch.dtype] = {}
     for part in sorted(child for child in folder.iterdir() if (child / "config.json").is_file()):
@@ -308,7 +303,7 @@ def narrowest(kinds: Iterable[str]) -> torch.dtype:
 
 
 def _header_dtypes(file: Path) -> set[str]:
-    """Of its tensors, as the file spells them."""
+    """The types of a file's tensors, as the file spells them."""
     try:
         with safe_open(file, "pt") as opened:
             return {str(opened.get_slice(name).get_dtype()) for name in opened.keys()}  # noqa: SIM118 - a handle, no mapping
@@ -317,10 +312,10 @@ def _header_dtypes(file: Path) -> set[str]:
 
 
 def exact_source(loaded: Loaded, name: str, adapters: Iterable[Adapter] | None = None, *, anew: bool = False) -> Exact:
-    """The exact weights of a component, to derive others from: its files', with the words and IP-Adapters that it was given, and
-    in float32 what LoRAs change. Each is made when it is asked for.
+    """The exact weights of a component, to derive others from: its files' with inversions and IP-Adapters, and in float32 what
+    LoRAs change. Each is made when it is asked for.
 
-    adapters: LoRAs in the place of those that are used; anew: the files are read once more, for what is mapped may be damaged.
+    adapters: LoRAs in place of those in use; anew: read the files again, for what is mapped may be damaged.
     """
     module = loaded.modules[name]
     known = known_of(module)
@@ -342,9 +337,7 @@ def _in_eight_bits(loaded: Loaded, name: str) -> list[str]:
 
 
 def without_loras(loaded: Loaded, name: str) -> nn.Module:
-    """The component once more, from its files, on the CPU, in the stored dtype: with the words that a text encoder was given and
-    the IP-Adapters of a denoiser, but no LoRA.
-    """
+    """Read the component again: on the CPU, stored dtype, with inversions and IP-Adapters but no LoRA."""
     source = loaded.sources.get(name)
     found = component_from(loaded, name, Path(loaded.facts.path)) if source is None else source()
     if loaded.ip_adapters and name == loaded.reader:
@@ -356,7 +349,7 @@ def without_loras(loaded: Loaded, name: str) -> nn.Module:
 
 
 def file_exponents(loaded: Loaded, name: str) -> dict[str, int]:
-    """By which powers of two the weights of a component are larger than they were made: of a rescaled copy, else empty."""
+    """Exponents of a rescaled copy's component: how much larger its weights are than they were made; else empty."""
     if name in loaded.sources:
         return {}
     if name not in loaded.exponents:
@@ -365,7 +358,7 @@ def file_exponents(loaded: Loaded, name: str) -> dict[str, int]:
 
 
 def _exponents(facts: ModelFacts, name: str) -> dict[str, int]:
-    """By which powers of two a component of a rescaled copy is larger than it was made: parameter -> k."""
+    """Read the exponents of a component of a rescaled copy from its files: parameter -> k."""
     path = Path(facts.path)
     if not path.is_file():
         headers = [read_header(file) for component, file in weight_files(facts) if component == name]

@@ -43,8 +43,7 @@ log = logging.getLogger(__name__)
 Masters = Mapping[str, Mapping[str, torch.Tensor]]
 
 HALF_DONE: Final = ComponentState(dtype="float32", rescale={"": 1})
-"""Of a component whose change of state was broken off, or whose LoRAs changed: it equals no state that can be wanted, and is
-never exact."""
+"""The state of a component whose change was interrupted, or whose LoRAs changed: equal to no other, never exact."""
 
 
 def base_plan(loaded: Loaded, dtype: DType, numerics: Numerics) -> Plan:
@@ -106,9 +105,7 @@ def permitted(loaded: Loaded, plan: Plan, numerics: Numerics) -> Plan:
 
 
 def fitting(loaded: Loaded, plan: Plan) -> Plan:
-    """A plan from a file without modules and tensors that the model has not: another version may have given it. What it says of
-    keys and values holds for those of IP-Adapters.
-    """
+    """Drop modules and tensors that the model lacks from a plan; keys and values also apply to those of IP-Adapters."""
     upcast: dict[str, tuple[str, ...]] = {}
     rescale: dict[str, dict[str, int]] = {}
     for name, module in loaded.modules.items():
@@ -130,7 +127,7 @@ def fitting(loaded: Loaded, plan: Plan) -> Plan:
 
 
 def merged(base: Plan, cure: Plan) -> Plan:
-    """base changed by what a cure says: its dtypes, regions, exponents and settings win where it names a component.
+    """Change base by a cure: its dtypes, regions, exponents and settings win where it names a component.
 
     A component named with nothing (an empty region, no exponents) loses what base had for it.
     """
@@ -147,9 +144,7 @@ def merged(base: Plan, cure: Plan) -> Plan:
 
 
 def apply_plan(loaded: Loaded, plan: Plan, masters: Masters | None = None) -> None:
-    """Bring every component into the state of the plan, and then to its place. masters: exact weights by component, where they
-    are at hand. Raises model-too-large.
-    """
+    """Bring every component into the plan's state and to its place. masters: exact weights. Raises model-too-large."""
     before = dict(loaded.states)
     for name, module in loaded.modules.items():
         wanted = state_in(plan, name, loaded.states[name].dtype)
@@ -166,9 +161,9 @@ def apply_plan(loaded: Loaded, plan: Plan, masters: Masters | None = None) -> No
 def apply_state(
     loaded: Loaded, name: str, wanted: ComponentState, masters: Mapping[str, torch.Tensor] | None = None, *, force: bool = False
 ) -> None:
-    """One component. Without masters its own weights are used while they are still exact, else its files are read again.
+    """Bring one component into a state. Without masters its own weights are used while exact, else its files are read.
 
-    force: even if the component is in that state already, because the masters are other weights.
+    force: even if it is in that state, because the masters are other weights.
     """
     if loaded.states[name] == wanted and not force:
         return
@@ -210,8 +205,8 @@ def _change_state(
 
 @contextmanager
 def streaming(loaded: Loaded, masters: Mapping[str, Exact]) -> Generator[None]:
-    """Have components compute, in every state that they are given while the context is open, with weights that are made one block
-    at a time: they are never whole in it, and what lies in them stays. Then they are in the state in which they were.
+    """While open, components compute in every state with weights made one block at a time, so that they are never whole in it.
+    Their own weights stay, and their states return.
 
     masters: their exact weights.
     """
@@ -232,18 +227,17 @@ def streaming(loaded: Loaded, masters: Mapping[str, Exact]) -> Generator[None]:
 
 @contextmanager
 def streamed(loaded: Loaded, name: str, dtype: DType, masters: Exact, instead: Exact | None = None) -> Generator[None]:
-    """Have one component compute so with its exact weights in another type. instead: others to compute with."""
+    """Compute one component so, with its exact weights in another type. instead: others to compute with."""
     with streaming(loaded, {name: masters}):
         _change_state(loaded, name, ComponentState(dtype=dtype), masters if instead is None else instead, force=True)
         yield
 
 
 def put_loras(loaded: Loaded, loras: Iterable[Lora], *, sound: bool = True) -> None:
-    """Let these LoRAs, and no others, be part of the exact weights. What this changes is read again with the next plan.
+    """Make these LoRAs, and no others, part of the exact weights, for the next plan to read.
 
-    sound: only if all their numbers are finite.
-
-    Raises HalftoneError lora-broken, and as `read_adapters`; then nothing is changed.
+    sound: only if all their numbers are finite. Raises HalftoneError lora-broken, and as `read_adapters`; then nothing is
+    changed.
     """
     before, after = loaded.adapters, read_adapters(loaded.pipe, loaded.facts, loras, loaded.adapters)
     for adapter in after:
@@ -258,7 +252,7 @@ def put_loras(loaded: Loaded, loras: Iterable[Lora], *, sound: bool = True) -> N
 
 
 def put_fp8(loaded: Loaded, *, wanted: bool) -> None:
-    """Let the denoiser's exact weights be those that eight bits hold, or those of its files. This is read with the next plan."""
+    """Round the denoiser's exact weights to eight bits, or restore those of its files. The next plan reads them."""
     if loaded.fp8 == wanted:
         return
     for name, module in loaded.modules.items():
@@ -268,7 +262,7 @@ def put_fp8(loaded: Loaded, *, wanted: bool) -> None:
 
 
 def put_inversions(loaded: Loaded, paths: Iterable[str]) -> None:
-    """Let the text encoders know the words of these files, and of no others; as `put_loras`. Raises as `read_inversions`."""
+    """Give the text encoders the words of these files, and of no others, as `put_loras`. Raises as `read_inversions`."""
     before, after = loaded.inversions, read_inversions(loaded.pipe, loaded.facts, paths, loaded.inversions)
     if before == after:
         return
@@ -283,24 +277,14 @@ def exact_now(loaded: Loaded, name: str) -> Exact:
     """The exact weights of a component: its own, where they are and its file is not mapped, else those that its file gives."""
     module = loaded.modules[name]
     others = known_of(module).base is not None or loaded.fp8 or name in {*changed_components(loaded.adapters), *loaded.streams}
-    return exact_source(loaded, name) if others or not is_exact(loaded, name) else own_weights(module)
-
-
-def is_exact(loaded: Loaded, name: str) -> bool:
-    """True while the weights in memory are what the file says, with the LoRAs added: no narrower dtype was applied, nothing
-    rescaled.
-    """
-    state, exact = loaded.states[name], loaded.exact_dtype(name)
-    return not state.rescale and (state.dtype == NAMES[exact] or _holds(state, exact))
-
-
-def _holds(state: ComponentState, stored: torch.dtype) -> bool:
-    return DTYPES[state.dtype] == torch.float32 and stored != torch.float32
+    state = loaded.states[name]
+    exact = not state.rescale and state.dtype in (NAMES[loaded.exact_dtype(name)], "float32")  # never narrowed
+    return own_weights(module) if exact and not others else exact_source(loaded, name)
 
 
 def layout_of(kind: str, state: ComponentState, device: torch.device) -> torch.memory_format | None:
-    """How the weights of a component's convolutions lie: channels last where they gain by it, 16-bit types on CUDA, bfloat16 on
-    a CPU (measured, see CONTRIBUTING). None: as they come. kind: its role.
+    """The layout of convolution weights: channels last where that is faster, 16-bit types on CUDA, bfloat16 on a CPU (measured,
+    see CONTRIBUTING). None: unchanged. kind: the component's role.
     """
     if kind not in ("denoise", "decode"):
         return None
@@ -309,10 +293,7 @@ def layout_of(kind: str, state: ComponentState, device: torch.device) -> torch.m
 
 
 def lay_out(module: nn.Module, layout: torch.memory_format) -> None:
-    """Bring into this order what was not made in it.
-
-    Only flat convolutions, one by one: the format has four dimensions, and weights of others may have more.
-    """
+    """Bring flat convolutions into this order, one by one: the format has four dimensions, other weights may have more."""
     for child in module.modules():
         if isinstance(child, nn.Conv2d) and not child.weight.is_contiguous(memory_format=layout):
             child.to(memory_format=layout)  # pyright: ignore[reportCallIssue]

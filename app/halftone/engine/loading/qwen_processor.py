@@ -1,6 +1,4 @@
-"""The reader of words and pictures that Qwen-Image Edit asks for: transformers' own also reads videos, with a package that
-Halftone goes without.
-"""
+"""Qwen-Image Edit's processor of words and pictures, without transformers' videos, which need another package."""
 
 from typing import Any, Self
 
@@ -10,7 +8,7 @@ _PICTURE = "<|image_pad|>"
 
 
 class QwenProcessor(ProcessorMixin):
-    """As `transformers.Qwen2VLProcessor` without videos: each sign of a picture becomes as many as it has places."""
+    """`transformers.Qwen2VLProcessor` without videos: repeats each sign of a picture for each of its places."""
 
     def __init__(self, image_processor: Any, tokenizer: Any) -> None:
         self.image_processor = image_processor
@@ -18,7 +16,7 @@ class QwenProcessor(ProcessorMixin):
 
     @classmethod
     def from_pretrained(cls, folder: Any, **_options: Any) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """From the folder of such a processor, offline."""
+        """Load the folder of such a processor, offline."""
         pictures: Any = Qwen2VLImageProcessorPil.from_pretrained(folder, local_files_only=True)
         return cls(pictures, AutoTokenizer.from_pretrained(folder, local_files_only=True))
 

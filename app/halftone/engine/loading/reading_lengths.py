@@ -11,9 +11,8 @@ _POSITIONS: Final = ("position_embedding", "position_embeddings")
 
 
 def settle_lengths(pipe: Any, usual: int) -> None:
-    """Shorten what tokenizers read to what their text encoders can. usual: tokens of the family, where there is no limit.
-
-    Pipelines lay what several CLIPs give side by side, token by token: all of them read as far as the shortest.
+    """Shorten what tokenizers read to what their text encoders can, all CLIPs alike: pipelines lay their tokens side by side.
+    usual: tokens of the family, where there is no limit.
     """
     joined: list[PreTrainedTokenizerBase] = []
     for name, tokenizer in pipe.components.items():

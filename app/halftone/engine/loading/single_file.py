@@ -1,6 +1,6 @@
-"""Brings a whole model in one file into memory: offline, every component built empty and given the tensors of the mapped file.
+"""Loads a whole model in one file: offline, every component built empty and given the mapped tensors.
 
-What such a file does not hold (how the parts are built, the scheduler, the words of the tokenizer) comes with Halftone.
+What the file lacks (configurations, the scheduler, the tokenizer's words) comes with Halftone.
 """
 
 from collections.abc import Generator, Mapping

@@ -1,6 +1,4 @@
-"""What a model's folder or a pipeline looks for that the libraries have elsewhere by now, not at all, or only with a package that
-Halftone goes without.
-"""
+"""Classes that models or pipelines look for and that the libraries moved, dropped, or tie to a package not used here."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,11 +13,11 @@ _PACKAGE: Final = "torchvision"
 _ONLY_WORDS: Final = ("PixtralProcessor",)
 """Readers of words and pictures that a pipeline asks for words alone, as their tokenizer reads them."""
 _PICTURES_TOO: Final = ("Qwen2VLProcessor", "Qwen2_5_VLProcessor")
-"""Those that it asks for both."""
+"""The parts that it asks for both."""
 
 
 def put_stand_ins(folder: Path) -> None:
-    """Give the libraries the classes that they would not find."""
+    """Provide the classes that the libraries would not find."""
     named = {value[1] for value in read_json(folder / INDEX).values() if isinstance(value, list) and len(value) == 2}
     if "PaellaVQModel" in named:
         _put_paella()

@@ -1,7 +1,6 @@
-"""A job whose pictures are made in two passes: what all such chains share, however the second pass is made.
+"""Jobs whose pictures are made in several passes: what all such chains share.
 
-A pass is a `Generation` of its own: watched, cured and recovered as any. What stands here is how their events, their control and
-their receipts become one.
+A pass is a `Generation` of its own: watched, cured and recovered as any. Here their events, control and receipts become one.
 """
 
 import secrets
@@ -41,9 +40,8 @@ _GOOD: Final = ("clean", "recovered", "unwatched")
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass of a picture. request: what its model is asked; kind: as in PassFacts; kept: what the picture goes on from; ahead:
-    work of the passes after it, in steps of this one; drawn: the seed was not asked for; falls_back: as of its delivery; notes:
-    for the receipt.
+    """One pass of a picture. request: to its model; kind: as in PassFacts; kept: what it continues from; ahead: later work, in
+    steps of this pass; drawn: the seed was not asked for; falls_back: as its delivery's; notes: for the receipt.
     """
 
     request: PictureRequest
@@ -76,7 +74,7 @@ class Stopping:
 
 
 class Chain(ABC):
-    """Of pictures of the model `facts`. A kind of chain says what its passes are in `_make`, `_first` and `_completed`."""
+    """Makes pictures of the model `facts` in passes. Subclasses define the passes in `_make`, `_first` and `_completed`."""
 
     def __init__(self, facts: ModelFacts, job: Job) -> None:
         self._facts = facts
@@ -96,7 +94,12 @@ class Chain(ABC):
         started = time.perf_counter()
         drawn = self._request.seed is None
         seed = secrets.randbelow(2**32) if self._request.seed is None else self._request.seed
-        self._request = msgspec.structs.replace(self._request, seed=seed, variation_seed=self._variation_seed())
+        own = self._request.variation_seed
+        self._request = msgspec.structs.replace(
+            self._request,
+            seed=seed,
+            variation_seed=secrets.randbelow(2**32) if own is None and self._request.variation_strength else own,
+        )
         self._make(drawn=drawn)
         if self._unsaved is not None:
             raise self._unsaved
@@ -120,11 +123,6 @@ class Chain(ABC):
     def _completed(self, resolved: ResolvedRequest) -> ResolvedRequest:
         """The whole picture's request, of the first pass's."""
 
-    def _variation_seed(self) -> int | None:
-        """One for both passes and the whole batch, where the noise is turned."""
-        own = self._request.variation_seed
-        return secrets.randbelow(2**32) if own is None and self._request.variation_strength else own
-
     def _one(self, index: int) -> PictureRequest:
         """What is asked of one picture of the batch, with its seeds."""
         asked = self._request
@@ -133,11 +131,11 @@ class Chain(ABC):
         return msgspec.structs.replace(asked, seed=seed, variation_seed=varied)
 
     def _kept(self) -> Kept | None:
-        """What the picture goes on from."""
+        """The kept picture that this one continues from."""
         return None if self._request.resume_latents is None else read_kept(Path(self._request.resume_latents))
 
     def _begun(self, index: int, kept: Kept | None) -> tuple[int, Earlier, Handover]:
-        """(pass to begin with, what was before it, what it is handed): the first, or the one that was kept."""
+        """(first pass to make, what was before it, its handover), or those of the kept pass."""
         if kept is None or kept.in_pass < PASSES:
             return 1, Earlier(), self._first(index)
         handover = from_tensors(read_handed(Path(self._request.resume_latents or "")), index, self._facts)
@@ -151,7 +149,7 @@ class Chain(ABC):
     # --- one pass ----------------------------------------------------------------------------------
 
     def _run(self, loaded: Loaded, one: Pass) -> Finished | None:
-        """What the pass hands on; None where the picture is at its end, in a file or given up."""
+        """Run a pass; its handover, or None where the picture is finished, in a file or given up."""
         delivery = self._delivery(one)
         try:
             report = self._generate(loaded, one.request, one.handover, delivery, one.notes)
@@ -221,21 +219,18 @@ class Chain(ABC):
 
     def _out_of_room(self) -> bool:
         """Whether the last picture did not fit: no other of the job does either."""
-        return bool(self._pictures) and ended_for_memory(self._pictures[-1])
+        last = self._pictures[-1] if self._pictures else None
+        cut = last is not None and last.cut_short is not None and last.cut_short.code == "out-of-memory"
+        return cut or (last is not None and any(shortage.then == "stopped" for shortage in last.shortages))
 
 
 def told_to_user(error: Exception) -> ErrorFacts | None:
-    """What can be said of it in a sentence; None for a fault."""
+    """Facts that a sentence can explain; None for a fault."""
     if isinstance(error, HalftoneError):
         return error.as_facts()
     return ErrorFacts(code="out-of-memory", facts={"detail": first_line(error)}) if is_out_of_memory(error) else None
 
 
-def ended_for_memory(picture: PictureFacts) -> bool:
-    cut = picture.cut_short is not None and picture.cut_short.code == "out-of-memory"
-    return cut or any(shortage.then == "stopped" for shortage in picture.shortages)
-
-
 def in_pass(events: tuple[GuardEvent, ...], number: int) -> tuple[GuardEvent, ...]:
-    """What befell a picture between two passes, told as of the one before."""
+    """Book an event between two passes on the one before."""
     return tuple(msgspec.structs.replace(event, in_pass=number) for event in events)

@@ -1,4 +1,4 @@
-"""The end of a picture: written with its receipt, or its latents kept and told why not."""
+"""The end of a picture: written with its receipt, or its latents kept and the reason reported."""
 
 import logging
 import time
@@ -16,7 +16,6 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.messages import PhaseChanged, PictureReady
 from halftone.contract.request import PictureRequest, ResolvedRequest
-from halftone.engine.basics.snapshot import Snapshot
 from halftone.engine.inputs.memory import once_more
 from halftone.engine.making.made_with import made_with
 from halftone.engine.making.outcome import Finished, Outcome, Stopped
@@ -39,8 +38,8 @@ _TOLD: Final = 100
 
 
 class Delivery:
-    """Where the pictures of one job go. pictures: what was handed over so far; unsaved: why the first picture that could not be
-    written was not. unfinished: what the picture goes on from, where steps of it were left; given: as `given_files` tells it.
+    """Where the pictures of one job go. pictures: delivered so far; unsaved: the first error of writing; unfinished: what the
+    picture continues from, where steps were left; given: as by `given_files`.
     """
 
     def __init__(
@@ -55,9 +54,9 @@ class Delivery:
         self.unsaved: HalftoneError | None = None
 
     def save(self, made: Finished) -> None:
-        """Write the picture and report it. Kept latents that it was decoded from go, once it is written and sound.
+        """Write the picture and report it, then delete the kept latents it was decoded from if it is sound.
 
-        Every step that needs memory is repeated by itself, and none after the file is there: that would write a second one.
+        Every step that needs memory is repeated by itself, and none after the file exists, which would write a second one.
         """
         self.emit(PhaseChanged(phase="save"))
         film, now = made.film, made.now
@@ -73,7 +72,8 @@ class Delivery:
             return a1111_text(asked, there), receipt_json(asked, there, made.plan, made_with(asked.device))
 
         def write() -> Path:
-            frames, places = Reported(film, self._told), self._path(now, self._ending(film))
+            ending = f".{video_format(self._request)}" if len(film) > 1 else ".png"
+            frames, places = Reported(film, self._told), self._path(now, ending)
             return write_frames(frames, facts.fps, *places, texts, overwrite=self._request.overwrite)
 
         previews = once_more(lambda: _previews(film, now.failed))
@@ -83,7 +83,15 @@ class Delivery:
             if self._request.resume_latents is not None and facts.state in ("clean", "recovered"):
                 forget_latents(Path(self._request.resume_latents))
         except HalftoneError as error:
-            facts = self._not_written(facts, self._keep(made.latents, replace(made, facts=facts)), error)
+            # the rest of the batch is made all the same; the job ends with the first such error, which names the kept latents
+            log.error("picture %d was not saved: %s", facts.index, error)
+            file = self._keep(made.latents, replace(made, facts=facts))
+            if self.unsaved is None:
+                self.unsaved = error
+                if file is not None:
+                    error.facts["latents"] = file
+                    error.details = f"{error.details}\nThe latents are kept in {file}.".strip()
+            facts = msgspec.structs.replace(facts, latents=file)
         self._hand_over(facts, *previews)
 
     @property
@@ -92,28 +100,26 @@ class Delivery:
         output = self._request.output
         return output is not None and not Path(output).expanduser().is_dir() and Path(output).suffix.lower() not in VIDEOS
 
-    def _ending(self, film: Film) -> str:
-        return f".{video_format(self._request)}" if len(film) > 1 else ".png"
-
     def _told(self, frame: int, frames: int) -> None:
         """How far the writing of a video is, about a hundred times."""
         if frames > 1 and (frame == frames or frame * _TOLD // frames != (frame - 1) * _TOLD // frames):
             self.emit(PhaseChanged(phase="save", done=frame, total=frames))
 
     def give_up(self, left: Stopped) -> None:
-        """A picture that could not be finished: keep the latents of a failed decode, or of the last good step, and say what
-        happened.
+        """Keep the latents of a failed decode, or of the last good step, and report what happened.
 
-        What it went on from stays until that is written, and is what there is where nothing new came of it.
+        What the picture continued from stays until that is written, and where nothing new came of it.
         """
         previews = once_more(lambda: _previews(None, left.failed))
         self._hand_over(self._left(left), *previews)
 
     def _left(self, left: Stopped) -> PictureFacts:
-        """With the file of what is kept of an unfinished picture."""
+        """Add the file of the kept, unfinished picture."""
         now = left.now
         if now.decoder_input is None and now.good is not None:
-            return self._keep_steps(now.good, left)
+            good = now.good
+            told = msgspec.structs.replace(left.facts, kept_step=good.step - good.began + 1)
+            return self._keep_unfinished(lambda: left.loop(good), replace(left, facts=told))
         if now.decoder_input is None and self._unfinished is not None:
             return self._as_before(left.facts)
         return msgspec.structs.replace(left.facts, latents=self._keep(now.decoder_input, left))
@@ -122,14 +128,8 @@ class Delivery:
         """What the pass at hand was given by the one before, to be kept with its steps."""
         return {}
 
-    def _keep_steps(self, good: Snapshot, left: Stopped) -> PictureFacts:
-        told = msgspec.structs.replace(left.facts, kept_step=good.step - good.began + 1)
-        return self._keep_unfinished(lambda: left.loop(good), replace(left, facts=told))
-
     def _keep_unfinished(self, state: Callable[[], Loop | None], left: Outcome) -> PictureFacts:
-        """With all that the steps after that state need. Where that cannot be written nothing is: a sampler's latents are not yet
-        what a decoder takes.
-        """
+        """Keep a state with all that the later steps need, or nothing: a sampler's latents are not yet what a decoder takes."""
         record = msgspec.structs.replace(self._record(left), asked=fixed(self._request, left.facts))
         try:
             path = once_more(lambda: keep_if_possible(state(), record, self.handed()))
@@ -141,7 +141,7 @@ class Delivery:
         return msgspec.structs.replace(left.facts, latents=self._replaced(path))
 
     def _as_before(self, facts: PictureFacts) -> PictureFacts:
-        """With what the picture went on from, if it did."""
+        """Restore what the picture continued from, if it did."""
         if self._unfinished is None:
             return facts
         return msgspec.structs.replace(facts, latents=self._request.resume_latents, kept_step=self._unfinished.picture.kept_step)
@@ -163,16 +163,6 @@ class Delivery:
     def _record(self, of: Outcome) -> Kept:
         alone, path, version = _alone(of.resolved, of.facts), self._model.path, self._model.fingerprint
         return Kept(request=alone, picture=of.facts, plan=of.plan, path=path, fingerprint=version, given=self._given)
-
-    def _not_written(self, facts: PictureFacts, file: str | None, error: HalftoneError) -> PictureFacts:
-        """The rest of the batch is made all the same; the job ends with the first such error, which names the kept latents."""
-        log.error("picture %d was not saved: %s", facts.index, error)
-        if self.unsaved is None:
-            self.unsaved = error
-            if file is not None:
-                error.facts["latents"] = file
-                error.details = f"{error.details}\nThe latents are kept in {file}.".strip()
-        return msgspec.structs.replace(facts, latents=file)
 
     def _path(self, now: Picture, ending: str) -> tuple[Path, Path]:
         """The file for this picture, and the name to number if it is taken. ending: of a name that is not given."""

@@ -116,7 +116,7 @@ class Enlarging:
         return facts
 
     def _enlarged(self, picture: Image.Image, name: str) -> Enlarged:
-        """By the model; once more without what else is in memory, where that ended."""
+        """Enlarge by the model; once more without the other models in memory, where memory ended."""
 
         def told(done: int, total: int) -> None:
             self._emit(PhaseChanged(phase="upscale", done=done, total=total, detail=name))

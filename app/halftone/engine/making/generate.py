@@ -97,14 +97,12 @@ class Generation:
         self._switches = ExitStack()
 
     def run(self) -> GenerateReport:
-        """All pictures. Raises HalftoneError for what stops the whole job, or once all are made if one could not be saved;
-        JobCancelled.
-        """
+        """Make all pictures. Raises JobCancelled, and HalftoneError: at once if it stops the job, else after the last picture."""
         started = time.perf_counter()
         numerics = self._prepared.numerics
         with self._switches:
             self._switches.enter_context(torch_settings(numerics, self._loaded.device))
-            self._settle()
+            self._tell(*self._room.settle(free_bytes(self._loaded), lambda: apply_plan(self._loaded, self._plan)))
             self._compile()
             self._tell(*told_packing(self._loaded.modules), *self._prepared.notes)
             self._guard = self._new_guard()
@@ -135,10 +133,6 @@ class Generation:
             seconds=time.perf_counter() - started,
             seconds_per_step=times[len(times) // 2] if times else None,
         )
-
-    def _settle(self) -> None:
-        """Apply the plan in the way in which the pictures fit, and say why it is that one."""
-        self._tell(*self._room.settle(free_bytes(self._loaded), lambda: apply_plan(self._loaded, self._plan)))
 
     def _new_guard(self) -> Guard:
         known = self._prepared
@@ -188,7 +182,7 @@ class Generation:
         )
 
     def _phase(self, name: str) -> None:
-        """Said once when it begins, not at every call."""
+        """Report a phase once, when it begins."""
         if name != self._picture.phase:
             trim_heap()  # what the phase before left would lie beside what this one needs
             self._picture.phase = name
@@ -197,7 +191,7 @@ class Generation:
     # --- one picture -------------------------------------------------------------------------------
 
     def _begun(self, index: int) -> Picture:
-        """A new picture; of kept latents with what befell its steps (what is done from now on is told anew)."""
+        """Begin a picture; one of kept latents has the events of its steps."""
         seed, variation_seed = self._resolved.seeds(index)
         picture = Picture(seed, index + self._handover.index, variation_seed, loras=self._drawn)
         if self._kept is None and self._prepared.says_otherwise:
@@ -214,7 +208,7 @@ class Generation:
         picture.words = prompt, negative = spoken(self._request, picture.seed)
         self._inputs = replace(self._inputs, prompt=prompt, negative=negative_of(negative, empty=self._request.empty_negative))
         self._arguments = with_prompts(self._loaded.pipe, self._arguments, self._inputs)
-        self._guard.flight.read_anew()
+        self._guard.flight.reading.forget()
         self._resolved = msgspec.structs.replace(self._resolved, prompt=prompt, negative=negative)
 
     def _variation(self) -> Variation | None:
@@ -237,15 +231,20 @@ class Generation:
             self._give_up("not-recovered", None, flight)
             return False
         except (RuntimeError, MemoryError) as error:  # once the steps were done: the latents are there
-            self._stop_for_memory(error, flight)
+            self._free_after(error)
+            self._picture.shortages.append(self._room.stopped(self._picture.phase, self._step_in_work()))
+            if self._handover.is_last and sum(part.frames for part in flight.decodes) >= self._prepared.expected:
+                self._picture.decoder_input = flight.decoded_input
+            else:
+                self._picture.good = flight.last_sound()
             self._give_up("not-recovered", None, flight)
             return False
         return True
 
     def _fly(self, flight: Flight) -> Any:
-        """Run the pipeline until it ends, going back one step after each failure that could be cured.
+        """Run the pipeline to its end, going back one step after each failure that could be cured.
 
-        What came before the failure is repeated as it was; the cure comes in with the first step that is computed again.
+        Earlier steps repeat as they were; the cure begins with the first step that is computed again.
         """
         resume, entering = self._run_in_room(lambda: self._begin(flight))
         begun, failed = resume, None
@@ -258,8 +257,8 @@ class Generation:
                     self._guard.recovery.put_back()
                 result = self._run_pipeline(flight, resume, entering)
             except StepFailed as failure:
-                if not flight.watches_every_step:
-                    flight.watch_every_step()
+                if not flight.every_step:
+                    flight.every_step = True
                     resume = None
                     continue
                 self._picture.good = None if failure.good is begun else failure.good
@@ -285,16 +284,14 @@ class Generation:
             raise told from error
 
     def _generator(self) -> torch.Generator:
-        """Of the noise of the picture, as the pass before left it where there was one."""
+        """The generator of the picture's noise, or as the pass before left it."""
         made = torch.Generator("cpu").manual_seed(self._picture.seed)
         if self._handover.noise is not None:
             made.set_state(self._handover.noise)
         return made
 
     def _make_room(self, error: Exception) -> None:
-        """The memory ended: free what can be freed, and let the next cheaper way be used. Raises the error if it is another one,
-        and OutOfRoom where no way is left.
-        """
+        """Free memory and let the next cheaper way be used. Raises any other error, and OutOfRoom where no way is left."""
         self._free_after(error)
         if self._room.others_leave():
             return
@@ -305,7 +302,7 @@ class Generation:
             raise OutOfRoom
 
     def _free_after(self, error: Exception) -> None:
-        """Give back what a call held that ran out of memory. Raises the error if it is another one."""
+        """Free what a call that ran out of memory held. Raises any other error."""
         if not (is_out_of_memory(error) or is_too_large(error)):
             raise error
         log.info("the memory ended in %s: %s", self._picture.phase or "the beginning", first_line(error))
@@ -318,20 +315,9 @@ class Generation:
         last = self._guard.flight.last_state
         return 1 if last is None else last.step - last.began + 2
 
-    def _stop_for_memory(self, error: Exception, flight: Flight) -> None:
-        """The picture ends here, with what its decoder was given. Raises the error if it is another one."""
-        self._free_after(error)
-        self._picture.shortages.append(self._room.stopped(self._picture.phase, self._step_in_work()))
-        whole = sum(part.frames for part in flight.decodes) >= self._prepared.expected
-        if self._handover.is_last and whole:
-            self._picture.decoder_input = flight.decoded_input
-        else:
-            self._picture.good = flight.last_sound()
-
     def _begin(self, flight: Flight) -> tuple[Snapshot | None, Callable[[], None] | None]:
-        """Where the steps begin: at the noise, or after the last good step of an unfinished picture. Until then that one is under
-        the plan it was made under, so that all its pipeline computes beside the steps is as it was. A pass of which no step was
-        made begins with what it was handed.
+        """Begin at the noise, at the handover, or after the last good step of an unfinished picture. The latter first runs under
+        the plan it was made under, so that what its pipeline computes beside the steps is the same.
         """
         if self._unfinished is None or not self._unfinished.picture.kept_step:
             return None, None
@@ -340,7 +326,7 @@ class Generation:
             raise HalftoneError("latents-unreadable", "its plan names what the model lacks", path=str(path))
         state = flight.adopt(read_loop(path, self._loaded.pipe.scheduler, self._loaded.device))
         if self._request.numerics.nan_check != "off":
-            flight.watch_every_step()  # this step failed before
+            flight.every_step = True  # this step failed before
         apply_plan(self._loaded, self._unfinished.plan)
         return state, lambda: apply_plan(self._loaded, self._guard.recovery.plan)
 
@@ -430,7 +416,7 @@ class Generation:
         return facts if computed == (facts.width, facts.height) else msgspec.structs.replace(facts, computed=computed)
 
     def _whole_plan(self) -> Plan:
-        """Under which the picture was made: of kept latents the steps under one, the decode under the present one."""
+        """The plan of the picture: with kept latents the steps' plan and the decode's present one."""
         plan = self._guard.recovery.plan
         return plan if self._kept is None else merged(self._kept.plan, only(plan, self._decoder()))
 
@@ -440,7 +426,7 @@ class Generation:
         return found[0]
 
     def _give_up(self, state: ReceiptState, failed: torch.Tensor | None, flight: Flight) -> None:
-        """Leave the picture with what happened to it."""
+        """End the picture and report what happened."""
         facts = self._facts(state, None)
         left = Stopped(self._picture, facts, self._resolved, self._whole_plan(), failed, flight.loop)
         self._delivery.give_up(left)

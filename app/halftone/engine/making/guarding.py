@@ -45,9 +45,8 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Guard:
-    """Acts on the picture in work. plan: under which the job runs now; switches: what a cured setting is undone with; expected:
-    how many frames a picture of it has; steps: of each picture; is_last: nothing but the decode is left of a picture after its
-    steps.
+    """Watches the picture in work. plan: in force; switches: undoes cured settings; expected: frames of a picture; steps: of each
+    picture; is_last: only the decode is left.
     """
 
     loaded: Loaded
@@ -65,8 +64,8 @@ class Guard:
     flight: Flight = field(init=False)
 
     def before_call(self, call: Call) -> None:
-        """A rescaling counts only once it is proven exact with what this call brings: an input that a ControlNet or an adapter
-        adds is scaled with it, or the component runs without it. So it does where the memory does not hold the proof.
+        """Use a rescaling only once it is proven exact with what this call brings: an input that a ControlNet or adapter adds is
+        scaled too, or the component runs without rescaling, as it does where the proof does not fit in memory.
         """
         name = call.component
         state = self.loaded.states[name]
@@ -123,9 +122,7 @@ class Guard:
         return lambda: self.recovery.change(diagnosis.component, after, diagnosis.masters)
 
     def _check_sampler(self, diagnosis: Diagnosis, failure: StepFailed, started: float) -> None:
-        """End the job where the sampler's own arithmetic is not finite: no cure of the model helps there. It is rehearsed where
-        the model's numbers are finite, or those that it was given are not.
-        """
+        """End the job where the sampler's own arithmetic is not finite, which no cure of the model helps; found by rehearsal."""
         sound = diagnosis.sound and not diagnosis.failing
         if failure.health.finite or (not sound and is_finite((diagnosis.call.args, list(diagnosis.call.kwargs.values())))):
             return
@@ -152,9 +149,7 @@ class Guard:
         return cured.result
 
     def _bad_decode(self, call: Call, decoded: torch.Tensor) -> tuple[torch.Tensor, tuple[int, ...]]:
-        """The worst frame, and the numbers of all that are not finite. What the picture could be finished from is noted first:
-        the frames take memory of their own, which may be what is missing.
-        """
+        """The worst frame and the numbers of those not finite. Notes the latents first: the frames may not fit in memory."""
         done = sum(earlier.frames for earlier in self.flight.decodes)
         latents = next(tensors_in((call.args, list(call.kwargs.values()))))
         self._note_latents(latents, whole=not done and (latents.dim() != 4 or frame_count(decoded) >= self.expected))
@@ -171,16 +166,24 @@ class Guard:
             self.picture.good = self.flight.last_good
 
     def look_again(self, film: Film) -> None:
-        """A flat frame, or flat tiles over latents that are not flat: what gave it is decoded once more in float32 and with the
-        weights as the file has them; the better one is kept. One that is flat then too is kept as it is, and told; so is one
-        that the memory does not let decode again.
+        """Decode a flat frame, or flat tiles over latents that are not flat, once more in float32 and with the file's weights,
+        and keep the better one. One that is flat again, or does not fit in memory, is kept and reported.
         """
         found = any_component(self.loaded, "decode")
         if self.request.numerics.nan_check == "off" or found is None:
             return
-        started, events = time.perf_counter(), len(self.picture.events)
+        (name, module), started, events = found, time.perf_counter(), len(self.picture.events)
         try:
-            self._look_at_parts(film, *found)
+            parts, before = parts_of(film, self.flight.decodes, name), self.recovery.plan
+            for part in parts:
+                bad = flat_frames(film, part)
+                if bad and self.recovery.plan != before:  # a part before it was cured
+                    film.put(part.first, frames_in(_first(run_call(part.decoded.call, module, self.loaded.states[name].dtype))))
+                    bad = flat_frames(film, part)
+                if bad:
+                    self._decode_again(film, part, bad)
+            if not parts:
+                self._keep_flat(film, range(len(film)), name, time.perf_counter(), compared=False)
         except (RuntimeError, MemoryError, HalftoneError) as error:
             if not is_shortage(error):
                 raise
@@ -188,27 +191,15 @@ class Guard:
             free_after(error)
             self.recovery.put_back()
             del self.picture.events[events:]
-            self._keep_flat(film, range(len(film)), found[0], started, compared=False)
-
-    def _look_at_parts(self, film: Film, name: str, module: Any) -> None:
-        parts, before = parts_of(film, self.flight.decodes, name), self.recovery.plan
-        for part in parts:
-            bad = flat_frames(film, part)
-            if bad and self.recovery.plan != before:  # a part before it was cured
-                film.put(part.first, frames_in(_first(run_call(part.call, module, self.loaded.states[name].dtype))))
-                bad = flat_frames(film, part)
-            if bad:
-                self._decode_again(film, part, bad)
-        if not parts:
-            self._keep_flat(film, range(len(film)), name, time.perf_counter(), compared=False)
+            self._keep_flat(film, range(len(film)), name, started, compared=False)
 
     def _decode_again(self, film: Film, part: Part, bad: Mapping[int, Flatness]) -> None:
         """bad: the frames of the part that are flat now. One that is flat in float32 too, as a film may begin, is no fault."""
         started = time.perf_counter()
-        diagnosis = self.recovery.diagnose(part.call)
+        diagnosis = self.recovery.diagnose(part.decoded.call)
         unavoidable = flat_in(diagnosis.reference.result, part)
         if not diagnosis.sound or bad.keys() <= unavoidable:
-            self._keep_flat(film, bad, part.call.component, started, compared=True)
+            self._keep_flat(film, bad, part.decoded.call.component, started, compared=True)
             return
         mended = [index for index in bad if index not in unavoidable]
 
@@ -218,20 +209,17 @@ class Guard:
         kind = bad[mended[0]]
         numbers = _numbers(mended) if len(film) > 1 else ()
         self.picture.failed = torch.from_numpy(film[mended[0]]).permute(2, 0, 1) / 255
-        self._note_latents(part.latents, whole=len(film) == part.decoded.frames)
+        self._note_latents(part.decoded.latents, whole=len(film) == part.decoded.frames)
         self._heed_policy(diagnosis, kind, started, self.picture.failed, numbers)
         passed = diagnosis.passed and good(diagnosis.replay.result)
         cured = self._unchanged(diagnosis) if passed else self.recovery.cure(diagnosis, good)
         self._note(diagnosis, kind, "decoded-again", cured, started, numbers)
         assert cured is not None
         film.put(part.first, frames_in(_first(cured.result)))
-        self._keep_flat(film, sorted(unavoidable), part.call.component, time.perf_counter(), compared=True)
+        self._keep_flat(film, sorted(unavoidable), part.decoded.call.component, time.perf_counter(), compared=True)
 
     def _keep_flat(self, film: Film, frames: Iterable[int], component: str, started: float, *, compared: bool) -> None:
-        """Nothing better is known. Flat tiles alone may be the picture's own; one colour everywhere is told.
-
-        frames: that may be flat, from 0; compared: float32 gave nothing better.
-        """
+        """Keep flat frames: nothing better is known. frames: from 0; compared: float32 gave nothing better."""
         if flat := [index for index in frames if film.is_flat(index)]:
             event = GuardEvent(
                 step=None,
@@ -250,7 +238,7 @@ class Guard:
         return cast("Any", self.loaded.modules[diagnosis.component]).dtype
 
     def _failing_call(self, failure: StepFailed) -> Diagnosis:
-        """Of the denoiser calls of the step the first that fails again, else the last."""
+        """The first denoiser call of the step that fails again, else the last."""
         assert failure.calls, "a step without a denoiser call"
         failing = (call for call in failure.calls[:-1] if not self.recovery.is_sound(call))
         return self.recovery.diagnose(next(failing, failure.calls[-1]))
@@ -267,7 +255,7 @@ class Guard:
         failed: torch.Tensor | None,
         frames: tuple[int, ...] = (),
     ) -> None:
-        """Leave the picture here if the setting, or what was found, says so."""
+        """Stop the picture if the setting, or the diagnosis, says so."""
         where: Where = diagnosis.call.where
         action = next_action(
             self.request.numerics.on_black, where, self.recovery.kinds(diagnosis), bad_in_float32=not diagnosis.sound
@@ -314,5 +302,5 @@ def _first(result: Any) -> torch.Tensor:
 
 
 def _numbers(frames: Iterable[int]) -> tuple[int, ...]:
-    """As people count frames."""
+    """Count frames from 1."""
     return tuple(index + 1 for index in frames)

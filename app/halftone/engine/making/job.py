@@ -1,4 +1,4 @@
-"""What makes pictures is told of its job."""
+"""What a job of pictures needs to know."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from halftone.contract.request import Lora, PictureRequest
 
 @dataclass(frozen=True)
 class Job:
-    """A generate job, or a part of one. tested: of the device, None before it was; drawn: those of the request's LoRAs that the
-    drawn words named; others_leave: lets go of other models in memory, and tells whether there were any.
+    """A generate job, or a part of one. tested: the device's self-test, if any; drawn: LoRAs that the drawn prompt named;
+    others_leave: unloads other models in memory, and returns whether there were any.
     """
 
     request: PictureRequest

@@ -1,7 +1,7 @@
-"""Pictures of one job that do not have the same LoRAs: each made as a job of its own would make it, told as one."""
+"""Pictures of one job with different LoRAs: each made as a job of its own, reported as one."""
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -45,9 +45,7 @@ def _output(output: str | None, index: int) -> str | None:
 
 
 def drawn_before(request: PictureRequest) -> tuple[Lora, ...]:
-    """The LoRAs that the words of a kept picture named. request: as it was written, with the file of what was kept. Raises
-    latents-*.
-    """
+    """The LoRAs that the prompt of a kept picture named. request: as written. Raises latents-*."""
     if request.lora_folders is None or request.resume_latents is None:
         return ()
     return tuple(lora for lora in read_kept(Path(request.resume_latents)).request.loras if lora not in request.loras)
@@ -68,12 +66,8 @@ def make_one_by_one(pictures: list[tuple[PictureRequest, tuple[Lora, ...]]], mak
         images=tuple(facts for report in reports for facts in report.images),
         events=tuple(event for report in reports for event in report.events),
         seconds=sum(report.seconds for report in reports),
-        seconds_per_step=next(_times(reports), None),
+        seconds_per_step=next((one.seconds_per_step for one in reports if one.seconds_per_step is not None), None),
     )
-
-
-def _times(reports: list[GenerateReport]) -> Iterator[float]:
-    return (report.seconds_per_step for report in reports if report.seconds_per_step is not None)
 
 
 def _told(emit: Emit, index: int) -> Emit:

@@ -16,7 +16,7 @@ from halftone.engine.sampling.unfinished import Loop
 
 @dataclass(frozen=True)
 class Outcome:
-    """facts: its receipt so far; resolved, plan: what else its file tells."""
+    """facts: the receipt so far; resolved, plan: the rest of the file's metadata."""
 
     now: Picture
     facts: PictureFacts
@@ -26,9 +26,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Finished(Outcome):
-    """film: the frames that are written; latents: what was decoded, kept if they cannot be; noise: the state of the generator
-    after the last step, None where none was made.
-    """
+    """film: frames to write; latents: what was decoded; noise: the generator's state after the last step, if any was made."""
 
     film: Film
     latents: torch.Tensor | None

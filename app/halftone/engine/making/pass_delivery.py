@@ -1,4 +1,4 @@
-"""Where a pass of a picture goes: to the pass after it, or, joined with what came before, to its file."""
+"""Where a pass of a picture goes: to the next pass, or, joined with what came before, to its file."""
 
 import time
 from collections.abc import Callable
@@ -22,8 +22,8 @@ from halftone.health.pictures.unfinished_pictures import Kept, given_files
 
 @dataclass(frozen=True)
 class Earlier:
-    """What the passes before this one were. resolved: the whole picture's request, None before the first; started: when the first
-    began, by the performance counter; ran, peak, shortages: as of a picture.
+    """The passes before this one. resolved: the whole picture's request, None before the first; started: by the performance
+    counter, when the first began; ran, peak, shortages: as of a picture.
     """
 
     resolved: ResolvedRequest | None = None
@@ -35,18 +35,17 @@ class Earlier:
     shortages: tuple[Shortage, ...] = ()
 
     def done(self, made: Outcome) -> "Earlier":
-        """With a pass that was made; its facts and its request are of all so far."""
+        """Add a pass; facts and request are of all so far."""
         facts = made.facts
         return Earlier(made.resolved, facts.passes, facts.events, self.started, facts.ran, facts.peak_memory, facts.shortages)
 
 
 class PassDelivery(Delivery):
-    """Of the pass `number` (from 1) of a picture. request: of the whole picture; complete: makes the whole picture's request of
-    the first pass's; goes_on: whether a picture of these facts has another pass. made: what that is given, with facts and request
-    of all passes so far; None where this one was the last.
+    """Delivers the pass `number` (from 1) of a picture. request: of the whole picture; complete: makes the whole request from the
+    first pass's; goes_on: whether a picture of these facts has another pass; made: the input of that, None after the last.
 
-    falls_back: whether a pass that does not fit raises out-of-memory, one whose numbers go bad second-pass-black, and one that is
-    not sound as it is second-pass-flat, since what was made before is a picture; left: what was kept then, where it can go on.
+    falls_back: whether a pass raises out-of-memory, second-pass-black or second-pass-flat, since the earlier picture counts;
+    left: what was kept then, where it can be resumed.
     """
 
     def __init__(
@@ -93,7 +92,7 @@ class PassDelivery(Delivery):
         if self._falls_back and facts.shortages and facts.shortages[-1].then == "stopped":
             self.left = self._left(left)
             raise HalftoneError(
-                "out-of-memory", detail=Words("the memory ended at {0} × {1}", (str(facts.width), str(facts.height)))
+                "out-of-memory", detail=Words("memory ran out at {0} × {1}", (str(facts.width), str(facts.height)))
             )
         if self._falls_back:
             if facts.events[-1].sound_in_float32 is not False:
@@ -112,7 +111,7 @@ class PassDelivery(Delivery):
         return super()._left(left) if begun or not self.handed() else self._keep_beginning(left)
 
     def _keep_beginning(self, left: Outcome) -> PictureFacts:
-        """With what the pass was handed, from which it can begin anew."""
+        """Keep what the pass was handed, from which it can start again."""
         return self._keep_unfinished(lambda: None, replace(left, facts=msgspec.structs.replace(left.facts, kept_step=0)))
 
     def handed(self) -> dict[str, torch.Tensor]:
@@ -129,7 +128,7 @@ class PassDelivery(Delivery):
         return msgspec.structs.replace(self._earlier.resolved, reasons=tuple(reasons))
 
     def _joined(self, now: Picture, facts: PictureFacts) -> PictureFacts:
-        """The receipt of all passes so far. Of a pass that went on from kept steps, what befell them is known already."""
+        """The receipt of all passes so far. The events of a resumed pass's kept steps are in it already."""
         one = PassFacts(
             kind=self._kind,
             width=facts.width,
@@ -177,12 +176,12 @@ def _black(event: GuardEvent, *, asking: bool) -> HalftoneError:
     if event.why == "sampler":
         detail = Words("the sampler's own arithmetic is not finite there")
     elif event.sound_in_float32 is False:
-        detail = Words("FP32 gives bad numbers there as well")
+        detail = Words("FP32 gives NaN or infinity there as well")
     return HalftoneError("second-pass-black", detail=detail, why=event.why)
 
 
 class CutShort(Delivery):
-    """Of a pass whose next one could not be made. why: that; left: what was kept of the next one."""
+    """Ends a pass whose next one could not be made. why: the error; left: what was kept of the next one."""
 
     def __init__(
         self, request: PictureRequest, model: ModelFacts, emit: Emit, why: ErrorFacts, left: PictureFacts | None

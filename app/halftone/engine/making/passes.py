@@ -1,4 +1,4 @@
-"""Pictures drawn once more, larger: what the second pass is asked and handed, and what is left of the first where it fails."""
+"""Pictures drawn once more, larger: the request and handover of the second pass, and what stays of the first if it fails."""
 
 import inspect
 import logging
@@ -61,7 +61,7 @@ class Passes(Chain):
                 break
 
     def _read_upscaler(self) -> Upscaler:
-        """Beside the device until it is needed."""
+        """Load the upscaler on the CPU until it is needed."""
         return load_upscaler(self._hires.upscaler, torch.device("cpu"))
 
     def _second_pipe(self) -> Any:
@@ -100,18 +100,14 @@ class Passes(Chain):
         except JobCancelled:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the first picture is there and stays
-            self._save_first(index, first, made, error)
-
-    def _save_first(self, index: int, request: PictureRequest, made: Finished, error: Exception) -> None:
-        """The picture of the first pass, with what befell the second. Raises the error if nobody foresaw it."""
-        log.info("the second pass of seed %s was not made: %s", request.seed, first_line(error))
-        why = told_to_user(error)
-        free_after(error)
-        try:
-            self._save_made(index, request, made, why or ErrorFacts(code="internal", facts={"detail": first_line(error)}))
-        finally:
-            if why is None:
-                raise error
+            log.info("the second pass of seed %s was not made: %s", first.seed, first_line(error))
+            why = told_to_user(error)
+            free_after(error)
+            try:
+                self._save_made(index, first, made, why or ErrorFacts(code="internal", facts={"detail": first_line(error)}))
+            finally:
+                if why is None:
+                    raise error
 
     def _save_made(self, index: int, request: PictureRequest, made: Finished, why: ErrorFacts) -> None:
         """Latents that were never decoded are, now."""
@@ -138,7 +134,7 @@ class Passes(Chain):
         return Handover(index, ends_in_latents=ends, factor=int(getattr(self._pipe, "vae_scale_factor", 8)), is_last=False)
 
     def _handed(self, index: int, made: Finished) -> tuple[Handover, tuple[GuardEvent, ...]]:
-        """What the second pass draws over, and what befell it on the way."""
+        """What the second pass draws over, and the events on the way."""
         before = made.facts.width, made.facts.height
         size = self._larger(*before)
         if self._hires.upscaler == LATENT:
@@ -153,7 +149,7 @@ class Passes(Chain):
         return larger(width, height, self._hires.scale, size_multiple(self._pipe))
 
     def _enlarged(self, image: Image.Image) -> tuple[Image.Image, tuple[GuardEvent, ...]]:
-        """By the upscale model. Raises upscaler-*, out-of-memory."""
+        """Enlarge by the upscale model. Raises upscaler-*, out-of-memory."""
 
         def told(done: int, total: int) -> None:
             self._out(PhaseChanged(phase="upscale", done=done, total=total))

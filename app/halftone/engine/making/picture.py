@@ -23,8 +23,8 @@ class OutOfRoom(Exception):  # noqa: N818 - a turn of events, carried out of the
 
 
 class PictureStopped(Exception):  # noqa: N818 - a turn of events, carried out of the pipeline
-    """This picture cannot or shall not be finished. failed: the floats that the failing precision gave; error: ends the job, as
-    every picture of it would be stopped like this; without one the batch goes on.
+    """This picture cannot or shall not be finished. failed: the floats of the failing precision; error: ends the job, as every
+    picture would stop alike; without one the batch continues.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Picture:
     words: tuple[str, str] = ("", "")
     """The prompts, where they are not as they were written."""
     loras: tuple[Lora, ...] = ()
-    """Those that they named."""
+    """The LoRAs that they named."""
     started: float = field(default_factory=time.perf_counter)
     events: list[GuardEvent] = field(default_factory=list[GuardEvent])
     failed: torch.Tensor | None = None
@@ -61,7 +61,7 @@ class Picture:
     """Steps that its pipeline computes if nobody stops it."""
     kept_early: bool = False
     decoder_input: torch.Tensor | None = None
-    """Of a decode that failed."""
+    """The input of a failed decode."""
     good: Snapshot | None = None
     """The state before a step that failed."""
     phase: str = ""

@@ -40,11 +40,10 @@ from halftone.settings.places import data_dir
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a request means for the model in memory. loaded: with the pipeline of its task; plan: what the pictures begin
-    under; stored: a plan that waits as a cure; numerics: the settings with those that the plan orders; kept: the
-    picture that is decoded or goes on; room: the memory that the pictures need, before anything is placed;
-    given: what its files are; binned: whether the pipeline computes sizes of its own; notes: what else is told of the job;
-    reads: changes with what the prompts are read with beside the model's own.
+    """A request resolved for the model in memory. loaded: with its task's pipeline; plan: at the beginning; stored: a plan that
+    waits as a cure; numerics: the settings with the plan's; kept: a picture to decode or continue; room: memory before anything
+    is placed; given: its files; binned: the pipeline computes sizes of its own; notes: for the job; reads: key of what the
+    prompts are read with.
     """
 
     loaded: Loaded
@@ -69,13 +68,8 @@ class Prepared:
     room: Room
     reads: Hashable
 
-    @property
-    def can_be_repeated(self) -> bool:
-        """Whether the pictures depend on nothing but the request and the versions of its files."""
-        return self.kept is None and not self.says_otherwise
-
     def of(self, request: PictureRequest) -> "Prepared":
-        """The same for a request that differs in its seeds alone; a seed that is not asked for is drawn anew."""
+        """Resolve a request that differs only in its seeds; a missing seed is drawn again."""
         then = self.resolved
         names = ("seed", "variation_seed") if then.variation_strength else ("seed",)
         drawn = {name: secrets.randbelow(2**32) for name in names if getattr(request, name) is None}
@@ -89,9 +83,7 @@ Version = tuple[object, ...]
 
 
 def version_of(request: PictureRequest) -> Version:
-    """Changes with a request in all but its seeds, with what is used beside the model, and with what is known of the device and
-    of the model: it tells nothing of the model itself.
-    """
+    """A key of the request without its seeds, what is used beside the model, and what is known of device and model."""
     seeds = {name: getattr(request, name) and 0 for name in ("seed", "variation_seed")}
     given = (*request.pictures, *(str(data_dir() / name) for name in ("checks", "cures")))
     return msgspec.structs.replace(request, **seeds), extras_key(request.extras), *map(file_stamp, given)

@@ -1,7 +1,7 @@
 """Pictures whose last steps another model makes: the "ensemble of expert denoisers" of diffusers, base and refiner of SDXL.
 
-The base ends at a share of the noise schedule and hands its latents on, the refiner goes on from there. First the base makes its
-part of every picture of the job, then the refiner makes the rest of all: where there is no room for both, the base leaves before.
+The base ends at a share of the noise schedule and the refiner continues from its latents. First the base makes its part of all
+pictures, then the refiner: where both do not fit, the base is unloaded before.
 """
 
 import inspect
@@ -36,13 +36,13 @@ _BASE: Final = "first"
 _REFINER: Final = "second"
 _SECOND_ORDER: Final = 2
 _STEPS: Final = "num_inference_steps"
-_ONLY_BASE: Final = Words("What was added to the base model, LoRAs for instance, has no part in the refiner's steps.")
+_ONLY_BASE: Final = Words("Additions to the base model, such as LoRAs, do not act in the refiner's steps.")
 
 
 @dataclass(frozen=True)
 class _Half:
-    """A picture that waits for the refiner. earlier: what the base did; kept: what it goes on from; made: what the base made,
-    None where that is on disk; spent: seconds that it took; left: steps of the refiner, None where they were told before.
+    """A picture that waits for the refiner. earlier: by the base; kept: what it continues from; made: the base's result, None
+    where it is on disk; spent: seconds of the base; left: refiner's steps, None if reported before.
     """
 
     request: PictureRequest
@@ -128,7 +128,7 @@ class Refining(Chain):
             waiting.popleft()
             if self._out_of_room():
                 last = self._pictures[-1]
-                detail = Words("the memory ended at {0} × {1}", (str(last.width), str(last.height)))
+                detail = Words("memory ran out at {0} × {1}", (str(last.width), str(last.height)))
                 self._keep_all(waiting, ErrorFacts(code="out-of-memory", facts={"detail": detail}))
                 return
 
@@ -144,12 +144,12 @@ class Refining(Chain):
         return Handover(index, ends_in_latents=lambda: not self._control.kept, factor=self._factor, is_last=False)
 
     def _with_refiner(self, half: _Half) -> ResolvedRequest | None:
-        """The request of the picture, with what is to be said now that the refiner is there."""
+        """The request of the picture, with the refiner's reasons."""
         resolved = half.earlier.resolved
         if resolved is None or half.left is None:
             return resolved
-        together = "The last {0} steps are those of the refiner."
-        apart = "The last {0} steps are those of the refiner, which came when the base model had left the memory."
+        together = "The refiner makes the last {0} steps."
+        apart = "The refiner makes the last {0} steps; it was loaded after the base model was unloaded."
         said = Words(together if self._together else apart, (half.left,))
         more = (_ONLY_BASE,) if _has_more(half.request) else ()
         return msgspec.structs.replace(resolved, reasons=(*resolved.reasons, said, *more))
@@ -185,9 +185,7 @@ class Refining(Chain):
         )
 
     def _steps_left(self, loaded: Loaded, request: PictureRequest) -> int:
-        """How many the refiner makes. Raises setting-bad-value where one of the two would have none, or where the base's pipeline
-        cannot end early.
-        """
+        """The refiner's steps. Raises setting-bad-value where either has none, or the base cannot end early."""
         inputs = of_request(request, loaded.facts)
         pipe = task_pipeline(loaded, inputs)
         if END not in _arguments_of(pipe):
@@ -241,6 +239,6 @@ def _steps_of(scheduler: Any, steps: int, at: float) -> tuple[int, int]:
 
 
 def _as_base(native: Any, own: Any) -> Any:
-    """The schedule of the base, so that the noise goes on where it ended; what the network gives is the refiner's own matter."""
+    """The base's schedule, so that the noise continues where it ended, with the refiner's own prediction type."""
     given = own.config.get("prediction_type")
     return type(native).from_config(native.config, **({} if given is None else {"prediction_type": given}))

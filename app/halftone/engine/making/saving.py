@@ -27,11 +27,10 @@ def write_frames(
     overwrite: bool,
     profile: bytes | None = None,
 ) -> Path:
-    """Save as `path`, or under the next free number of `base` if that was taken since; returns where it lies.
+    """Save as `path`, or under the next free number of `base` if that was taken meanwhile; return its place.
 
-    frames: one of a picture; fps: frames per second of a video; texts: the parameters and the receipt that belong to a path;
-    profile: ICC, of a picture.
-    Raises HalftoneError output-* and disk-full.
+    frames: one for a picture; fps: of a video; texts: parameters and receipt for a path; profile: ICC, of a picture. Raises
+    HalftoneError output-* and disk-full.
     """
     for _ in range(_ATTEMPTS):
         try:

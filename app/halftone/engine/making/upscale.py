@@ -1,7 +1,7 @@
-"""Pictures made larger by an upscale model: in tiles, in half precision where the device is right, each tile looked at.
+"""Pictures made larger by an upscale model: in tiles, in half precision where the device computes it right, each tile checked.
 
-spandrel recognises and builds the models. Two of its architectures, of which neither is an upscaler, need torchvision, whose
-builds are bound to PyTorch's: `_spandrel` lets it be imported without. Only safetensors are read; a pickle never is.
+spandrel recognises and builds the models. Two of its architectures, neither an upscaler, need torchvision, whose builds are tied
+to PyTorch's: it is imported without. Only safetensors are read; a pickle never is.
 """
 
 import copy
@@ -65,11 +65,12 @@ class Enlarged:
 def load_upscaler(path: str, device: torch.device) -> Upscaler:
     """The model in float32 on the device. Raises upscaler-missing, upscaler-not-one, model-truncated, model-bad-header."""
     check_upscaler(path)
-    spandrel = _spandrel()
+    with _without_torchvision():
+        import spandrel
     try:
         found = spandrel.ModelLoader().load_from_state_dict(load_file(path))
     except spandrel.UnsupportedModelError as error:
-        detail = Words("no kind of upscale model that is known has such weights")
+        detail = Words("its weights fit no known kind of upscale model")
         raise HalftoneError("upscaler-not-one", str(error), path=path, detail=detail) from error
     except _NoTorchvisionError as error:
         raise HalftoneError("upscaler-not-one", path=path, detail=_NO_TORCHVISION) from error
@@ -78,7 +79,9 @@ def load_upscaler(path: str, device: torch.device) -> Upscaler:
             raise
         raise HalftoneError("upscaler-not-one", str(error), path=path, detail=first_line(error).rstrip(".")) from error
     if not isinstance(found, spandrel.ImageModelDescriptor) or (found.input_channels, found.output_channels) != (3, 3):
-        raise HalftoneError("upscaler-not-one", path=path, detail=Words("it makes no colour picture of a colour picture"))
+        raise HalftoneError(
+            "upscaler-not-one", path=path, detail=Words("it does not turn a colour picture into a colour picture")
+        )
     return Upscaler(Path(path).stem, int(found.scale), found.to(device).eval(), bool(found.supports_half))
 
 
@@ -101,11 +104,10 @@ def enlarge(
     told: Callable[[int, int], None] = lambda _done, _total: None,
     tile: int = TILE,
 ) -> Enlarged:
-    """The picture, `upscaler.scale` times larger. dtype: what the device is right in; check: called before each tile, may raise;
-    told: (tiles done, of all).
+    """The picture, `upscaler.scale` times larger. check: called before each tile, may raise; told: (tiles done, of all).
 
-    A tile that is not finite, or of one colour though what it shows is not, is computed again in float32, and so are those after
-    it. Too little memory: smaller tiles. Raises upscaler-broken, out-of-memory.
+    A tile that is not finite, or of one colour though its source is not, is computed again in float32, as are those after it. Too
+    little memory: smaller tiles. Raises upscaler-broken, out-of-memory.
     """
     run: DType = "float16" if dtype == "float16" and upscaler.half else "float32"
     while True:
@@ -134,7 +136,9 @@ def _in_tiles(
     scale = upscaler.scale
     made = np.empty((height * scale, width * scale, 3), np.uint8)
     events: list[GuardEvent] = []
-    narrow = _in_type(upscaler, run)
+    narrow = upscaler  # else a copy: what FP32 computes with is never rounded
+    if run != "float32":
+        narrow = dataclasses.replace(upscaler, net=copy.deepcopy(upscaler.net).to(DTYPES[run]))
     places = [(top, left) for top in range(0, height, tile) for left in range(0, width, tile)]
     for done, (top, left) in enumerate(places, 1):
         check()
@@ -150,11 +154,6 @@ def _in_tiles(
         made[top * scale : bottom * scale, left * scale : right * scale] = result[rows, columns]
         told(done, len(places))
     return Enlarged(Image.fromarray(made), run, tuple(events))
-
-
-def _in_type(upscaler: Upscaler, run: DType) -> Upscaler:
-    """A narrow one is a copy: what FP32 computes with is never rounded."""
-    return upscaler if run == "float32" else dataclasses.replace(upscaler, net=copy.deepcopy(upscaler.net).to(DTYPES[run]))
 
 
 def _tile(given: Any, upscaler: Upscaler, narrow: Upscaler, run: DType) -> tuple[Any, GuardEvent | None]:
@@ -204,18 +203,9 @@ def _bytes(result: torch.Tensor) -> Any:
     return (result.clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
 
 
-def _spandrel() -> Any:
-    with _without_torchvision():
-        import spandrel
-
-    return spandrel
-
-
 @contextmanager
 def _without_torchvision() -> Generator[None]:
-    """A stand-in for the names that LaMa and RestoreFormer import, where torchvision is not installed; gone afterwards, so that
-    nothing else takes it for the real one.
-    """
+    """Stand in for the names that LaMa and RestoreFormer import where torchvision is missing; removed afterwards."""
     from importlib.util import find_spec
 
     if "spandrel" in sys.modules or find_spec("torchvision") is not None:

@@ -1,8 +1,8 @@
-"""What the text encoders make of a prompt, where the pipeline alone would cut it or would read its weights as letters.
+"""Encodes a prompt where the pipeline alone would cut it or would read its weights as letters.
 
-Nothing of the encoding is written anew: the pipeline's own encode_prompt runs once for each chunk of 75 tokens, and in the place
-of its CLIP tokenizers stand readers that hand out the tokens of that chunk. The results are joined along the sequence; the pooled
-vector is that of the first chunk, as in A1111. A short prompt without such signs goes the pipeline's own way.
+The pipeline's own encode_prompt runs once for each chunk of 75 tokens, with readers in place of its CLIP tokenizers that return
+the tokens of that chunk. The results are joined along the sequence; the pooled vector is the first chunk's, as in A1111. A short
+prompt without such signs goes the pipeline's own way.
 """
 
 import inspect
@@ -28,10 +28,10 @@ NO_TOKENS: Final[Mapping[str, Sequence[int]]] = {}
 _PAIRS: Final = (("tokenizer", "text_encoder"), ("tokenizer_2", "text_encoder_2"))
 _TEXTS: Final = ("prompt", "prompt_2", "prompt_3", "negative_prompt", "negative_prompt_2", "negative_prompt_3")
 _MEANS: Final = (0.1, 10.0)
-"""Where the mean changed by more than this, it was close to zero and tells nothing."""
+"""A larger change of the mean shows that the mean was close to zero and means nothing."""
 _LEAST_MEAN: Final = 1e-3
-"""Smallest mean, against that of the magnitudes, that counts. What is less is mostly rounding: with Pocket's encoder the ratio
-in BF16 is up to 15 % off below it, and at most 0.5 % above it.
+"""Smallest mean that counts, relative to that of the magnitudes. Below it most is rounding: with Pocket's encoder the ratio in
+BF16 is up to 15 % off, and at most 0.5 % above it.
 """
 
 
@@ -80,7 +80,7 @@ def follows_steps(pipe: Any, inputs: Mapping[str, Any]) -> bool:
 
 
 def prompt_texts(inputs: Mapping[str, Any]) -> dict[str, str]:
-    """Those of a pipeline's arguments that a text encoder reads."""
+    """The arguments of a pipeline that a text encoder reads."""
     return {name: inputs[name] for name in _TEXTS if isinstance(inputs.get(name), str)}
 
 
@@ -92,14 +92,15 @@ def encode(
     kwargs: dict[str, Any],
     learned: Learned = NO_WORDS,
 ) -> Encoded:
-    """What encode_prompt gives for each part of the steps. original: the pipeline's own, called with args and kwargs; learned:
-    tokenizer -> words that its encoder was given, and their tokens.
-    """
+    """encode_prompt's result for each part of the steps. original: its own; learned: tokenizer -> words and their tokens."""
     if not takes_weights(pipe):
         return ((steps, original(*args, **kwargs)),)
     bound = inspect.signature(original).bind(*args, **kwargs)
     given = prompt_texts(bound.arguments)
-    readers = _readers(pipe, learned)
+    readers = {
+        name: Split(cache(partial(split_text, own, learned=learned.get(name, {}))), cache(own.tokenize))
+        for name, own in _tokenizers(pipe).items()
+    }
     written = spoken(given.values())
     named = any(names_any(written, words) for words in learned.values())
     if not named and all(map(is_plain, given.values())) and _chunks(readers, given.values()) == 1:
@@ -178,10 +179,7 @@ def _weighted(states: torch.Tensor | None, slices: list[_Slice], rows: int) -> t
 
 
 def _with_mean(states: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Scale the states and keep the mean over all numbers, as A1111 does; without the latter where the mean is all but zero.
-
-    states: (pictures, tokens, width); weights: (tokens, 1).
-    """
+    """Scale (pictures, tokens, width) by (tokens, 1), mean kept as in A1111 unless it is all but zero."""
     scaled = states * weights
     before, after = float(states.mean()), float(scaled.mean())
     if not min(abs(before), abs(after)) > _LEAST_MEAN * float(states.abs().mean()):  # so that zero and NaN count as too little
@@ -194,7 +192,7 @@ def _with_mean(states: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
 
 
 class _Reader:
-    """In the place of a pipeline's CLIP tokenizer: gives one chunk of what it is asked for."""
+    """Replaces a CLIP tokenizer and returns one chunk of its tokens."""
 
     def __init__(self, tokenizer: Any, split: Split, index: int, width: int) -> None:
         self._tokenizer = tokenizer
@@ -228,7 +226,7 @@ class _Reader:
 
 
 class _Plain:
-    """In the place of another tokenizer beside CLIP's: reads the words alone."""
+    """Replaces another tokenizer beside CLIP's and reads the words alone."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
@@ -251,7 +249,7 @@ def split_text(tokenizer: Any, text: str, learned: Mapping[str, Sequence[int]] =
 
 
 def _tokenizers(pipe: Any) -> dict[str, Any]:
-    """Those of CLIP, by name."""
+    """CLIP's tokenizers by name."""
     found = {name: getattr(pipe, name, None) for name, _ in _PAIRS}
     return {name: tokenizer for name, tokenizer in found.items() if isinstance(tokenizer, CLIPTokenizer)}
 
@@ -267,14 +265,6 @@ def by_tokenizer(learned: Callable[[str], Mapping[str, Sequence[int]]]) -> Learn
     return {name: learned(encoder) for name, encoder in _PAIRS}
 
 
-def _readers(pipe: Any, learned: Learned) -> dict[str, Split]:
-    """How each tokenizer of CLIP cuts a prompt."""
-    return {
-        name: Split(cache(partial(split_text, own, learned=learned.get(name, {}))), cache(own.tokenize))
-        for name, own in _tokenizers(pipe).items()
-    }
-
-
 def _chunks(readers: Mapping[str, Split], texts: Iterable[str]) -> int:
     """The most that one of the texts takes."""
     return max((len(split.chunks(text)) for text in texts for split in readers.values()), default=1)
@@ -282,7 +272,7 @@ def _chunks(readers: Mapping[str, Split], texts: Iterable[str]) -> int:
 
 @contextmanager
 def _reading(pipe: Any, splits: Mapping[str, Split], index: int) -> Generator[list[_Reader]]:
-    """For the length of the block the pipeline's tokenizers read one chunk."""
+    """Have the pipeline's tokenizers read one chunk inside the block."""
     own = _tokenizers(pipe)
     widths = {name: getattr(pipe, encoder).config.hidden_size for name, encoder in _PAIRS if name in own}
     readers = {name: _Reader(tokenizer, splits[name], index, widths[name]) for name, tokenizer in own.items()}

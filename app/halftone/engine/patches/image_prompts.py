@@ -1,7 +1,7 @@
-"""IP-Adapters inside a denoiser (a UNet, or FLUX's transformer): attention that also reads pictures, and what turns pictures
-into words for it.
+"""IP-Adapters inside a denoiser (a UNet, or FLUX's transformer): attention that also reads pictures, and the layers that turn
+pictures into words.
 
-While they are there they are part of its exact weights, as a LoRA is: every layer has a name, is watched and can be cured.
+While attached they are part of its exact weights, as a LoRA is: every layer has a name, is watched and can be cured.
 """
 
 import re
@@ -23,9 +23,7 @@ _KEYS_OR_VALUES: Final = re.compile(r"(.+)\.(to_[kv])\.weight(\[.*\])?")
 _BEFORE: Final = "_halftone_before_pictures"
 _IN_FLUX: Final = re.compile(r"^double_blocks\.(\d+)\.processor\.ip_adapter_double_stream_([kv])_proj")
 _WORDS: Final = "text_proj"
-"""How Kolors' UNet brings words to its width: a layer that stands aside where pictures are read, under the name that diffusers
-looks for.
-"""
+"""Name under which diffusers looks for the layer that brings words to the width of Kolors' UNet."""
 _PARTS: Final = ("to_k_ip", "to_v_ip")
 """Layers of an attention processor that are as large as the attention's own."""
 _HALVES: Final = ("image_proj", "ip_adapter")
@@ -35,18 +33,18 @@ Halves = Mapping[str, Mapping[str, torch.Tensor]]
 
 
 def adds_beside_output(module: nn.Module) -> bool:
-    """Whether IP-Adapters in a denoiser, or in one attention of it, add what they give to the residual stream, not to what the
-    output projection of the attention reads (diffusers' FluxIPAdapterAttnProcessor).
+    """Whether IP-Adapters of a denoiser or attention add to the residual stream, not to what the attention's output projection
+    reads (diffusers' FluxIPAdapterAttnProcessor).
     """
     processors = (getattr(one, "processor", None) for one in module.modules())
     return any(type(one).__name__.startswith("FluxIPAdapter") for one in processors)
 
 
 def adapter_exponents(own: Mapping[str, int], module: nn.Module) -> dict[str, int]:
-    """By which powers of two the layers of IP-Adapters have to be scaled where the attentions beside them are.
+    """Exponents for the layers of IP-Adapters beside scaled attention.
 
-    own: exponents of the denoiser without them. Keys meet the model's own queries, and values are added to the model's own: both
-    are scaled as those. Values that are added to the residual stream are scaled as that.
+    own: exponents of the denoiser alone. Keys meet the model's queries and values are added to the model's values: both scale as
+    those. Values added to the residual stream scale as that.
     """
     names, found = tuple(name for name in exact_weights(module) if "_ip." in name), dict[str, int]()
     if names and adds_beside_output(module):
@@ -68,7 +66,7 @@ def scale_adapters(own: Mapping[str, int], module: nn.Module) -> None:
 
 
 def read_halves(path: str) -> Halves:
-    """Those of a file for FLUX under the names that the others have. Raises OSError or SafetensorError."""
+    """Read the halves of a file, FLUX's under the names that the others have. Raises OSError or SafetensorError."""
     found: dict[str, dict[str, torch.Tensor]] = {name: {} for name in _HALVES}
     with safe_open(path, "pt") as file:
         for name in file.keys():  # noqa: SIM118 - a handle, no mapping
@@ -79,13 +77,13 @@ def read_halves(path: str) -> Halves:
 
 
 def attach(denoiser: Any, files: Sequence[Halves]) -> None:
-    """Let the attention of a denoiser read pictures through these, in the types that they are stored in, on the CPU.
+    """Let the attention of a denoiser read pictures through these, in their stored types, on the CPU.
 
-    Raises RuntimeError, KeyError or ValueError where the sizes are others; then nothing is changed.
+    Raises RuntimeError, KeyError or ValueError where the sizes differ; then nothing is changed.
     """
     before = dict(denoiser.attn_processors)
     with torch.no_grad():
-        made, added = _read_at_all_times(denoiser, files) if _turns_by_time(denoiser) else _read_once(denoiser, files)
+        made, added = _read(denoiser, files)
     reading = {name: one for name, one in made.items() if isinstance(one, nn.Module)}
     for module in (added, *reading.values()):
         module.eval().requires_grad_(False)
@@ -104,25 +102,22 @@ def attach(denoiser: Any, files: Sequence[Halves]) -> None:
 
 
 def _turns_by_time(denoiser: Any) -> bool:
-    """SD 3's way: a picture becomes words in every step anew, and there is one adapter at a time."""
+    """Whether pictures become words again at every step, by one adapter at a time, as in SD 3."""
     return isinstance(denoiser, SD3Transformer2DModel)
 
 
-def _read_once(denoiser: Any, files: Sequence[Halves]) -> tuple[dict[str, Any], nn.Module]:
+def _read(denoiser: Any, files: Sequence[Halves]) -> tuple[dict[str, Any], nn.Module]:
     """(name -> attention processor, what turns pictures into words)."""
-    made = denoiser._convert_ip_adapter_attn_to_diffusers(list(files), low_cpu_mem_usage=True)  # noqa: SLF001 - as loaders do
+    at_all_times = _turns_by_time(denoiser)
+    given = dict(files[0]["ip_adapter"]) if at_all_times else list(files)
+    made = denoiser._convert_ip_adapter_attn_to_diffusers(given, low_cpu_mem_usage=True)  # noqa: SLF001 - as loaders do
     projections = [
         denoiser._convert_ip_adapter_image_proj_to_diffusers(dict(one["image_proj"]), low_cpu_mem_usage=False)  # noqa: SLF001
         for one in files
     ]
-    return made, MultiIPAdapterImageProjection(projections)
-
-
-def _read_at_all_times(denoiser: Any, files: Sequence[Halves]) -> tuple[dict[str, Any], nn.Module]:
-    """As `_read_once`."""
-    (one,) = files
-    made = denoiser._convert_ip_adapter_attn_to_diffusers(dict(one["ip_adapter"]), low_cpu_mem_usage=True)  # noqa: SLF001
-    turning = denoiser._convert_ip_adapter_image_proj_to_diffusers(dict(one["image_proj"]), low_cpu_mem_usage=False)  # noqa: SLF001
+    if not at_all_times:
+        return made, MultiIPAdapterImageProjection(projections)
+    (turning,) = projections
     return made, turning
 
 
@@ -137,7 +132,7 @@ def _fit(denoiser: Any, reading: Mapping[str, nn.Module]) -> None:
 
 
 def detach(denoiser: Any) -> None:
-    """Leave the denoiser as it was before `attach`: the same attention processors, no layer more."""
+    """Undo `attach`: restore the attention processors and remove the layers."""
     before = denoiser.__dict__.pop(_BEFORE, None)
     if before is not None:
         # first: what reads whole pictures has attention of its own

@@ -1,7 +1,7 @@
-"""Textual inversions: their vectors stand behind those of a text encoder's vocabulary, part of its exact weights as a LoRA is.
+"""Textual inversions: vectors behind those of a text encoder's vocabulary, part of its exact weights as a LoRA is.
 
-Their tokens count from the end: -1 is the last vector. So no token of the vocabulary changes its place, and an encoder that finds
-the end of a prompt by its largest token finds it.
+Their tokens count from the end: -1 is the last vector. So the vocabulary's tokens keep their places, and an encoder that finds
+the end of a prompt by its largest token still does.
 """
 
 import logging
@@ -43,7 +43,7 @@ class Vocabulary(nn.Embedding):
 
 
 def read_inversions(pipe: Any, model: ModelFacts, paths: Iterable[str], known: Sequence[Learned] = ()) -> tuple[Learned, ...]:
-    """known: those that were read into this pipeline before; the same file is not read again. Of one name the first file counts.
+    """Read inversions; the first file of a name counts. known: read into this pipeline before, and not read again.
 
     Raises HalftoneError inversion-missing, inversion-not-one, inversion-other-base or inversion-broken.
     """

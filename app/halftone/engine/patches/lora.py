@@ -1,7 +1,7 @@
 """LoRAs: read by diffusers into an empty copy of the pipeline, added to a component's exact weights in float32.
 
-Added to the weights, a LoRA costs nothing while a picture is made, and every module keeps its name and its place: regions, groups
-that are rescaled together, the probe and the comparison with the file see one network, as they do without.
+So a LoRA costs nothing while a picture is made, and every module keeps its name and place: regions, groups that are rescaled
+together, the probe and the comparison with the file see the same network.
 """
 
 import copy
@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 _ADAPTER: Final = "halftone"
 _OWN: Final = ("weight", "bias")
-"""Of a layer, what a LoRA may change."""
+"""The parameters of a layer that a LoRA may change."""
 _DOWN: Final = re.compile(r"lora(?:_down|_A|\.down|_linear_layer\.down)(?:\.default)?\.weight$")
 """One of a LoRA's tensors for each layer, in every form."""
 _TEXT_INPUT: Final = re.compile(r"(lora_te\d?_)(.*_self_attn_)([qkv])_proj\.lora_down\.weight")
@@ -74,9 +74,7 @@ class Change(Protocol):
         ...
 
     def pair(self, weight: float) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """Two matrices whose product is all that it adds, (outputs, rank) and (rank, inputs) in float32; None where there are
-        none.
-        """
+        """(outputs, rank) and (rank, inputs) in float32 whose product is all that it adds; None where there are none."""
         ...
 
     def delta(self, weight: float, like: torch.Tensor) -> Delta | None:
@@ -90,9 +88,8 @@ class Change(Protocol):
 
 @dataclass(frozen=True)
 class Adapter:
-    """A LoRA that was read. layers: component -> module -> what it does there; version: of the file; bad: its tensors with
-    numbers that are not finite; left_out: how many of its layers have no place in the model; total: how many it has, 0 where that
-    cannot be counted.
+    """A LoRA that was read. layers: component -> module -> change; version: of the file; bad: its tensors that are not finite;
+    left_out: layers without a place in the model; total: its layers, 0 where unknown.
     """
 
     lora: Lora
@@ -106,8 +103,8 @@ class Adapter:
 
 
 def read_adapters(pipe: Any, model: ModelFacts, loras: Iterable[Lora], known: Sequence[Adapter] = ()) -> tuple[Adapter, ...]:
-    """Those of the LoRAs that weigh anything. known: adapters that were read into this pipeline before; the same file is not read
-    again. Raises HalftoneError lora-other-base, lora-unsupported or lora-not-a-lora.
+    """Read the LoRAs with a weight other than 0. known: read into this pipeline before, and not read again. Raises HalftoneError
+    lora-other-base, lora-unsupported or lora-not-a-lora.
     """
     at_hand = {(adapter.lora.path, adapter.version): adapter for adapter in known}
     found: list[Adapter] = []
@@ -135,7 +132,7 @@ def _read(pipe: Any, model: ModelFacts, lora: Lora) -> Adapter:
         log.info("the LoRA %s does not fit", lora.path, exc_info=True)
         raise other_base(lora, model, Words("its tensors have other names or sizes than the model's"), str(error)) from error
     if not read.layers:
-        raise other_base(lora, model, Words("none of its tensors has a place in the model"))
+        raise other_base(lora, model, Words("none of its tensors fits the model"))
     return Adapter(lora, read.layers, version, bad, read.left_out, read.total, read.unread)
 
 
@@ -182,7 +179,7 @@ def _followed(shell: Any, path: Path, readings: Mapping[str, Mapping[str, "_Peft
 
 
 def _networks(shell: Any) -> dict[str, nn.Module]:
-    """Those to which diffusers itself adds LoRAs."""
+    """The networks to which diffusers itself adds LoRAs."""
     names = cast("list[str]", getattr(type(shell), "_lora_loadable_modules", []))
     return {name: part for name in names if isinstance(part := getattr(shell, name, None), nn.Module)}
 
@@ -206,10 +203,10 @@ def _as_diffusers(
 
 
 def _completed(path: Path) -> dict[str, torch.Tensor]:
-    """The tensors of a file in kohya's form that changes q, k or v of a text encoder but nowhere its out_proj, with zeros there.
+    """The tensors of a kohya file that changes q, k or v of a text encoder but no out_proj, with zeros there.
 
-    diffusers (0.42, convert_state_dict_to_diffusers) knows the form by an out_proj, and leaves q, k and v out without one. Empty
-    for every other file.
+    diffusers (0.42, convert_state_dict_to_diffusers) knows the form by an out_proj, and drops q, k and v without one. Empty for
+    every other file.
     """
     names = [tensor.name for tensor in read_header(path).tensors]
     inputs = {match[1]: match for name in names if (match := _TEXT_INPUT.fullmatch(name))}
@@ -229,7 +226,7 @@ def _is_output_of(text: str, name: str) -> bool:
 
 
 def _without_zeros(layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the layers that were only added."""
+    """Drop the layers that were only added."""
     return {
         name: layer
         for name, layer in layers.items()
@@ -244,25 +241,20 @@ def _layers_in(path: Path) -> int:
 
 
 def left_out(adapters: Iterable[Adapter]) -> tuple[Words, ...]:
-    """What is said of each LoRA that reaches the model only in part."""
+    """Note each LoRA that reaches the model only in part."""
     found = tuple(adapters)
-    return (
-        *(_left_out(adapter) for adapter in found if adapter.left_out),
-        *(_unread(adapter) for adapter in found if adapter.unread),
-    )
-
-
-def _unread(adapter: Adapter) -> Words:
-    return Words(
-        "{0} tensors of the LoRA {1} hold changes of a kind that this model cannot use and were left out.",
-        (adapter.unread, adapter.lora.name),
-        one="1 tensor of the LoRA {1} holds a change of a kind that this model cannot use and was left out.",
-    )
-
-
-def _left_out(adapter: Adapter) -> Words:
-    template = "{0} of {1} layers of the LoRA {2} found no place in this model and were left out."
-    return Words(template, (adapter.left_out, adapter.total, adapter.lora.name))
+    template = "{0} of {1} layers of the LoRA {2} do not fit this model and were left out."
+    layers = [Words(template, (one.left_out, one.total, one.lora.name)) for one in found if one.left_out]
+    tensors = [
+        Words(
+            "{0} tensors of the LoRA {1} hold changes of a kind that this model cannot use and were left out.",
+            (adapter.unread, adapter.lora.name),
+            one="1 tensor of the LoRA {1} holds a change of a kind that this model cannot use and was left out.",
+        )
+        for adapter in found
+        if adapter.unread
+    ]
+    return (*layers, *tensors)
 
 
 def _empty_copy(pipe: Any, model: ModelFacts, lora: Lora) -> Any:
@@ -283,12 +275,8 @@ def _empty(module: nn.Module) -> nn.Module:
         made = cast("nn.Module", kind.from_config(config) if hasattr(module, "register_to_config") else kind(config))
     for name, parameter in list(made.named_parameters()):
         owner, _, own = name.rpartition(".")
-        setattr(made.get_submodule(owner), own, _placeholder(parameter.shape))
+        setattr(made.get_submodule(owner), own, nn.Parameter(torch.zeros(()).expand(*parameter.shape), requires_grad=False))
     return made
-
-
-def _placeholder(shape: Sequence[int]) -> nn.Parameter:
-    return nn.Parameter(torch.zeros(()).expand(*shape), requires_grad=False)
 
 
 def _layers(part: nn.Module) -> dict[str, Any]:
@@ -302,7 +290,9 @@ def lora_damage(adapters: Iterable[Adapter], dtype: DType) -> list[Finding]:
     found: list[Finding] = []
     for adapter in adapters:
         if adapter.bad:
-            component, module = _bad_layer(adapter)
+            layers = ((component, name, layer) for component, own in adapter.layers.items() for name, layer in own.items())
+            bad = ((component, name) for component, name, layer in layers if not layer.finite)
+            component, module = next(bad, (next(iter(adapter.layers)), ""))
             first = adapter.bad[0]
             facts: dict[str, str | int | float | bool] = {
                 "lora": adapter.lora.name,
@@ -325,15 +315,6 @@ def lora_damage(adapters: Iterable[Adapter], dtype: DType) -> list[Finding]:
     return found
 
 
-def _bad_layer(adapter: Adapter) -> tuple[str, str]:
-    """(component, module) of the first layer that gets such a number."""
-    for component, layers in adapter.layers.items():
-        for module, layer in layers.items():
-            if not layer.finite:
-                return component, module
-    return next(iter(adapter.layers)), ""
-
-
 def changed_components(adapters: Iterable[Adapter]) -> set[str]:
     """Components to whose weights something is added."""
     return {name for adapter in adapters for name in adapter.layers}
@@ -341,8 +322,8 @@ def changed_components(adapters: Iterable[Adapter]) -> set[str]:
 
 @dataclass(frozen=True)
 class LayerPatch:
-    """What LoRAs do to one layer, one after another. changes: of a rescaled copy, by weight and bias, whose numbers are 2**k
-    times those that the LoRAs were made for: what is added is scaled alike.
+    """What LoRAs do to one layer, in order. changes: of a rescaled copy, by weight and bias, which are 2**k times those that the
+    LoRAs were made for: what is added is scaled alike.
     """
 
     key: Hashable
@@ -388,10 +369,7 @@ class LayerPatch:
 
 
 def patches_of(adapters: Iterable[Adapter], component: str, exponents: Mapping[str, int] | None = None) -> dict[str, LayerPatch]:
-    """What the LoRAs do to a component, by module.
-
-    exponents: tensor -> k where its weights are 2**k times those that the LoRAs were made for.
-    """
+    """LoRA patches by module. exponents: tensor -> k where the weights are 2**k times those that the LoRAs were made for."""
     by_module: dict[str, list[tuple[Adapter, Change]]] = {}
     for adapter in adapters:
         for name, change in adapter.layers.get(component, {}).items():

@@ -1,8 +1,9 @@
-"""Finds what of a LoRA's file reaches the model where diffusers converts its names: nothing that a converter drops stays unsaid.
+"""Finds what of a LoRA's file reaches the model where diffusers converts its names, so that all that a converter drops is
+reported.
 
-diffusers splits, joins and reorders layers of other programs' files, and leaves out what it does not know, DoRA's magnitudes
-among it, with a warning at most. So the file is loaded twice: as it is, and with the number of each row in the place of its
-numbers. The numbers that arrive tell which row of the file became which row of the model.
+diffusers splits, joins and reorders layers of other programs' files, and drops what it does not know, DoRA's magnitudes among it,
+with a warning at most. So the file is loaded twice: as it is, and with the row numbers as values. The numbers that arrive show
+which row of the file became which row of the model.
 """
 
 import re
@@ -60,10 +61,7 @@ class Reading(Protocol):
 
 
 class Unusable(Exception):  # noqa: N818 - why a LoRA cannot be used, as the end of a sentence
-    """Something of it would be lost.
-
-    words: what it is, as the end of a sentence.
-    """
+    """Something would be lost. words: what, as the end of a sentence."""
 
     def __init__(self, words: Words) -> None:
         super().__init__(words.text())
@@ -71,7 +69,7 @@ class Unusable(Exception):  # noqa: N818 - why a LoRA cannot be used, as the end
 
 
 def file_layers(tensors: Tensors) -> tuple[FileLayer, ...]:
-    """Those with two factors, in the order of the file."""
+    """The layers of a file with two factors, in its order."""
     downs = {match[1]: name for name in tensors if (match := _DOWN.match(name))}
     lengths = {match[1]: tensor for name, tensor in tensors.items() if (match := _LENGTHS.match(name))}
     alphas = {
@@ -119,7 +117,7 @@ def numbered(tensors: Tensors, layers: Sequence[FileLayer]) -> dict[str, torch.T
 
 
 def rows_in(reading: Reading) -> torch.Tensor | None:
-    """Which rows of the file, by number, are those of a layer of the numbered one; 0 for those that come from none."""
+    """The file's row number for each row of a layer read from the numbered file; 0 for rows that come from none."""
     factors = reading.factors()
     return None if factors is None else factors[0].amax(1).round().long()
 
@@ -144,7 +142,7 @@ class Dora:
         del weight
 
     def delta(self, weight: float, like: torch.Tensor) -> None:
-        """Nothing alone, as `pair`."""
+        """Add nothing alone, as `pair`."""
         del weight, like
 
     def merged(self, held: Tensors, weight: float) -> Mapping[str, torch.Tensor]:
@@ -190,7 +188,7 @@ def _of_columns(reading: Reading, rows: torch.Tensor, held: list[tuple[FileLayer
     ((layer, own), *others) = held
     assert layer.lengths is not None
     if others or layer.rows != len(rows) or not bool(own.all()):
-        raise Unusable(Words("it is a DoRA whose magnitudes go over layers that this model holds apart"))
+        raise Unusable(Words("it is a DoRA whose magnitudes span layers that this model keeps separate"))
     return Dora(reading, layer.lengths.float().reshape(1, -1))
 
 

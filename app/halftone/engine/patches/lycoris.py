@@ -1,6 +1,6 @@
-"""What the layers of LyCORIS files (LoHa, LoKr, IA3, DoRA, whole differences) do to the weights they were made for.
+"""What the layers of LyCORIS files (LoHa, LoKr, IA3, DoRA, whole differences) do to their weights.
 
-Read as A1111 and ComfyUI read them: a weight of w adds w times what the whole file would change. The products are peft's.
+Read as by A1111 and ComfyUI: a weight of w adds w times what the whole file would change. The products are peft's.
 """
 
 import json
@@ -32,7 +32,7 @@ _WRAPPER: Final = "text_model_"
 
 @dataclass(frozen=True)
 class Change:
-    """Of one layer. factors: as stored, by LyCORIS' names; scale: alpha through rank."""
+    """A layer's change. factors: as stored, by LyCORIS' names; scale: alpha through rank."""
 
     factors: Tensors
     scale: float
@@ -54,13 +54,11 @@ class Change:
         return None if given is None else Whole(given, weight)
 
     def pair(self, weight: float) -> None:
-        """Whatever it adds, it is told in whole."""
+        """Return None: its change has no two factors."""
         del weight
 
     def merged(self, held: Tensors, weight: float) -> dict[str, torch.Tensor]:
-        """The layer's weight and bias with this in them. held: they, exactly, in float32; weight: how much of it. Raises
-        ValueError, RuntimeError or KeyError where sizes or factors are others.
-        """
+        """Change the exact float32 weight and bias (held). Raises ValueError, RuntimeError or KeyError where it does not fit."""
         own, found = {name: tensor.float() for name, tensor in self.factors.items()}, dict(held)
         given = _delta(own, self.scale, held["weight"])
         if given is not None:
@@ -114,9 +112,9 @@ def _factor(own: Tensors, index: int) -> torch.Tensor:
 
 
 def decomposed(weight: torch.Tensor, magnitude: torch.Tensor) -> torch.Tensor:
-    """DoRA (arXiv 2402.09353, eq. 5): the direction of the changed weight, with a learned length of each of its columns.
+    """DoRA (arXiv 2402.09353, eq. 5): the direction of the changed weight, with a learned length of each column.
 
-    Of two dimensions or more the magnitude's shape tells which way they lie: (outputs, 1, …) or (1, inputs, …).
+    With two dimensions or more the magnitude's shape shows their way: (outputs, 1, …) or (1, inputs, …).
     """
     along = 1 if magnitude.dim() > 1 and magnitude.shape[0] == 1 and weight.shape[0] != 1 else 0
     shape = [1] * weight.dim()
@@ -134,8 +132,8 @@ def _shaped(given: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
 
 
 def read_changes(path: Path, networks: Mapping[str, nn.Module]) -> tuple[dict[str, dict[str, Change]], int, int]:
-    """(component -> module -> change, how many layers the file has, how many of its tensors are of a kind that is not known, or
-    change a bias that is not there). networks: component -> its network, which may be empty.
+    """(component -> module -> change, layers of the file, tensors of unknown kinds or for a missing bias). networks: component ->
+    its network, which may be empty.
 
     Raises ValueError, RuntimeError or KeyError where a layer has another size than the network's, OSError or SafetensorError.
     """
@@ -203,7 +201,7 @@ def _peft_config(path: Path) -> Mapping[str, Any]:
 
 
 def _told(config: Mapping[str, Any], name: str, place: str) -> float:
-    """Of a layer, where the configuration has a pattern that its path ends with, else of all."""
+    """The configuration's value for a layer whose path ends with one of its patterns, else for all."""
     patterns: Iterable[tuple[str, Any]] = (config.get("rank_pattern" if name == "r" else "alpha_pattern") or {}).items()
     own = next((value for key, value in patterns if place == key or place.endswith(f".{key}")), None)
     return float(own or config.get(name) or config.get(f"lora_{name}") or 1)

@@ -1,8 +1,8 @@
 """Inputs that a ControlNet or an adapter adds to a call of a rescaled component, and whether the rescaling is exact with them.
 
 A residual of a ControlNet is added to a stream: where the stream is kept 2**k times as small, the residual must be, too. Which
-power of two an input needs is found by running the call in a type with room, with and without the rescaling. An input must show
-in the result for that to prove anything, so it is made stronger or weaker until it does.
+power of two an input needs is found by running the call in a wide type, with and without the rescaling. An input must show in the
+result to prove anything, so it is made stronger or weaker until it does.
 """
 
 import inspect
@@ -26,7 +26,7 @@ EXACT: Final[Mapping[torch.dtype, float]] = {torch.float32: 0.02, torch.bfloat16
 """Largest relative error that a rescaling may cost in a type with room: the epsilon of norms that see smaller numbers."""
 _SHOWS: Final = (0.1, 0.6)
 """Share of the result that an input must change to prove something: a wrong power of two would cost half of it or more. Where it
-changes nearly all, norms undo its size and hide a wrong one.
+changes nearly all, norms hide a wrong one.
 """
 _STEP: Final = 4.0
 _STEPS: Final = 10
@@ -46,14 +46,14 @@ _OWN: Final = re.compile(
     r"|prompt_\w+|cap_\w+|clip_text\w*|\w+_ids|\w*mask\w*|\w*rotary\w*|freqs\w*|class_labels|resolution|aspect_ratio|style"
     r"|image_meta_size|fps|scale"
 )
-"""Arguments by which a pipeline gives a network its latents, time and words: they are part of every call, so any check of a
-rescaling ran with them. An argument that is not among them is looked at, whatever it is called.
+"""Arguments by which a pipeline gives a network its latents, time and words: every call, and so any check of a rescaling, has
+them. All other arguments are looked at.
 """
 
 
 def added_inputs(call: Call, module: nn.Module) -> dict[str, Any]:
-    """Arguments of a call of forward that hold numbers other than zero and are not the model's own; those in a dict by the names
-    of both: "added_cond_kwargs.image_embeds". Waits for the device once, where there are any.
+    """Arguments of a call of forward that hold non-zero numbers and are not the model's own; in a dict by both names:
+    "added_cond_kwargs.image_embeds". Waits for the device once, where there are any.
     """
     return acting(passed_inputs(call, module))
 
@@ -70,7 +70,7 @@ def passed_inputs(call: Call, module: nn.Module) -> dict[str, Any]:
 
 
 def acting(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that hold numbers other than zero; all are read with one wait."""
+    """The inputs with non-zero numbers, read with one wait."""
     named = [(path, tensor) for path, value in inputs.items() for tensor in tensors_in(value)]
     if not named:
         return {}
@@ -120,9 +120,7 @@ def _times(call: Call, module: nn.Module, factors: Mapping[str, float]) -> Call:
 
 @dataclass(frozen=True)
 class Proof:
-    """rescale: the exponents with those that the added inputs need, None where none make it exact; lasting: it holds for other
-    calls with such inputs, too: each of them showed in the result.
-    """
+    """rescale: with the exponents of the added inputs, None if none is exact; lasting: holds for other calls, too."""
 
     rescale: dict[str, int] | None
     lasting: bool
@@ -131,10 +129,10 @@ class Proof:
 def prove(
     call: Call, module: nn.Module, rescale: Mapping[str, int], run: Callable[[Mapping[str, int], Call], Any]
 ) -> Proof | None:
-    """Whether a rescaling, or which completion of it, gives what the component gives without it. None: the call is not finite in
-    a type with room, which is no matter of scale.
+    """Whether a rescaling, or which completion of it, is exact. None: the call is not finite in a wide type, which has nothing to
+    do with scale.
 
-    run: the call's result in a type with room, under a rescaling.
+    run: the call's result in a wide type, under a rescaling.
     """
     added = tuple(added_inputs(call, module))
     if not is_finite(run({}, call)):
@@ -157,8 +155,8 @@ def prove(
 
 
 def _shown(name: str, run: Callable[[Mapping[str, float]], Any]) -> tuple[float, float]:
-    """(factor with which an input shows in the result, share of the result that it changes then): alone, as the others might hide
-    it. An adapter's words are normed before they are read: no factor changes what they do.
+    """(factor with which an input shows in the result, share of the result that it then changes): alone, as the others might hide
+    it. An adapter's words are normed before they are read: no factor changes their effect.
 
     run: the result with some inputs times a factor, and without all others.
     """

@@ -1,16 +1,16 @@
 """Experiments with the flow of numbers through a network: what becomes 2**8 times as large when some of its parameters do.
 
-A call is run again, in a type with room, with the parameters of some layers scaled. Every layer tells what reaches it: the same
-numbers as before, the same times 2**8, or something else. A linear layer that is reached by scaled numbers is given them divided
-again (its weight would be scaled back); a norm that is reached by them gives what it gave before. When the network's result is
-what it was, those layers together can be scaled. Only a few hundred numbers of every tensor are looked at, so what a run tells is
-proven once more with the real weights (`deviation`).
+A call is repeated in a wide type with the parameters of some layers scaled. Every layer reports what reaches it: the same numbers
+as before, the same times 2**8, or something else. A linear layer reached by scaled numbers gets them divided again (its weight
+would be scaled back); a norm reached by them gives what it gave before. When the network's result is unchanged, those layers
+together can be scaled. Only a few hundred numbers of every tensor are looked at, so the result is proven once more with the real
+weights (`deviation`).
 
-No names and no shapes of known architectures are used.
+No names or shapes of known architectures are used.
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal
@@ -18,7 +18,6 @@ from typing import Any, Final, Literal
 import torch
 from torch import nn
 from torch.nn.modules.conv import _ConvNd  # pyright: ignore[reportPrivateUsage] - the base of every convolution
-from torch.utils.hooks import RemovableHandle
 
 from halftone.contract.plan import EPSILONS
 from halftone.engine.basics.runs import Runs
@@ -35,7 +34,7 @@ _CLOSE: Final[Mapping[torch.dtype, float]] = {torch.float32: 2e-4, torch.bfloat1
 """Largest difference, relative to the largest sample, at which numbers count as the same."""
 _PROVEN: Final[Mapping[torch.dtype, float]] = {torch.float32: 1e-2, torch.bfloat16: 3e-2}
 """Relative error that a group may cost in a type with headroom: layers that add next to nothing to a stream and are not scaled
-with it. At 1 % the pictures of the fault bench still agree to more than 50 dB. What a group costs is kept with it and told.
+with it. At 1 % the pictures of the fault bench still agree to more than 50 dB. A group's cost is kept with it and reported.
 """
 _ALIKE: Final = 1e-2
 _MOST: Final = 0.75
@@ -63,11 +62,11 @@ class _MismatchError(Exception):
 
 
 class Trace:
-    """What one run with scaled parameters gave.
+    """A run with scaled parameters.
 
     writing: the scaled layers; place: completed uses of leaves; mismatch: where it ended, None if it did not; seen: class of what
     every module gave; inside: modules between whose layers scaled numbers went; same: the network gave what it gave before;
-    fatal: it ended because a layer is not linear; at_norm: where it ended a norm stands.
+    fatal: it ended because a layer is not linear; at_norm: a norm stands where it ended.
     """
 
     def __init__(self, flow: "Flow", writing: Mapping[str, Rows]) -> None:
@@ -151,10 +150,7 @@ class Trace:
 
 
 class Flow:
-    """One call of a component, run again with some parameters scaled.
-
-    module: in a type with room (float32, or bfloat16); run: makes the call; runs: how often it may be made again.
-    """
+    """A call of a component, repeated with scaled parameters. module: in a wide type; runs: how often it may run."""
 
     def __init__(self, module: nn.Module, run: Callable[[], Any], runs: Runs) -> None:
         self._run = run
@@ -173,11 +169,11 @@ class Flow:
         """Modules with layers in them and tensors of their own, such as a table of positions that is added."""
         self._base: dict[tuple[str, int, str], list[torch.Tensor]] = {}
         self.sizes: dict[str, tuple[int, int]] = {}
-        """By leaf: number of values that went in and came out."""
+        """By leaf: number of values read and made."""
         self.order: list[str] = []
         """Leaves in order of completion, each use."""
         self.ends: dict[str, int] = {}
-        """By module: how many uses of leaves were complete when it first was."""
+        """By module: completed uses of leaves when it first was complete."""
         self._running: list[str] = []
         self._places: dict[torch.Size, tuple[torch.Tensor, ...]] = {}
         self._result = self._record()
@@ -221,9 +217,7 @@ class Flow:
         return trace
 
     def deviation(self, group: RescaleGroup, k: int) -> float | None:
-        """The relative change of what the network gives with the group shrunk by 2**k, as a plan would; None where that is too
-        much. Raises BudgetSpentError.
-        """
+        """The relative change of the result with the group shrunk by 2**k; None: too much. Raises BudgetSpentError."""
         self._runs.spend()
         parts = [(self._part(name), -k) for name in group.shrink] + [(self._part(name), k) for name in group.grow]
         root = self.modules[""]
@@ -246,7 +240,6 @@ class Flow:
     ) -> Any:
         """Run with what is called before and after every leaf, and after every module that holds others."""
         uses: dict[str, int] = {}
-        handles: list[RemovableHandle] = []
 
         def enter(name: str, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             tensor = next(tensors_in((args, kwargs)), None)
@@ -262,7 +255,7 @@ class Flow:
             after(name, uses.get(name, 0), args, output)
             uses[name] = uses.get(name, 0) + 1
 
-        def begin(name: str, _module: nn.Module, _args: tuple[Any, ...]) -> None:
+        def begin(name: str, _module: nn.Module, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
             self._running.append(name)
 
         def end(name: str, _module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
@@ -271,19 +264,12 @@ class Flow:
             uses[name] = uses.get(name, 0) + 1
 
         self._running.clear()
-        try:
+        with ExitStack() as hooks, torch.no_grad():
             for name, module in self.modules.items():
-                if name in self.leaves:
-                    handles.append(module.register_forward_pre_hook(partial(enter, name), with_kwargs=True))
-                    handles.append(module.register_forward_hook(partial(leave, name)))
-                else:
-                    handles.append(module.register_forward_pre_hook(partial(begin, name)))
-                    handles.append(module.register_forward_hook(partial(end, name)))
-            with torch.no_grad():
-                return self._run()
-        finally:
-            for handle in handles:
-                handle.remove()
+                first, last = (enter, leave) if name in self.leaves else (begin, end)
+                hooks.enter_context(module.register_forward_pre_hook(partial(first, name), with_kwargs=True))
+                hooks.enter_context(module.register_forward_hook(partial(last, name)))
+            return self._run()
 
     # --- what a run asks --------------------------------------------------------------------------------------------
 
@@ -306,8 +292,8 @@ class Flow:
         return values[self._places[shape]]
 
     def follows(self, name: str, args: tuple[Any, ...], output: Any) -> Class | None:
-        """What a leaf gives for a scaled input: the same (a norm), or that scaled; None: cannot be tried. What comes to such a
-        leaf otherwise, small as the difference may be, wants another writer.
+        """The result of a leaf with a scaled input: the same (a norm), or scaled; None: cannot be tried. Anything else that
+        reaches such a leaf, however small the difference, needs another writer.
         """
         if len(args) != 1 or not isinstance(args[0], torch.Tensor) or not isinstance(output, torch.Tensor):
             return None
@@ -396,7 +382,7 @@ def _compare(now: torch.Tensor, before: torch.Tensor) -> Class:
 
 
 def _joint(earlier: Class | None, found: Class) -> Class:
-    """Of several uses of one module in a call: scaled if all are."""
+    """Join several uses of one module in a call: scaled if all are."""
     if earlier is None or earlier == "zero" or earlier == found:
         return found
     return earlier if found == "zero" else "other"

@@ -31,9 +31,7 @@ Start = tuple[tuple[Writer, ...], Trace]
 
 
 def flow_groups(component: str, flow: Flow, sick: Sequence[str]) -> tuple[RescaleGroup, ...]:
-    """Groups that scale these modules, as many as are found. sick: modules in running order, `.(inside)` after those whose own
-    code made what is too large.
-    """
+    """Groups that scale these modules. sick: in running order, `.(inside)` for those whose own code made the peak."""
     found: list[RescaleGroup] = []
     hopeless: set[str] = set()
     try:
@@ -105,8 +103,8 @@ def _parts(flow: Flow, name: str) -> Iterator[Rows]:
 
 
 def _openings(flow: Flow, site: str) -> Iterator[Start]:
-    """What may begin a residual stream that goes through a site: the first layers of the network, one by one and together (two
-    streams may become one further on), then those of the modules around the site.
+    """What may begin a residual stream through a site: the first layers of the network, one by one and together (two streams may
+    join later), then those of the modules around the site.
     """
     parts = _module(site).split(".")
     seen: set[str] = set()
@@ -131,7 +129,7 @@ def _openings(flow: Flow, site: str) -> Iterator[Start]:
 
 
 def _completed(flow: Flow, writers: tuple[Writer, ...], trace: Trace) -> Start | None:
-    """With what these writers need to make a group, and what is scaled then; None: there is no such group."""
+    """Complete a group for these writers, and what is scaled then; None: there is no such group."""
     found = writers
     for _ in range(_TURNS):
         if trace.closed:
@@ -146,8 +144,8 @@ def _completed(flow: Flow, writers: tuple[Writer, ...], trace: Trace) -> Start |
 
 
 def _joined(flow: Flow, writers: tuple[Writer, ...], trace: Trace) -> Start | None:
-    """With more writers: those that let the numbers get further. The siblings of all that write already are tried first, where
-    one of them has written by then: a residual stream is written alike in every block.
+    """Add writers that let the numbers get further. The siblings of all writers come first, where one of them has written by
+    then: a residual stream is written alike in every block.
     """
     names = {writer.name for writer in writers}
     done = set(flow.order[: trace.place])
@@ -164,9 +162,7 @@ def _joined(flow: Flow, writers: tuple[Writer, ...], trace: Trace) -> Start | No
 
 
 def _candidates(flow: Flow, taken: set[str], trace: Trace) -> list[str]:
-    """Layers with parameters that wrote as many numbers as are read at the mismatch, the latest first, then tables of the modules
-    around it, then any layer.
-    """
+    """Layers that wrote as many values as the mismatch reads, the latest first, then tables around it, then any layer."""
     mismatch = trace.mismatch or ""
     size = flow.sizes.get(mismatch, (0, 0))[0]
     done = dict.fromkeys(reversed(flow.order[: trace.place]))
@@ -178,9 +174,7 @@ def _candidates(flow: Flow, taken: set[str], trace: Trace) -> list[str]:
 
 
 def _side_by_side(flow: Flow, taken: set[str], trace: Trace) -> list[tuple[Writer, ...]]:
-    """Pairs of layers that wrote together as many numbers as are read at the mismatch, the latest first: two streams that are
-    laid side by side, each with a writer missing.
-    """
+    """Pairs of layers that together wrote as many values as the mismatch reads, the latest first: two streams laid together."""
     size = flow.sizes.get(trace.mismatch or "", (0, 0))[0]
     done = dict.fromkeys(reversed(flow.order[: trace.place]))
     latest = [name for name in done if name not in taken and flow.own(name)][: 2 * _TRIES]

@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import torch
@@ -45,47 +46,29 @@ def groups_of(
     learned: Callable[[Sequence[str]], Iterable[RescaleGroup]] = lambda _sites: (),
     deviation: Deviation = lambda _group, _k: None,
 ) -> tuple[RescaleGroup, ...]:
-    """layers: peaks of the component in running order, as the planner reads them; named: modules with a finding that a scale
-    can cure; asked: the precision that has to hold them; flow_at: the experiment in which a module runs, asked for only where
-    known shapes do not reach; peaks: of tensors, filled with those that were read; with_inputs: a group that was found, shrunk
-    by 2**k, with the inputs that have to be scaled with it, None where it is not exact with them. learned: groups that are known
-    of the architecture, which `deviation` is to prove before experiments with the network itself begin. A search that fails costs
-    nothing but its groups.
+    """layers: peaks of the component in running order, as the planner reads them; named: modules with a finding that a scale can
+    cure; asked: the precision that has to hold them; flow_at: the experiment in which a module runs, used where known shapes do
+    not reach; peaks: of tensors, filled as they are read; with_inputs: a group shrunk by 2**k, completed by the inputs that scale
+    with it, or None if not exact; learned: known groups of the architecture, which `deviation` proves before experiments begin. A
+    search that fails costs nothing but its groups.
     """
     known = rescale_groups(component, module)
     left = _left(component, known, layers, named, asked, tensor_peaks(masters, known, peaks))
+    prove = partial(_proven, layers=layers, asked=asked, masters=masters, peaks=peaks, with_inputs=with_inputs)
     try:
-        found = _proven(deviation, learned(left) if left else (), layers, asked, masters, peaks, with_inputs)
-        left = [site for site in left if not any(site in group.modules for group in found)]
-        found += _by_experiment(component, left, flow_at, layers, asked, masters, peaks, with_inputs)
+        found = prove(deviation, learned(left) if left else ())
+        by_flow: dict[int, tuple[Flow, list[str]]] = {}
+        for site in left:
+            if not any(site in group.modules for group in found) and (flow := flow_at(site)) is not None:
+                by_flow.setdefault(id(flow), (flow, []))[1].append(site)
+        for flow, own in by_flow.values():
+            found += prove(flow.deviation, flow_groups(component, flow, own))
     except Exception as error:
         if ends_the_job(error):
             raise
         log.warning("the search for groups of %s failed", component, exc_info=True)
         return known
     return (*known, *found)
-
-
-def _by_experiment(
-    component: str,
-    sites: Sequence[str],
-    flow_at: Callable[[str], Flow | None],
-    layers: Sequence[LayerPeak],
-    asked: DType,
-    masters: Mapping[str, torch.Tensor],
-    peaks: dict[str, float] | None,
-    with_inputs: WithInputs,
-) -> list[RescaleGroup]:
-    by_flow: dict[int, tuple[Flow, list[str]]] = {}
-    for site in sites:
-        flow = flow_at(site)
-        if flow is not None:
-            by_flow.setdefault(id(flow), (flow, []))[1].append(site)
-    return [
-        group
-        for flow, own in by_flow.values()
-        for group in _proven(flow.deviation, flow_groups(component, flow, own), layers, asked, masters, peaks, with_inputs)
-    ]
 
 
 def _left(
@@ -116,7 +99,7 @@ def _proven(
     peaks: dict[str, float] | None,
     with_inputs: WithInputs,
 ) -> list[RescaleGroup]:
-    """Those that change nothing when they are shrunk by as much as is needed: the search looks at samples only, and a layer that
+    """Keep groups that change nothing when shrunk by as much as is needed: the search looks at samples only, and a layer that
     adds next to nothing to a stream is not seen, but counts once the rest is shrunk.
     """
     kept: list[RescaleGroup] = []
@@ -139,9 +122,7 @@ def _proven(
 def tensor_peaks(
     masters: Mapping[str, torch.Tensor], groups: Sequence[RescaleGroup], read: dict[str, float] | None = None
 ) -> dict[str, float]:
-    """Largest absolute value of every parameter that some group may scale, under the name the group uses. read: those that are
-    known already, and the same with these.
-    """
+    """Largest absolute value of every parameter that a group may scale, by the group's name for it, added to `read`."""
     peaks = {} if read is None else read
     for name in {name for group in groups for name in (*group.shrink, *group.grow) if not is_input(name)} - peaks.keys():
         base, rows = split_rows(name)

@@ -32,11 +32,14 @@ def learned_groups(
     begins: Callable[[], None],
     device: torch.device,
 ) -> list[RescaleGroup] | None:
-    """Groups that scale these modules of a network, as its twin tells; they are to be proven. None: it has no twin. sites: in
-    running order; run: makes a call of the network with the twin in its place; begins: as `Runs` has it; device: where the inputs
-    of that call lie, and the twin with them. The network's own weights may lie elsewhere.
+    """Groups, still to be proven, that scale these modules of a network by its twin's. None: it has no twin. sites: in running
+    order; run: makes a call of the network with the twin in its place; begins: as `Runs` has it; device: of the call's inputs,
+    and for the twin. The network's own weights may lie elsewhere.
     """
-    architecture = _architecture(network)
+    kind = type(network)
+    library = kind.__module__.partition(".")[0]
+    config = json.dumps(config_of(network), sort_keys=True, default=str)
+    architecture = "\0".join((f"{kind.__module__}.{kind.__qualname__}", version(library), str(SEARCH), config))
     known = recall_groups(architecture)
     remembered = dict(known)
     try:
@@ -115,11 +118,3 @@ def _found(component: str, flow: Flow, place: str) -> FoundGroup | None:
         return None
     whole = with_shares(group, flow.modules[""])
     return FoundGroup(shrink=whole.shrink, grow=whole.grow, modules=whole.modules, epsilons=whole.epsilons)
-
-
-def _architecture(network: nn.Module) -> str:
-    """A class and its configuration, as a version of its library builds it, and the version of the search."""
-    kind = type(network)
-    library = kind.__module__.partition(".")[0]
-    config = json.dumps(config_of(network), sort_keys=True, default=str)
-    return "\0".join((f"{kind.__module__}.{kind.__qualname__}", version(library), str(SEARCH), config))

@@ -77,7 +77,7 @@ def _stream(component: str, prefix: str, owner: nn.Module) -> RescaleGroup | Non
                 _block(stream, _path(prefix, name, str(index)), block)
         elif name == "mid_block":
             _block(stream, _path(prefix, name), child)
-        elif name not in known and not _beside_the_stream(name):
+        elif name not in known and not name.startswith(("time_", "class_", "add_", "encoder_hid_proj")):
             stream.whole = False
     if not stream.whole:
         return None
@@ -91,11 +91,6 @@ def _stream(component: str, prefix: str, owner: nn.Module) -> RescaleGroup | Non
         epsilons=(*stream.epsilons, _path(prefix, "conv_norm_out.eps")),
         wide=True,
     )
-
-
-def _beside_the_stream(name: str) -> bool:
-    """Embeddings of time, class and text: they enter through time projections, never the stream itself."""
-    return name.startswith(("time_", "class_", "add_", "encoder_hid_proj"))
 
 
 def _write(stream: _Stream, path: str, module: nn.Module, kinds: tuple[str, ...]) -> None:
@@ -196,7 +191,11 @@ def _sampler(stream: _Stream, path: str, member: nn.Module) -> None:
 def _local_groups(component: str, name: str, module: Any) -> Iterator[RescaleGroup]:
     if isinstance(getattr(module, "conv1", None), nn.Conv2d) and _normalises_groups(getattr(module, "norm2", None)):
         yield from _time_group(component, name, module)
-    if _is_attention(module):
+    if (
+        isinstance(getattr(module, "to_v", None), nn.Linear)
+        and _is_output(getattr(module, "to_out", None))
+        and getattr(module, "norm_v", None) is None
+    ):
         yield _value_group(component, name, module)
     if isinstance(getattr(module, "net", None), nn.ModuleList):
         yield from _gate_group(component, name, module)
@@ -208,9 +207,7 @@ def _normalises_groups(norm: object) -> bool:
 
 
 def _time_group(component: str, name: str, module: Any) -> Iterator[RescaleGroup]:
-    """norm2 reads conv1 plus the time projection, so both are scaled; with scale and shift the projection acts after the norm.
-    Without a projection how it would enter is moot.
-    """
+    """Scale conv1 and the time projection, whose sum norm2 reads, unless the projection acts after the norm."""
     projection = getattr(module, "time_emb_proj", None)
     entering = getattr(module, "time_embedding_norm", "default")
     if projection is not None and (entering not in ("default", "scale_shift") or not _is_group_norm(module.norm2)):
@@ -229,14 +226,6 @@ def _time_group(component: str, name: str, module: Any) -> Iterator[RescaleGroup
         modules=tuple(modules),
         epsilons=(_path(name, norm),),
         wide=True,
-    )
-
-
-def _is_attention(module: Any) -> bool:
-    return (
-        isinstance(getattr(module, "to_v", None), nn.Linear)
-        and _is_output(getattr(module, "to_out", None))
-        and getattr(module, "norm_v", None) is None
     )
 
 

@@ -1,7 +1,7 @@
 """A tiny twin of a network: the same class and configuration with narrow layers, random numbers and two blocks of each kind.
 
 Which layers can be scaled together is a property of the architecture, so groups are found in the twin, where a run takes
-milliseconds, and carried over by name. They are no more than proposals: each is proven with the real weights.
+milliseconds, and transferred by name. Each is then proven with the real weights.
 
 No names of known architectures are used: what is narrower and still runs on the same inputs is a twin.
 """
@@ -33,16 +33,14 @@ _LARGEST: Final = 64_000_000
 _HEADS: Final = re.compile(r"(n|num)_(\w+_)?heads$")
 _EACH: Final = ("attention_head_dim", "head_dim", "d_kv")
 _WIDTH: Final = ("hidden_size", "d_model", "dim")
-"""As the libraries name the width of one head, and of a network."""
+"""The libraries' names for the width of a head, and of a network."""
 _INNER: Final = ("d_ff", "intermediate_size", "ffn_dim", "ff_dim", "mlp_dim")
 """Widths that no other layer depends on."""
 _CHANNELS: Final = "block_out_channels"
 
 
 class Likeness:
-    """What stands in a twin for the parts of a network. kept: by list of blocks, as the network calls it, the members that its
-    twin has.
-    """
+    """Which parts of a twin stand for a network's. kept: by the network's list of blocks, the members in the twin."""
 
     def __init__(self, network: nn.Module) -> None:
         self.network = network
@@ -142,7 +140,11 @@ def twins_of(likeness: Likeness) -> Iterator[nn.Module]:
     for changes in _narrower(config):
         try:
             twin = empty(type(network), {**config, **changes})
-            _prune(twin, likeness.kept)
+            for path in sorted(likeness.kept, key=len, reverse=True):  # lists inside members first, while these have their names
+                owner = cast("nn.ModuleList", twin.get_submodule(path))
+                left = [owner[index] for index in likeness.kept[path]]
+                del owner[:]
+                owner.extend(left)
         except Exception:  # a class refuses a configuration in its own way
             log.debug("no twin of %s with %s", type(network).__name__, changes, exc_info=True)
             continue
@@ -151,8 +153,8 @@ def twins_of(likeness: Likeness) -> Iterator[nn.Module]:
 
 
 def config_of(network: nn.Module) -> dict[str, Any]:
-    """The configuration that a network was built with, without the libraries' own notes: diffusers builds what is listed in
-    `_use_default_values` with its defaults, whatever the configuration has.
+    """The configuration that a network was built with, without the libraries' own notes: diffusers builds what
+    `_use_default_values` lists with its defaults, whatever the configuration has.
     """
     config = cast("Any", network).config
     own: Mapping[str, Any] = config if isinstance(config, Mapping) else config.to_dict()
@@ -160,8 +162,8 @@ def config_of(network: nn.Module) -> dict[str, Any]:
 
 
 def _narrower(config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Changes of a configuration. With fewer heads the widths that are as large as all heads together shrink, too; which of these
-    are the network's own and which are those of its inputs is tried.
+    """Changes that narrow a configuration. With fewer heads the widths as large as all heads together shrink, too; which of these
+    are the network's and which its inputs' is found by trying.
     """
     channels, groups = config.get(_CHANNELS), config.get("norm_num_groups")
     if isinstance(channels, (list, tuple)) and isinstance(groups, int):
@@ -192,21 +194,13 @@ def _few(kinds: Sequence[int]) -> tuple[int, ...]:
 
 
 def _kinds(members: nn.ModuleList) -> list[int]:
-    """By member, the first one that is built alike: the same layers with parameters of the same shapes."""
+    """By member, the first one built alike: the same layers with parameters of the same shapes."""
     built = [(type(own), [(name, tuple(p.shape)) for name, p in own.named_parameters()]) for own in members]
     return [built.index(own) for own in built]
 
 
-def _prune(module: nn.Module, kept: Mapping[str, tuple[int, ...]]) -> None:
-    for path in sorted(kept, key=len, reverse=True):  # lists inside members first, while these have their names
-        owner = cast("nn.ModuleList", module.get_submodule(path))
-        left = [owner[index] for index in kept[path]]
-        del owner[:]
-        owner.extend(left)
-
-
 def _drawn(module: nn.Module) -> nn.Module:
-    """With numbers of the sizes that keep what passes through as large as it is, none of them zero: every layer has to show."""
+    """Draw non-zero numbers that keep what passes through as large as it is: every layer has to show."""
     generator = torch.Generator().manual_seed(0)
     drawn: dict[int, nn.Parameter] = {}
     for owner in module.modules():

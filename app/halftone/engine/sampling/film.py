@@ -9,7 +9,6 @@ import torch
 from halftone.engine.basics.tensors import tensors_in
 from halftone.engine.sampling.frames import Pixels, fitted, frames_in, to_pixels
 from halftone.engine.sampling.hooks import Decoded, is_finite
-from halftone.engine.weights.calls import Call
 from halftone.measure.pictures import flat_tiles, is_dark, is_flat
 
 Flatness = Literal["flat", "flat-tiles"]
@@ -17,9 +16,7 @@ Flatness = Literal["flat", "flat-tiles"]
 
 @dataclass(frozen=True)
 class Seen:
-    """What is to be told of all frames. flat, broken: those, from 1, that are of one colour, or hold a number that is not finite;
-    dark: all are almost black.
-    """
+    """flat, broken: frames, from 1, of one colour, or not finite; dark: all are almost black."""
 
     width: int
     height: int
@@ -90,7 +87,7 @@ class Film(Sequence[Pixels]):
 
 
 class Reported(Sequence[Pixels]):
-    """The same frames; tells when one is asked for."""
+    """A film that reports when a frame is taken."""
 
     def __init__(self, film: Film, report: Callable[[int, int], None]) -> None:
         self._film = film
@@ -115,17 +112,9 @@ class Part:
     def indices(self) -> range:
         return range(self.first, self.first + self.decoded.frames)
 
-    @property
-    def call(self) -> Call:
-        return self.decoded.call
-
-    @property
-    def latents(self) -> torch.Tensor:
-        return self.decoded.latents
-
 
 def parts_of(film: Film, decodes: Sequence[Decoded], component: str) -> list[Part]:
-    """Which call of a component gave which frames; none where the calls do not add up to them. Of a picture it is the last."""
+    """Which call of a component gave which frames; none where the numbers do not add up. A picture's is the last."""
     own = [decoded for decoded in decodes if decoded.call.component == component]
     if len(film) == 1:
         own = own[-1:]
@@ -138,31 +127,31 @@ def parts_of(film: Film, decodes: Sequence[Decoded], component: str) -> list[Par
 
 
 def flat_frames(film: Film, part: Part) -> dict[int, Flatness]:
-    """Frames of a part, from 0, that are of one colour, or in tiles over latents that are not. A picture that the pipeline scaled
-    is judged as it was decoded: its tiles no longer lie over their latents.
+    """Frames of a part, from 0, of one colour, or in flat tiles over latents that are not. A picture that the pipeline scaled is
+    judged as it was decoded: its tiles no longer match their latents.
     """
     found: dict[int, Flatness] = {}
     scaled = part.decoded.picture is not None and part.decoded.size != film.size
     seen = Film(frames_in(part.decoded.picture)) if scaled and part.decoded.picture is not None else film
     for index in part.indices:
-        kind = flatness(seen[index], part.latents, index - part.first, part.decoded.frames)
+        kind = flatness(seen[index], part.decoded.latents, index - part.first, part.decoded.frames)
         if kind is not None:
             found[index] = kind
     return found
 
 
 def flat_in(result: object, part: Part) -> set[int]:
-    """Which frames, counted as in the film, are flat in what the call of a part gave when it was made again."""
+    """The film's numbers of flat frames in a repeated part."""
     frames = frames_in(next(tensors_in(result)))
-    kinds = [flatness(to_pixels(frame), part.latents, index, len(frames)) for index, frame in enumerate(frames)]
+    kinds = [flatness(to_pixels(frame), part.decoded.latents, index, len(frames)) for index, frame in enumerate(frames)]
     return {part.first + index for index, kind in enumerate(kinds) if kind is not None}
 
 
 def flatness(pixels: Pixels, latents: torch.Tensor | None, frame: int = 0, frames: int = 1) -> Flatness | None:
     """Whether a frame is of one colour, or in tiles over latents that are not; None for a picture.
 
-    latents: what was decoded, (pictures, channels, height, width), or (1, channels, frames, height, width); None if they are not
-    known. frame: which of so many `frames` it is, from 0.
+    latents: what was decoded, (pictures, channels, height, width), or (1, channels, frames, height, width); None if unknown.
+    frame: which of `frames` it is, from 0.
     """
     if is_flat(pixels):
         return "flat"
@@ -174,9 +163,7 @@ def flatness(pixels: Pixels, latents: torch.Tensor | None, frame: int = 0, frame
 
 
 def latent_frame(frame: int, frames: int, latents: int) -> int:
-    """Which of so many latent frames a frame comes from. Decoders that look back in time only make one frame of the first, and
-    the same number of each later one (Wan: 4, LTX: 8).
-    """
+    """The latent frame of a frame. Causal decoders make one frame of the first and several of each later (Wan 4, LTX 8)."""
     if latents > 1 and (frames - 1) % (latents - 1) == 0:
         return -(-frame * (latents - 1) // (frames - 1)) if frames > 1 else 0
     return frame * latents // frames

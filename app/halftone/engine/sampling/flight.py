@@ -1,17 +1,17 @@
 """One picture's way through any diffusers pipeline, with light wrappers on its methods: casts, watching, fast-forward after a
 failure.
 
-Nothing of a pipeline is written anew. Wrapped are: the denoisers' forward, the encoders' forward, the VAE's encode and decode,
-the scheduler's step and the pipeline's encode_prompt. After a failure at step k the pipeline is run again: its denoiser calls
-before k give zeros in the shapes they gave before, without computing, its scheduler steps before k return the last good state,
-and from k on everything is real. So guidance, inpainting masks and whatever else a pipeline does between the calls stay its own.
+Wrapped are: the denoisers' forward, the encoders' forward, the VAE's encode and decode, the scheduler's step and the pipeline's
+encode_prompt. After a failure at step k the pipeline runs again: its denoiser calls before k return zeros in their former shapes,
+its scheduler steps before k return the last good state, and from k on everything is real. So guidance, inpainting masks and
+whatever else a pipeline does between the calls stay its own.
 """
 
 import copy
 import inspect
 import time
 from collections.abc import Callable, Generator, Hashable
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from types import MethodType
@@ -23,7 +23,7 @@ from halftone.contract.vocabulary import NanCheck
 from halftone.engine.basics import snapshot as snapshots
 from halftone.engine.basics.snapshot import Keeper, Snapshot
 from halftone.engine.basics.tensors import as_dtype, first_floating, map_tensors, tensors_in
-from halftone.engine.basics.wrapping import all_replaced
+from halftone.engine.basics.wrapping import replaced
 from halftone.engine.loading.load import Loaded
 from halftone.engine.sampling.hooks import Decoded, Hooks, StepFailed, decoded, is_in_range
 from halftone.engine.sampling.host_schedule import SHARED, HostSchedule, looks_at_times, on_host
@@ -71,9 +71,7 @@ class _Pass:
 
 
 class _Step:
-    """The step of a scheduler in flight. A deep copy of the scheduler, as some pipelines make one for the sound of a video, steps
-    by itself.
-    """
+    """A scheduler's step in flight. A deep copy of the scheduler, as for a video's sound, steps by itself."""
 
     __slots__ = ("__dict__", "_on_copy", "_original", "_scheduler", "_step")
 
@@ -94,8 +92,8 @@ class _Step:
 
 
 class Flight:
-    """Runs a loaded pipeline; keeps the encoded prompt over several runs (a batch, or a return after a failure). settings:
-    what of the session decides about the numbers; with it the encoded prompt is kept for the next flight too.
+    """Runs a loaded pipeline; keeps the encoded prompt over several runs (a batch, or a return after a failure). settings: of the
+    session, as far as they change numbers; with them the prompt is kept for the next flight too.
     """
 
     def __init__(
@@ -107,10 +105,11 @@ class Flight:
         """What the decoder was given, in its order: a long video comes in parts."""
         self.stood_in = False
         """Something else took the place of a decode: there are latents, and no picture of them."""
-        self._every_step = nan_check == "every-step"
+        self.every_step = nan_check == "every-step"
+        """Whether to look at every step; set to locate a failure."""
         self._watching = nan_check != "off"
         self._upcast = upcast_sampling
-        self._reading = Reading(loaded, upcast=upcast_sampling, settings=settings)
+        self.reading = Reading(loaded, upcast=upcast_sampling, settings=settings)
         self._encoded: list[tuple[Call, Any]] = []
         """Calls of encoders and what they gave: an input picture is encoded once, whatever comes after."""
         self._shapes: dict[tuple[int, int], Any] = {}
@@ -118,11 +117,12 @@ class Flight:
         self._blank: dict[str, Any] = {}
         self._good: list[Snapshot] = []
         self._copied = False
-        """The pipeline steps a copy of its scheduler too, whose state nobody keeps: it can only begin anew."""
+        """Whether the pipeline steps a copy of its scheduler too, whose state is lost: it can only start again."""
         self._sound = -1
         """The last step whose numbers were looked at and are sound."""
         self._calls: dict[int, list[Call]] = {}
-        self._real_steps: list[float] = []
+        self.seconds_per_step: list[float] = []
+        """Wall time of every step that was computed."""
         self._last = time.perf_counter()
         self._keep = Keeper()
         self._schedulers: list[Any] = []
@@ -147,14 +147,6 @@ class Flight:
         known = [latents for latents in known if latents.shape[1:] == known[-1].shape[1:]]
         return None if not known else known[0] if len(known) == 1 else torch.cat(known)
 
-    def read_anew(self) -> None:
-        """The next picture has other prompts."""
-        self._reading.forget()
-
-    def watch_every_step(self) -> None:
-        """From now on look at every step, whatever the setting said: a failure is to be located."""
-        self._every_step = True
-
     @property
     def last_good(self) -> Snapshot:
         """The state after the last step."""
@@ -170,22 +162,13 @@ class Flight:
         self._good = [] if good is None else [good]
 
     def last_sound(self) -> Snapshot | None:
-        """The last state whose numbers are finite: a step may have ended before anybody looked at it. None before the first.
+        """The last finite state, or None: a step may have ended before it was looked at.
 
-        A state that was looked at is not looked at again: the memory may have ended, and a look takes some.
+        A state that was looked at is not read again: memory may have ended, and a look takes some.
         """
         if self._copied:
             return None
         return next((state for state in reversed(self._good) if state.step <= self._sound or _is_sound(state)), None)
-
-    @property
-    def watches_every_step(self) -> bool:
-        return self._every_step
-
-    @property
-    def seconds_per_step(self) -> list[float]:
-        """Wall time of every step that was computed."""
-        return self._real_steps
 
     def rehearsal(self, step: int) -> tuple[Rehearsal, int]:
         """Return the loop in which this step was made, and how many calls it had made of its scheduler after it."""
@@ -193,7 +176,7 @@ class Flight:
         return self._rehearsals[began], step - began + 1
 
     def loop(self, good: Snapshot) -> Loop:
-        """All that another flight needs to go on after that state. Raises NotKeptError where several loops run in turns."""
+        """All that another flight needs to continue. Raises NotKeptError where several loops take turns."""
         if len(self._schedulers) != 1 or self._copied:
             raise NotKeptError("several schedulers")
         return Loop(good, type(self._schedulers[0]).__name__, dict(self._shapes), dict(self._blank))
@@ -210,9 +193,7 @@ class Flight:
         resume: Snapshot | None = None,
         entering: Callable[[], None] | None = None,
     ) -> Any:
-        """Call the pipeline. resume: go on after that state instead of from the noise; entering: called before the first step
-        that is really computed. Raises StepFailed.
-        """
+        """Call the pipeline. resume: continue after that state; entering: called before the first real one. Raises StepFailed."""
         pipe = self.loaded.pipe
         self._schedulers = schedulers(pipe)
         self._guiders = guiders(pipe)
@@ -233,8 +214,10 @@ class Flight:
         given = {**inputs, "generator": generator} if "generator" in accepts and generator is not None else inputs
         device = self.loaded.device
         ahead = nullcontext() if device.type in SHARED else tables_sent(self.loaded.modules.values(), device)
-        with parts_fit(self.loaded), ahead, all_replaced(self._wrappers()), self._seeded(generator):
-            result = pipe(**self._reading.begin(given))
+        with parts_fit(self.loaded), ahead, ExitStack() as wrapped, self._seeded(generator):
+            for change in self._wrappers():
+                wrapped.enter_context(replaced(*change))
+            result = pipe(**self.reading.begin(given))
             self._heed(self._sentinel.settle())  # nothing may have been decoded since the last step
             return result
 
@@ -264,7 +247,7 @@ class Flight:
         if self._times_on_host:
             changes += [(scheduler, "set_timesteps", partial(on_host, scheduler)) for scheduler in self._schedulers]
         if callable(getattr(pipe, "encode_prompt", None)):
-            changes.append((pipe, "encode_prompt", self._reading.remembered))
+            changes.append((pipe, "encode_prompt", self.reading.remembered))
         return changes
 
     # --- encoders and decoders ---------------------------------------------------------------------
@@ -279,7 +262,9 @@ class Flight:
                 self.hooks.check()
                 call = Call(name, method, *self._keep((args, kwargs)))
                 if self.hooks.instead is not None and (other := self.hooks.instead(call)) is not None:
-                    self._stand_in(call, other)
+                    if call.method == "decode":
+                        self.decodes.append(decoded(call, other))
+                        self.stood_in = True
                     return other
                 self.hooks.on_phase(phase)
                 known = next((result for earlier, result in self._encoded if earlier.is_like(call)), None)
@@ -305,11 +290,6 @@ class Flight:
 
         return make
 
-    def _stand_in(self, call: Call, result: Any) -> None:
-        if call.method == "decode":
-            self.decodes.append(decoded(call, result))
-            self.stood_in = True
-
     # --- the loop ----------------------------------------------------------------------------------
 
     def _denoiser(self, name: str) -> Callable[[Function], Function]:
@@ -331,7 +311,7 @@ class Flight:
                 started = time.perf_counter()
                 result = invoke(self.loaded.modules[name], original, self.loaded.states[name].dtype, args, kwargs)
                 self._blank[name] = self._shapes[place] = map_tensors(result, _shape)
-                if self._every_step and (made := next(tensors_in(result), None)) is not None:
+                if self.every_step and (made := next(tensors_in(result), None)) is not None:
                     self._sentinel.see(made)
                 seconds = time.perf_counter() - started
                 if self.hooks.on_call is not None:
@@ -343,8 +323,8 @@ class Flight:
         return make
 
     def _nothing(self, name: str, place: tuple[int, int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Zeros in the shape of what this call gave before; of a call that was never made, for the batch it is asked for now, as
-        this denoiser's calls gave it, or those of the one that ran last where this one never did.
+        """Return zeros in the shape that this call gave before; for a call never made, in the shape of this denoiser's other
+        calls, or of the last denoiser's, for the batch asked for now.
         """
         sample = next(tensors_in((args, list(kwargs.values()))))
         known = self._shapes.get(place)
@@ -356,9 +336,7 @@ class Flight:
         )
 
     def _stepper(self, scheduler: Any) -> Callable[[Function], Function]:
-        """A combined pipeline runs several loops, each with its own scheduler; their steps are counted on for going back, and
-        from 0 for what is told.
-        """
+        """Wrap the step. A combined pipeline has several loops: counted through for going back, from 0 in reports."""
 
         def make(original: Function) -> Function:
             def step(*args: Any, **kwargs: Any) -> Any:
@@ -419,26 +397,23 @@ class Flight:
         number, steps = self._places[index] = index - now.began + 1, self._steps()
         self._good.append(snapshots.take(index, result, scheduler, now.generator, now.began, self._guiders))
         del self._good[:-3]
-        if self._every_step:
+        if self.every_step:
             self._heed(self._sentinel.note(index, latents))
         elif number >= steps:
-            self._at_the_end(index, latents)
+            if self._watching:
+                self._heed(self._sentinel.note(index, latents))
+                self._heed(self._sentinel.settle())
+            else:
+                self._told(index, None)
         else:
             self._told(index, None)
-        seconds = self._real_steps[-1] if self._real_steps else 0.0
+        seconds = self.seconds_per_step[-1] if self.seconds_per_step else 0.0
         self.hooks.on_latents(index - now.began, latents, seconds)
         for old in [step for step in self._calls if step < index - 1]:
             del self._calls[old]
         self.hooks.check()
         if scheduler is self.loaded.pipe.scheduler and self.hooks.keep():
             now.keeping = True
-
-    def _at_the_end(self, index: int, latents: torch.Tensor) -> None:
-        if self._watching:
-            self._heed(self._sentinel.note(index, latents))
-            self._heed(self._sentinel.settle())
-        else:
-            self._told(index, None)
 
     def _heed(self, health: Health | None) -> None:
         """Pass on what the sentinel read; leave the loop when it is bad."""
@@ -449,16 +424,16 @@ class Flight:
             self._sound = health.step
             return
         good = next((state for state in reversed(self._good) if state.step < health.step), None)
-        good = good if self._every_step and not self._copied else None
+        good = good if self.every_step and not self._copied else None
         raise StepFailed(health, tuple(self._calls.get(health.step, ())), good)
 
     def _told(self, index: int, health: Health | None) -> None:
         if health is None:
             self._pacer.step()  # nobody has read what the device did, so no time would be the device's
         now = time.perf_counter()
-        self._real_steps.append(now - self._last)
+        self.seconds_per_step.append(now - self._last)
         self._last = now
-        self.hooks.on_step(*self._places.pop(index), health, self._real_steps[-1])
+        self.hooks.on_step(*self._places.pop(index), health, self.seconds_per_step[-1])
 
     def _steps(self) -> int:
         pipe = self.loaded.pipe
@@ -468,7 +443,7 @@ class Flight:
 
 @contextmanager
 def _shortage_told() -> Generator[None]:
-    """Keep from pipelines that the memory ended by an error of a type that they catch: Sana's go on without a picture."""
+    """Turn the end of memory into an error that pipelines do not catch: Sana's would continue without a picture."""
     try:
         yield
     except torch.OutOfMemoryError as error:

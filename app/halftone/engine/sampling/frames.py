@@ -1,4 +1,4 @@
-"""From the decoder's floats to pixels, and to the files and bytes a picture leaves as."""
+"""Turns the decoder's floats into pixels, files and bytes."""
 
 import io
 from typing import Any, Final
@@ -18,7 +18,7 @@ OUTPUT: Final = "np"
 
 
 def all_frames(images: Any) -> list[torch.Tensor]:
-    """The pictures of a pipeline's result in the form OUTPUT, one after another: (channels, height, width) in [0, 1] each.
+    """The pictures of a pipeline's result in the form OUTPUT, one by one: (channels, height, width) in [0, 1] each.
 
     images: (pictures, height, width, channels), or of videos (1, frames, height, width, channels).
     """
@@ -27,8 +27,8 @@ def all_frames(images: Any) -> list[torch.Tensor]:
 
 
 def fitted(frame: torch.Tensor, size: tuple[int, ...]) -> torch.Tensor:
-    """A frame (channels, height, width) scaled and cropped to a (height, width), as diffusers does after binning. Where it cuts a
-    pixel too many (1216 to 64 gives 63 there), the size is kept here.
+    """Scale and crop a frame (channels, height, width) to a (height, width), as diffusers does after binning, but to the exact
+    size: diffusers cuts a pixel too many (1216 to 64 gives 63 there).
     """
     own = tuple(frame.shape[-2:])
     if own == tuple(size):
@@ -46,17 +46,15 @@ def frame_count(decoded: torch.Tensor) -> int:
 
 
 def frames_in(decoded: torch.Tensor) -> list[torch.Tensor]:
-    """What a decoder gave, (frames, channels, height, width) or (1, channels, frames, height, width) with values about [-1, 1],
-    as (channels, height, width) in [0, 1] each.
-    """
+    """(frames, channels, height, width) or (1, channels, frames, height, width) in [-1, 1] as frames in [0, 1]."""
     frames = decoded[0].transpose(0, 1) if decoded.dim() == 5 else decoded
     return [frame.float() / 2 + 0.5 for frame in frames]
 
 
 def to_pixels(picture: torch.Tensor) -> Pixels:
-    """(channels, height, width) floats in [0, 1] to bytes, rounded as diffusers does. A number that is not finite becomes 0
-    here on purpose:
-    this is only reached for the picture that the failing precision would have shown."""
+    """(channels, height, width) floats in [0, 1] to bytes, rounded as diffusers does. A value that is not finite becomes 0 on
+    purpose: only the picture that the failing precision would have shown has any.
+    """
     clean = torch.nan_to_num(picture.float().cpu(), nan=0.0, posinf=1.0, neginf=0.0).clamp(0, 1)
     pixels = (clean * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
     return np.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else np.ascontiguousarray(pixels[:, :, :3])

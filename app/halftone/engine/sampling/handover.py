@@ -1,4 +1,4 @@
-"""What one pass of a picture hands on to the next: pixels, or the latents that the decoder would have been given."""
+"""What one pass of a picture gives to the next: pixels, or the latents for the decoder."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ from halftone.engine.weights.calls import Call
 
 @dataclass(frozen=True)
 class Handover:
-    """How a pass stands among the others of its picture.
+    """A pass's place among the others of its picture.
 
-    index: of the picture in its batch. image: what it starts from, in the place of the request's. latents: what the encoder is
-    taken to give for that. noise: the state of the generator with which it goes on, in the place of the seed's. ends_in_latents:
-    asked when the decoder is about to run, whether it is left out; factor: pixels per latent. is_last: only the decode is left
-    after its steps. model: that the picture is of, where this pass is another one's.
+    index: of the picture in its batch. image: to start from, in place of the request's. latents: the encoder's result for it.
+    noise: the generator's state to continue with, in place of the seed's. ends_in_latents: asked when the decoder is about to
+    run, whether it is left out; factor: pixels per latent. is_last: only the decode follows its steps. model: of the picture,
+    where this pass has another one.
     """
 
     index: int = 0
@@ -65,7 +65,7 @@ class Handover:
 ALONE: Final = Handover()
 """The only pass of its picture, or each picture of a batch of such."""
 HANDED: Final = "handed."
-"""Begins the names of tensors that a pass was handed, in a file of kept latents."""
+"""Begins the names of tensors from the pass before, in a file of kept latents."""
 _IMAGE: Final = f"{HANDED}image"
 _LATENTS: Final = f"{HANDED}latents"
 _NOISE: Final = f"{HANDED}noise"
@@ -74,9 +74,7 @@ _PLANES: Final = 4
 
 
 def from_tensors(tensors: dict[str, torch.Tensor], index: int, model: ModelFacts) -> Handover | None:
-    """Of what `Handover.tensors` gave; None without a picture, and for what it cannot have given. index, model: as of a
-    handover.
-    """
+    """Read what `Handover.tensors` wrote; None without a picture, or for anything else."""
     image, latents, noise = (tensors.get(name) for name in (_IMAGE, _LATENTS, _NOISE))
     if image is None or not _is_picture(image):
         return None
@@ -108,7 +106,7 @@ def check_takes_latents(vae: Any, model: str) -> None:
 
 
 class _Known(DiagonalGaussianDistribution):
-    """Of which there is but one sample."""
+    """A distribution with a single sample."""
 
     def sample(self, generator: torch.Generator | None = None) -> torch.Tensor:  # noqa: ARG002 - of the one it stands in for
         return self.mean

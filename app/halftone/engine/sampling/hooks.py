@@ -1,4 +1,4 @@
-"""What a flight tells whoever owns it, and what it asks."""
+"""What a flight reports to its owner, and what it asks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,9 +15,7 @@ from halftone.measure.stats import ceiling, peak
 
 
 class StepFailed(Exception):  # noqa: N818 - a turn of events, carried out of the pipeline
-    """The latents after `step` (0-based) were not finite, or flat. calls: the denoiser calls of that step; good: the state
-    before it.
-    """
+    """The latents after `step` (0-based) were not finite, or flat. calls: the step's denoiser calls; good: before it."""
 
     def __init__(self, health: Health, calls: tuple[Call, ...], good: Snapshot | None) -> None:
         super().__init__(f"step {health.step}")
@@ -42,7 +40,7 @@ class Decoded:
 
 @dataclass
 class Hooks:
-    """What the owner of a flight wants to be told, and decides."""
+    """What the owner of a flight hears, and decides."""
 
     check: Callable[[], None] = lambda: None
     keep: Callable[[], bool] = lambda: False
@@ -56,7 +54,7 @@ class Hooks:
     instead: Callable[[Call], Any] | None = None
     """Given a call of an encoder or a decoder that is about to be made; what it returns, if it is not None, is the result."""
     on_call: Callable[[Call, Any, float], None] | None = None
-    """Told every finished call of every component, its result and its seconds; used by the check."""
+    """Called after every call of every component with its result and seconds; used by the check."""
 
 
 def decoded(call: Call, result: Any) -> Decoded:
@@ -67,8 +65,8 @@ def decoded(call: Call, result: Any) -> Decoded:
 
 
 def is_in_range(value: Any) -> bool:
-    """True when every number of a network's result is finite and below the limit of its type: what stands at the limit of float16
-    or bfloat16 was clipped there. Not for what a network is given: masks hold the smallest number of a type on purpose.
+    """Whether a network's result is finite and below the limit of its type: at the limit of float16 or bfloat16 it was clipped.
+    Not for inputs: masks hold the smallest number of a type on purpose.
     """
     return all(peak(tensor) < ceiling(tensor.dtype) for tensor in tensors_in(value))
 

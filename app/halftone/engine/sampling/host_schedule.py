@@ -1,8 +1,8 @@
 """Schedulers that step without a wait for the device.
 
-They keep their timesteps on the device, and look numbers up by single ones of them: each such look waits for all that the device
-has still to do. So does the copy of their noise, which the processor draws, and of coefficients that they compute. Here a step is
-given the same timesteps on the host, and what it copies to the device goes there behind what is queued.
+They keep their timesteps on the device and look numbers up by single ones: each look-up waits for all that is queued. So does
+copying their noise, which the processor draws, and coefficients that they compute. Here a step gets the same timesteps on the
+host, and what it copies to the device is queued.
 """
 
 from collections.abc import Callable, Generator
@@ -29,14 +29,15 @@ class HostSchedule:
 
     @contextmanager
     def held(self, scheduler: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generator[Arguments]:
-        """Lay the scheduler's timesteps on the host for the length of a step, and those among its arguments too. One that is
-        given a timestep for each picture computes with these on the device: it keeps them there, and looks up by them.
+        """Keep the scheduler's timesteps, and those among its arguments, on the host during a step. A scheduler that gets a
+        timestep for each picture computes with them on the device, and keeps them there.
         """
         there = getattr(scheduler, "timesteps", None)
         if not isinstance(there, torch.Tensor):
             yield args, kwargs
             return
-        if _for_each(kwargs.get("timestep")):
+        timestep = kwargs.get("timestep")
+        if isinstance(timestep, torch.Tensor) and timestep.dim() > 0:
             with _SentAhead():
                 yield args, kwargs
             return
@@ -71,13 +72,9 @@ def on_host(scheduler: Any, original: Callable[..., Any]) -> Callable[..., Any]:
     return set_timesteps
 
 
-def _for_each(timestep: object) -> bool:
-    return isinstance(timestep, torch.Tensor) and timestep.dim() > 0
-
-
 def _same_place(tensor: torch.Tensor, there: torch.Tensor, host: torch.Tensor) -> torch.Tensor:
-    """A timestep on the host: the element of `host` at its place in `there`; one of another schedule, as where a picture goes on
-    under the one that it was left with, is fetched. Any other tensor as it is.
+    """A timestep on the host: the element of `host` at its place in `there`; one of another schedule, as where a picture
+    continues under its former one, is fetched. Any other tensor unchanged.
     """
     if tensor.dim() != 0 or tensor.device != there.device or tensor.dtype != there.dtype:
         return tensor

@@ -1,11 +1,11 @@
 """Tables that networks of diffusers make on the host at each step, and lengths that they fetch from the device.
 
-Here the tables go to the device behind what is queued, and what is the same at each step is sent or fetched once. The numbers
-are those that the networks make.
+Here the transfers of tables are queued, and what is the same at each step is sent or fetched once. The numbers are the networks'
+own.
 """
 
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 from weakref import ReferenceType, ref
 
@@ -22,17 +22,13 @@ _MASKS: Final = 4
 
 @contextmanager
 def tables_sent(networks: Iterable[nn.Module], device: torch.device) -> Generator[None]:
-    """Have these networks wait for no table while the context is open."""
-    handles: list[RemovableHandle] = []
-    for network in networks:
-        if (known := _KNOWN.get(type(network).__name__)) is not None:
-            name, put = known
-            handles.append(put(network.get_submodule(name), device))
-    try:
+    """Let these networks wait for no table inside the block."""
+    with ExitStack() as hooks:
+        for network in networks:
+            if (known := _KNOWN.get(type(network).__name__)) is not None:
+                name, put = known
+                hooks.enter_context(put(network.get_submodule(name), device))
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def sent_ahead(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Latents on disk: kept when a picture could not be finished, decoded or saved, and read back to go on with them."""
+"""Latents on disk: kept when a picture could not be finished, decoded or saved, and read back to continue."""
 
 import logging
 from collections.abc import Mapping
@@ -28,11 +28,10 @@ _TENSOR: Final = "latents"
 def keep_latents(
     state: torch.Tensor | Loop | None, kept: Kept, limit: int = LIMIT, handed: Mapping[str, torch.Tensor] = NOTHING_HANDED
 ) -> Path:
-    """Write what is left to decode, or what the steps that are left go on from, and whose it is, atomically into the folder of
-    kept latents. state: what the decoder is given, or the loop, None before the first step; handed: what its pass was handed by
-    the one before.
+    """Write what is left to decode, or what the remaining steps need, and its picture, atomically into the folder of kept
+    latents. state: the decoder's input, or the loop, None before the first step; handed: from the pass before.
 
-    Raises OSError, or NotKeptError for a loop that cannot be written; then no part of it is left.
+    Raises OSError, or NotKeptError for a loop that cannot be written; then nothing of it is left.
     """
     folder = latents_dir()
     texts = {RECORD: msgspec.json.encode(kept).decode()}
@@ -74,7 +73,7 @@ def read_latents(path: Path) -> torch.Tensor:
 
 
 def read_handed(path: Path) -> dict[str, torch.Tensor]:
-    """What a kept pass was handed; {} for the first, and for a picture made in one. Raises latents-unreadable."""
+    """What a kept pass was handed; {} for the first, and for a picture in one pass. Raises latents-unreadable."""
     try:
         with safe_open(path, "pt") as opened:
             return {name: opened.get_tensor(name) for name in opened.keys() if name.startswith(HANDED)}  # noqa: SIM118 - a handle

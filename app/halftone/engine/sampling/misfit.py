@@ -33,17 +33,14 @@ def parts_fit(loaded: Loaded) -> Generator[None]:
     except RuntimeError as error:
         if any(sign in str(error) for sign in _SIGNS):
             part = failing_part(loaded.pipe, error) or "part"
-            detail = Words("its {0} takes numbers of another size than it is given", (part,))
+            detail = Words("its {0} expects inputs of another size than it gets", (part,))
             raise HalftoneError("model-parts-misfit", first_line(error), model=loaded.facts.name, detail=detail) from error
         raise
 
 
 @contextmanager
 def parts_named(models: Callable[[], Iterable[Loaded]]) -> Generator[None]:
-    """Raise model-part-failed where a library fails inside a part of one of the models, and nothing else could be told.
-
-    What fails in Halftone's own code stays a fault of Halftone.
-    """
+    """Raise model-part-failed for an unexplained failure of a library in a part; faults of Halftone's code stay as they are."""
     try:
         yield
     except (HalftoneError, JobCancelled):

@@ -35,8 +35,8 @@ _EDGE: Final = 8
 
 
 class Pace:
-    """When the next preview is due. Of two costs in a row the smaller one counts: the first is a cold one (kernels and
-    memory are made ready), and a machine that is busy for a moment would stop the pictures for as long as the rest takes.
+    """When the next preview is due. Of two costs in a row the smaller one counts: the first includes warming up, and a machine
+    that is busy for a moment would stop the previews for the rest of the picture.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Pace:
 
 
 class Previewer:
-    """Told the latents after each step; sends a small picture when one is due and cheap enough."""
+    """Gets the latents after each step and sends a small picture when one is due and cheap enough."""
 
     def __init__(self, loaded: Loaded, emit: Emit) -> None:
         self._loaded = loaded
@@ -68,8 +68,8 @@ class Previewer:
         self._sent: tuple[int, Parcel] | None = None
 
     def show(self, step: int, latents: torch.Tensor, _seconds: float) -> None:
-        """latents: (1, channels, height, width) after `step` (0-based). Only `emit` may raise. On a device with a queue the
-        picture of a step is shown after the next one: to wait for it would cost the time of the step.
+        """latents: (1, channels, height, width) after `step` (0-based). Only `emit` may raise. On a device with a queue a step's
+        picture is shown after the next one: waiting for it would cost a step's time.
         """
         self._deliver()
         if latents.dim() != 4 or self._sent is not None or not self._pace.is_due(time.perf_counter()):
@@ -181,9 +181,7 @@ def _fit(module: Any, name: str, loaded: Loaded, channels: int) -> torch.Tensor 
 
 
 def to_decoder(latents: torch.Tensor, config: Any) -> torch.Tensor:
-    """Latents as the sampler holds them -> as the decoder takes them: undo scaling, shift, or mean and deviation of the VAE's
-    config.
-    """
+    """Turn the sampler's latents into the decoder's: undo scaling, shift, or mean and deviation of the VAE's config."""
     factor = float(getattr(config, "scaling_factor", None) or 1.0)
     mean, deviation = getattr(config, "latents_mean", None), getattr(config, "latents_std", None)
     if mean is not None and deviation is not None:

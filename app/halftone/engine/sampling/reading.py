@@ -22,8 +22,8 @@ _POOLED = {"add_text_embeds", "pooled_prompt_embeds"}
 
 
 class Reading:
-    """Reads the prompts of one pipeline. upcast: the sampling works in float32; settings: what decides about the numbers beside
-    the encoders' own states (`reads`); with None nothing is kept beyond the flight.
+    """Reads the prompts of one pipeline. upcast: sampling works in float32; settings: what changes the numbers beside the
+    encoders' states (`reads`); None keeps nothing beyond the flight.
     """
 
     def __init__(self, loaded: Loaded, *, upcast: bool, settings: Hashable | None) -> None:

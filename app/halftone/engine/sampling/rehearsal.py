@@ -1,4 +1,4 @@
-"""A sampler's arithmetic without the model: whether all that it computes in a loop's steps are numbers.
+"""A sampler's arithmetic without the model: whether everything that it computes in a loop's steps is finite.
 
 Some of diffusers' samplers take the root of what rounding made negative, or divide by a noise level of 0, where noise levels lie
 far apart or the steps are few; the picture is then not finite, whatever the model gives.
@@ -19,19 +19,19 @@ from halftone.engine.basics.snapshot import restore_scheduler
 from halftone.engine.sampling.samplers import make_scheduler, sampler_name
 
 _SHAPE: Final = (1, 4, 2, 2)
-"""Of the latents in the place of real ones: what a sampler computes for one element does not depend on their number."""
+"""Shape of stand-in latents: what a sampler computes for one element does not depend on their number."""
 _ITS_OWN: Final = (ValueError, TypeError, LookupError, AttributeError, AssertionError, RuntimeError, ImportError, ArithmeticError)
 """What samplers raise that take no plain number of steps, or other model outputs; the pipeline calls them as they need it."""
 
 Share = tuple[float, float]
-"""Where a loop begins in its schedule and where it ends, each from 0 to 1."""
+"""Where a loop begins and ends in its schedule, from 0 to 1."""
 WHOLE: Final[Share] = (0.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """Makes the steps of a pipeline's loop once more, without the model. state: of its scheduler before the first; calls: how
-    many steps its pipeline is about to make; times: of those that it made so far.
+    """Repeats the steps of a pipeline's loop without the model. state: the scheduler's before the first; calls: steps to be made;
+    times: timesteps of those made.
     """
 
     scheduler: Any
@@ -41,7 +41,7 @@ class Rehearsal:
 
     @quiet_libraries()
     def fails(self, calls: int) -> bool:
-        """Tell whether the sampler itself makes numbers that are not finite in the first so many calls."""
+        """Tell whether the sampler itself fails to stay finite in the first so many calls."""
         scheduler = make_scheduler(self.scheduler, None)
         restore_scheduler(scheduler, self.state)
         return _is_finite(scheduler, self.times[:calls]) is False
@@ -58,9 +58,7 @@ class Rehearsal:
 
 @quiet_libraries()
 def is_sound(scheduler: Any, steps: int, share: Share = WHOLE) -> bool | None:
-    """Tell whether a sampler makes finite latents of finite ones in that share of so many steps; None where it cannot be tried
-    like this. The scheduler itself is left as it is.
-    """
+    """Tell whether a sampler keeps latents finite in that share of so many steps; None where it cannot be tried."""
     try:
         tried = make_scheduler(scheduler, None)
         tried.set_timesteps(steps)
@@ -97,12 +95,12 @@ def _is_finite(scheduler: Any, times: Sequence[Any]) -> bool | None:
 
 
 def tries(steps: int) -> tuple[int, ...]:
-    """Give the numbers of steps to try in the place of one that a sampler cannot make: at most seven, the nearest first."""
+    """Numbers of steps to try in place of one that a sampler cannot make: at most seven, the nearest first."""
     return tuple(sorted({steps + 1, steps + 2, steps + 3, math.ceil(steps * 1.5), steps * 2, steps * 3, steps * 4} - {steps}))
 
 
 def sound_steps(scheduler: Any, steps: int, share: Share = WHOLE, check: Callable[[], None] = lambda: None) -> int | None:
-    """Give the first of the `tries` that a sampler can make; None where there is none. check: called before each."""
+    """The first of the `tries` that a sampler can make, or None. check: called before each."""
     for count in tries(steps):
         check()
         if is_sound(scheduler, count, share):
@@ -111,8 +109,8 @@ def sound_steps(scheduler: Any, steps: int, share: Share = WHOLE, check: Callabl
 
 
 def unsound(rehearsal: Rehearsal, steps: int, *, given: bool, check: Callable[[], None]) -> HalftoneError:
-    """Say that a sampler cannot make the steps of a loop, whatever the model gives, and what it can make. steps: that were asked
-    for; given: whether the schedule is the user's own; check: called before each try.
+    """The error for a sampler that cannot make the steps of a loop, whatever the model gives, and the steps it can make. steps:
+    asked for; given: the schedule is the user's; check: called before each try.
     """
     scheduler = rehearsal.scheduler
     more = None if given else sound_steps(scheduler, steps, rehearsal.share, check)

@@ -1,4 +1,4 @@
-"""From samplers, as users know them, to schedulers of diffusers, and back."""
+"""Turns samplers, as users know them, into schedulers of diffusers, and back."""
 
 import inspect
 import traceback
@@ -45,12 +45,12 @@ def sampler_name(scheduler: Any) -> str:
 
 def make_scheduler(native: Any, wanted: str | None, options: Mapping[str, OptionValue] = NO_OPTIONS) -> Any:
     """A fresh scheduler: the model's own for None, else the wanted one with the model's noise schedule. options: of a request;
-    those of them that are the sampler's are put into its configuration. Raises setting-bad-value.
+    the sampler's go into its configuration. Raises setting-bad-value.
     """
     scheduler = _with_settings(_made(native, wanted), options)
     if is_flow(scheduler) and not hasattr(scheduler, "scale_noise") and hasattr(scheduler, "add_noise"):
         # what flow pipelines call to begin at a picture; these schedulers have the same under the name of the others
-        scheduler.scale_noise = _Method(scheduler, _scaled_noise)
+        scheduler.scale_noise = _Method(scheduler, lambda own, sample, timestep, noise: own.add_noise(sample, noise, timestep))
     if hasattr(scheduler, "index_for_timestep"):
         scheduler.index_for_timestep = _Method(scheduler, _index_of)
     return scheduler
@@ -73,8 +73,8 @@ def _with_settings(scheduler: Any, options: Mapping[str, OptionValue]) -> Any:
 
 
 class _Method:
-    """A method that a scheduler has beside those of its class; that of a copy belongs to the copy, of which some pipelines make
-    one for a loop of its own. It does not keep its scheduler in memory.
+    """An extra method of one scheduler; that of a copy belongs to the copy, which some pipelines make for a loop of its own. It
+    does not keep its scheduler in memory.
     """
 
     def __init__(self, scheduler: Any, function: Callable[..., Any]) -> None:
@@ -89,13 +89,9 @@ class _Method:
         return _Method(copies.get(id(scheduler), scheduler), self._function)
 
 
-def _scaled_noise(scheduler: Any, sample: Any, timestep: Any, noise: Any) -> Any:
-    return scheduler.add_noise(sample, noise, timestep)
-
-
 def _index_of(scheduler: Any, timestep: Any, *schedule: Any, **named: Any) -> int:
-    """Find the step of a timestep. The schedule's first belongs to the first step, also where rounding gives the second the same:
-    diffusers takes the second for any that is there twice, and then has no noise level for the last step.
+    """The step of a timestep. The schedule's first belongs to the first step, also where rounding makes the second equal:
+    diffusers takes the second of equal ones, and then lacks a noise level for the last step.
     """
     times = next((given for given in (*schedule, *named.values()) if given is not None), scheduler.timesteps)
     return 0 if bool(times[0] == timestep) else type(scheduler).index_for_timestep(scheduler, timestep, *schedule, **named)
@@ -125,25 +121,19 @@ def unfit_sampler(native: Any, wanted: str, error: Exception) -> HalftoneError:
 
 
 def named_own(told: Exception, error: Exception, model: ModelFacts, pipe: Any, scheduler: Any) -> Exception:
-    """Name the model's own sampler where its pipeline turned out not to take it; else give `told` back.
+    """Name the model's own sampler where its pipeline does not accept it; else return `told`.
 
-    told: what is known of the error so far: the error itself, or that the pipeline refused something, in the library's words.
+    told: the error itself, or the library's words that the pipeline refused something.
     """
     unexplained = told is error or (isinstance(told, HalftoneError) and told.code == "pipeline-refused")
     if not unexplained or scheduler is None or not is_unfit(scheduler, error):
         return told
-    return _unfit_own(model, pipe, error)
-
-
-def _unfit_own(model: ModelFacts, pipe: Any, error: Exception) -> HalftoneError:
     facts = {"path": model.path, "sampler": sampler_name(pipe.scheduler), "pipeline": type(pipe).__name__}
     return HalftoneError("model-sampler-unfit", str(error), **facts)
 
 
 def given_steps(scheduler: Any, options: Mapping[str, OptionValue]) -> int | None:
-    """Count the steps of a schedule that the user gave; None where none is given. Of noise levels Euler reads the last as the
-    end, the others add that themselves.
-    """
+    """Count the steps of a schedule the user gave, or None. Euler reads the last noise level as the end, others add it."""
     given = next((value for name in SCHEDULE if isinstance(value := options.get(name), list)), None)
     ends = "timesteps" not in options and type(scheduler).__name__ == "EulerDiscreteScheduler"
     return None if given is None else max(0, len(given) - ends)
@@ -167,9 +157,7 @@ def fewest_steps(scheduler: Any) -> int:
 
 
 def unfit_steps(scheduler: Any, steps: int, error: Exception) -> HalftoneError | None:
-    """What a sampler's error means where fewer steps were asked for than it needs, or more than it was made, or the model
-    trained, for; else None.
-    """
+    """Explain a sampler's error where the steps are too few, or more than it or the model's training has; else None."""
     if scheduler is None:
         return None
     few = 0 < steps < fewest_steps(scheduler) and is_unfit(scheduler, error)
@@ -194,8 +182,8 @@ def _lacks_single_step(error: BaseException) -> bool:
 
 
 def leave_out_whole_steps(pipe: Any) -> None:
-    """Let a pipeline that begins at a picture leave out whole steps: some of diffusers leave out that many calls instead, of
-    which a sampler of second order makes two for a step. It would then begin in the middle of one, and divide by 0 in the last.
+    """Make a pipeline that begins at a picture leave out whole steps: some of diffusers leave out that many calls, and a sampler
+    of second order makes two for a step. It would begin inside a step, and divide by 0 in the last.
     """
     for one in (pipe, *vars(pipe).values()):
         if type(one).__name__ in _COUNTING_CALLS:
@@ -208,7 +196,7 @@ def _whole_steps(pipe: Any, kind: Any, num_inference_steps: int, strength: float
 
 
 def put_scheduler(pipe: Any, scheduler: Any) -> None:
-    """Give a pipeline a scheduler; a combined one hands it on to the pipelines inside it that run on the same."""
+    """Give a pipeline a scheduler; a combined one passes it to its pipelines that run on the same."""
     before = pipe.scheduler
     for inner in vars(pipe).values():
         if isinstance(inner, diffusers.DiffusionPipeline) and getattr(inner, "scheduler", None) is before:

@@ -1,7 +1,7 @@
-"""A picture whose step failed, on disk: all that its loop needs to go on from the last good step, in one safetensors file.
+"""A picture whose step failed, on disk: all that its loop needs to continue after the last good step, in one safetensors file.
 
-Tensors stand as tensors; what else a sampler remembers (indices, orders, lists with holes) stands beside them as JSON in the
-metadata of the file. Nothing in it can run: what is neither a tensor nor a plain value is not kept.
+Tensors are stored as tensors; a sampler's other values (indices, orders, lists with holes) as JSON in the file's metadata.
+Nothing in it can run: what is neither a tensor nor a plain value is not kept.
 """
 
 import inspect
@@ -30,9 +30,9 @@ from halftone.engine.weights.precision import exact_weights, split_rows
 from halftone.health.faults import is_out_of_memory
 
 LOOP: Final = "loop"
-"""Under this name the plain values stand in the metadata of the file."""
+"""Key of the plain values in the file's metadata."""
 _OWN: Final = "_internal_dict"
-"""A sampler's configuration: the model's, and the request's; made anew from them."""
+"""A sampler's configuration, the model's and the request's, which is made again from them."""
 _LARGEST_K: Final = 120
 """Powers of two beyond it have no place in float32."""
 _ROWS: Final[dict[str, Callable[[Iterable[Any]], Any]]] = {"list": list, "tuple": tuple, "set": set}
@@ -44,9 +44,7 @@ class NotKeptError(Exception):
 
 @dataclass(frozen=True)
 class Loop:
-    """A denoising loop after a step. sampler: class of its scheduler; shapes: (step, call) -> what the denoiser gave, blank:
-    denoiser -> the same of its last call, both without their numbers.
-    """
+    """A loop after a step. sampler: class name; shapes: (step, call) -> result, blank: denoiser -> last result, as shapes."""
 
     snapshot: Snapshot
     sampler: str
@@ -55,7 +53,7 @@ class Loop:
 
 
 def packed_loop(loop: Loop, handed: Mapping[str, torch.Tensor]) -> tuple[dict[str, torch.Tensor], str]:
-    """(tensors, text) that `read_loop` makes the loop of. handed: tensors that are written beside it. Raises NotKeptError."""
+    """(tensors, text) from which `read_loop` makes the loop. handed: tensors written beside it. Raises NotKeptError."""
     tensors = dict(handed)
     now = loop.snapshot
     pack = partial(_packed, tensors=tensors, on_cpu=all(tensor.is_cpu for tensor in tensors_in(now.result)))
@@ -73,9 +71,7 @@ def packed_loop(loop: Loop, handed: Mapping[str, torch.Tensor]) -> tuple[dict[st
 
 
 def read_loop(path: Path, scheduler: Any, device: torch.device) -> Loop:
-    """scheduler: a fresh one of the same kind, which gives what the file does not hold; device: where the picture goes on. Raises
-    latents-unreadable.
-    """
+    """scheduler: a fresh one that gives what the file lacks; device: of the picture. Raises latents-unreadable."""
     try:
         with safe_open(path, "pt") as opened:
             told = msgspec.json.decode(cast("Mapping[str, str]", opened.metadata())[LOOP])
@@ -125,9 +121,7 @@ def _check_sampler(fresh: Mapping[str, Any], snapshot: Snapshot) -> None:
 
 
 def check_fits(snapshot: Snapshot, scheduler: Any, given: Any) -> None:
-    """Refuse to go on from a file with other latents, or in fewer or more steps. given: what the sampler is asked to
-    step. Raises latents-unreadable.
-    """
+    """Refuse other latents or another number of steps. given: the latents to step. Raises latents-unreadable."""
     if snapshot.source is None:
         return
     latents = next(tensors_in(snapshot.result))
@@ -169,9 +163,7 @@ def _unreadable(path: Path, detail: str) -> HalftoneError:
 
 
 def _packed(value: Any, tensors: dict[str, torch.Tensor], on_cpu: bool) -> Any:
-    """A value as JSON can hold it; the numbers of tensors go into `tensors`. on_cpu: the latents were on a CPU, so that a tensor
-    beside them which is there says nothing of where it belongs.
-    """
+    """A value for JSON, its tensors put into `tensors`. on_cpu: latents were on a CPU, so a tensor's place says nothing."""
     pack = partial(_packed, tensors=tensors, on_cpu=on_cpu)
     if value is None or type(value) in (bool, int, str):
         return value

@@ -46,12 +46,12 @@ _ONE_TYPE: Final = frozenset(
 )
 """Functions of torch that refuse numbers of several types."""
 _NORMS: Final = (nn.LayerNorm, nn.GroupNorm)
-"""Only these themselves: what is derived from them casts by itself."""
+"""Only these classes themselves: subclasses cast by themselves."""
 
 
 def takes(module: nn.Module, dtype: DType) -> DType:
-    """What a component that runs in dtype is called with: float32 where single layers of it are kept in that, because a network
-    makes other inputs (a time embedding) in the type of the ones it gets.
+    """Input dtype of a component that runs in dtype: float32 where single layers stay in that, because a network makes other
+    inputs (a time embedding) in the type of those it gets.
     """
     return "float32" if module.__dict__.get(_WIDE) else dtype
 
@@ -83,13 +83,13 @@ def clear_borders(module: nn.Module) -> None:
 
 
 def put_borders(module: nn.Module, regions: Sequence[str], dtype: torch.dtype) -> None:
-    """Casts at the borders of what runs in float32: of units (blocks), of what lies inside one, of single layers.
+    """Cast at the borders of what runs in float32: of units (blocks), of what lies inside one, of single layers.
 
     Between two neighbouring units of a region the stream stays float32: the cast down happens where the next unit outside begins,
     because a value that leaves float32 too early overflows at the border. A module inside a unit is closed: cast up on the way
-    in, down on the way out. Where no unit is meant as a whole, single layers are open: each keeps what it makes in float32, every
+    in, down on the way out. Where no unit is meant as a whole, single layers are open: each keeps its result in float32, every
     other layer casts what it reads, and what is added or multiplied between them takes the wider type. A name made by `result_of`
-    means only what a layer makes: it computes as it is, or with its input times 2**-k, and hands on its result in float32.
+    means only a layer's result: the layer computes as it is, or with its input times 2**-k, and returns its result in float32.
     """
     handles: list[RemovableHandle] = []
     names = {name for name, _ in units(module)}
@@ -99,7 +99,9 @@ def put_borders(module: nn.Module, regions: Sequence[str], dtype: torch.dtype) -
     layers = [name for name in regions if is_layer(module, name)]
     blocks = [name for name in regions if name not in layers and any(f"{unit}.".startswith(f"{name}.") for unit in names)]
     if blocks:
-        handles += _around_units(module, [*blocks, *(name for name in layers if name in names)], dtype)
+        inside = tuple(f"{name}." for name in (*blocks, *(name for name in layers if name in names)))
+        for name, unit in units(module):
+            handles += _Border(torch.float32 if f"{name}.".startswith(inside) else dtype).put(unit)
         layers = [name for name in layers if name not in names]
     for name in (name for name in regions if name not in blocks and name not in names | set(layers)):
         handles += _closed(module.get_submodule(name), dtype)
@@ -114,7 +116,7 @@ def put_borders(module: nn.Module, regions: Sequence[str], dtype: torch.dtype) -
 
 
 def put_result(layer: nn.Module, k: int) -> list[RemovableHandle]:
-    """Have a layer hand on its result in float32; k: it computes with its input times 2**-k (its bias holds that already)."""
+    """Have a layer return its result in float32; k: its input is scaled by 2**-k (its bias already is)."""
 
     def leave(_layer: nn.Module, _args: Any, output: Any) -> Any:
         return map_tensors(output, partial(scaled_up, k))
@@ -144,7 +146,7 @@ def scaled_down(k: int, dtype: torch.dtype, tensor: torch.Tensor) -> torch.Tenso
 
 
 def take_float32(module: nn.Module) -> None:
-    """Have a component called with float32, until its borders are cleared."""
+    """Call a component with float32 until its borders are cleared."""
     module.__dict__[_WIDE] = True
     put_input_casts(module)
 
@@ -154,23 +156,13 @@ def is_layer(module: nn.Module, name: str) -> bool:
     return not any(True for _ in module.get_submodule(name).children())
 
 
-def _around_units(module: nn.Module, regions: Sequence[str], dtype: torch.dtype) -> list[RemovableHandle]:
-    inside = tuple(f"{name}." for name in regions)
-    handles: list[RemovableHandle] = []
-    for name, unit in units(module):
-        handles += _Border(torch.float32 if f"{name}.".startswith(inside) else dtype).put(unit)
-    return handles
-
-
 def _closed(part: nn.Module, dtype: torch.dtype) -> list[RemovableHandle]:
     down = part.register_forward_hook(lambda _module, _args, output: map_tensors(output, as_dtype(dtype)))
     return [*_Border(torch.float32).put(part), down]
 
 
 class _Border:
-    """What enters a unit is cast: activations, and the dtypes it is told to compute in. What the unit writes into a list that it
-    was given is handed back to that list.
-    """
+    """Casts what enters a unit: activations and dtypes. Copies back what the unit writes into a list it was given."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         self._dtype = dtype
@@ -202,17 +194,17 @@ def _told(value: Any, dtype: torch.dtype) -> Any:
 
 
 def put_input_casts(module: nn.Module, *, settled: bool = False) -> None:
-    """Have every layer that multiplies get its input in the type of its own weights, wherever a network makes that from something
+    """Cast the inputs of every layer that multiplies to the type of its weights, wherever a network makes them from something
     else (an exact noise level, say).
 
-    settled: the types of the layers stay as they are until this is called again, so casts that no call needs may go.
+    settled: the layers keep their types until the next call, so casts that no call needs may go.
     """
     forget_input_casts(module)
     module.__dict__[_CASTS] = _InputCasts(module, settled=settled)
 
 
 def forget_input_casts(module: nn.Module) -> None:
-    """Remove those casts; `put_input_casts` looks at the layers anew."""
+    """Remove those casts; the next `put_input_casts` looks at the layers again."""
     casts = cast("_InputCasts | None", module.__dict__.pop(_CASTS, None))
     if casts is not None:
         casts.remove()
@@ -227,7 +219,7 @@ def mixing(module: nn.Module, name: str, args: tuple[Any, ...], kwargs: dict[str
 
 
 def _shape_of(value: Any) -> Hashable:
-    """What of an argument may decide the way through a network: types, places in a nest, switches; no numbers."""
+    """What of an argument may decide the way through a network: types, nesting, switches; no numbers."""
     if isinstance(value, torch.Tensor):
         return value.dtype
     if isinstance(value, Mapping):
@@ -242,7 +234,8 @@ class _InputCasts:
     """Casts of what layers and functions read.
 
     A hook costs about 3 µs for each layer and step, and the watch over torch's functions 2 µs for each of them. So a network of
-    settled types is watched as a whole in its first call with arguments of given types, and afterwards where it needed a cast.
+    settled types is watched as a whole only in its first call with arguments of given types, and afterwards where it needed a
+    cast.
     """
 
     def __init__(self, module: nn.Module, *, settled: bool) -> None:

@@ -13,16 +13,12 @@ from halftone.engine.weights.precision import invoke
 from halftone.health.planning.recovery_policy import Where
 
 CLOSE: Final = 0.1
-"""Largest relative error against float32 at which a result still counts as the same picture; float16 gives about 0.002, bfloat16
-0.02.
-"""
+"""Largest relative error against float32 that counts as the same picture; float16 gives about 0.002, bfloat16 0.02."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """args and kwargs as they were when the pipeline gave them: it may write into its own later. step: 0-based denoising step,
-    None outside the loop.
-    """
+    """A call as the pipeline made it, its arguments copied. step: 0-based denoising step, None outside the loop."""
 
     component: str
     method: str
@@ -62,8 +58,8 @@ def _own_containers(value: Any) -> Any:
 
 
 def run_call(call: Call, module: nn.Module, dtype: DType) -> Any:
-    """The call once more with the module as it is now; the result comes back in the dtype the pipeline works in. What is
-    offloaded is at home after it: whoever repeats calls writes weights between them.
+    """Repeat a call with the module as it is now; the result has the pipeline's dtype. Offloaded modules are at home afterwards:
+    whoever repeats calls writes weights between them.
     """
     # the class's own forward, not a wrapper that a flight put on the instance; hooks of the network's parts run either way
     function = getattr(type(module), call.method).__get__(module)

@@ -1,8 +1,8 @@
-"""Epsilons of norms, which a rescaling has to shrink along with what the norms read.
+"""Epsilons of norms, which a rescaling has to shrink with what the norms read.
 
 A norm divides by the root of a variance plus its epsilon. Numbers 2**k times smaller have a variance 2**2k times smaller, so with
 its epsilon shrunk alike the norm gives the very same. The kernels add it in float32 in every type (measured for group, layer and
-RMS norms on a processor), so that one of 1e-6 * 2**-40 is no zero. It is an attribute, not a weight: no file holds it.
+RMS norms on a processor), so that 1e-6 * 2**-40 is no zero. It is an attribute, not a weight: no file holds it.
 """
 
 import math
@@ -24,7 +24,7 @@ def has_epsilon(module: nn.Module, name: str) -> bool:
 
 
 def scale_epsilons(module: nn.Module, rescale: Mapping[str, int]) -> None:
-    """Give every norm inside its epsilon times 2**k, where `rescale` has a k for it, and its own everywhere else."""
+    """Scale each inner norm's epsilon by 2**k where `rescale` has a k for it, and restore all others."""
     for path, owner in module.named_modules():
         for own in EPSILONS:
             k = rescale.get(f"{path}.{own}" if path else own, 0)

@@ -64,7 +64,7 @@ def _numbers(whole: torch.Tensor, tensor: TensorInfo) -> torch.Tensor:
 
 
 def filled_component(kind: Any, config: dict[str, Any], path: Path, header: Header, places: Mapping[str, Place]) -> nn.Module:
-    """A component of a whole model in one file, packed where its file is; mapped, not yet read.
+    """A mapped component of a whole model in one file, packed where its file is.
 
     kind: a model class of diffusers or transformers; places: parameter -> where it lies. Raises UnfitFile where the file lacks a
     parameter or has it in another shape.
@@ -107,7 +107,7 @@ def _times(shape: tuple[int, ...]) -> Words | str:
 
 
 def fill(made: nn.Module, found: Mapping[str, torch.Tensor]) -> None:
-    """Give an empty network the tensors."""
+    """Give the tensors to an empty network."""
     held: dict[str, torch.Tensor] = {}
     layers: list[PackedLinear] = []
     for name, value in found.items():

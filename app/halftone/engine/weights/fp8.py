@@ -1,9 +1,9 @@
-"""Weights kept in eight bits (float8 e4m3: four of exponent, three of mantissa) and computed with in the type that runs.
+"""Weights kept in eight bits (float8 e4m3: four of exponent, three of mantissa), computed with in the type that runs.
 
-Each tensor is stored times a power of two that brings its peak to the top of the type's range, so that small weights keep their
-three bits too and rescaling by powers of two changes nothing. What eight bits do not hold exactly (a layer that a LoRA was added
-to) stays as wide as it runs: a model is rounded once, when it is read, and never again. Norms, embeddings and what stands near
-them are left out, as in diffusers' layerwise casting.
+Each tensor is stored times a power of two that brings its peak to the top of the type's range, so that small weights keep three
+bits too and rescaling by powers of two changes nothing. What eight bits do not hold exactly (a layer that a LoRA was added to)
+stays as wide as it runs: a model is rounded once, when it is read. Norms, embeddings and what stands near them are left out, as
+in diffusers' layerwise casting.
 """
 
 import math

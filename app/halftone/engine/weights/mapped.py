@@ -1,7 +1,7 @@
-"""A component whose parameters are the tensors of a mapped file: nothing is drawn or copied that the file has as it is.
+"""A component whose parameters are the tensors of a mapped file: nothing is drawn, or copied that the file has as it is.
 
-diffusers and transformers have readers of such files, too; they convert every name once more, copy what OpenCLIP joined, and set
-each parameter by itself, which takes longer than reading the file.
+diffusers and transformers have such readers, too; they convert every name once more, copy what OpenCLIP joined, and set each
+parameter by itself, which takes longer than reading the file.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,7 @@ from halftone.library.families.single_files import Place
 
 
 class UnfitFile(ValueError):  # noqa: N818 - a fact of the file
-    """A file does not hold what a network needs.
-
-    words: what it lacks, as the end of a sentence.
-    """
+    """A file lacks what a network needs. words: what, as the end of a sentence."""
 
     def __init__(self, words: Words) -> None:
         super().__init__(words.text())
@@ -27,8 +24,8 @@ class UnfitFile(ValueError):  # noqa: N818 - a fact of the file
 
 
 def mapped_component(kind: Any, config: dict[str, Any], file: Any, places: Mapping[str, Place], dtype: torch.dtype) -> nn.Module:
-    """kind: a model class of diffusers or transformers; file: open, of safetensors; places: parameter -> where it lies. Its
-    numbers are read when they are needed; those of another type than dtype are converted now.
+    """Map a component. kind: a model class of diffusers or transformers; file: open, of safetensors; places: parameter -> where
+    it lies. Tensors of another type than dtype are converted now.
 
     Raises UnfitFile where the file lacks a parameter or has it in another shape.
     """
@@ -73,7 +70,5 @@ def _shaped(tensor: torch.Tensor, shape: torch.Size, name: str) -> torch.Tensor:
 
 
 def fits(held: Sequence[int], wanted: Sequence[int]) -> bool:
-    """Whether a tensor of one shape can become one of the other as its numbers lie: a convolution over one point is a linear
-    layer and the other way round.
-    """
+    """Whether shapes match: a convolution over one point is a linear layer, and the other way round."""
     return [size for size in held if size != 1] == [size for size in wanted if size != 1]

@@ -1,10 +1,10 @@
-"""Where a component's weights lie: on the device, or at home on the CPU, from where they are onloaded while they are used.
+"""Where a component's weights lie: on the device, or at home on the CPU, onloaded while they are used.
 
-Home is always true: plans, LoRAs and cures are written to the weights at home, wherever the component runs. So the order is:
-weights are settled on the CPU, the plan is applied there, and what runs is onloaded. The hooks of accelerate and diffusers do not
-allow that: they replace `forward`, as flights and wide kernels do, and keep weights on the meta device or in copies of their own,
-which a cure would not reach. These are torch's own hooks; they leave `forward` alone, and nothing is copied back, for running
-changes no weight.
+Home is always true: plans, LoRAs and cures are written to the weights at home, wherever the component runs. So weights are
+settled on the CPU, the plan is applied there, and what runs is onloaded. The hooks of accelerate and diffusers do not allow that:
+they replace `forward`, as flights and wide kernels do, and keep weights on the meta device or in copies of their own, which a
+cure would not reach. These are torch's own hooks; they leave `forward` alone, and nothing is copied back, for running changes no
+weight.
 """
 
 import weakref
@@ -34,7 +34,7 @@ from halftone.measure.late import may_copy_ahead
 
 _PLACED: Final = "_halftone_placed"
 _ACCELERATE: Final = "_hf_hook"
-"""Where diffusers' pipelines look for the device that a component runs on, and whom its VAEs call before they run."""
+"""Where pipelines look for a component's device, and what their VAEs call before they run."""
 _DIFFUSERS: Final = "_diffusers_hook"
 _LAYERWISE: Final = "layerwise_casting"
 _HOME: Final = torch.device("cpu")
@@ -66,9 +66,7 @@ Bring = Callable[[torch.Tensor, torch.device], Made]
 
 
 class Piece:
-    """Weights that are onloaded and offloaded together: the own parameters and buffers of some modules. bring: makes what is used
-    of what is at home.
-    """
+    """Parameters and buffers of some modules that move together. bring: makes what is used from what is at home."""
 
     def __init__(self, modules: Iterable[nn.Module], bring: Bring | None = None) -> None:
         self.next: Piece | None = None
@@ -118,7 +116,7 @@ class Piece:
             hold(tensor, home if untouched else tensor.data.to(_HOME))
 
     def drop(self) -> None:
-        """Let go of what was sent and is not used."""
+        """Release what was sent and is not used."""
         self._arrive()
         self._sent.clear()
 
@@ -152,7 +150,7 @@ def own_tensors(module: nn.Module) -> Iterator[torch.Tensor]:
 
 @dataclass
 class Places:
-    """Where a loaded model's components are. apart: the device has memory of its own; present: those that are onloaded now."""
+    """Where a model's components lie. apart: the device has memory of its own; present: the onloaded ones."""
 
     device: torch.device
     apart: bool
@@ -174,7 +172,7 @@ class Places:
         return self._staging[1]
 
     def unstage(self) -> None:
-        """Let go of the buffers."""
+        """Release the staging buffers."""
         self._staging = 0, None
 
 
@@ -209,7 +207,7 @@ class Placed:
 
     @property
     def execution_device(self) -> torch.device:
-        """On which the component runs, as accelerate's hooks call it."""
+        """The device that the component runs on, by the name in accelerate's hooks."""
         return self._places.device
 
     def pre_forward(self, _module: nn.Module, *_args: Any, **_kwargs: Any) -> None:
@@ -223,7 +221,7 @@ class Placed:
             self._lay_out(*wanted)
 
     def forget(self) -> None:
-        """Lay it out anew when it is next placed."""
+        """Lay the component out again at its next placing."""
         self.settle()
         self._laid = None
 
@@ -233,7 +231,7 @@ class Placed:
         self._made_by = bring
 
     def onload(self) -> None:
-        """Have the component where it can run: whole on the device, or ready to come there in pieces. Others go home."""
+        """Onload a component whole, or prepare it to come in pieces. Others go home."""
         self.place()
         self._last.clear()  # a call begins: what runs last in it is followed by nothing
         present = self._places.present
@@ -330,9 +328,7 @@ class Placed:
     def _put_hooks(
         self, depth: int, callers: Iterable[nn.Module], parts: Iterable[nn.Module], bring: Bring | None = None
     ) -> Piece:
-        """Whichever of the callers runs first brings the parts. They stay until others of that depth come, so that hooks that
-        look at a module after it ran find it there.
-        """
+        """Let the first of the callers bring the parts. They stay until others of that depth come, for later hooks."""
         piece = Piece(parts, bring)
 
         def enter(_module: nn.Module, _args: Any) -> None:
@@ -353,7 +349,7 @@ class Placed:
         return piece
 
     def _send_next(self, depth: int, piece: Piece, staging: Staging) -> None:
-        """Have what runs after a piece come while that computes, if the device has room for both."""
+        """Send what runs after a piece while that computes, if the device has memory for both."""
         if (last := self._last.get(depth)) is not None:
             last.next = piece
         self._last[depth] = piece
@@ -385,9 +381,7 @@ def blocks_of(module: nn.Module) -> list[list[nn.Module]]:
 
 
 def taken_apart(block: list[nn.Module]) -> list[list[nn.Module]]:
-    """The modules of each transformer block that stands in a list in a block, and what is left of that: weights that are made
-    for one of them are still in the processor's cache when it runs.
-    """
+    """Transformer blocks listed in a block, then the rest: a block's weights are still in the processor's cache when used."""
     inner = [
         list(child.modules()) for part in block if isinstance(part, nn.ModuleList) for child in part if hasattr(child, "attn1")
     ]
@@ -406,36 +400,36 @@ def _reads(module: nn.Module) -> bool:
 
 
 def stand(name: str, module: nn.Module, places: Places) -> None:
-    """Give a component that was just read its place; it lies on the CPU until it is onloaded."""
+    """Place a component that was just read; it lies on the CPU until it is onloaded."""
     module.__dict__[_PLACED] = Placed(name, module, places)
 
 
 def place(module: nn.Module) -> None:
-    """Have a component laid out as the model is offloaded: without that, on the device."""
+    """Lay out a component as the model is offloaded; without offload, on the device."""
     if (placed := module.__dict__.get(_PLACED)) is not None:
         placed.place()
 
 
 def onload(module: nn.Module) -> None:
-    """Have a component where it can run."""
+    """Bring a component where it can run."""
     if (placed := module.__dict__.get(_PLACED)) is not None:
         placed.onload()
 
 
 def offload(module: nn.Module) -> None:
-    """Have its weights at home, where they can be written; those of a component that is not offloaded stay on the device."""
+    """Bring its weights home, where they can be written; those of a component without offload stay on the device."""
     if (placed := module.__dict__.get(_PLACED)) is not None:
         placed.offload()
 
 
 def settle_weights(module: nn.Module) -> None:
-    """Have its weights where they can be written, and as wide as they are computed with."""
+    """Bring its weights where they can be written, as wide as they are computed with."""
     if (placed := module.__dict__.get(_PLACED)) is not None:
         placed.settle()
 
 
 def compute_with(module: nn.Module, bring: Bring | None) -> None:
-    """Have a component use weights that `bring` makes, block by block, beside its own, which stay; None: its own again."""
+    """Compute with weights that `bring` makes, block by block, beside its own, which stay; None: with its own again."""
     if (placed := module.__dict__.get(_PLACED)) is not None:
         placed.compute_with(bring)
 
@@ -445,7 +439,7 @@ def told_packing(modules: Mapping[str, nn.Module]) -> tuple[Words, ...]:
     placed = {name: module.__dict__.get(_PLACED) for name, module in modules.items()}
     return tuple(
         Words(
-            "{0}: {1} of {2} layers are stored in FP8; the others would lose by it.",
+            "{0}: {1} of {2} layers are stored in FP8; the others would lose accuracy.",
             (name, len(own.packed), len(own.packed) + own.wide),
             about="run",
         )
@@ -457,7 +451,7 @@ def told_packing(modules: Mapping[str, nn.Module]) -> tuple[Words, ...]:
 
 
 def forget_place(module: nn.Module) -> None:
-    """Layers of a component came or went: it is laid out anew when it is next placed."""
+    """Lay it out again at its next placing: layers came or went."""
     if (placed := module.__dict__.get(_PLACED)) is not None:
         placed.forget()
 
@@ -470,9 +464,7 @@ def runs_on(module: nn.Module) -> torch.device:
 
 
 def put_offload(places: Places, wanted: Offload, *, packed: bool = False) -> None:
-    """How the model is offloaded from now on, and whether denoisers are packed: each component is brought to its place when it is
-    next placed or run. All that was onloaded goes home.
-    """
+    """Set how the model is offloaded and whether denoisers are packed, from the next placing on. Offloads everything."""
     places.packed = packed
     for placed in list(places.present):
         placed.offload()
@@ -482,8 +474,8 @@ def put_offload(places: Places, wanted: Offload, *, packed: bool = False) -> Non
 
 
 def leave_device(places: Places, modules: Iterable[nn.Module]) -> None:
-    """Have every component at home that does not run now. In the mode that was just put only those go that run next: text
-    encoders, a VAE or a ControlNet that waits would lie on the device beside what does not fit.
+    """Bring every component home that does not run now. In the mode just set only text encoders, a VAE or a ControlNet that wait:
+    on the device they would lie beside what does not fit.
     """
     for module in modules if places.mode != "none" else ():
         if (placed := module.__dict__.get(_PLACED)) is not None:

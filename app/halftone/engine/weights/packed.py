@@ -1,9 +1,8 @@
-"""Linear layers whose weights stay in memory as their file packs them (GGUF's blocks, 8-bit numbers) and are unpacked when they
-compute.
+"""Linear layers whose weights stay in memory as their file packs them (GGUF's blocks, 8-bit numbers), unpacked when they compute.
 
-What is exact is the number that the packed bytes stand for, unpacked in float32. A plan acts on that number as on any other
-weight: a power of two that scales it, the type that it is rounded to, what a LoRA adds; the bytes themselves never change, so no
-state of a component costs more memory than another.
+The exact weight is the number that the packed bytes stand for, unpacked in float32. A plan acts on it as on any other weight: a
+power of two, a rounding, what a LoRA adds; the bytes themselves never change, so no state of a component costs more memory than
+another.
 """
 
 from collections.abc import Iterator
@@ -16,15 +15,15 @@ from torch import nn
 from torch.nn import functional
 
 FLOAT8: Final = {"F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2}
-"""As safetensors spells them."""
+"""Safetensors' names."""
 Added = tuple[torch.Tensor, torch.Tensor] | tuple[torch.Tensor]
 """(up, down), whose product is added to a weight; or what is added itself. float32."""
 
 
 class Packed(torch.Tensor):
-    """The bytes of a two-dimensional weight, row by row; what takes rows apart or together leaves a Packed.
+    """The bytes of a two-dimensional weight, row by row; taking rows apart or together gives a Packed.
 
-    kind: as the file names its type; scale: factor of all numbers, or a column of one for each row, for 8-bit ones.
+    kind: the file's name of the type; scale: factor of all numbers, or a column with one for each row, for 8-bit ones.
     """
 
     kind: str
@@ -97,7 +96,7 @@ def _again(result: Any, kind: str, scale: Any) -> Any:
 
 
 def shape_of(tensor: torch.Tensor) -> tuple[int, ...]:
-    """Of the numbers, packed or not."""
+    """Shape of the numbers, packed or not."""
     if not isinstance(tensor, Packed):
         return tuple(tensor.shape)
     rows, width = tensor.bytes.shape
@@ -125,9 +124,7 @@ def unpacked(data: torch.Tensor, kind: str, scale: torch.Tensor | None = None) -
 
 
 class PackedLinear(nn.Linear):
-    """A linear layer that unpacks its weight each time. dtype: that it computes in; changes: (rows, k), times 2**k; added: by
-    LoRAs.
-    """
+    """A linear layer that unpacks its weight each time. changes: (rows, k), times 2**k; added: by LoRAs."""
 
     packed: torch.Tensor
     scale: torch.Tensor | None
@@ -145,7 +142,7 @@ class PackedLinear(nn.Linear):
 
     @property
     def numbers(self) -> int:
-        """In its weight."""
+        """Count the numbers of its weight."""
         return self.in_features * self.out_features
 
     @property
@@ -159,7 +156,7 @@ class PackedLinear(nn.Linear):
 
     @property
     def weight(self) -> torch.Tensor:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """As it computes with it. Made anew each time."""
+        """The weight that it computes with, made each time."""
         wide = self.exact
         for rows, k in self.changes:
             wide[rows] = wide[rows] * 2.0**k  # a tensor of the exponent would be copied, and waited for
@@ -188,7 +185,7 @@ class PackedLinear(nn.Linear):
 
 
 def packed_layers(module: nn.Module) -> dict[str, PackedLinear]:
-    """By name."""
+    """The packed layers by name."""
     return {name: layer for name, layer in module.named_modules() if isinstance(layer, PackedLinear)}
 
 

@@ -1,4 +1,4 @@
-"""Which part of a pipeline does what, found by what the modules are, not by model names."""
+"""Tells which part of a pipeline does what, by what the modules are, not by model names."""
 
 from typing import Any, Literal, cast
 
@@ -11,9 +11,7 @@ Role = Literal["encode", "denoise", "decode", "other"]
 
 _ENCODERS = ("text_encoder", "image_encoder")
 _DENOISERS = ("unet", "transformer", "prior", "denoiser", "dit", "decoder", "controlnet")
-"""A part called "decoder" that decodes nothing is the denoiser of a second stage; a ControlNet is called at every step as the
-denoiser is, just before it.
-"""
+"""A "decoder" that decodes nothing is the denoiser of a second stage; a ControlNet runs just before the denoiser."""
 _IGNORED = ("safety_checker", "feature_extractor", "watermark")
 
 
@@ -47,9 +45,8 @@ def parameter_count(module: nn.Module) -> int:
 def units(module: nn.Module, prefix: str = "") -> list[tuple[str, nn.Module]]:
     """The smallest modules that a region is made of, in order: residual blocks, attention blocks, single convolutions and norms.
 
-    A module is taken apart only while a list of blocks is inside it; the lists inside attention (to_out) and feed-forward (net)
-    and what
-    stands in a list of attentions do not count, so that a unit is never split between its own functional operations.
+    A module is taken apart only while a list of blocks is inside it, not counting lists inside attention (to_out), feed-forward
+    (net) or a list of attentions, so that a unit is never split between its own functional operations.
     """
     found: list[tuple[str, nn.Module]] = []
     for name, child in module.named_children():

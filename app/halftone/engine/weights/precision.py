@@ -20,7 +20,7 @@ from halftone.engine.weights.reused import Reused
 from halftone.engine.weights.wide_kernels import put_wide_kernels
 
 _INPUTS: Final = "_halftone_scaled_inputs"
-"""On a module: argument of its forward -> k, by which `invoke` scales it."""
+"""On a module: argument of its forward -> k, the exponent by which `invoke` scales it."""
 _OWN_INPUTS: Final = "_halftone_own_inputs"
 """The same of what the weights need as they are, in every state: those of a rescaled copy."""
 _PACKED: Final = ".packed"
@@ -28,9 +28,7 @@ _PACKED: Final = ".packed"
 
 
 class ComponentState(msgspec.Struct, frozen=True, kw_only=True):
-    """How one component runs. rescale: parameter, epsilon of a norm, or argument of forward (`input_of`) -> k (times 2**k);
-    upcast: modules in float32.
-    """
+    """How a component runs. rescale: parameter, norm epsilon or input (`input_of`) -> k for 2**k; upcast: float32 modules."""
 
     dtype: DType
     rescale: dict[str, int] = msgspec.field(default_factory=dict[str, int])
@@ -52,7 +50,7 @@ def split_rows(name: str) -> tuple[str, slice]:
 
 
 def kept_float32(module: nn.Module, dtype: torch.dtype) -> Callable[[str], bool]:
-    """Which parameters the libraries' own loaders keep in float32 when asked for dtype."""
+    """Parameters that the libraries' own loaders keep in float32 when asked for dtype."""
     strict: Iterable[str] = getattr(module, "_keep_in_fp32_modules_strict", None) or ()
     always: Iterable[str] = getattr(module, "_keep_in_fp32_modules", None) or ()
     is_diffusers = hasattr(module, "register_to_config")
@@ -69,12 +67,11 @@ def realise(
     before: ComponentState | None = None,
     layout: torch.memory_format = torch.contiguous_format,
 ) -> None:
-    """Give every parameter of module the value that state wants, derived from the exact weights; put casts at region borders.
+    """Give every parameter of module the value that state wants, from the exact weights, and casts at region borders.
 
-    masters: parameter and buffer name -> exact tensor; may be the module's own tensors when no precision was lost yet. Only those
-    are asked for and written that become others than the module is known to hold.
-    before: the state that the module is in now; where its types are the same, the casts stay. None: it is not known.
-    layout: in which the weights of flat convolutions are made on the processor; what is the master itself stays as that lies.
+    masters: parameter and buffer name -> exact tensor; may be the module's own while no precision is lost. Only those are read
+    and written that change. before: the module's state, None if unknown; where its types are the same, the casts stay. layout: of
+    flat convolutions' weights made on the processor; a master itself keeps its own.
     """
     exact = masters if isinstance(masters, Exact) else Exact(masters)
     changes = _changes(state)
@@ -92,8 +89,8 @@ def realise(
 
 
 def put_stream(module: nn.Module, exact: Exact, state: ComponentState) -> None:
-    """Have a component compute as a state wants it, each weight made of the exact ones when its block runs. What lies in it
-    stays, save what packed layers are told; `compute_with` and `realise` end it.
+    """Compute a component as a state wants it, each weight made from the exact ones when its block runs. Its own weights stay,
+    save what packed layers are set to; `compute_with` and `realise` end it.
     """
     recipes = dict(_recipes(module, exact, _changes(state), state))
     packed = [name for name in recipes if packed_at(module, name) is not None]
@@ -127,7 +124,7 @@ def _put_types(module: nn.Module, state: ComponentState) -> None:
 def _recipes(
     module: nn.Module, exact: Exact, changes: Mapping[str, list[tuple[slice, int]]], state: ComponentState
 ) -> Iterator[tuple[str, Recipe]]:
-    """Of every parameter, packed weight and stored buffer: name -> what it has to be."""
+    """Recipes of every parameter, packed weight and stored buffer by name."""
     dtype = DTYPES[state.dtype]
     keep = kept_float32(module, dtype)
     regions = tuple(f"{name}." for name in state.upcast)
@@ -179,9 +176,7 @@ def damaged(module: nn.Module, masters: Mapping[str, torch.Tensor], state: Compo
 
 
 def mend(exact: Exact, anew: Exact, names: Iterable[str]) -> list[str]:
-    """Write over those of the stored tensors that are not what the same files gave another time (anew); their names. Whoever
-    computes with them has them right then.
-    """
+    """Overwrite stored tensors that differ from a second read of the same files (anew); return their names."""
     found: list[str] = []
     for name in names:
         if name not in exact.plain or name not in anew.plain:
@@ -277,9 +272,7 @@ def invoke(
     kwargs: dict[str, Any],
     back: torch.dtype | None = None,
 ) -> Any:
-    """Call a function of a component that runs in dtype, where it runs, with the activations that it takes, and hand the result
-    back in the dtype it was called with (or `back`).
-    """
+    """Call a function of a component where it runs, inputs cast, the result in the dtype of the call (or `back`)."""
     onload(module)
     outside = back or first_floating(args, kwargs)
     args, kwargs = _with_scaled_inputs(module, function, args, kwargs)  # before the cast: one may be too large as it is
@@ -313,7 +306,7 @@ def put_own_inputs(module: nn.Module, exponents: Mapping[str, int]) -> None:
 
 
 def _times(value: Any, k: int) -> Any:
-    """A nest of tensors times 2**k; in float32, as a type too narrow for it may stand in its way."""
+    """Nested tensors times 2**k; in float32, as a narrower type may not hold it."""
     return map_tensors(value, lambda tensor: tensor.float() * 2.0**k) if k else value
 
 

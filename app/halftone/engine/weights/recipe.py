@@ -1,8 +1,8 @@
 """What each tensor of a component is made of, and the exact weights that it begins with, one tensor at a time.
 
-A tensor in memory is the file's (mapped, not read before it is asked for), unpacked or rounded to eight bits, with what LoRAs
-add, times powers of two, in some type. Each component remembers which of this its tensors hold, so that another plan or another
-weight of a LoRA writes those tensors alone that become others, and no second set of weights lies in memory meanwhile.
+A tensor in memory is the file's (mapped, read on demand), unpacked or rounded to eight bits, with what LoRAs add, times powers of
+two, in some type. Each component remembers this of its tensors, so that another plan or LoRA weight writes only what changes, and
+no second set of weights lies in memory meanwhile.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -18,12 +18,12 @@ from halftone.engine.weights.packed import PackedLinear
 
 _KNOWN: Final = "_halftone_known"
 _OWN: Final = ("weight", "bias")
-"""Of a layer, what a patch may change."""
+"""The parameters of a layer that a patch may change."""
 _FLOATS: Final = (torch.float32, torch.float16, torch.bfloat16)
 _PIECE: Final = 2**17
 """Numbers that are computed at once: half a megabyte in float32."""
 _OWN_SHARE: Final = 0.02
-"""Of the weights: positions that a network makes by itself, and the projection that OpenCLIP stores the other way round."""
+"""Weights with a base of their own: positions that a network makes, and the projection that OpenCLIP stores transposed."""
 
 
 Empty = Callable[[torch.Size, torch.dtype], torch.Tensor]
@@ -77,11 +77,11 @@ class Recipe:
 
 @dataclass(frozen=True, eq=False)
 class Exact(Mapping[str, torch.Tensor]):
-    """Exact weights and buffers of a component by name, without a copy: each is made when it is asked for.
+    """Exact weights and buffers of a component by name, each made on demand.
 
-    plain: those that are not packed, as they were read; layers: the packed ones, by the names of their modules; aliases: further
-    names of parameters that stand in several places; eight: names of weights that count as rounded to eight bits; patches: by
-    module; base: what `plain` and `layers` were read from, equal for the same numbers.
+    plain: those not packed, as read; layers: the packed ones, by module name; aliases: further names of shared parameters; eight:
+    names of weights that count as rounded to eight bits; patches: by module; base: what `plain` and `layers` were read from,
+    equal for the same numbers.
     """
 
     plain: Mapping[str, torch.Tensor]
@@ -118,7 +118,10 @@ class Exact(Mapping[str, torch.Tensor]):
     def __getitem__(self, name: str) -> torch.Tensor:
         path, _, own = name.rpartition(".")
         if path in self.layers and own in _OWN:
-            return self.layer(path).exact if own == "weight" else self._bias_of(self.layer(path), name)
+            layer = self.layer(path)
+            if own == "weight":
+                return layer.exact
+            return self.plain[name] if layer.bias is None else layer.bias.data
         if self._patch_of(name) is None:
             return self._read(name)
         if name in self._made:
@@ -136,7 +139,7 @@ class Exact(Mapping[str, torch.Tensor]):
         device: torch.device,
         empty: Empty | None = None,
     ) -> Made:
-        """What a recipe tells of a tensor that is not packed, on a device; integers stay as they are. empty: gives memory."""
+        """Make an unpacked tensor by its recipe, on a device; integers stay as they are. empty: allocates."""
         deltas = self._deltas(name)
         if deltas:
             return Made(mixed(self._read(name), deltas, changes, dtype, empty))
@@ -165,9 +168,6 @@ class Exact(Mapping[str, torch.Tensor]):
     def _read(self, name: str) -> torch.Tensor:
         value = self.plain[name]
         return rounded(value) if name in self.eight else value
-
-    def _bias_of(self, layer: PackedLinear, name: str) -> torch.Tensor:
-        return self.plain[name] if layer.bias is None else layer.bias.data
 
     def _place(self, name: str) -> str:
         """The module whose patch changes a parameter, by the name that the patch has for it."""
@@ -205,7 +205,7 @@ class Product(NamedTuple):
     factor: float
 
     def add(self, wide: torch.Tensor, rows: slice) -> None:
-        """Without memory for the product."""
+        """Add without memory for the product."""
         wide.addmm_(self.up[rows], self.down, alpha=self.factor)
 
 
@@ -228,9 +228,8 @@ def mixed(
     dtype: torch.dtype,
     empty: Empty | None = None,
 ) -> torch.Tensor:
-    """exact on the processor with what is added to it, times powers of two, all in float32, in dtype. Rows by rows, which stay in
-    the processor's cache meanwhile, also where empty gives memory in another order; what has to become nothing else is the same
-    tensor.
+    """exact (on the processor) plus deltas, times powers of two, all in float32, in dtype: row by row, within the processor's
+    cache, also where empty gives memory in another order. A tensor without changes is returned itself.
     """
     if not deltas and not changes and exact.dtype == dtype:
         return exact
@@ -251,7 +250,8 @@ def mixed(
         for changed, k in changes:
             first, last, _ = changed.indices(len(given))
             wide[max(0, first - start) : max(0, last - start)] *= 2.0**k
-        into[rows].copy_(wide if in_order else _channels_last(wide.view(-1, *made.shape[1:])))
+        # it is in the cache, and is then converted as it lies: a third faster than both at once
+        into[rows].copy_(wide if in_order else wide.view(-1, *made.shape[1:]).contiguous(memory_format=torch.channels_last))
     return made
 
 
@@ -264,19 +264,14 @@ def _times_all(changes: Sequence[tuple[slice, int]], rows: int) -> int | None:
 
 
 def channels_last(shape: torch.Size, dtype: torch.dtype) -> torch.Tensor:
-    """Memory for the weight of a flat convolution, its channels last; an `Empty`.
+    """An `Empty` for the weight of a flat convolution, channels last.
 
-    A weight that lies alike in both orders, as that of a 1 × 1 convolution, keeps the strides that a file gives it: with those of
-    the other order torch takes a kernel that rounds otherwise, and a copy to another place loses them.
+    A weight that lies alike in both orders, as that of a 1 × 1 convolution, keeps its file's strides: with those of the other
+    order torch takes a kernel that rounds otherwise, and a copy to another place loses them.
     """
     made = torch.empty(shape, dtype=dtype)
     alike = made.is_contiguous(memory_format=torch.channels_last)
     return made if alike else torch.empty(shape, dtype=dtype, memory_format=torch.channels_last)
-
-
-def _channels_last(piece: torch.Tensor) -> torch.Tensor:
-    """A piece in that order. It is in the cache, and is then converted as it lies: a third faster than both at once."""
-    return piece.contiguous(memory_format=torch.channels_last)
 
 
 def _in_rows(tensor: torch.Tensor) -> torch.Tensor:
@@ -303,8 +298,8 @@ def is_mapped(exact: Exact) -> bool:
 
 @dataclass
 class Known:
-    """What is known of a component. held: what its tensors are made of; one that is not there is written by the next plan in any
-    case; base: what its files hold, while that is at hand; origin: tells this from what they held at another time.
+    """What is known of a component. held: recipes of its tensors; a missing one is written by the next plan; base: what its files
+    hold, while in use; origin: tells this from their contents at another time.
     """
 
     held: dict[str, Recipe] = field(default_factory=dict[str, Recipe])

@@ -1,6 +1,6 @@
-"""Memory for weights that are made block by block: it is used again as soon as nothing uses what was made in it.
+"""Memory for weights that are made block by block, used again once free.
 
-The system takes as long to give it as it takes to fill it, and would do so for each block of each call.
+The system takes as long to give it as filling it takes, and would do so for each block of each call.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Reused:
         return made
 
     def _fitting(self, size: int) -> NDArray[np.uint8]:
-        """Take the smallest unused memory that is large enough; otherwise give back as much as is needed, and allocate anew."""
+        """Take the smallest unused memory that is large enough; else free as much as is needed, and allocate."""
         unused = sorted((one for one in self._kept if one.used.expired()), key=lambda one: one.memory.nbytes)
         found = next((one for one in unused if size <= one.memory.nbytes <= _SPARE * size), None)
         room = 0

@@ -1,9 +1,9 @@
 """Staging buffers: weights go to a device through two pieces of pinned memory, on a stream of their own, while it computes.
 
-What they become there is memory of the stream that computes, so that it is given back in that stream's order: the copies wait for
-what was computed before they were asked for, and what computes with them waits for the copies. Nobody else waits, save for a
-buffer that is to be filled again while the copies out of it have not ended. Two hold the two blocks that lie on the device at
-once; the host is no further ahead of it than that.
+What they become there is memory of the computing stream, so that it is freed in that stream's order: the copies wait for what was
+computed before they were asked for, and what computes with them waits for the copies. Nobody else waits, save for a buffer that
+is to be filled again while the copies out of it have not ended. Two hold the two blocks that lie on the device at once; the host
+is no further ahead of it than that.
 """
 
 import logging
@@ -56,15 +56,15 @@ class Staging:
         return there
 
     def end(self) -> torch.Event:
-        """Tells when all that was sent is there."""
+        """Return the event that everything was sent."""
         return self._stream.record_event()
 
     def await_on_device(self, event: torch.Event) -> None:
-        """Have what is computed from now on come after the event."""
+        """Let what is computed from now on wait for the event."""
         torch.accelerator.current_stream(self.device).wait_event(event)
 
     def _turn(self) -> None:
-        """Go on with the other buffer."""
+        """Switch to the other buffer."""
         self._emptied[self._current] = self._stream.record_event()
         self._current = 1 - self._current
         emptied = self._emptied[self._current]

@@ -1,8 +1,8 @@
-"""What the layers make, looked at while they run: one reduction per output, read when the step is judged.
+"""Watches the layers' outputs while they run: one reduction each, read when the step is judged.
 
-In float32 that is the 2-norm, which reads every number once: bad where a number is bad, and infinite too where finite ones are so
-large that their squares pass the limit. In 16 bits on a CPU it is the peak, which is taken there sooner. What a layer was found
-to make on purpose, and the layers behind it take away again, is not looked at any more.
+In float32 that is the 2-norm, which reads every number once: not finite where a number is not, and infinite where the squares of
+finite ones pass the limit. In 16 bits on a CPU it is the peak, which is faster there. What a layer makes on purpose, and the
+layers behind it remove again, is watched no more.
 """
 
 import math
@@ -51,9 +51,9 @@ class ActivationWatch:
                 self._meant[place] = self._meant.get(place, NONE) | kinds[name]
 
     def allow_seen(self, layers: Collection[str], kinds: Mapping[str, Kinds]) -> None:
-        """The same for these layers, by what they were seen to make. kinds: that, for each layer that could be run again.
+        """Allow these layers what they were seen to make. kinds: for each layer that could be run again.
 
-        A layer that could not is allowed infinity; where it is noticed once more after that, it makes NaN.
+        A layer that could not is allowed infinity; noticed once more, it makes NaN.
         """
         meant = self.meant
         self.allow({name: kinds.get(name, ALL if meant.get(name, NONE) >= INFINITE else INFINITE) for name in layers})

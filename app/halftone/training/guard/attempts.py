@@ -27,9 +27,7 @@ _SQUARES: Final = 1e15
 
 @dataclass(frozen=True)
 class Attempt:
-    """problem: why it was thrown away; noticed: what the optimizer had to be cured of, in so many tries, before it was good;
-    scale: of the loss.
-    """
+    """problem: why it was discarded; noticed: what the optimizer was cured of, in how many tries; scale: of the loss."""
 
     loss: float
     applied: bool
@@ -42,8 +40,8 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Seen:
-    """What one read told. norm: of the gradients that the optimizer uses; foreign: of those that other code left; layers: those
-    whose outputs are suspected; buffers: running means and the like that are; update: numbers of one that was queued ahead.
+    """The result of one read. norm: of the gradients that the optimizer uses; foreign: those of other code; layers: with suspect
+    outputs; buffers: that are not finite; update: the numbers of one queued ahead.
     """
 
     loss: float
@@ -81,7 +79,7 @@ class Attempts:
         accumulation: Accumulation,
     ) -> None:
         self._activations = activations
-        self._calls = calls
+        self.calls = calls
         self.gradients = gradients
         self._good = good
         self._curing = curing
@@ -96,21 +94,12 @@ class Attempts:
         """Whether one of them was above nothing."""
         self.before_first: Callable[[], None] | None = None
         """Called once, when the first gradients are there and no weight was changed yet."""
-        self._count = 0
-
-    @property
-    def surroundings(self) -> dict[str, str]:
-        """What the last forward pass ran in."""
-        return self._calls.surroundings
-
-    @property
-    def waiting(self) -> int:
+        self.waiting = 0
         """Losses whose gradients wait for the step of the optimizer."""
-        return self._count
 
     def make(self, loss: torch.Tensor | Callable[[], torch.Tensor]) -> Attempt:
-        """loss: a scalar, or what computes it. Waits for an accelerator once; once more where gradients of several calls are
-        added up, where a copy of large weights has to be made first, and in the first step of all.
+        """loss: a scalar, or what computes it. Waits for an accelerator once; once more with gradients of several calls, for a
+        first copy of large weights, and in the first step of all.
         """
         if callable(loss):
             self._begin()
@@ -137,7 +126,7 @@ class Attempts:
             if problem is None:
                 raise  # bad numbers were not why
             return self._thrown_away(seen, problem)
-        last = self._accumulation.ends(self._count + 1)
+        last = self._accumulation.ends(self.waiting + 1)
         ready = last and not gathered and self.before_first is None
         certain = ready and not self._activations.known_bad
         total = self.updates.prepare() if ready else self.gradients.norm(self.updates.own())
@@ -151,30 +140,30 @@ class Attempts:
             self.updates.forget()
         if foreign and not math.isfinite(seen.foreign):
             gathered = self._without(gathered, foreign)
-            last = self._accumulation.ends(self._count + 1)
+            last = self._accumulation.ends(self.waiting + 1)
         self.gradients.give_back(gathered, add=problem is None, waits=bool(gathered) or not last)
         if problem is not None:
             return self._thrown_away(seen, problem)
         self._mend_buffers(seen)
-        self._count += 1
+        self.waiting += 1
         if not last:
-            self._good.keep_forward()
+            self._good.running.keep()
             return Attempt(seen.loss, False, seen.norm / (seen.scale or 1.0), None, scale=seen.scale)
         return self._update(seen, total if ready else None, ahead)
 
     def _without(self, gathered: Mapping[str, torch.Tensor], foreign: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
-        """What was gathered, of which other code spoiled a part: none of it, and the step begins anew."""
+        """Drop what was gathered, of which other code spoiled a part: the step begins again."""
         bad = bad_among(foreign)
         if not bad:
             return gathered
         self.put_right.append(Problem("gradient-outside", "gradients", bad[0], further=tuple(bad[1:9])))
-        self._count = 0
+        self.waiting = 0
         return {}
 
     def _mend_buffers(self, seen: Seen) -> None:
         if not seen.buffers or not (bad := self._good.bad_buffers(seen.buffers)):
             return
-        self._good.put_buffers_back(bad)
+        self._good.running.put_back_only(bad)
         self.put_right.append(Problem("buffer-nonfinite", "weights", bad[0], further=tuple(bad[1:9])))
 
     def _read(
@@ -218,12 +207,12 @@ class Attempts:
             raise
 
     def _thrown_away(self, seen: Seen, problem: Problem) -> Attempt:
-        self._good.forget_forward()
+        self._good.running.put_back()
         return Attempt(seen.loss, False, seen.norm if problem.watched == "gradients" else None, problem, scale=seen.scale)
 
     def _update(self, seen: Seen, total: torch.Tensor | None, ahead: Ahead | None) -> Attempt:
         """The optimizer's step. total: norm of the gradients where these are prepared; ahead: where it is made already."""
-        self._count = 0
+        self.waiting = 0
         if self.before_first is not None:
             self.before_first, look = None, self.before_first
             look()
@@ -244,13 +233,13 @@ class Attempts:
         self.updates.loss = seen.loss
         first, tries, good = self.updates.made(ahead, update) if ahead is not None else self.updates.make(norm, total)
         if not good:
-            self._good.forget_forward()
+            self._good.running.put_back()
             return Attempt(seen.loss, False, norm, first, scale=seen.scale)
         return Attempt(seen.loss, True, norm, None, first, tries, seen.scale)
 
     def finished(self, attempt: Attempt) -> Attempt:
-        """After an attempt that was left out: where Accelerate ended the step with it, the step is made of the losses before."""
-        if not (self._accumulation.is_outside and self._count and self._accumulation.ends(self._count + 1)):
+        """Close an attempt that was left out: where Accelerate ended the step with it, the step is made of the losses before."""
+        if not (self._accumulation.is_outside and self.waiting and self._accumulation.ends(self.waiting + 1)):
             return attempt
         seen = Seen(attempt.loss, 0.0, 0.0, attempt.scale, (), (), ())
         return self._update(seen, None, None)
@@ -262,8 +251,8 @@ class Attempts:
             self._optimizer,
             clip=self.updates.clip,
             scaler=self._curing.scaler,
-            autocast=self._calls.autocast(),
-            fed=self._calls.fed(),
+            autocast=self.calls.autocast(),
+            fed=self.calls.fed(),
         )
         return without_schedule(found, self.updates.scheduler)
 
@@ -275,17 +264,17 @@ class Attempts:
     def pass_over(self) -> None:
         """A loss is not used: what its passes left is forgotten, and the next step begins."""
         self._begin()
-        self._good.forget_forward()
+        self._good.running.put_back()
 
     def remove(self) -> None:
         """Take all hooks off."""
         self._activations.remove()
-        self._calls.remove()
+        self.calls.remove()
         self.gradients.remove()
 
     def _begin(self) -> None:
         self._activations.begin()
-        self._calls.begin()
+        self.calls.begin()
         self.gradients.begin()
 
     def _scaled(self, loss: torch.Tensor) -> torch.Tensor:
@@ -301,12 +290,12 @@ class Attempts:
         self._activations.paused = True
         after = self._good.running_means()
         try:
-            self._good.forget_forward()
+            self._good.running.put_back()
             if finite and self._meant(seen):
                 after.put_back()
                 return None
-            origin = self._calls.origin(self._activations.meant)
-            large = origin is None and self._calls.largest > _SQUARES
+            origin = self.calls.origin(self._activations.meant)
+            large = origin is None and self.calls.largest > _SQUARES
         finally:
             self._activations.paused = False
         if finite and large:
@@ -326,12 +315,10 @@ class Attempts:
         return Problem("loss-nonfinite", "loss", "loss", kind=kind, dtype=loss.dtype, peak=abs(seen.loss))
 
     def _meant(self, seen: Seen) -> bool:
-        """Whether what layers make that is not finite does no harm: loss and gradients are finite, and no number was too large
-        for a 16-bit type. From now on it is not looked at.
-        """
+        """Whether layers whose results are not finite do no harm; then they are watched no more."""
         if not math.isfinite(seen.norm) and self._bad_gradients():
             return False
-        kinds = self._calls.same_when_wide(seen.layers) if self._activations.narrow else self._calls.kinds_made()
+        kinds = self.calls.same_when_wide(seen.layers) if self._activations.narrow else self.calls.kinds_made()
         if kinds is None:
             return False
         self._activations.allow_seen(seen.layers, kinds)
@@ -348,8 +335,8 @@ class Attempts:
         if not bad:
             return None  # in 16 bits, or where squares pass float32's limit, the norm of finite gradients can be infinite
         first = bad[0]
-        network, module = self._calls.owner(first)
-        dtype, peak = self._calls.computes_in(network, module), self.gradients.peak(first)
+        network, module = self.calls.owner(first)
+        dtype, peak = self.calls.computes_in(network, module), self.gradients.peak(first)
         cause = self._cause_of_gradient(seen, dtype, peak, added=not math.isfinite(of_sum))
         return Problem(cause, "gradients", first, network, module, dtype=dtype, peak=peak, further=tuple(bad[1:9]))
 
@@ -363,7 +350,7 @@ class Attempts:
         infinite = any(self.gradients.peak(name) == math.inf for name in self._bad_gradients())
         self._activations.paused = True
         try:
-            return "gradient-overflow" if self._calls.overflowed_back(infinite=infinite) else "gradient-nonfinite"
+            return "gradient-overflow" if self.calls.overflowed_back(infinite=infinite) else "gradient-nonfinite"
         finally:
             self._activations.paused = False
 

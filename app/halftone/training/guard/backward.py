@@ -1,5 +1,5 @@
-"""The way back, watched: in which order the parameters got their gradients, and which of these are bad. Also what autograd keeps
-for it: what a loss function was given, and where a softmax in it gave NaN.
+"""Watches the backward pass: the order in which parameters got their gradients, and which are bad. Also what autograd keeps for
+it: a loss function's inputs, and softmaxes that gave NaN.
 """
 
 import math
@@ -58,7 +58,7 @@ class GradientWatch:
         return gathered
 
     def foreign(self, gathered: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Of what was taken, what is not as `give_back` left it: other code wrote there."""
+        """The gathered gradients that are not as `give_back` left them: other code wrote there."""
         return {name: g for name, g in gathered.items() if self._left.get(name) != (id(g), g._version)}  # noqa: SLF001
 
     def give_back(self, gathered: Mapping[str, torch.Tensor], *, add: bool, waits: bool = True) -> None:
@@ -92,7 +92,7 @@ class GradientWatch:
         return 0.0 if gradient is None else peak(plain(gradient))
 
     def bad(self, own: Collection[int]) -> list[str]:
-        """Of parameters with these identities those whose gradients are not finite, the first on the way back first."""
+        """Parameters among these identities whose gradients are not finite, in backward order."""
         bad = set(bad_among({self._names[id(p)]: gradient for p, gradient in self._pairs() if id(p) in own}))
         arrived = [name for p in self._order if (name := self._names[id(p)]) in bad]
         return [*arrived, *(name for name in reversed(self._parameters) if name in bad and name not in arrived)]
@@ -103,7 +103,7 @@ class GradientWatch:
             handle.remove()
 
     def _watch(self, parameters: list[torch.Tensor]) -> None:
-        """Those of these that are trained; the others wait."""
+        """Watch the trained ones of these; the others wait."""
         self._frozen = [parameter for parameter in parameters if not parameter.requires_grad]
         self._handles += [p.register_post_accumulate_grad_hook(self._order.append) for p in parameters if p.requires_grad]
         waiting = {id(parameter) for parameter in self._frozen}
@@ -121,7 +121,7 @@ _FAR: Final = 32
 """Operations behind the loss that are looked at; a loss function has fewer."""
 _SAVED: Final = "_raw_saved_"
 _RESULTS: Final = ("result", "output", "logsumexp", "mean", "std")
-"""In names of what an operation made itself (an exponential keeps its own result)."""
+"""Marks an operation's own results by name (an exponential keeps its own result)."""
 _NAMES: Final[dict[type, tuple[str, ...]]] = {}
 """What each kind of operation keeps, by the name of the attribute: found once for each kind."""
 
@@ -132,8 +132,8 @@ _SIGN: Final = 2**63
 
 
 class Behind(NamedTuple):
-    """What lies behind a loss. targets: tensors that it was computed from and that no gradient goes to; rows: of each softmax the
-    first number of each row, which is NaN where the whole row is.
+    """The inputs of a loss. targets: tensors without gradients that it was computed from; rows: the first number of each row of
+    each softmax, NaN where the whole row is.
     """
 
     targets: list[torch.Tensor]
@@ -141,9 +141,7 @@ class Behind(NamedTuple):
 
 
 def behind(loss: torch.Tensor) -> Behind:
-    """Look behind a loss. Only before backward: the graph is freed there. Looks at no number; what is kept packed (by
-    checkpointing, or on the host) is not unpacked.
-    """
+    """Look behind a loss before backward frees the graph, without reading values or unpacking what is packed."""
     found = Behind([], [])
     waiting: deque[Any] = deque([loss.grad_fn])
     for _ in range(_FAR):

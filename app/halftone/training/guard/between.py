@@ -28,7 +28,7 @@ _ROWS: Final[dict[Cause, Watched]] = {"state-outside": "optimizer", "random-outs
 _MAY_BE_MEANT: Final[frozenset[Cause]] = frozenset(
     {"weights-changed", "random-outside", "mode-outside", "frozen-outside", "autocast-outside", "state-outside"}
 )
-"""A script may clamp its weights, thaw layers, train two networks in turn or begin its moments anew: told once, and left."""
+"""A script may clamp its weights, thaw layers, train two networks in turn or restart its moments: reported once, and left."""
 _WRITTEN: Final[frozenset[Cause]] = frozenset({"weights-changed", "state-outside"})
 """Numbers that other code wrote, or took away."""
 _REMEMBERED: Final = 4096
@@ -65,7 +65,7 @@ class Between:
         self._end = random_state(self._device)
 
     def look(self, good: GoodState, *, put_back: bool) -> list[Caught]:
-        """What is not as the last step left it, each thing told once, unless it spoils numbers."""
+        """Return what is not as the last step left it, each thing once, unless it spoils numbers."""
         found: list[Interference] = []
         self._now = None
         if self._before is not None:
@@ -91,7 +91,7 @@ class Between:
         return [one for one in (self._caught(change, step) for change in self._changed(around)) if self._is_news(one)]
 
     def _is_news(self, one: Caught) -> bool:
-        """Whether it is to be told: what may be meant only once."""
+        """Whether to report it: what may be meant only once."""
         key = one.cause, one.name
         if one.did != "warned" or one.cause not in _MAY_BE_MEANT:
             return True

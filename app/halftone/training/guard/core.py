@@ -11,7 +11,7 @@ import inspect
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast, get_args
 
@@ -46,9 +46,7 @@ log = logging.getLogger(__name__)
 
 
 class TrainingStopped(Exception):  # noqa: N818 - what scripts catch by this name is an end, not always an error
-    """Several steps in a row went bad, or one did and the guard was to stop there. The weights are those after the last good
-    step. caught: why.
-    """
+    """Bad steps in a row, or the first one, ended the training. Weights are those of the last good step. caught: why."""
 
     def __init__(self, caught: Caught) -> None:
         super().__init__(f"training was stopped at {told(caught)}")
@@ -58,7 +56,7 @@ class TrainingStopped(Exception):  # noqa: N818 - what scripts catch by this nam
 @dataclass(frozen=True)
 class StepReport:
     """One step. applied: the optimizer stepped; norm: of the gradients before clipping; scale: of the loss; tries: repeats;
-    caught: what was stopped or noticed. loss, norm are of the last try.
+    caught: what was stopped or noticed. loss, norm are the last try's.
     """
 
     step: int
@@ -162,12 +160,12 @@ class TrainingGuard:
     @property
     def memory(self) -> dict[str, int]:
         """Bytes of what the guard holds: a copy beside the weights, states on the host, and for cures."""
-        return {"beside": self._good.memory, "host": self._good.host_memory, "cures": self._curing.memory}
+        return {"beside": self._good.memory, "host": self._good.ring.memory, "cures": self._curing.memory}
 
     def step(self, loss: Loss, *, items: Sequence[str] = ()) -> StepReport:
-        """Backward, look, clip, step, zero the gradients. items: names of what was fed (pictures), told with a finding.
+        """Backward, check, clip, step, zero the gradients. items: names of the inputs (pictures), reported with a finding.
 
-        Raises TrainingStopped when it cannot go on; the weights are then those after the last good step.
+        Raises TrainingStopped when it cannot continue; the weights are then those after the last good step.
         """
         started = time.perf_counter()
         before = len(self.caught)
@@ -178,8 +176,13 @@ class TrainingGuard:
             self._good.declare()  # weights may have been read after the guard was made
         for noticed in self._between.look(self._good, put_back=self._on_bad == "cure"):
             self._file(noticed, items)
-        if isinstance(loss, torch.Tensor) and any(_rewrote(noticed) for noticed in self.caught[before:]):
-            return self._passed_over(loss, before, started)
+        if isinstance(loss, torch.Tensor) and any(
+            noticed.did == "restored" and noticed.cause in ("cast-outside", "weights-changed", "state-outside")
+            for noticed in self.caught[before:]
+        ):
+            self._attempts.pass_over()  # a loss that was computed before the weights or moments were restored belongs to others
+            passed = Attempt(float(loss.detach()), applied=False, norm=None, problem=None, scale=self._curing.scale)
+            return self._report(passed, before, started, 0)
         waited = self._attempts.waiting
         self._attempts.doubts, self._attempts.doubted = self._between.doubts(), False
         attempt, problem, tries, spent = self._try(loss)
@@ -191,9 +194,9 @@ class TrainingGuard:
         return self._report(attempt, before, started, tries)
 
     def accept_changes(self) -> None:
-        """Declare as meant what the script changed since the last step: weights, moments (also cleared ones), types, modes, what
-        is trained, random numbers. It is no finding then, and nothing undoes it. Raises ValueError, and changes nothing, where a
-        weight or moment is not finite or a second moment is below zero.
+        """Declare the script's changes since the last step as meant: weights, moments (also cleared ones), types, modes, what is
+        trained, random numbers. They are no finding then, and nothing undoes them. Raises ValueError, and changes nothing, where
+        a weight or moment is not finite or a second moment is below zero.
         """
         self._follow()
         if spoiled := self._good.spoiled():
@@ -202,23 +205,20 @@ class TrainingGuard:
         self._between.remember()
 
     def apply(self, remedy: Remedy, *, steps: int = 1000) -> bool:
-        """Put a remedy of the forecast in force. steps: of the training, for a schedule. False: it is the script's to apply
-        (other data, another type), or it is in force already. Raises ValueError where no remedy is called so.
+        """Put a remedy of the forecast in force. steps: of the training, for a schedule. False: the script has to apply it (other
+        data, another type), or it is in force already. Raises ValueError for an unknown name.
         """
         if remedy not in get_args(Remedy):
             raise ValueError(f"no remedy is called {remedy!r}; there are {', '.join(get_args(Remedy))}")
         if not self._put_in_force(remedy, steps):
             return False
         if self._forecast != "off":
-            self.omens = tuple(sorted(self._omens_after(remedy), key=lambda omen: not omen.certain))
+            now = self._foreseen()
+            places = {(omen.code, omen.name) for omen in now}
+            # those that only a step showed stay, unless the remedy is for them
+            left = [omen for omen in self.omens if (omen.code, omen.name) not in places and remedy not in omen.remedies]
+            self.omens = tuple(sorted((*left, *now), key=lambda omen: not omen.certain))
         return True
-
-    def _omens_after(self, remedy: Remedy) -> Iterator[Omen]:
-        """What is known now that a remedy is in force. What only a step tells stays, where the remedy is for something else."""
-        now = self._foreseen()
-        places = {(omen.code, omen.name) for omen in now}
-        yield from (omen for omen in self.omens if (omen.code, omen.name) not in places and remedy not in omen.remedies)
-        yield from now
 
     def _put_in_force(self, remedy: Remedy, steps: int) -> bool:
         match remedy:
@@ -241,9 +241,7 @@ class TrainingGuard:
         return True
 
     def go_on(self, steps: int, cures: Sequence[tuple[TrainCure, str]] = ()) -> None:
-        """After so many steps of a training that was broken off, with the weights, moments and cures of then. cures: those that
-        `cures` told, to be in force beside those that are.
-        """
+        """Continue a stopped training with the weights, moments and cures of then. cures: as `cures` gave them."""
         self._good.begin_at(steps)
         self._curing.put(cures)
 
@@ -264,7 +262,7 @@ class TrainingGuard:
             self._file(self._caught(problem, "restored", 0, 0.0), items)
         self._attempts.put_right.clear()
         unseen = self._between.unseen(self._step) if self._attempts.doubted else []
-        for noticed in unseen + self._between.passed(self._attempts.surroundings, self._step):
+        for noticed in unseen + self._between.passed(self._attempts.calls.surroundings, self._step):
             self._file(noticed, items)
 
     def _foreseen(self) -> tuple[Omen, ...]:
@@ -280,12 +278,6 @@ class TrainingGuard:
             for omen in self.omens:
                 if omen.certain and omen.remedies:
                     self.apply(omen.remedies[0])
-
-    def _passed_over(self, loss: torch.Tensor, before: int, started: float) -> StepReport:
-        """Weights or moments were put back: a loss that was computed before that belongs to others."""
-        self._attempts.pass_over()
-        passed = Attempt(float(loss.detach()), applied=False, norm=None, problem=None, scale=self._curing.scale)
-        return self._report(passed, before, started, 0)
 
     def _report(self, attempt: Attempt, before: int, started: float, tries: int) -> StepReport:
         self._between.remember()
@@ -312,7 +304,8 @@ class TrainingGuard:
             if factor is None:
                 factor = self._curing.raise_scale()
                 first = first or problem
-                if self._on_bad != "cure" or tries >= TRIES or not self._cured(problem, tries):
+                last = tries == TRIES - 1
+                if self._on_bad != "cure" or tries >= TRIES or not self._curing.apply(problem, self._good, tries, last=last):
                     self._attempts.rescale(factor)
                     break
                 tries += 1
@@ -330,9 +323,6 @@ class TrainingGuard:
         if first is not None and tries:
             first = _judged_by_cures(first, attempt.problem)
         return attempt, first or attempt.noticed, tries or attempt.tries, spent
-
-    def _cured(self, problem: Problem, tries: int) -> bool:
-        return self._curing.apply(problem, self._good, tries, last=tries == TRIES - 1)
 
     def _again(self, loss: Loss, before: Attempt, *, cured: bool) -> Attempt:
         """The step once more. Under a cure that the script's own code cannot take it is as bad as before."""
@@ -354,7 +344,7 @@ class TrainingGuard:
             self._lost += losses - self._attempts.waiting
 
     def _judge(self, attempt: Attempt, problem: Problem | None, tries: int, spent: float, items: Sequence[str]) -> None:
-        """File what was wrong. problem: of the first try. Raises TrainingStopped where the training cannot go on."""
+        """Report what was wrong. problem: the first try's. Raises TrainingStopped where the training cannot continue."""
         if attempt.problem is not None:
             self._leave_out(problem or attempt.problem, tries, spent, items)
         elif problem is not None and self._is_hopeless:
@@ -381,9 +371,7 @@ class TrainingGuard:
         return self._bad_in_a_row >= self._stop_after
 
     def _leave_out(self, problem: Problem, tries: int, spent: float, items: Sequence[str]) -> None:
-        """Leave out a loss, or all losses of a step; several bad steps in a row end the training. A loss scale that only finds
-        its place is no finding.
-        """
+        """Leave out the loss, or all losses of the step; several bad steps in a row end the training."""
         if problem.cause == "loss-scale":
             return
         stops = self._on_bad == "stop" or self._is_hopeless
@@ -448,7 +436,13 @@ def _check(
     if not optimizers:
         raise ValueError("the guard needs an optimizer; the list of them is empty")
     for optimizer in optimizers:
-        _check_optimizer(optimizer)
+        if not isinstance(optimizer, torch.optim.Optimizer):  # pyright: ignore[reportUnnecessaryIsInstance] - untyped scripts
+            raise TypeError(f"the optimizer comes second: TrainingGuard(model, optimizer); given was {type(optimizer).__name__}")
+        closure = inspect.signature(optimizer.step).parameters.get("closure")
+        if closure is not None and closure.default is inspect.Parameter.empty:
+            raise TypeError(
+                f"{type(optimizer).__name__} computes the loss itself, several times a step: no guard can look between"
+            )
     if isinstance(model, torch.optim.Optimizer):
         raise TypeError("the model comes first: TrainingGuard(model, optimizer)")
     if clip is not None and not clip > 0:
@@ -462,14 +456,6 @@ def _check(
             raise ValueError(f"{name} is one of {', '.join(known)}; given was {given!r}")
 
 
-def _check_optimizer(optimizer: torch.optim.Optimizer) -> None:
-    if not isinstance(optimizer, torch.optim.Optimizer):  # pyright: ignore[reportUnnecessaryIsInstance] - scripts have no types
-        raise TypeError(f"the optimizer comes second: TrainingGuard(model, optimizer); given was {type(optimizer).__name__}")
-    closure = inspect.signature(optimizer.step).parameters.get("closure")
-    if closure is not None and closure.default is inspect.Parameter.empty:
-        raise TypeError(f"{type(optimizer).__name__} computes the loss itself, several times a step: no guard can look between")
-
-
 def _check_shared(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) -> None:
     """Raise ValueError where two optimizers train one parameter: neither could be put back alone."""
     seen: set[int] = set()
@@ -481,9 +467,7 @@ def _check_shared(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) ->
 
 
 def _judged_by_cures(first: Problem, last: Problem | None) -> Problem:
-    """A bad gradient that was tried again in wider types: what these hold was an overflow, NaN that they do not was none. last:
-    what was wrong with the last try.
-    """
+    """Name a bad gradient by its try in wider types: what they hold overflowed, what stays NaN did not."""
     if first.cause == "gradient-nonfinite" and last is None:
         return replace(first, cause="gradient-overflow")
     if first.cause == "gradient-overflow" and last is not None and _is_nan(first.peak) and _is_nan(last.peak):
@@ -493,7 +477,3 @@ def _judged_by_cures(first: Problem, last: Problem | None) -> Problem:
 
 def _is_nan(peak: float | None) -> bool:
     return peak is not None and math.isnan(peak)
-
-
-def _rewrote(noticed: Caught) -> bool:
-    return noticed.did == "restored" and noticed.cause in ("cast-outside", "weights-changed", "state-outside")

@@ -1,14 +1,13 @@
-"""What lets a step be made again: a module, a block or a whole network in another type, with casts at its borders.
+"""Cures that let a step be repeated: a module, a block or a whole network in another type, with casts at its borders.
 
-A module whose parameters are 16 bits wide runs with copies of them in the wider type, made for each pass, so that its parameters,
-their gradients and the optimizer's state stay what they are. Under autocast the parameters are wide already; there autocast is
-switched off inside.
+A module with 16-bit parameters runs with wider copies of them, made for each pass, so that its parameters, their gradients and
+the optimizer's state stay as they are. Under autocast the parameters are wide already; there autocast is switched off inside.
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import partial
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import torch
 from torch import nn
@@ -19,11 +18,11 @@ from halftone.engine.basics.tensors import as_dtype, map_tensors
 
 
 class WideRegion:
-    """`module` computes in `dtype` until `remove`. What it is given is cast on the way in, what it makes on the way out to the
-    type that it would have had; not where it is a whole network (`whole`), whose result a loss function may take as it is.
+    """`module` computes in `dtype` until `remove`. Its inputs are cast on the way in, its results to the type they would have
+    had; not those of a whole network (`whole`), which a loss function may take as they are.
 
-    Parts of it that are called from elsewhere (gradient checkpointing makes their pass again on the way back) are wide as well.
-    seen: called with what the module made, before that is cast.
+    Parts of it that are called from elsewhere (gradient checkpointing repeats their pass on the way back) are wide as well. seen:
+    called with the results before the cast.
     """
 
     def __init__(
@@ -44,6 +43,12 @@ class WideRegion:
         size = torch.empty((), dtype=self.dtype).element_size()
         return sum(p.numel() * size for p in self._module.parameters() if p.is_floating_point() and p.dtype != self.dtype)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
     def remove(self) -> None:
         """The module computes as before."""
         for undo in reversed(self._undo):
@@ -52,14 +57,8 @@ class WideRegion:
 
     def _replace(self, part: nn.Module) -> None:
         own, forward = vars(part).get("forward"), part.forward
-
-        def undo() -> None:
-            if own is None:
-                vars(part).pop("forward", None)
-            else:
-                vars(part)["forward"] = own
-
         vars(part)["forward"] = partial(self._wide, part, forward)
+        undo = partial(vars(part).pop, "forward", None) if own is None else partial(vars(part).__setitem__, "forward", own)
         self._undo.append(undo)
 
     def _wide(self, part: nn.Module, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -86,7 +85,7 @@ class WideRegion:
         args, kwargs = map_tensors((args, kwargs), as_dtype(self.dtype))
         before, self._running = self._running, True
         try:
-            with _autocast_off(device):
+            with torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext():
                 return self._with_wide(part, forward, args, kwargs)
         finally:
             self._running = before
@@ -129,10 +128,6 @@ def _type_of(given: Any) -> torch.dtype | None:
     if isinstance(given, (list, tuple)):
         return next((found for item in cast("list[Any]", given) if (found := _type_of(item)) is not None), None)
     return None
-
-
-def _autocast_off(device: str) -> AbstractContextManager[object]:
-    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
 def holder_of(name: str) -> str:

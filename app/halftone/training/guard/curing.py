@@ -17,8 +17,8 @@ from halftone.training.guard.update import EPSILON
 
 @dataclass(frozen=True)
 class Problem:
-    """name: as people see it, of the module or parameter; network, module: to find a module by. cure: the one that its cause
-    asks for, where the optimizer alone can be cured. was, now: of a setting that cannot be.
+    """name: as people see it, of the module or parameter; network, module: to find a module by. cure: for a cause in the
+    optimizer alone. was, now: of an impossible setting.
     """
 
     cause: Cause
@@ -57,7 +57,8 @@ class Curing:
     ) -> None:
         self._networks = networks
         self._optimizer = optimizer
-        self._scaler = scaler if scaler is not None and scaler.is_enabled() else None
+        self.scaler = scaler if scaler is not None and scaler.is_enabled() else None
+        """The script's, if it scales."""
         self._regions: dict[tuple[str, str], WideRegion] = {}
         self._rungs: dict[tuple[str, str | None], list[Rung]] = {}
         self._now: dict[tuple[str, str | None], tuple[str, str]] = {}
@@ -81,41 +82,34 @@ class Curing:
         return sum(region.memory for region in self._regions.values()) + (self._masters.memory if self._masters else 0)
 
     @property
-    def scaler(self) -> torch.amp.GradScaler | None:
-        """The script's, if it scales."""
-        return self._scaler
-
-    @property
     def scale(self) -> float | None:
         """Factor of the loss, None where it is not scaled."""
-        return None if self._scaler is None else float(self._scaler.get_scale())
+        return None if self.scaler is None else float(self.scaler.get_scale())
 
     def scale_now(self, device: torch.device) -> list[torch.Tensor]:
         """The factor of the loss as a scalar on the device, or nothing where it is not scaled. Does not wait."""
-        return [] if self._scaler is None else [self._scaler.scale(torch.ones((), device=device))]
+        return [] if self.scaler is None else [self.scaler.scale(torch.ones((), device=device))]
 
     def forget_unscaling(self) -> None:
         """Gradients that were unscaled are thrown away: the factor stays, and the next ones can be unscaled."""
-        if self._scaler is not None:
-            self._scaler.update(self._scaler.get_scale())
+        if self.scaler is not None:
+            self.scaler.update(self.scaler.get_scale())
 
     def lower_scale(self, problem: Problem) -> float | None:
-        """A smaller factor of the loss, where only that was too large: how much it is of the one before. None: it is no longer
-        the factor's fault.
-        """
+        """Lower the loss scale where only it was too large: its ratio to the one before. None: it is not at fault."""
         scale = self.scale
-        if problem.cause != "loss-scale" or self._scaler is None or scale is None or scale < SMALLEST_SCALE:
+        if problem.cause != "loss-scale" or self.scaler is None or scale is None or scale < SMALLEST_SCALE:
             return None
         self._scale_before = self._scale_before or scale
-        self._scaler.update(scale / _BACK)
+        self.scaler.update(scale / _BACK)
         return 1 / _BACK
 
     def raise_scale(self) -> float:
         """The factor of the loss was not at fault: as it was before it was lowered. How much it is of the one that it is now."""
         scale, before, self._scale_before = self.scale, self._scale_before, None
-        if self._scaler is None or not scale or before is None:
+        if self.scaler is None or not scale or before is None:
             return 1.0
-        self._scaler.update(before)
+        self.scaler.update(before)
         return before / scale
 
     def keep_scale(self) -> None:
@@ -162,15 +156,13 @@ class Curing:
 
     def scale_loss(self, device: str) -> bool:
         """The loss is scaled from now on. False: it is already."""
-        if self._scaler is not None:
+        if self.scaler is not None:
             return False
-        self._scaler = torch.amp.GradScaler(device)
+        self.scaler = torch.amp.GradScaler(device)
         return True
 
     def put(self, cures: Iterable[tuple[TrainCure, str]]) -> None:
-        """Cures of a training that was broken off, by the names that `in_force` gave them. Those of the optimizer stand in its
-        settings already.
-        """
+        """Restore cures by their names in `in_force`; those of the optimizer are in its settings already."""
         for cure, name in cures:
             if cure not in _REGIONS:
                 self._optimizers.append((cure, name))
@@ -205,15 +197,13 @@ class Curing:
         return self.restored_to is not None
 
     def _shrink_loss(self, problem: Problem, good: GoodState) -> bool:
-        """In this step the loss counts less, and float32 masters make up for it: a gradient of a float16 weight has no wider type
-        to go to.
-        """
+        """Weigh the loss less in this step, with float32 masters: no wider type holds a float16 weight's gradient."""
         weights = [p for _, p in optimized(self._optimizer)]
-        if self._scaler is not None or problem.dtype is not torch.float16 or not any(map(is_narrow, weights)):
+        if self.scaler is not None or problem.dtype is not torch.float16 or not any(map(is_narrow, weights)):
             return False
         if self.take_masters(good):
             self._optimizers.append(("float32-states", problem.name))
-        self._scaler = torch.amp.GradScaler(weights[0].device.type, init_scale=_SHRUNK)
+        self.scaler = torch.amp.GradScaler(weights[0].device.type, init_scale=_SHRUNK)
         self._shrunk = True
         self.last = "loss-scale-down"
         return True
@@ -221,7 +211,7 @@ class Curing:
     def _unshrink_loss(self) -> None:
         """Later steps count in full: so small a factor would lose their gradients."""
         if self._shrunk:
-            self._shrunk, self._scaler = False, None
+            self._shrunk, self.scaler = False, None
 
     def _widen(self, problem: Problem, *, whole: bool) -> bool:
         """whole: at once the widest type of the whole network."""
@@ -230,24 +220,21 @@ class Curing:
         sick = joined("", problem.module)
         key = (problem.network, sick)
         if key not in self._rungs:
-            self._rungs[key] = ladder(sick, problem.dtype, has_bfloat16=_has_bfloat16(self._networks[problem.network]))
+            device = next((p.device for p in self._networks[problem.network].parameters()), torch.device("cpu"))
+            self._rungs[key] = ladder(sick, problem.dtype, has_bfloat16=device.type != "cuda" or torch.cuda.is_bf16_supported())
         if whole:
             del self._rungs[key][:-1]
         while self._rungs[key]:
             cure, module, dtype = self._rungs[key].pop(0)
-            if self._covered(problem.network, module, dtype):
+            if any(
+                net == problem.network and region.dtype is dtype and (place in ("", module) or module.startswith(f"{place}."))
+                for (net, place), region in self._regions.items()
+            ):
                 continue
             self._put_region(cure, problem.network, module, dtype)
             self.last = cure
             return True
         return False
-
-    def _covered(self, network: str, module: str, dtype: torch.dtype) -> bool:
-        """Whether the module, or what holds it, computes in that type already."""
-        return any(
-            net == network and region.dtype is dtype and (place in ("", module) or module.startswith(f"{place}."))
-            for (net, place), region in self._regions.items()
-        )
 
     def _put_region(self, cure: TrainCure, network: str, module: str, dtype: torch.dtype) -> None:
         self._drop(network, module)
@@ -265,8 +252,3 @@ class Curing:
         for place in [p for p in reversed(self._regions) if p[0] == network and (p[1] == module or p[1].startswith(prefix))]:
             self._regions.pop(place).remove()
             self._names.pop(place)
-
-
-def _has_bfloat16(network: nn.Module) -> bool:
-    device = next((p.device for p in network.parameters()), torch.device("cpu"))
-    return device.type != "cuda" or torch.cuda.is_bf16_supported()

@@ -1,5 +1,5 @@
-"""Whether many tensors are finite, in one pass over their numbers and one wait for the device. Also which kinds of numbers
-that are not finite (NaN, infinity, minus infinity) a tensor holds.
+"""Checks whether many tensors are finite, in one pass over their numbers and one wait for the device. Also names the kinds (NaN,
+infinity, minus infinity) that a tensor holds.
 """
 
 import math
@@ -13,7 +13,7 @@ from halftone.measure.stats import has_values, peak
 
 Name = TypeVar("Name", bound=Hashable)
 AT_ONCE: Final = frozenset({"cpu"})
-"""Devices that do what they are told before the next line is run."""
+"""Devices that finish each operation before the next line runs."""
 
 
 def waits(device: torch.device) -> bool:
@@ -35,9 +35,7 @@ def norm(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def looked_at(tensor: torch.Tensor) -> torch.Tensor | float:
-    """One reduction that says whether a tensor is finite: its norm as a scalar that is read later, or its peak at once, which in
-    16 bits is taken sooner on a CPU.
-    """
+    """One reduction that shows whether a tensor is finite: its norm, read later, or on a CPU in 16 bits its peak."""
     return peak(tensor) if tensor.itemsize < 4 and not waits(tensor.device) else norm(tensor)
 
 
@@ -47,9 +45,7 @@ def largest(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def norms(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The 2-norm of each in order, as scalars on their devices: not finite where a number is not (or where the squares of finite
-    ones pass float32's limit: `bad_among` looks again).
-    """
+    """2-norms in order, on their devices; not finite too where finite squares overflow float32 (`bad_among` looks again)."""
     found: list[torch.Tensor | None] = [None] * len(tensors)
     for places in _alike(tensors):
         held = [plain(tensors[place]) for place in places]
@@ -70,7 +66,7 @@ def read(parts: Sequence[torch.Tensor]) -> list[float]:
 
 
 def bad_among(tensors: Mapping[Name, torch.Tensor]) -> list[Name]:
-    """Those that hold a number that is not finite, in order; read exactly, one after another."""
+    """Tensors that are not finite, in order; read exactly, one after another."""
     return [name for name, tensor in tensors.items() if not math.isfinite(peak(plain(tensor)))]
 
 
@@ -99,7 +95,7 @@ _SAME: Final = 1e-4
 
 
 def kinds_in(value: Any) -> Kinds:
-    """Of all floating tensors in a value. Waits for the device."""
+    """Kinds in all floating tensors of a value. Waits for the device."""
     return frozenset(kind for tensor in tensors_in(value) for kind in _kinds(tensor))
 
 

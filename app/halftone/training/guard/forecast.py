@@ -40,28 +40,15 @@ def forecast(
     autocast: torch.dtype | None = None,
     fed: Mapping[str, Any] | None = None,
 ) -> tuple[Omen, ...]:
-    """What will and what may go wrong. autocast: type of the passes, where the script uses it; fed: what the network is called
-    with, by name. Gradients that are there already are read as well.
+    """What will and what may go wrong. autocast: type of the passes, if used; fed: the network's inputs by name. Existing
+    gradients are read as well.
     """
-    return omens(run_facts(model, optimizer, clip=clip, scaler=scaler, autocast=autocast, fed=fed))
-
-
-def run_facts(
-    model: Networks,
-    optimizer: torch.optim.Optimizer,
-    *,
-    clip: float | None,
-    scaler: torch.amp.GradScaler | None,
-    autocast: torch.dtype | None,
-    fed: Mapping[str, Any] | None,
-) -> RunFacts:
-    """The facts alone."""
     networks = named_networks(model)
     names = {id(p): name for name, p in named_parameters(networks).items()}
     stored = [p.dtype for network in networks.values() for p in network.parameters() if p.is_floating_point()]
     known = bool(fed) or any(dtype != torch.float32 for dtype in stored)  # before a pass, autocast may yet make it half
     computes = autocast or (max(set(stored), key=stored.count) if stored else torch.float32)
-    return RunFacts(
+    run = RunFacts(
         groups=tuple(
             fact for one in members(optimizer) for group in one.param_groups for fact in _group_facts(group, one, names)
         ),
@@ -72,6 +59,7 @@ def run_facts(
         broken=tuple(n for n, p in named_parameters(networks).items() if not math.isfinite(peak(p.detach()))),
         data=tuple(_fed(fed or {})),
     )
+    return omens(run)
 
 
 def without_schedule(found: Iterable[Omen], scheduler: Any) -> tuple[Omen, ...]:
@@ -99,8 +87,8 @@ def _names(scheduler: Any) -> Iterator[str]:
 
 
 def apply_to_optimizer(optimizer: torch.optim.Optimizer, remedy: Remedy, scheduler: Any = None) -> bool:
-    """A remedy that only changes the optimizer's settings. scheduler: of the script, which sets the rate anew after each step.
-    False: it is not one of these, or this optimizer has no such setting.
+    """Apply a remedy that only changes the optimizer's settings. scheduler: the script's, which sets the rate after each step.
+    False: another kind of remedy, or the optimizer lacks such a setting.
     """
     match remedy:
         case "epsilon-1e-4" if any("eps" in group for group in optimizer.param_groups):
@@ -152,7 +140,7 @@ def schedule_for(optimizer: torch.optim.Optimizer, remedy: Remedy, steps: int) -
 
 
 def raise_norm_epsilons(model: Networks) -> None:
-    """Norms that turn zeros into bad numbers get an epsilon that their type holds."""
+    """Raise epsilons that their type rounds to zero, with which norms turn zeros into bad numbers."""
     networks = named_networks(model)
     bad = set(_bad_norms(networks))
     for network, root in networks.items():
@@ -163,7 +151,7 @@ def raise_norm_epsilons(model: Networks) -> None:
 
 
 _RATES: Final = ("lr", "initial_lr", "max_lr")
-"""Of a group: the rate now, the one that a schedule counts from, the one that a cycle comes to. In a warm-up the first is low."""
+"""A group's rates: now, the schedule's base, a cycle's peak. In a warm-up the first is low."""
 
 
 def _group_facts(group: Mapping[str, Any], optimizer: torch.optim.Optimizer, names: Mapping[int, str]) -> Iterable[GroupFacts]:
@@ -198,7 +186,7 @@ def _states(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.Tensor]
 
 
 def _median(tensor: torch.Tensor, *, nonzero: bool = False) -> float:
-    """Of |x|, of a sample spread over the tensor."""
+    """Median of |x| over a spread sample of the tensor."""
     flat = plain(tensor).flatten()
     sample = flat[:: max(1, flat.numel() // _SAMPLE)].abs().float()
     sample = sample[sample > 0] if nonzero else sample
@@ -206,7 +194,7 @@ def _median(tensor: torch.Tensor, *, nonzero: bool = False) -> float:
 
 
 def _bad_norms(networks: Mapping[str, nn.Module]) -> Iterable[str]:
-    """Norms that make bad numbers of zeros in the type that they are in, found by asking them."""
+    """Norms that turn zeros into bad numbers in their type, found by running them."""
     for network, root in networks.items():
         for name, module in root.named_modules():
             has_epsilon = any(isinstance(getattr(module, attribute, None), float) for attribute in _EPSILONS)

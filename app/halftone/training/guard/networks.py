@@ -21,8 +21,8 @@ def named_networks(model: Networks) -> dict[str, nn.Module]:
 
 
 def joined(network: str, inside: str) -> str:
-    """Return "reference_unet.mid_block.attn" of "reference_unet", "mid_block.attn", without the layer that torch.compile puts in
-    between: a compiled module hands every look-up on to the one inside it, so the shorter name finds its parts too.
+    """Return "reference_unet.mid_block.attn" of "reference_unet", "mid_block.attn", without the layer of torch.compile in
+    between: a compiled module passes every look-up on to the one inside, so the shorter name finds its parts too.
     """
     return ".".join(part for part in (network, *inside.split(".")) if part and part != _COMPILED)
 

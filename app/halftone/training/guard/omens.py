@@ -14,7 +14,7 @@ SMALLEST_NORMAL: Final[dict[DType, float]] = {"float16": 2.0**-14, "bfloat16": 2
 _BITS: Final[dict[DType, int]] = {"float16": 10, "bfloat16": 7, "float32": 23}
 """Bits behind the leading one."""
 _LOST_SHARE: Final = 0.5
-"""Share of the weights for which an update may be too small to be seen before it is told."""
+"""Share of the weights whose update may be lost to rounding before it is reported."""
 _RATE_OF_WEIGHTS: Final = 1.0
 """An update as large as the weights themselves, in every step, is no training."""
 _LARGE_CLIP: Final = 100.0
@@ -27,8 +27,8 @@ _PICTURE: Final = 10.0
 class GroupFacts:
     """Trained parameters of one type in one group of the optimizer.
 
-    adaptive: each update is about as large as the rate (Adam and its kin); medians: of |weight| in each of its tensors; gradient:
-    median of |g| over those that are not zero, None before the first way back.
+    adaptive: each update is about as large as the rate (Adam and its kin); medians: of |weight| by tensor; gradient: median of
+    |g| over non-zero ones, None before the first backward pass.
     """
 
     name: str
@@ -45,8 +45,8 @@ class GroupFacts:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """A training as it is about to begin. computes: the type of the passes; scale: first factor of the loss, None: not scaled;
-    norms: modules that turn zeros into bad numbers; broken: parameters that are bad; data: largest and mean |x| of what is fed.
+    """A training about to begin. computes: type of the passes; scale: first factor of the loss, None: not scaled; norms: modules
+    that turn zeros into bad numbers; broken: bad parameters; data: largest and mean |x| of the inputs.
     """
 
     groups: tuple[GroupFacts, ...]

@@ -1,6 +1,6 @@
 """The optimizers that a guard steps: one, or several that train parts of one network on the same loss (Muon beside AdamW).
 
-Also how many losses make one of their steps, and float32 masters of 16-bit parameters. Mixed precision training asks for these
+Also how many losses make one step, and float32 masters of 16-bit parameters. Mixed precision training asks for these
 (Micikevicius et al., arXiv 1710.03740): updates that are small against the weights are not lost, and the optimizer's moments
 neither underflow nor overflow.
 """
@@ -56,7 +56,7 @@ class Schedules:
 
 
 def step_schedule(schedule: Any, loss: float) -> None:
-    """Step a schedule; the one that waits for a plateau is told the loss."""
+    """Step a schedule; one that waits for a plateau gets the loss."""
     if isinstance(schedule, (Schedules, torch.optim.lr_scheduler.ReduceLROnPlateau)):
         schedule.step(loss)
     else:
@@ -93,9 +93,7 @@ class _States(MutableMapping[torch.Tensor, State]):
 
 
 def as_one(optimizers: Sequence[torch.optim.Optimizer]) -> torch.optim.Optimizer:
-    """One optimizer for one or several; those that Accelerate prepared without its wrapper, whose `step` does nothing while
-    it gathers.
-    """
+    """Make one optimizer of one or several; without Accelerate's wrapper, whose `step` does nothing while it gathers."""
     plain = [unwrapped(one) for one in optimizers]
     return plain[0] if len(plain) == 1 else Together(plain)
 
@@ -184,12 +182,11 @@ def is_narrow(parameter: torch.Tensor) -> bool:
 
 
 def _wide(value: Any) -> Any:
-    narrow = isinstance(value, torch.Tensor) and value.is_floating_point() and value.element_size() < 4
-    return value.float() if narrow else value
+    return value.float() if isinstance(value, torch.Tensor) and is_narrow(value) else value
 
 
 class Accumulation:
-    """losses: as the script gave it, None where it said nothing. optimizers: as the script gave them, prepared or not."""
+    """losses: as the script gave it, or None. optimizers: as the script gave them, prepared or not."""
 
     def __init__(self, losses: int | None, optimizers: Sequence[torch.optim.Optimizer]) -> None:
         self._given = losses
@@ -230,10 +227,10 @@ class Accumulation:
         return bool(self._accelerate.sync_gradients)
 
     def _state(self) -> Any:
-        """What Accelerate knows of gathering; None where it does not decide for these optimizers.
+        """Accelerate's state of gathering; None where it does not decide for these optimizers.
 
-        It holds one state for the whole process. An optimizer that it did not prepare may have nothing to do with it, so it
-        follows that state only after a loss came while Accelerate was gathering, and only if the script gave no number.
+        It holds one state for the whole process. An optimizer that it did not prepare may have nothing to do with it, so that
+        follows the state only after a loss came while Accelerate was gathering, and only if the script gave no number.
         """
         if self._prepared is not None:
             return self._prepared.gradient_state  # type: ignore[attr-defined]

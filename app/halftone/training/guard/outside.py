@@ -1,7 +1,7 @@
-"""What other code changed between two steps: a validation, an average of the weights, a cast of a module that is shared.
+"""What other code changed between two steps: a validation, an average of the weights, a cast of a shared module.
 
-The state at the end of a step is written down and held against the state at the beginning of the next one. Nothing is copied but
-types, devices, versions and a few numbers of each tensor, all of which one call gathers.
+The state at the end of a step is compared with that at the beginning of the next. Only types, devices, versions and a few numbers
+of each tensor are copied, all gathered in one call.
 """
 
 import hashlib
@@ -97,7 +97,7 @@ class Fingerprint:
     samples: Mapping[_Kind, _Samples]
 
     def kind_of(self, name: str) -> tuple[torch.device, torch.dtype] | None:
-        """Where a parameter was, and its type; None where it was not."""
+        """A parameter's device and type; None where it was not there."""
         held = self.parameters.rows().get(name)
         return None if held is None else (held.device, held.dtype)
 
@@ -161,9 +161,7 @@ def random_state(device: torch.device) -> str:
 
 
 def differences(before: Fingerprint, after: Fingerprint, names: Mapping[int, str]) -> list[Interference]:
-    """Everything that changed, one line per kind of change; no number of an accelerator is looked at. names: of the parameters
-    that moments belong to, by identity.
-    """
+    """Everything that changed, a line per kind; reads no value of an accelerator. names: moments' parameters, by identity."""
     other = _other_numbers(before, after, (kind for kind in before.samples if not waits(kind[0])))
     found = _modes(before, after)
     if before.parameters != after.parameters or other:
@@ -186,9 +184,7 @@ def doubts(before: Fingerprint, after: Fingerprint) -> list[torch.Tensor]:
 
 
 def unseen(before: Fingerprint, after: Fingerprint, names: Mapping[int, str]) -> list[Interference]:
-    """What was written on accelerators past the counters of versions, but for numbers that are not finite: the step itself finds
-    those. Waits for the device.
-    """
+    """What changed on accelerators behind the version counters, but for values not finite. Waits for the device."""
     other = _other_numbers(before, after, (kind for kind in before.samples if waits(kind[0])))
     for held in after.samples.values():
         other -= {name for name, numbers in _numbers_of(held).items() if name in other and not numbers.isfinite().all()}

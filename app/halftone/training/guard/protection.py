@@ -22,9 +22,7 @@ def bytes_of(tensors: Sequence[torch.Tensor]) -> int:
 
 
 class LastGood:
-    """A copy of parameters, buffers and the optimizer's state (None: of nothing else) beside them, on their own devices, written
-    over after each good step. Costs their size once more.
-    """
+    """Copies of parameters, buffers and optimizer state (None: without) on their devices, renewed after good steps."""
 
     def __init__(self, parameters: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer | None) -> None:
         self._held = dict(parameters)
@@ -78,7 +76,7 @@ class LastGood:
 
     @torch.no_grad()
     def put_back_only(self, names: Sequence[str]) -> None:
-        """Of parameters or buffers these."""
+        """Restore these parameters or buffers."""
         for name in names:
             _put(self._held[name], self._values[name])
 
@@ -141,9 +139,7 @@ class HostRing:
 
     @torch.no_grad()
     def put_back(self) -> int | None:
-        """The newest state put back; its step, or None when there is none. The state leaves the ring: one that did not help is
-        not tried again.
-        """
+        """Restore the newest state and drop it from the ring; its step, or None when there is none."""
         if not self._kept:
             return None
         kept = self._kept.pop()
@@ -172,7 +168,7 @@ def _state(optimizer: torch.optim.Optimizer) -> Moments:
 
 
 def _settings(group: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a group, what a step may change (Prodigy keeps its estimate there); not the rate, which is the schedule's."""
+    """The settings of a group that a step may change (Prodigy keeps its estimate there), but for the rate, the schedule's."""
     return {name: copy.deepcopy(value) for name, value in group.items() if name not in ("params", "lr")}
 
 

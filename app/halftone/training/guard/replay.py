@@ -3,7 +3,7 @@
 import logging
 import math
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, cast
@@ -34,8 +34,8 @@ _MOST: Final = 64
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the way forward went wrong. name: as people see it; network, module: to find it; peak: in float32. reaches: whether
-    it is seen in what the network gives; else a loss may have taken it from inside.
+    """Where the forward pass went wrong. name: as people see it; network, module: to find it; peak: in float32. reaches: whether
+    the network's result shows it; else a loss may have read it from inside.
     """
 
     cause: Cause
@@ -105,10 +105,7 @@ class Calls:
             return
         for tensor in floating_outputs(output):
             if tensor.requires_grad:
-                tensor.register_hook(self._came_back)
-
-    def _came_back(self, gradient: torch.Tensor) -> None:
-        self._arrived.append(looked_at(gradient))
+                tensor.register_hook(lambda gradient: self._arrived.append(looked_at(gradient)))
 
     def fed(self) -> dict[str, Any]:
         """What the networks were called with in this step, by name; of several calls the first."""
@@ -125,7 +122,9 @@ class Calls:
         """(network, module) that a parameter of this name belongs to; no module for one that none of the networks holds."""
         for name, network in self._networks.items():
             inside = parameter.removeprefix(f"{name}.") if name else parameter
-            if (not name or parameter.startswith(f"{name}.")) and inside in self._own(network):
+            if (not name or parameter.startswith(f"{name}.")) and inside in dict(
+                network.named_parameters(remove_duplicate=False)
+            ):
                 return name, inside.rpartition(".")[0]
         return "", None
 
@@ -137,14 +136,10 @@ class Calls:
         root = self._networks[network]
         return _computes_in(root, root.get_submodule(module), call)
 
-    @staticmethod
-    def _own(network: nn.Module) -> set[str]:
-        return {name for name, _ in network.named_parameters(remove_duplicate=False)}
-
     @torch.no_grad()
     def origin(self, meant: Mapping[str, Kinds]) -> Origin | None:
-        """Runs the calls again until one gives bad numbers, and says where they came from; else where the first bad number
-        arose that is not seen from outside. None: all was finite. meant: what layers give on purpose.
+        """Repeat the calls until one is not finite, and find its origin; else the first bad value that the result does not show.
+        None: all was finite. meant: what layers make on purpose.
         """
         self.largest = 0.0
         inside: Origin | None = None
@@ -158,8 +153,8 @@ class Calls:
 
     @torch.no_grad()
     def same_when_wide(self, layers: Collection[str]) -> dict[str, Kinds] | None:
-        """What each layer gives that is not finite, where float32 gives the same: no number was too large for its type. None:
-        float32 gives something else, or these layers are not among those that were run.
+        """Kinds not finite by layer, where float32 gives the same: nothing was too large for its type. None: float32 differs, or
+        these layers did not run.
         """
         with self._quietly():
             try:
@@ -174,9 +169,7 @@ class Calls:
 
     @torch.no_grad()
     def kinds_made(self) -> dict[str, Kinds]:
-        """What each module gives that is not finite, by name: nothing for one that gives finite numbers. A call that cannot be
-        run again tells nothing of its modules.
-        """
+        """Values not finite by module name, nothing for finite ones; leaves out modules of calls that cannot run again."""
         found: dict[str, Kinds] = {}
         with self._quietly():
             for call in self._kept:
@@ -189,8 +182,8 @@ class Calls:
         return found
 
     def overflowed_back(self, *, infinite: bool) -> bool:
-        """Whether the way back went wrong only since a number passed the limit of a 16-bit type. infinite: whether a gradient
-        holds infinity. Makes the way back through the calls again, with gradients of the size of those that came from the loss.
+        """Whether the backward pass failed only since a number passed the limit of a 16-bit type. infinite: whether a gradient
+        holds infinity. Repeats it through the calls, with gradients of the size that came from the loss.
         """
         arrived = [*read([one for one in self._arrived if isinstance(one, torch.Tensor)])]
         arrived += [one for one in self._arrived if isinstance(one, float)]
@@ -208,22 +201,17 @@ class Calls:
 
     def _returns_finite(self, call: _Call, size: float, *, wide: bool) -> bool:
         network = self._networks[call.network]
-        region = WideRegion(network, torch.float32, whole=True) if wide else None
-        try:
-            with torch.enable_grad():
-                made = [tensor for tensor in floating_outputs(_run(network, call)) if tensor.requires_grad]
-                trained = [p for p in network.parameters() if p.requires_grad]
-                back = [torch.randn_like(tensor) * (size / math.sqrt(max(tensor.numel(), 1))) for tensor in made]
-                found = torch.autograd.grad(made, trained, back, allow_unused=True) if made and trained else ()
-        finally:
-            if region is not None:
-                region.remove()
+        with WideRegion(network, torch.float32, whole=True) if wide else nullcontext(), torch.enable_grad():
+            made = [tensor for tensor in floating_outputs(_run(network, call)) if tensor.requires_grad]
+            trained = [p for p in network.parameters() if p.requires_grad]
+            back = [torch.randn_like(tensor) * (size / math.sqrt(max(tensor.numel(), 1))) for tensor in made]
+            found = torch.autograd.grad(made, trained, back, allow_unused=True) if made and trained else ()
         return math.isfinite(peak_of(found))  # of a parameter that was not used there is none
 
     def _look(self, call: _Call, meant: Mapping[str, Kinds]) -> Origin | None:
         network = self._networks[call.network]
         left = kinds_in(_run(network, call)) - meant.get(call.network, NONE)
-        bad = _bad_inputs(call)
+        bad = [name for name, value in _arguments(call).items() if not math.isfinite(peak_of(value))]
         if bad:
             clean = _with_mended(call, bad)
             if left - kinds_in(_run(network, clean)):
@@ -254,8 +242,8 @@ class Calls:
         return known is None or bool(self._when_mended(call, reading.module)[0] - known)
 
     def _culprit(self, call: _Call, failed: Sequence[Reading], left: Kinds) -> Reading | None:
-        """Of several that failed on their own, the first without which what the network gives gets better: what a mask makes, the
-        layers behind it take away again. Modules that hold another one come after those inside.
+        """The first failing module without which the network's result gets better: what a mask makes, later layers remove.
+        Containers come after their modules.
         """
         inner = [r for r in failed if not any(_holds(r.module, other.module) for other in failed)]
         if len(failed) == 1 or not left:
@@ -280,11 +268,8 @@ class Calls:
             seen.append(kinds_in(output))
             return map_tensors(output, mended)
 
-        handle = network.get_submodule(module).register_forward_hook(mend)
-        try:
+        with network.get_submodule(module).register_forward_hook(mend):
             given = kinds_in(_run(network, call))
-        finally:
-            handle.remove()
         return NONE.union(*seen), given
 
     def _judged(self, call: _Call, found: Reading, further: tuple[str, ...]) -> Origin:
@@ -294,12 +279,8 @@ class Calls:
         inside: list[float] = []
         after: list[float] = []
         region = WideRegion(module, torch.float32, seen=lambda made: inside.append(peak_of(made)))
-        handle = module.register_forward_hook(lambda _m, _a, output: after.append(peak_of(output)))
-        try:
+        with region, module.register_forward_hook(lambda _m, _a, output: after.append(peak_of(output))):
             _run(network, call)
-        finally:
-            handle.remove()
-            region.remove()
         wide = _wide_peak(inside, after, narrow)
         cause = _cause(found, module, narrow, wide)
         return Origin(
@@ -308,7 +289,7 @@ class Calls:
 
     @contextmanager
     def _quietly(self) -> Generator[None]:
-        """Random numbers go on afterwards as if nothing had run."""
+        """Restore the random numbers afterwards."""
         state = TorchState.now(self._accelerators)
         self.paused = True
         try:
@@ -336,26 +317,18 @@ def _kinds_made(
         place = joined(call.network, name)
         found[place] = found.get(place, NONE) | kinds_of(list(floating_outputs(output)))
 
-    region = WideRegion(network, torch.float32, whole=True) if wide else None
-    handles = [part.register_forward_hook(cast("Any", partial(note, name))) for name, part in network.named_modules()]
-    try:
+    with ExitStack() as hooks:
+        if wide:
+            hooks.enter_context(WideRegion(network, torch.float32, whole=True))
+        for name, part in network.named_modules():
+            hooks.enter_context(part.register_forward_hook(cast("Any", partial(note, name))))
         _run(network, call)
-    finally:
-        for handle in handles:
-            handle.remove()
-        if region is not None:
-            region.remove()
     return found
 
 
 def _holds(outer: str, inner: str) -> bool:
     """Whether a module is inside another one, by their names."""
     return outer != inner and (not outer or inner.startswith(f"{outer}."))
-
-
-def _bad_inputs(call: _Call) -> list[str]:
-    """Names of arguments that are not finite."""
-    return [name for name, value in _arguments(call).items() if not math.isfinite(peak_of(value))]
 
 
 def _with_mended(call: _Call, names: Collection[str]) -> _Call:
@@ -368,15 +341,13 @@ def _with_mended(call: _Call, names: Collection[str]) -> _Call:
 
 
 def _arguments(call: _Call) -> dict[str, Any]:
-    """By name, masks left out: they hold -inf on purpose."""
+    """Arguments by name, without masks: they hold -inf on purpose."""
     named = {**{_POSITION.format(place + 1): value for place, value in enumerate(call.args)}, **call.kwargs}
     return {name: value for name, value in named.items() if "mask" not in name}
 
 
 def _bad_weight(network: nn.Module, module: str, sound: Collection[str]) -> str:
-    """Name of a parameter of a module that is not finite, or of a buffer; a buffer may be a mask of -inf. "": none is. sound:
-    modules that gave finite numbers: what they hold did no harm.
-    """
+    """Name of a module's parameter or buffer that is not finite, "" if none. sound: modules whose results were finite."""
     found = network.get_submodule(module)
     held = {joined(module, name): (p, NONE) for name, p in found.named_parameters()}
     held |= {joined(module, name): (buffer, _MASK) for name, buffer in found.named_buffers()}
@@ -386,7 +357,7 @@ def _bad_weight(network: nn.Module, module: str, sound: Collection[str]) -> str:
 
 
 def _computes_in(network: nn.Module, module: nn.Module, call: _Call) -> torch.dtype:
-    """Under autocast its type, else the type of the module's own parameters, else that of the network's."""
+    """The type under autocast, else that of the module's parameters, else the network's."""
     if call.autocast is not None:
         return call.autocast
     for holder in (module, network):
@@ -396,8 +367,8 @@ def _computes_in(network: nn.Module, module: nn.Module, call: _Call) -> torch.dt
 
 
 def _wide_peak(inside: Sequence[float], after: Sequence[float], narrow: torch.dtype) -> float | None:
-    """The largest number that a module makes in float32; None where its first use makes one that is none. inside: before its
-    hooks; after: behind them, where what passes the limit of `narrow` may be infinite again.
+    """The largest number that a module makes in float32; None where its first use is not finite. inside: before its hooks; after:
+    behind them, where what passes the limit of `narrow` may be infinite again.
     """
     if not inside or not math.isfinite(inside[0]) or math.isnan(after[0]):
         return None

@@ -1,4 +1,4 @@
-"""What the guard tells a script: sentences with the exact name, and no word of what only Halftone's own trainer has."""
+"""What the guard says to a script: sentences with exact names, and nothing that only Halftone's own trainer has."""
 
 from typing import Final
 

@@ -32,9 +32,8 @@ _LOOKED_AT: Final = 2**16
 class GoodState:
     """Counts the good steps and keeps the state after the last one.
 
-    Trained weights and moments are copied beside themselves where that is little, or where the update could spoil them out of
-    finite gradients; large ones in float32 or bfloat16 are only reasoned about, from the norm of the gradients and the
-    optimizer's settings, and for them the states on the host stand in.
+    Trained weights and moments are copied where that is little, or where finite gradients could spoil them; large ones in float32
+    or bfloat16 are judged by the norm of the gradients and the optimizer's settings, with the states on the host as a reserve.
     """
 
     def __init__(
@@ -52,13 +51,15 @@ class GoodState:
         self._names = names
         self.trained = {names[id(p)]: p for _, p in optimized(optimizer)}
         self._buffers = named_buffers(networks)
-        self._running = LastGood(self._buffers, None)
+        self.running = LastGood(self._buffers, None)
+        """Running means and the like as they were before the pass."""
         self._meant: set[str] = set()
         self.exact = needs_copy(optimizer)
         self._last = LastGood(self.trained, optimizer) if self.exact else None
         self._once: LastGood | None = None
         self._host = every, keep
-        self._ring = self._new_ring()
+        self.ring = self._new_ring()
+        """States on the host."""
         self._sizes: dict[str, float] = {}
         self._given = [id(parameter) for _, parameter in optimized(optimizer)]
         self.masters: Masters | None = None
@@ -66,12 +67,7 @@ class GoodState:
     @property
     def memory(self) -> int:
         """Bytes of the copies beside the weights."""
-        return self._running.memory + (self._last.memory if self._last else 0)
-
-    @property
-    def host_memory(self) -> int:
-        """Bytes of the states on the host."""
-        return self._ring.memory
+        return self.running.memory + (self._last.memory if self._last else 0)
 
     def name_of(self, parameter: torch.Tensor) -> str:
         """The name of a parameter, or of the one that it is a master of."""
@@ -93,7 +89,7 @@ class GoodState:
         self.trained |= {self._names[id(p)]: p for p in now if id(p) not in masters}
         self.exact = self.masters is not None or needs_copy(self._optimizer)
         self._last = LastGood({**self.trained, **self._wide()}, self._optimizer) if self.exact else None
-        self._ring = self._new_ring()
+        self.ring = self._new_ring()
         return fresh
 
     def _new_ring(self) -> HostRing:
@@ -118,12 +114,12 @@ class GoodState:
         return impossible_rate(self._optimizer, self._names)
 
     def judge(self) -> BadUpdate | None:
-        """After the optimizer's step: what it spoiled, if anything could be."""
+        """What the optimizer's step spoiled, if anything."""
         what = self.judged()
         return None if what is None else self.verdict(what, read(what.scalars))
 
     def judged(self) -> Judged | None:
-        """After the optimizer's step: what is to be read of it, None where nothing could be spoiled. Does not wait."""
+        """What to read of the optimizer's step, None where it could spoil nothing. Does not wait."""
         return None if (self._last or self._once) is None else judged(self._optimizer, self._names)
 
     def verdict(self, what: Judged, found: Sequence[float]) -> BadUpdate | None:
@@ -142,13 +138,13 @@ class GoodState:
         self.steps += 1
         self._once = None
         self._keep()
-        self._ring.offer(self.steps)
+        self.ring.offer(self.steps)
 
     def begin_at(self, steps: int) -> None:
         """What stands there now is the state after so many steps."""
         self.steps = steps
         self.keep()
-        self._ring.begin_at(steps)
+        self.ring.begin_at(steps)
 
     def keep(self) -> None:
         """What stands there now is good, though the optimizer did not make it."""
@@ -158,21 +154,21 @@ class GoodState:
     def declare(self) -> None:
         """The script declares what stands there now as meant: older states would undo it."""
         self.take_over()
-        self._ring.begin_at(self.steps)
+        self.ring.begin_at(self.steps)
 
     def _keep(self) -> None:
-        self._running.keep()
+        self.running.keep()
         if self._last is not None:
             self._last.keep()
 
     def take_over(self) -> None:
-        """Other code wrote sound numbers: training goes on from them."""
+        """Accept sound numbers that other code wrote: training continues from them."""
         if self.masters is not None:
             self.masters.read()
         self.keep()
 
     def spoiled(self) -> list[str]:
-        """Parameters that hold bad numbers, or whose moments do, and did not when the state was kept. Waits for the device."""
+        """Parameters that are bad, or whose moments are, and were not when the state was kept. Waits for the device."""
         bad = [name for name in bad_among(self.trained) if self._last is None or self._last.was_finite(self.trained[name])]
         return [*bad, *(self._names[id(p)] for p, name, value in state_tensors(self._optimizer) if is_bad_moment(name, value))]
 
@@ -185,35 +181,23 @@ class GoodState:
         }
 
     def bad_buffers(self, names: Sequence[str]) -> list[str]:
-        """Which of these hold numbers that are bad and were not before the pass. What was bad then is meant."""
+        """Which of these buffers are bad and were not before the pass. What was bad then is meant."""
         bad = bad_among({name: self._buffers[name] for name in names})
-        fresh = [name for name in bad if self._running.was_finite(self._buffers[name])]
+        fresh = [name for name in bad if self.running.was_finite(self._buffers[name])]
         self._meant |= set(bad) - set(fresh)
         return fresh
-
-    def put_buffers_back(self, names: Sequence[str]) -> None:
-        """These as they were before the pass."""
-        self._running.put_back_only(names)
 
     def running_means(self) -> LastGood:
         """A copy of running means and the like as they are now."""
         return LastGood(self._buffers, None)
 
-    def keep_forward(self) -> None:
-        """A pass was good whose gradients are only gathered."""
-        self._running.keep()
-
-    def forget_forward(self) -> None:
-        """Running means and the like as they were before a pass that went wrong."""
-        self._running.put_back()
-
     def put_back(self) -> int | None:
         """The last good state; the steps after which it was kept, None when there is none."""
-        self._running.put_back()
+        self.running.put_back()
         if self._last is not None:
             self.undo()
             return self.steps
-        step = self._ring.put_back()
+        step = self.ring.put_back()
         if step is not None:
             self.steps = step
         return step
@@ -224,7 +208,7 @@ class GoodState:
         for parameter, master in masters.pairs:
             self._names[id(master)] = self._names[id(parameter)]
         self.exact = True
-        self._ring.clear()
+        self.ring.clear()
         self._last = LastGood({**self.trained, **self._wide()}, self._optimizer)
 
 
@@ -235,7 +219,7 @@ def accelerators_of(networks: Mapping[str, nn.Module]) -> tuple[torch.device, ..
 
 @dataclass(frozen=True)
 class RandomState:
-    """Of torch, NumPy's global numbers and Python's: all that a loss function may draw from without saying so."""
+    """The states of torch, NumPy's global generator and Python's: all that a loss function may draw from."""
 
     tensors: TorchState
     numpy: dict[str, Any]
@@ -246,7 +230,7 @@ class RandomState:
         return cls(TorchState.now(accelerators), np.random.get_state(legacy=False), random.getstate())
 
     def put_back(self) -> None:
-        """Random numbers go on from here."""
+        """Restore the random numbers to this state."""
         self.tensors.put_back()
         np.random.set_state(self.numpy)
         random.setstate(self.python)

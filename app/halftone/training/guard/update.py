@@ -27,14 +27,12 @@ _ELEMENTWISE: Final = frozenset({"SGD", "Adam", "AdamW", "NAdam", "RAdam", "Adam
 
 
 _SQUARES: Final = ("exp_avg_sq", "square_avg", "exp_inf", "acc_delta", "row_var", "col_var")
-"""In names of moments that are made of squares or magnitudes: none is ever below zero."""
+"""In names of moments made of squares or magnitudes: none is ever below zero."""
 
 
 @dataclass(frozen=True)
 class BadUpdate:
-    """Why the optimizer's step was put back. name: the first parameter that it would have spoiled; now: of a setting that cannot
-    be, its value.
-    """
+    """Why the optimizer's step was undone. name: the first parameter it spoiled; now: an impossible setting's value."""
 
     cause: Cause
     name: str
@@ -60,14 +58,12 @@ def _is_narrow(parameter: torch.Tensor) -> bool:
 
 
 def update_is_safe(optimizer: torch.optim.Optimizer, norm: float) -> bool:
-    """Without a copy: nothing that these settings make of finite gradients of this norm can leave float32."""
+    """Whether, with these settings, no update from finite gradients of this norm can leave float32; needs no copy."""
     return norm < SAFE_GRADIENT and all(map(_settings_are_sound, optimizer.param_groups))
 
 
 def skips_when_told(optimizer: torch.optim.Optimizer) -> bool:
-    """Whether the optimizer reads on the device, in `found_inf`, that it shall leave weights and moments as they are: the fused
-    ones do. (SGD's first step leaves its momentum unset then.)
-    """
+    """Whether the optimizer skips a step by `found_inf` on the device, as fused ones do but for SGD's first step."""
     return type(optimizer) in (torch.optim.Adam, torch.optim.AdamW) and getattr(optimizer, "_step_supports_amp_scaling", False)
 
 
@@ -111,7 +107,7 @@ class Judged:
 
 
 def judged(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) -> Judged:
-    """After optimizer.step(). Does not wait."""
+    """What to read after optimizer.step(). Does not wait."""
     trained = {names[id(parameter)]: parameter for _, parameter in optimized(optimizer)}
     moments = {(names[id(p)], name): value for p, name, value in state_tensors(optimizer)}
     return Judged(trained, moments, norms([*trained.values(), *moments.values()]))
@@ -120,8 +116,8 @@ def judged(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) -> Judged
 def verdict(
     what: Judged, found: Sequence[float], before: LastGood, optimizer: torch.optim.Optimizer, sizes: dict[str, float]
 ) -> BadUpdate | None:
-    """None if everything is finite and none of the weights leapt. found: what the scalars say; sizes: root mean square of
-    parameters after the last good step, as far as known; brought up to date when this one is good.
+    """None if everything is finite and no weight leapt. found: the read scalars; sizes: root mean square of parameters after the
+    last good step, as far as known; updated when this one is good.
     """
     trained = what.trained
     if not all(map(math.isfinite, found)) and (bad := _bad(what, before)):
@@ -141,9 +137,7 @@ def _root_mean_square(parameter: torch.Tensor) -> float:
 
 
 def _bad(what: Judged, before: LastGood) -> list[str]:
-    """Parameters that hold bad numbers, or whose moments do. Of one that was bad before the step nothing is made: it is not
-    used, or its gradients would be bad too.
-    """
+    """Parameters not finite, or with such moments; not those that were bad before the step, which are unused."""
     weights = [name for name in bad_among(what.trained) if before.was_finite(what.trained[name])]
     return list(dict.fromkeys([*weights, *(name for name, _ in bad_among(what.moments))]))
 
@@ -161,9 +155,7 @@ def _spoiled(
 def _cause(
     parameter: torch.Tensor, group: Mapping[str, Any], kept: Mapping[str, Any], now: Mapping[str, Any]
 ) -> tuple[Cause, TrainCure]:
-    """Of an update that made bad numbers of finite gradients and finite weights. kept: the moments of the last good state; now:
-    those that the update made.
-    """
+    """Why finite gradients and weights gave a bad update. kept: moments of the last good state; now: the update's."""
     if any(isinstance(value, torch.Tensor) and is_bad_moment(name, value) for name, value in kept.items()):
         return "optimizer-state", "none"
     if any(isinstance(value, torch.Tensor) and _below_zero(name, value) for name, value in now.items()):

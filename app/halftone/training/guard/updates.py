@@ -1,10 +1,9 @@
-"""The optimizer's part of a step: gradients made ready, the update, and the look at what it made.
+"""The optimizer's part of a step: gradients prepared, the update, and the check of its result.
 
-On an accelerator to read a number means to wait until all that was queued before it is done. So the update is queued behind the
-way back before anybody knows whether the step is good, and one read tells of loss, layers, gradients and update, where one of two
-things protects the weights: the optimizer leaves them and its moments alone where the device tells it to (`found_inf` of fused
-ones), or a copy stands beside them, from which the guard puts back what was bad before it returns. Elsewhere the one read comes
-before the update.
+Reading a number of an accelerator waits for all that was queued before. So the update is queued behind the backward pass before
+anybody knows whether the step is good, and one read covers loss, layers, gradients and update, where one of two things protects
+the weights: the optimizer leaves them and its moments alone if the device says so (`found_inf` of fused ones), or a copy stands
+beside them, from which the guard restores what went bad. Elsewhere the one read comes before the update.
 """
 
 import math
@@ -29,9 +28,7 @@ _UPDATES: Final = 3
 
 @dataclass(frozen=True)
 class Ahead:
-    """An update in the queue. judged: what will tell of it, None where nothing could be spoiled; bad: settings with which it was
-    not even begun; error: what the optimizer raised.
-    """
+    """A queued update. judged: its pending check, if any; bad: settings that stopped it; error: the optimizer's."""
 
     judged: Judged | None = None
     bad: BadUpdate | None = None
@@ -39,7 +36,7 @@ class Ahead:
 
     @property
     def scalars(self) -> Sequence[torch.Tensor]:
-        """To be read with everything else."""
+        """Scalars to be read with everything else."""
         return () if self.judged is None else self.judged.scalars
 
 
@@ -65,7 +62,7 @@ class Updates:
         self.scheduler = scheduler
         self.clip = clip
         self.loss = 0.0
-        """Of this step: one kind of schedule wants to know it."""
+        """The loss of this step, for schedules that read it."""
         self._rates: list[Any] = []
         self._rates = self._rates_now()
         self._clipped = False
@@ -84,13 +81,11 @@ class Updates:
         return {*(id(p) for _, p in optimized(self._optimizer)), *(id(p) for p, _ in masters)}
 
     def bad(self) -> list[str]:
-        """Which gradients that the optimizer uses are not finite."""
+        """Used gradients that are not finite."""
         return bad_among({self._good.name_of(p): p.grad for p in self.trained() if p.grad is not None})
 
     def prepare(self) -> torch.Tensor:
-        """Gradients handed to masters and unscaled. Gives their norm, by torch's own function, so that what is clipped with it is
-        the same to the bit. Does not wait.
-        """
+        """Give masters their gradients and unscale them. Returns their norm by torch's own function. Does not wait."""
         self._clipped = False
         if self._good.masters is not None:
             self._good.masters.hand_over()
@@ -99,9 +94,7 @@ class Updates:
         return torch.nn.utils.get_total_norm([plain(p.grad) for p in self.trained() if p.grad is not None])
 
     def ahead(self, total: torch.Tensor, seen: Sequence[torch.Tensor]) -> Ahead | None:
-        """The update put in the queue, None where it has to be known first that the step is good. total: norm of the gradients;
-        seen: everything else that says whether it is.
-        """
+        """Queue the update; None where the step must be known as good first. total: gradient norm; seen: the other checks."""
         skips = skips_when_told(self._optimizer) and all(part.device == total.device for part in seen)
         if not waits(total.device) or not (self._good.exact or skips):
             return None
@@ -128,9 +121,7 @@ class Updates:
         self._optimizer.zero_grad(set_to_none=True)
 
     def make(self, norm: float, total: torch.Tensor) -> tuple[Problem | None, int, bool]:
-        """The update, with sound gradients of this norm: (what was wrong with it at first, how often it was made again, whether
-        it is good now).
-        """
+        """Update with sound gradients: (first problem, number of repeats, whether it is good now)."""
         self._good.before_update(norm)
         self._clip(total)
         return self._judged(self._stepped())
@@ -164,7 +155,7 @@ class Updates:
         return first, tries, True
 
     def _rates_now(self) -> list[float]:
-        """Of each group, as it is where that can be; of one that lies on an accelerator not, since to read it would wait."""
+        """The rate of each group, but for those on an accelerator: reading them would wait."""
         rates = [group.get("lr", 0.0) for group in self._optimizer.param_groups]
         before = [*self._rates, *rates[len(self._rates) :]]
         return [
@@ -177,9 +168,7 @@ class Updates:
             step_schedule(self.scheduler, self.loss)
 
     def _pass_rate(self) -> None:
-        """A schedule gave a rate that no step can be made with: it goes on with the next one, from the last good one where it
-        counts from there.
-        """
+        """Go on to the schedule's next rate where one cannot be used, from the last good one if it counts from there."""
         for group, rate in zip(self._optimizer.param_groups, self._rates, strict=False):
             if not math.isfinite(float(group["lr"])):
                 group["lr"] = rate

@@ -1,4 +1,4 @@
-"""The models that a LoRA can be trained on, and what each of them is: how it reads words and pictures, and what it is to predict.
+"""The models that a LoRA can be trained on: how each reads words and pictures, and what it predicts.
 
 One class per way of calling a denoiser. What they learn (`objectives`) is the family's own.
 """
@@ -31,8 +31,8 @@ _JOINT: Final = (
 
 
 class Base(ABC):
-    """denoiser: its component; targets: ends of the names of the layers that get a LoRA; kohya: whether the file has kohya's
-    names (else those of diffusers, which all programs read for these families); architecture: as metadata of LoRA files call it.
+    """denoiser: its component; targets: name endings of the layers that get a LoRA; kohya: whether the file has kohya's names
+    (else those of diffusers, which all programs read for these families); architecture: as in metadata of LoRA files.
     """
 
     denoiser: str = "transformer"
@@ -42,7 +42,7 @@ class Base(ABC):
 
     @abstractmethod
     def read_words(self, pipe: Any, words: str, device: torch.device) -> Tensors:
-        """What the denoiser is told, for one caption, with a first dimension of 1."""
+        """The denoiser's words for one caption, with a first dimension of 1."""
 
     def read_picture(self, pipe: Any, pixels: torch.Tensor) -> torch.Tensor:
         """Latents as the denoiser knows them. pixels: (1, 3, height, width), -1 to 1; the mean of what the VAE makes of them."""
@@ -80,7 +80,7 @@ class StableDiffusion(Base):
 
 
 class StableDiffusionXL(StableDiffusion):
-    """SDXL: told the size of the pictures, too."""
+    """SDXL, which also reads the size of the pictures."""
 
     architecture = "stable-diffusion-xl-v1-base"
 
@@ -187,7 +187,7 @@ def base_of(model: ModelFacts) -> Base:
     """Raises HalftoneError train-other-base for what no LoRA is trained on."""
     found = _BASES.get(model.pipeline)
     if found is None:
-        detail = model.why or Words("it is of the kind {0}", (model.family or model.pipeline,))
+        detail = model.why or Words("it is a {0} model", (model.family or model.pipeline,))
         raise HalftoneError("train-other-base", model=model.name, detail=detail, known=KNOWN)
     return found
 

@@ -7,9 +7,10 @@ from typing import Any
 import torch
 
 from halftone.contract.training import TrainConfig
+from halftone.engine.basics.tensors import DTYPES
 from halftone.training.lora.bases import Tensors
 from halftone.training.lora.order import Batch, Order
-from halftone.training.lora.prepare import Prepared, torch_dtype
+from halftone.training.lora.prepare import Prepared
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,7 @@ class Fed:
 
 
 def patches_of(clean: torch.Tensor, config: Mapping[str, Any]) -> int:
-    """Tokens of one picture. clean: (pictures, tokens, numbers), or (pictures, channels, height, width), which a transformer cuts
-    into patches itself; config: of the denoiser.
-    """
+    """One picture's tokens. clean: (pictures, tokens, numbers) or (pictures, channels, height, width); config: denoiser's."""
     if clean.dim() == 3:
         return clean.shape[1]
     edge = int(config.get("patch_size") or 1)
@@ -45,7 +44,7 @@ def draw(on: Prepared, order: Order, config: TrainConfig, generator: torch.Gener
     moment = on.objective.draw(len(names), patches_of(clean, on.network.config), generator)
     noise = torch.randn(clean.shape, generator=generator)
     words = [encoded.words[text] for text in texts]
-    narrow = torch_dtype(on.dtype)
+    narrow = DTYPES[on.dtype]
 
     def there(value: torch.Tensor) -> torch.Tensor:
         return value.to(on.device, narrow if value.is_floating_point() else value.dtype)

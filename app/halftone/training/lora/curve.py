@@ -15,7 +15,7 @@ class Curve:
         self._values = (array("f"), array("f"))
 
     def note(self, step: int, loss: float, norm: float | None) -> None:
-        """Of a step; later ones were taken back."""
+        """Note a step; later ones were undone."""
         for values, value in zip(self._values, (loss, norm), strict=True):
             del values[step - 1 :]
             values.extend([math.nan] * (step - 1 - len(values)))
@@ -27,7 +27,7 @@ class Curve:
         return sum(not math.isfinite(loss) for loss in self._values[0])
 
     def packed(self) -> bytes:
-        """As an event carries it."""
+        """Pack for an event."""
         return packed_curve(*self._values)
 
     def tensor(self) -> torch.Tensor:

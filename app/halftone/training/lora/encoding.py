@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.training import TrainConfig, TrainPicture
 from halftone.contract.wording import Words
 from halftone.engine.basics.tensors import map_tensors
+from halftone.engine.basics.wrapping import replaced
 from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import apply_state
 from halftone.engine.weights.offload import place
@@ -34,8 +36,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Encoded:
-    """All in float32 on the CPU. pictures: all that were read, those that cannot be used with why; latents: (name, flipped) ->
-    (1, ...); words: of each caption, "" among them; captions: of each picture.
+    """All in float32 on the CPU. pictures: all that were read, unusable ones with the reason; latents: (name, flipped) -> (1,
+    ...); words: of each caption, "" among them; captions: of each picture.
     """
 
     pictures: tuple[TrainPicture, ...]
@@ -52,10 +54,7 @@ def encode_all(
     folder: Path,
     tick: Callable[[int, int], None],
 ) -> Encoded:
-    """pictures: usable ones; folder: where the results are kept; tick: called with (done, total).
-
-    Raises HalftoneError model-broken where captions give bad numbers in float32, too.
-    """
+    """pictures: usable ones; folder: of the cache; tick: called with (done, total). Raises HalftoneError model-broken."""
     cache = _Cache(folder, loaded.facts.fingerprint)
     captions = {picture.name: caption_of(picture, config.word) for picture in pictures}
     texts: list[str] = sorted({*captions.values(), *([_NO_WORDS] if config.caption_dropout else [])})
@@ -98,7 +97,7 @@ def _words(loaded: Loaded, base: Base, text: str, cache: "_Cache") -> Tensors:
         if found is None:
             name = next(name for name, module in loaded.modules.items() if role(name, module) == "encode")
             raise HalftoneError(
-                "model-broken", model=loaded.facts.name, detail=Words("{0} gives bad numbers for “{1}”", (name, text))
+                "model-broken", model=loaded.facts.name, detail=Words("{0} gives NaN or infinity for “{1}”", (name, text))
             )
         cache.put("words", text, found)
     return found
@@ -126,7 +125,7 @@ def _latents(
 
 
 def content_hash(path: Path) -> str:
-    """Of a file's bytes. Raises OSError."""
+    """Hash of a file's bytes. Raises OSError."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -138,7 +137,7 @@ def _pixels(path: Path, shape: tuple[int, int], *, flip: bool) -> torch.Tensor:
 
 
 def _finite(loaded: Loaded, kind: str, make: Callable[[], Tensors]) -> Tensors | None:
-    """What is made, with the components of that role in float32 from the first bad number on; None where that does not help."""
+    """The result, with the components of that role in float32 from the first bad number on; None where that does not help."""
     made = _on_cpu(make())
     if _sound(made.values()):
         return made
@@ -167,35 +166,17 @@ def _casting(loaded: Loaded) -> Generator[None]:
     """Encoders and VAE run where they lie, in their own type, called as their pipeline calls them."""
     with ExitStack() as stack:
         for name, module in loaded.modules.items():
-            kind = role(name, module)
-            method = {"encode": "forward", "decode": "encode"}.get(kind)
-            if method is not None:
-                stack.enter_context(_called(loaded, name, module, method))
+            if (method := {"encode": "forward", "decode": "encode"}.get(role(name, module))) is not None:
+                stack.enter_context(replaced(module, method, partial(_invoking, loaded, name, module)))
         yield
 
 
-@contextmanager
-def _called(loaded: Loaded, name: str, module: Any, method: str) -> Generator[None]:
-    original = getattr(module, method)
-    own = vars(module).get(method)
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return invoke(module, original, loaded.states[name].dtype, args, kwargs)
-
-    vars(module)[method] = call
-    try:
-        yield
-    finally:
-        if own is None:
-            del vars(module)[method]
-        else:
-            vars(module)[method] = own
+def _invoking(loaded: Loaded, name: str, module: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, **kwargs: invoke(module, original, loaded.states[name].dtype, args, kwargs)
 
 
 class _Cache:
-    """Small safetensors files for their owner alone. What cannot be read or written is made again: a cache never stops a
-    training.
-    """
+    """Small safetensors files, readable by their owner alone. One that cannot be read or written is made again."""
 
     def __init__(self, folder: Path, model: str) -> None:
         close_to_others((folder,))  # an older version let others read it

@@ -1,4 +1,4 @@
-"""The folder of a run and what lies in it: what was asked, the state to go on from, the LoRA as it was after some steps."""
+"""The folder of a run: its request, the state to resume from, the LoRA after some steps."""
 
 import json
 import logging
@@ -30,8 +30,9 @@ _FREE: Final = (
     "model", "pictures", "output", "name", "device",
     "steps", "save_every", "test_every", "test_prompt", "test_seed", "guard", "stop_after",
 )  # fmt: skip
-"""What may be another when a run goes on: none of it changes a weight that was learnt (a model that moved is known by its
-fingerprint); steps never fall below those that were made."""
+"""Settings that may change when a run is resumed: none changes a weight that was learnt (a moved model is known by its
+fingerprint); steps never fall below those made.
+"""
 _VERSIONS: Final = {"stable-diffusion-v1": "sd_v1", "stable-diffusion-xl-v1-base": "sdxl_base_v1-0"}
 _MIXED: Final[dict[DType, str]] = {"float16": "fp16", "bfloat16": "bf16", "float32": "no"}
 
@@ -39,8 +40,8 @@ log = logging.getLogger(__name__)
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is written before the first step. pictures: name -> hash of what was in the file, and its caption; file: name of the
-    finished LoRA's; wider: why it is not computed in the type that was asked for.
+    """Written before the first step. pictures: name -> hash of the file, and its caption; file: name of the finished LoRA's;
+    wider: why it is not computed in the type asked for.
     """
 
     config: TrainConfig
@@ -101,7 +102,7 @@ def check_same(run: Run, config: TrainConfig, folder: Path) -> None:
 def check_steps(made: int, config: TrainConfig, folder: Path) -> None:
     """Raise HalftoneError train-other-run where more steps were made than the settings ask for."""
     if config.steps < made:
-        detail = Words("{0} of its steps were made already, and the settings ask for {1}", (str(made), str(config.steps)))
+        detail = Words("{0} of its steps are done already, and the settings ask for {1}", (str(made), str(config.steps)))
         raise HalftoneError("train-other-run", folder=str(folder), detail=detail)
 
 
@@ -113,7 +114,7 @@ def lora_bytes(lora: LoraNetwork, base: Base, model: ModelFacts, config: TrainCo
 
 
 def metadata_of(base: Base, model: ModelFacts, config: TrainConfig, step: int, dtype: DType) -> dict[str, str]:
-    """As sd-scripts and the modelspec of Stability call them. No path is told: the file is for others, too."""
+    """Metadata as in sd-scripts and Stability's modelspec. It holds no path: the file is for others, too."""
     architecture, version = _kind_of(base, model)
     found = {
         "ss_network_module": "networks.lora",
@@ -161,9 +162,9 @@ def write(path: Path, data: bytes, *, private: bool = False) -> None:
 
 
 def write_somewhere(path: Path, data: bytes) -> tuple[Path, ErrorFacts | None]:
-    """Write a finished LoRA, elsewhere where its own folder does not take it: it is never lost while any folder does.
+    """Write a finished LoRA, elsewhere where its own folder fails: it is never lost while any folder works.
 
-    Returns where it lies, and why not at `path` (None where it does). Raises HalftoneError where no folder takes it.
+    Returns its place, and why not `path` (None where it is there). Raises HalftoneError where no folder works.
     """
     try:
         write(path, data)

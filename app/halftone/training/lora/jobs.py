@@ -1,4 +1,4 @@
-"""A run as it is opened: a new one with a folder of its own, or one that was broken off, with the state it goes on from."""
+"""Opens a run: a new one with a folder of its own, or a stopped one with the state it resumes from."""
 
 import os
 import shutil
@@ -73,8 +73,8 @@ class Opened:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def noted(self, wider: WiderType | None) -> "Opened":
-        """Write what is decided before the first step: how many steps there are, and of a new run why it does not compute in the
-        type that was asked for.
+        """Write what is decided before the first step: the number of steps, and for a new run why it does not compute in the type
+        asked for.
 
         Raises HalftoneError output-* and disk-full.
         """
@@ -85,10 +85,7 @@ class Opened:
         return replace(self, run=run)
 
     def moved(self, output: str) -> tuple[Path, Path]:
-        """(folder of the run, file of its LoRA) in another folder, from where it can be gone on with as well.
-
-        Raises HalftoneError output-* and disk-full.
-        """
+        """(folder of the run, its LoRA) moved so that it can be resumed there. Raises HalftoneError output-* and disk-full."""
         config = msgspec.structs.replace(self.config, output=output)
         folder, file = new_folder(config)
         try:
@@ -123,8 +120,8 @@ def _from_anywhere(model: str) -> str:
 
 
 def _broken_off(config: TrainConfig, folder: Path, model: ModelFacts) -> Opened:
-    """With the pictures that it was begun with; new ones in their folder would change what follows. The LoRA is called as the
-    folder is: one that was copied or renamed does not write over the LoRA of another.
+    """A stopped run with the pictures that it began with; new ones in their folder would change what follows. The LoRA takes the
+    folder's name: a copied or renamed run does not overwrite another's LoRA.
     """
     folder = folder.expanduser().absolute()
     run = read_run(folder)
@@ -132,7 +129,7 @@ def _broken_off(config: TrainConfig, folder: Path, model: ModelFacts) -> Opened:
     state = read_state(folder / STATE) if os.path.exists(folder / STATE) else None
     check_steps(0 if state is None else state.note.step, config, folder)
     if model.fingerprint != run.model or (state is not None and state.note.model != run.model):
-        detail = Words("it was begun on another model than {0}, or that was changed", (model.name,))
+        detail = Words("it was started on another model than {0}, or the model was changed", (model.name,))
         raise HalftoneError("train-other-run", folder=str(folder), detail=detail)
     if state is not None and not is_finite(state.weights):
         raise HalftoneError("train-state-broken", path=str(folder / STATE))
@@ -146,6 +143,6 @@ def _broken_off(config: TrainConfig, folder: Path, model: ModelFacts) -> Opened:
 
 
 def _hashes(config: TrainConfig, pictures: tuple[TrainPicture, ...] | list[TrainPicture]) -> dict[str, str]:
-    """Of what is in each file and in its caption."""
+    """Hashes of the contents of each file and its caption."""
     root = Path(config.pictures).expanduser()
     return {picture.name: f"{content_hash(root / picture.name)} {picture.caption}" for picture in pictures}

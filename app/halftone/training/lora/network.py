@@ -33,7 +33,7 @@ class LoraNetwork:
 
 
 def put_lora(network: nn.Module, base: Base, *, rank: int, alpha: float, seed: int) -> LoraNetwork:
-    """Give the layers a LoRA of float32, the first matrix drawn from the seed, the second one zero: it changes nothing yet."""
+    """Give the layers a float32 LoRA, the first matrix drawn from the seed, the second one zero: it changes nothing yet."""
     from peft import LoraConfig, inject_adapter_in_model
 
     network.requires_grad_(False)
@@ -88,8 +88,8 @@ def kohya_names(weights: Mapping[str, torch.Tensor], alpha: float) -> dict[str, 
 
 
 def diffusers_names(weights: Mapping[str, torch.Tensor], scale: float) -> dict[str, torch.Tensor]:
-    """As diffusers saves the LoRA of a transformer: A1111's successors, ComfyUI and diffusers read these. scale: alpha / rank,
-    which this form has no place for; it goes into the second matrix.
+    """The LoRA of a transformer by diffusers' names, which A1111's successors, ComfyUI and diffusers read. scale: alpha / rank,
+    which this form has no place for; it is multiplied into the second matrix.
     """
     found: dict[str, torch.Tensor] = {}
     for name, tensor in weights.items():
@@ -106,7 +106,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def checkpoint(network: nn.Module) -> None:
-    """Let the blocks compute their activations again on the way back instead of keeping them, where the network can."""
+    """Have the blocks recompute their activations in the backward pass, where the network can."""
     enable = getattr(network, "enable_gradient_checkpointing", None)
     if callable(enable):
         cast("Any", enable)()

@@ -35,7 +35,7 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class Diffusion:
-    """DDPM (Ho et al., arXiv 2006.11239): whole steps of a schedule; the noise or the velocity (arXiv 2202.00512) is predicted.
+    """DDPM (Ho et al., arXiv 2006.11239): whole steps of a schedule; predicts the noise or the velocity (arXiv 2202.00512).
 
     alphas: running products of the schedule, (steps,); gamma: of Min-SNR (arXiv 2303.09556), 0: every step counts alike.
     """
@@ -87,8 +87,8 @@ class Diffusion:
 
 @dataclass(frozen=True)
 class Flow:
-    """Rectified flow as SD 3 was trained (Esser et al., arXiv 2403.03206): times logit-normal, shifted towards the noise; what is
-    predicted is noise less picture.
+    """Rectified flow as SD 3 was trained (Esser et al., arXiv 2403.03206): times logit-normal, shifted towards the noise;
+    predicts noise less picture.
 
     shift: None: it grows with the patches from shifts[0] (logarithmic, at sequence[0] patches) to shifts[1].
     """
@@ -99,7 +99,7 @@ class Flow:
 
     @classmethod
     def of(cls, scheduler: Mapping[str, Any]) -> "Flow":
-        """As the model's own scheduler shifts its times."""
+        """Shift times as the model's own scheduler does."""
         if scheduler.get("use_dynamic_shifting"):
             sequence = tuple(int(scheduler.get(f"{name}_image_seq_len", _SEQUENCE[i])) for i, name in enumerate(("base", "max")))
             shifts = tuple(float(scheduler.get(f"{name}_shift", _SHIFTS[i])) for i, name in enumerate(("base", "max")))
@@ -112,7 +112,7 @@ class Flow:
         return shift * plain / (1 + (shift - 1) * plain)
 
     def shift_for(self, patches: int) -> float:
-        """Of pictures of so many patches."""
+        """The shift for pictures of so many patches."""
         if self.shift is not None:
             return self.shift
         (least, most), (low, high) = self.sequence, self.shifts

@@ -1,6 +1,4 @@
-"""Which pictures come when: everything random of a training is drawn here or from the same generator, so that one state says it
-all.
-"""
+"""The order of pictures. Everything random of a training is drawn here or from its generator: one state holds it all."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,9 +14,7 @@ Item = TypeVar("Item")
 
 @dataclass
 class Order:
-    """Batches of pictures of one shape, each picture `repeats` times before any comes again. left: batches of this round, by the
-    names of their pictures.
-    """
+    """Batches of one shape, each picture `repeats` times per round. left: batches of this round, by picture names."""
 
     pictures: Mapping[str, TrainPicture]
     batch: int
@@ -29,7 +25,11 @@ class Order:
     def next(self) -> Batch:
         """Names of the pictures of the next batch."""
         if not self.left:
-            self.left = self._round()
+            shapes: dict[tuple[int, int], list[str]] = {}
+            for name, picture in self.pictures.items():
+                shapes.setdefault(picture.shape, []).extend([name] * self.repeats)
+            found = [batch for names in shapes.values() for batch in self._cut(self._shuffled(names))]
+            self.left = self._shuffled(found)
         return self.left.pop(0)
 
     def without(self, name: str) -> None:
@@ -37,13 +37,6 @@ class Order:
         self.pictures = {own: picture for own, picture in self.pictures.items() if own != name}
         rest = (tuple(own for own in batch if own != name) for batch in self.left)
         self.left = [batch for batch in rest if batch]
-
-    def _round(self) -> list[Batch]:
-        shapes: dict[tuple[int, int], list[str]] = {}
-        for name, picture in self.pictures.items():
-            shapes.setdefault(picture.shape, []).extend([name] * self.repeats)
-        found = [batch for names in shapes.values() for batch in self._cut(self._shuffled(names))]
-        return self._shuffled(found)
 
     def _cut(self, names: Sequence[str]) -> list[Batch]:
         return [tuple(names[start : start + self.batch]) for start in range(0, len(names), self.batch)]

@@ -1,4 +1,4 @@
-"""From what was asked to a denoiser that can be trained: the model loaded, its pictures read, all that is not trained let go."""
+"""Prepares a denoiser for training: the model loaded, its pictures encoded, all that is not trained released."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,6 @@ from halftone.contract.request import Numerics
 from halftone.contract.training import TrainConfig, TrainPicture, WiderType
 from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
-from halftone.engine.basics.tensors import DTYPES
 from halftone.engine.curing.first_plan import first_plan
 from halftone.engine.inputs.memory import settle_at_rest
 from halftone.engine.loading.load import Loaded, raise_if_too_large
@@ -66,9 +65,7 @@ def prepare(
     check: Callable[[], None],
     dtype: DType | None = None,
 ) -> Prepared:
-    """pictures: of the folder, whatever is wrong with them; folder: for what is read once. check: raises where the job ended;
-    dtype: of the denoiser, where a run goes on in it.
-    """
+    """pictures: of the folder, good or not; folder: for the cache; check: may raise; dtype: of a resumed denoiser."""
     base = base_of(loaded.facts)
     numerics = Numerics(precision=config.precision)
     asked, _ = granted_to(numerics, tested, device, loaded.facts, loaded.extras)
@@ -112,7 +109,3 @@ def _check_sound(model: ModelFacts, component: str, network: torch.nn.Module) ->
     for name, parameter in network.named_parameters():
         if parameter.is_floating_point() and not peak(parameter.detach()) < float("inf"):
             raise HalftoneError("model-broken", model=model.name, detail=Words("{0}.{1} is not finite", (component, name)))
-
-
-def torch_dtype(dtype: DType) -> torch.dtype:
-    return DTYPES[dtype]

@@ -15,6 +15,7 @@ from halftone.contract.engine import Emit, TrainControl
 from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled
 from halftone.contract.messages import Decide, TrainBegins, TrainCaught, TrainHeld, TrainSaved, TrainStep, TrainUnsaved
 from halftone.contract.training import Caught, TrainConfig, TrainReport
+from halftone.engine.basics.tensors import DTYPES
 from halftone.health.training.training_remedies import useful
 from halftone.measure.randomness import undisturbed
 from halftone.training.guard import StepReport, TrainingGuard, TrainingStopped
@@ -22,10 +23,10 @@ from halftone.training.guard.cures import holder_of
 from halftone.training.lora.batches import Fed, draw
 from halftone.training.lora.curve import Curve
 from halftone.training.lora.files import STATE, lora_bytes, write, write_somewhere
-from halftone.training.lora.network import LoraNetwork, changes_nothing, checkpoint, is_finite, put_lora, put_weights, weights_of
+from halftone.training.lora.network import changes_nothing, checkpoint, is_finite, put_lora, put_weights, weights_of
 from halftone.training.lora.optimizers import new_optimizer, new_schedule
 from halftone.training.lora.order import Batch, Order
-from halftone.training.lora.prepare import Prepared, torch_dtype
+from halftone.training.lora.prepare import Prepared
 from halftone.training.lora.state import (
     Note,
     State,
@@ -48,9 +49,7 @@ log = logging.getLogger(__name__)
 
 
 class Training:
-    """folder: of the run; file: of the finished LoRA; state: to go on from; tests: makes test pictures on the way; move: gives
-    folder and file in another folder.
-    """
+    """folder: of the run; file: the finished LoRA; state: to resume from; tests: test pictures; move: to another folder."""
 
     def __init__(
         self,
@@ -97,11 +96,6 @@ class Training:
         self._unsaved = False
         self._saved = self._guard.steps
         self._begun = self._drawn()
-
-    @property
-    def lora(self) -> LoraNetwork:
-        """What is trained."""
-        return self._lora
 
     def run(self, memory: int | None = None) -> TrainReport:
         """Raises JobCancelled."""
@@ -179,7 +173,7 @@ class Training:
                 return report, sum(losses) / len(losses)
 
     def _loss(self, fed: Fed) -> torch.Tensor:
-        objective, narrow = self._on.objective, torch_dtype(self._on.dtype)
+        objective, narrow = self._on.objective, DTYPES[self._on.dtype]
         noisy = objective.noisy(fed.clean, fed.noise, fed.time).to(narrow)
         mixed = narrow != torch.float32
         with torch.autocast(self._on.device.type, narrow) if mixed else contextlib.nullcontext():
@@ -252,9 +246,7 @@ class Training:
     # --- saving ------------------------------------------------------------------------------------
 
     def _save(self, step: int) -> None:
-        """The state, then the LoRA: where there is room for one, it is what can be gone on from. What cannot be written is told
-        and tried again: the training goes on in memory.
-        """
+        """Write the state, then the LoRA: the state can be resumed. A failed write is reported and tried again later."""
         path = self._folder / f"{self._file.stem}-{step:06}.safetensors"
         lora = self._lora_bytes(step)
         try:
@@ -285,7 +277,7 @@ class Training:
         return self._guard.steps, list(self._order.left), self._generator.get_state()
 
     def _save_in(self, output: str) -> None:
-        """From now on in another folder, and there at once; where that cannot be, it is told, and all stays as it was."""
+        """Continue in another folder from now on, written at once; where that fails, report it and change nothing."""
         step = self._guard.steps
         try:
             self._folder, self._file = self._move(output)

@@ -1,4 +1,4 @@
-"""Everything that a training goes on from, in one safetensors file: what it says decides every bit of what follows."""
+"""Everything that a training resumes from, in one safetensors file: it decides every bit of what follows."""
 
 import json
 import math
@@ -24,9 +24,9 @@ _RATES: Final = ("last_epoch", "_step_count", "base_lrs", "_last_lr")
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is no tensor. step: done so far; model: fingerprint of the base; dtype: that the denoiser computes in; left: batches
-    of this round; out: pictures that were left out on the way; groups: settings of the optimizer; schedule, scaler: theirs;
-    losses: of the last steps; seconds: so far.
+    """The values besides tensors. step: done so far; model: fingerprint of the base; dtype: of the denoiser; left: batches of
+    this round; out: pictures left out; groups: settings of the optimizer; schedule, scaler: their states; losses: of the last
+    steps; seconds: so far.
     """
 
     step: int
@@ -44,9 +44,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """moments: parameter -> name -> value, as the optimizer has them; curve: (2, steps), float32, losses and gradient norms,
-    which decide nothing; None in a file of before.
-    """
+    """moments: parameter -> name -> value; curve: (2, steps), losses and gradient norms, None in older files."""
 
     note: Note
     weights: dict[str, torch.Tensor]
@@ -125,7 +123,7 @@ def _like(value: Any, now: Any) -> Any:
 
 
 def schedule_note(schedule: torch.optim.lr_scheduler.LRScheduler) -> dict[str, Any]:
-    """Where the rate stands."""
+    """State of the schedule of the rate."""
     return {name: getattr(schedule, name) for name in _RATES}
 
 
@@ -152,7 +150,7 @@ def _value(key: str, value: torch.Tensor, parameter: torch.Tensor) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON can say it; an infinity, which it cannot (the growth that Prodigy allows), as a word."""
+    """A value for JSON; an infinity (the growth that Prodigy allows) becomes a word."""
     if isinstance(value, torch.Tensor):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):

@@ -34,7 +34,7 @@ class Stepper(Protocol):
 
 
 class Unguarded:
-    """The same without any look at the numbers. Cures that a run goes on with stay in force: they decide what it computes."""
+    """Steps without any look at the numbers. Cures of a resumed run stay in force: they decide what it computes."""
 
     omens: tuple[Omen, ...] = ()
 
@@ -58,17 +58,17 @@ class Unguarded:
         self.steps = 0
 
     def go_on(self, steps: int, cures: Sequence[tuple[TrainCure, str]] = ()) -> None:
-        """After so many steps of a training that was broken off."""
+        """Continue a stopped training after so many steps."""
         self.steps = steps
         self._curing.put(cures)
 
     @property
     def cures(self) -> tuple[tuple[TrainCure, str], ...]:
-        """As `TrainingGuard.cures`."""
+        """Return the cures, as `TrainingGuard.cures`."""
         return self._curing.in_force
 
     def step(self, loss: Loss, *, items: Sequence[str] = ()) -> StepReport:
-        """As `TrainingGuard.step`."""
+        """Make a step, as `TrainingGuard.step`."""
         del items
         started = time.perf_counter()
         value = loss()

@@ -1,4 +1,4 @@
-"""Pictures made on the way with the LoRA as it is, by the engine as any other picture: watched, cured, and told when black."""
+"""Test pictures with the current LoRA, made by the engine as any other: watched, cured, and reported when black."""
 
 import logging
 from collections.abc import Callable
@@ -10,8 +10,9 @@ from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled
 from halftone.contract.messages import AnyEvent, PictureReady, TestPicture
 from halftone.contract.request import Lora, Numerics, PictureRequest
 from halftone.contract.training import TrainConfig
+from halftone.engine.making.chain import told_to_user
 from halftone.engine.sampling.frames import thumbnail
-from halftone.health.faults import first_line, is_out_of_memory
+from halftone.health.faults import first_line
 from halftone.library.training_data.training_pictures import Size
 from halftone.metadata.picture import output_error
 from halftone.settings.picture_files import opened_picture
@@ -19,16 +20,14 @@ from halftone.settings.places import log_dir
 
 TESTS: Final = "test pictures"
 _SHOWN: Final = 24
-"""Of a run that is gone on with, so many of the last are told."""
+"""How many of the last pictures a resumed run reports."""
 log = logging.getLogger(__name__)
 
 Make = Callable[[PictureRequest, Emit], object]
 
 
 class Unhurried:
-    """The flags of a job while a test picture is made: told to keep what there is, it gives the picture up instead of showing it
-    half made.
-    """
+    """A job's flags while a test picture is made: "keep" drops the picture instead of showing it half made."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
@@ -40,7 +39,7 @@ class Unhurried:
         return False
 
     def check(self) -> None:
-        """Raise JobCancelled if the job was cancelled, or told to keep what there is."""
+        """Raise JobCancelled if the job was cancelled, or shall keep what there is."""
         if self.cancelled():
             raise JobCancelled
 
@@ -63,7 +62,7 @@ class TestPictures:
         self._folder = folder / TESTS
 
     def tell_made(self, before: int) -> None:
-        """Those that lie there from before this step, the oldest first."""
+        """Report the pictures in the folder from before this step, the oldest first."""
         known = [(path, step) for path in sorted(self._folder.glob("*.png")) if (step := _step_of(path)) is not None]
         for path, step in [one for one in known if one[1] < before][-_SHOWN:]:
             try:
@@ -75,7 +74,7 @@ class TestPictures:
             self._emit(TestPicture(step=step, path=str(path), prompt=self._prompt, seed=self._config.test_seed), small)
 
     def make(self, step: int, lora: Path) -> None:
-        """With the LoRA of this file. Raises HalftoneError and JobCancelled."""
+        """Make the pictures with the LoRA of this file. Raises HalftoneError and JobCancelled."""
         try:
             self._folder.mkdir(exist_ok=True)
         except OSError as error:
@@ -100,11 +99,11 @@ class TestPictures:
     def tell_none(self, step: int, error: Exception) -> None:
         """Why there is none after this step."""
         log.warning("no test picture after step %d: %s", step, error)
-        facts = _facts(error)
+        facts = told_to_user(error) or ErrorFacts(code="internal", facts={"detail": first_line(error), "log": str(log_dir())})
         self._emit(TestPicture(step=step, path="", prompt=self._prompt, seed=self._config.test_seed, error=facts))
 
     def _tell(self, step: int, event: AnyEvent, blob: bytes) -> None:
-        """Of all that is said while a picture is made, the picture."""
+        """Report, of a picture's events, the picture."""
         if isinstance(event, PictureReady):
             facts, small = event.facts, blob[: event.thumbnail_size]
             black = facts.black or not facts.finite or facts.state == "not-recovered"
@@ -115,11 +114,3 @@ class TestPictures:
 def _step_of(path: Path) -> int | None:
     """The step in the name of a test picture."""
     return int(path.stem) if path.stem.isdecimal() else None
-
-
-def _facts(error: Exception) -> ErrorFacts:
-    if isinstance(error, HalftoneError):
-        return error.as_facts()
-    if is_out_of_memory(error):
-        return ErrorFacts(code="out-of-memory", facts={"detail": first_line(error)})
-    return ErrorFacts(code="internal", facts={"detail": first_line(error), "log": str(log_dir())})
