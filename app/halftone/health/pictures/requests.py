@@ -15,7 +15,7 @@ from halftone.health.pictures.refiners import check_refiner
 from halftone.health.pictures.unfinished_pictures import check_kept, going_on
 from halftone.library.add_ons.controlnets import check_controls
 from halftone.library.add_ons.denoisers import check_transformer
-from halftone.library.add_ons.inversions import check_inversions
+from halftone.library.add_ons.inversions import read_inversion
 from halftone.library.add_ons.ipadapters import check_adapter_files, check_ip_adapters
 from halftone.library.add_ons.loras import check_loras
 from halftone.library.add_ons.upscalers import check_upscaler, is_upscale_model
@@ -69,7 +69,8 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
     if not only_decode:  # neither reaches the decoder
         check_loras(request.loras)
         check_drawn_loras(request)
-        check_inversions(request.inversions)
+        for path in request.inversions:
+            read_inversion(path)
         check_controls(request.controls)
         check_passes(request, facts)
         check_refiner(request, facts)
@@ -121,7 +122,8 @@ def check_inputs(inputs: CheckInputs, facts: ModelFacts | None = None) -> None:
     check_loras(inputs.loras)
     check_vae(inputs.vae)
     check_transformer(inputs.transformer)
-    check_inversions(inputs.inversions)
+    for path in inputs.inversions:
+        read_inversion(path)
     check_controls(inputs.controls)
     check_adapter_files(inputs.ip_adapters)
     _check_given(inputs, pictured=facts is not None and needs_picture(facts.pipeline))

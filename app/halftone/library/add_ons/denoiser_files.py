@@ -1,6 +1,4 @@
-"""Which files of a denoiser can take the place of that of a folder, told from their headers: how its weights are stored and whose
-names its tensors have. No weight is read.
-"""
+"""Tells from headers which files of a denoiser can take the place of a model's own. No weight is read."""
 
 from typing import Final
 
@@ -57,11 +55,8 @@ def unreadable(header: Header, found: Recognised) -> Words | None:
         return Words("its weights are stored as {0}, which diffusers cannot unpack", (strange[0],))
     if found.family in _PARTED:
         return Words("{0} has two denoisers, and runs only whole, as a folder", (found.family,))
-    return _unturned(header, found) if found.naming == ORIGINAL else None
-
-
-def _unturned(header: Header, found: Recognised) -> Words | None:
-    """Why the names that its makers gave cannot be turned into those of diffusers."""
+    if found.naming != ORIGINAL:
+        return None
     if found.family not in CONVERTED:
         return Words("diffusers reads the transformer of {0} in its own names only", (found.family,))
     view = View({name: tensor.shape for name, tensor in denoiser_tensors(header)})

@@ -1,4 +1,4 @@
-"""IP-Adapters: pictures as prompts. One safetensors file beside the folder of an image encoder; told from headers alone."""
+"""IP-Adapters: pictures as prompts. One safetensors file beside the folder of an image encoder; read from headers alone."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -26,14 +26,14 @@ _FLUX: Final = "FluxTransformer2DModel"
 _CHROMA: Final = "ChromaTransformer2DModel"
 _SD3: Final = "SD3Transformer2DModel"
 _READERS: Final = {_UNET: "Stable Diffusion", _FLUX: "FLUX", _CHROMA: "FLUX", _SD3: "SD 3"}
-"""Class of a denoiser that can read pictures -> the models whose IP-Adapters it takes."""
+"""Class of a denoiser -> the models whose IP-Adapters it takes."""
 _FLUX_PIPELINES: Final = ("", "FluxPipeline", "FluxKontextPipeline", "ChromaPipeline")
-"""Those that read pictures; of a single file no pipeline is known, and none that fills masks is made for it."""
+"""Pipelines that read pictures; of a single file no pipeline is known, and none that fills masks is made for it."""
 _PLACES: Final = ("", "..", "../models", "../sdxl_models")
-"""Where its folder may stand, seen from the adapter's: as the official repository has them."""
+"""Where the encoder's folder may be, from the adapter's: as in the official repository."""
 
 FLUX_PROJECTION: Final = "ip_adapter_proj_model."
-"""Before what turns a picture into words, in files for FLUX; each of their blocks has keys and values of its own."""
+"""Prefix of the layers that turn a picture into tokens, in files for FLUX; each block has keys and values of its own."""
 FLUX_KEYS: Final = "double_blocks.0.processor.ip_adapter_double_stream_k_proj.weight"
 
 _SD3_NORM: Final = "ip_adapter.0.norm_ip.linear.weight"
@@ -43,8 +43,8 @@ Form = Literal["plain", "plus", "full face"]
 
 
 class Facts(NamedTuple):
-    """form: how it reads a picture; text: width of the words of its model; picture: width of what the image encoder gives it;
-    denoiser: class of the one that it is for.
+    """form: how it reads a picture; text: width of the model's prompt; picture: width of the image encoder's output; denoiser:
+    class of the one that it is for.
     """
 
     form: Form
@@ -54,22 +54,21 @@ class Facts(NamedTuple):
 
 
 def adapter_files(adapters: Iterable[IpAdapter]) -> tuple[UsedFile, ...]:
-    """As they are now; the version changes with the image encoder, too."""
-    return tuple(UsedFile(one.path, f"{file_stamp(one.path)} {_encoder_version(one.path)}") for one in adapters)
+    """The adapters as they are now; the version changes with the image encoder, too."""
 
+    def version(path: str) -> str:
+        try:
+            folder = _folder(path)
+        except (HalftoneError, OSError):
+            folder = None
+        return f"{file_stamp(path)} {'' if folder is None else path_version(str(folder))}"
 
-def _encoder_version(path: str) -> str:
-    """ "" where the file or its image encoder is not there any more, or cannot be read."""
-    try:
-        folder = _folder(path)
-    except (HalftoneError, OSError):
-        return ""
-    return "" if folder is None else path_version(str(folder))
+    return tuple(UsedFile(one.path, version(one.path)) for one in adapters)
 
 
 def check_ip_adapters(adapters: Iterable[IpAdapter]) -> None:
-    """Raise HalftoneError for what no model can use: value-out-of-range, setting-bad-value, ip-adapter-missing,
-    ip-adapter-not-one, ip-adapter-no-encoder, model-truncated, model-bad-header. Reads headers only.
+    """Raise HalftoneError for what no model can use, from headers alone: value-out-of-range, setting-bad-value,
+    ip-adapter-missing, ip-adapter-not-one, ip-adapter-no-encoder, model-truncated, model-bad-header.
     """
     wanted = tuple(adapters)
     for one in wanted:
@@ -92,8 +91,8 @@ def check_adapter_files(adapters: Iterable[IpAdapter]) -> None:
 
 
 def check_files_fit(adapters: Iterable[IpAdapter], model: ModelFacts) -> None:
-    """Raise HalftoneError ip-adapter-unsupported for a model that takes none, ip-adapter-other-base for one of another kind, and
-    as `check_ip_adapters`; whatever pictures they are given.
+    """Raise HalftoneError ip-adapter-unsupported, ip-adapter-other-base, and as `check_adapter_files`; their pictures do not
+    matter.
     """
     wanted = tuple(adapters)
     check_adapter_files(wanted)
@@ -118,7 +117,7 @@ def check_files_fit(adapters: Iterable[IpAdapter], model: ModelFacts) -> None:
 
 
 def _width(config: Mapping[str, Any]) -> int | None:
-    """Of what pictures are turned into for a denoiser: that of its words, in SD 3 that of its own layers."""
+    """Width of the prompt that the denoiser reads; in SD 3 that of its own layers."""
     if config.get("_class_name") == _SD3:
         return int(config["num_attention_heads"]) * int(config["attention_head_dim"])
     return config.get("joint_attention_dim" if config.get("_class_name") in (_FLUX, _CHROMA) else "cross_attention_dim")
@@ -131,13 +130,13 @@ def other_base(path: str, model: ModelFacts, detail: Words, details: str = "") -
 
 
 def adapter_facts(path: str) -> Facts:
-    """Of a file. Raises HalftoneError ip-adapter-missing, ip-adapter-not-one, and what a header raises."""
+    """Read a file. Raises HalftoneError ip-adapter-missing, ip-adapter-not-one, and what a header raises."""
     with reading(path, "ip-adapter-missing", "ip-adapter-not-one") as file:
         refuse_folder(path, "ip-adapter-not-one")
         header = read_header(file)
     found = recognise(header, file.stem)
     if found.kind != KIND:
-        raise _not_one(path, instead(found, KIND))
+        raise HalftoneError("ip-adapter-not-one", path=path, detail=instead(found, KIND))
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     try:
         if {_SD3_NORM, _SD3_TIME} <= shapes.keys():
@@ -147,7 +146,8 @@ def adapter_facts(path: str) -> Facts:
         form, picture = _form(shapes)
         return Facts(form, shapes["ip_adapter.1.to_k_ip.weight"][1], picture)
     except (KeyError, IndexError) as error:
-        raise _not_one(path, Words("it reads faces (FaceID, InstantID) or is for another kind of denoiser")) from error
+        detail = Words("it reads faces (FaceID, InstantID) or is for another kind of denoiser")
+        raise HalftoneError("ip-adapter-not-one", path=path, detail=detail) from error
 
 
 def _form(shapes: Shapes) -> tuple[Form, int]:
@@ -162,26 +162,19 @@ def _form(shapes: Shapes) -> tuple[Form, int]:
 
 
 def encoder_folder(path: str) -> Path:
-    """The folder of the image encoder that it needs. Raises HalftoneError ip-adapter-no-encoder, and as `adapter_facts`."""
+    """The folder of its image encoder. Raises HalftoneError ip-adapter-no-encoder, and as `adapter_facts`."""
     facts = adapter_facts(path)
     folder = _folder(path)
     name = IpAdapter(path=path, images=()).name
     if folder is None:
-        looked = Path(path).parent / ENCODER
-        raise HalftoneError(
-            "ip-adapter-no-encoder",
-            name=name,
-            detail=Words("none that gives {0} numbers is at {1}", (str(facts.picture), str(looked))),
-        )
+        detail = Words("none that gives {0} numbers is at {1}", (str(facts.picture), str(Path(path).parent / ENCODER)))
+        raise HalftoneError("ip-adapter-no-encoder", name=name, detail=detail)
     try:
         read_part(folder.parent, folder.name)
     except HalftoneError as error:
-        missing = error.facts.get("missing")
-        detail = (
-            Words("the one at {0} lacks its {1}", (str(folder), missing))
-            if missing
-            else Words("the one at {0} cannot be read", (str(folder),))
-        )
+        detail = Words("the one at {0} cannot be read", (str(folder),))
+        if missing := error.facts.get("missing"):
+            detail = Words("the one at {0} lacks its {1}", (str(folder), missing))
         raise HalftoneError("ip-adapter-no-encoder", str(error), name=name, detail=detail) from error
     return folder
 
@@ -198,12 +191,10 @@ def _folder(path: str) -> Path | None:
 
 
 def _gives(config: Mapping[str, object], facts: Facts) -> bool:
-    """A plain one takes the picture as a whole, the others every part of it."""
+    """Whether the encoder's output is as wide as the adapter's input: a plain one takes the picture as a whole, the others every
+    part.
+    """
     if facts.form == "plain":
         return config.get("projection_dim") == facts.picture
     inside = config.get("vision_config", config)  # of a model that reads words too
     return isinstance(inside, dict) and cast("dict[str, object]", inside).get("hidden_size") == facts.picture
-
-
-def _not_one(path: str, detail: Words) -> HalftoneError:
-    return HalftoneError("ip-adapter-not-one", path=path, detail=detail)

@@ -20,7 +20,7 @@ _IS_PICKLE: Final = Words("it is a pickle file, which can run code when it is op
 @contextmanager
 def reading(path: str, missing: ErrorCode, unfit: ErrorCode) -> Generator[Path]:
     """The path, for what is read inside the block. Raises HalftoneError `missing` where nothing is there, `unfit` for a pickle
-    and for what the system does not read.
+    and where the system refuses.
     """
     place = Path(path)
     if place.suffix.lower() in PICKLES and os.path.exists(place):
@@ -40,7 +40,7 @@ def refuse_folder(path: str, unfit: ErrorCode, detail: Words | None = None) -> N
 
 
 def config_in(folder: Path, unfit: ErrorCode, whole: Words) -> dict[str, Any]:
-    """Read the configuration of a part. whole: what to say of the folder of a model. Raises HalftoneError `unfit`."""
+    """Read the configuration of a part. whole: the reason for the folder of a whole model. Raises HalftoneError `unfit`."""
     if os.path.isfile(folder / INDEX):
         raise HalftoneError(unfit, path=str(folder), detail=whole)
     if not os.path.isfile(folder / "config.json"):

@@ -1,4 +1,4 @@
-"""The models in the user's folders, and whether each runs, runs with small files, or only replaces another's transformer."""
+"""The models in the user's folders: each runs, runs with small files, or only replaces another's transformer."""
 
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
@@ -13,7 +13,7 @@ _STATES: dict[str, State] = {"model-needs-files": "needs-files", "model-needs-pa
 
 
 class Listed(NamedTuple):
-    """error: why it does not run alone. host: the first of the models whose other parts a transformer's file runs with."""
+    """error: why it does not run alone. host: the first of the models whose other parts a transformer's file can use."""
 
     facts: ModelFacts
     state: State
@@ -22,7 +22,7 @@ class Listed(NamedTuple):
 
 
 def listed(folders: Iterable[str]) -> tuple[Listed, ...]:
-    """Pocket, what is in the folders, and transformers of one file last. LoRAs, VAEs and so on are no models."""
+    """Pocket, then what is in the folders, transformers of one file last. LoRAs, VAEs and so on are no models."""
     found = [one for facts in list_models(folders) if (one := _of(facts)) is not None]
     whole = [one.facts for one in found if one.state == "ready"]
     parts = [one._replace(host=host_of(one.facts.path, whole)) for one in found if one.state == "needs-parts"]
