@@ -1,10 +1,10 @@
-"""Makes text from outside harmless to show: names of files, metadata and whatever a user wrote."""
+"""Makes text from outside harmless to show: names of files, metadata and users' words."""
 
 import re
 from typing import Final
 
 MOST: Final = 300
-"""Characters of one echo in an error's sentence; a longer one loses its middle."""
+"""Characters of one echo in an error's sentence; longer ones lose their middle."""
 MOST_OF_LIST: Final = 800
 """Characters of an echo that lists several things."""
 
@@ -13,11 +13,11 @@ _HARMFUL: Final = re.compile(
 )
 """Control characters, which terminals obey (ECMA-48), and marks that turn the direction of what follows (UAX #9)."""
 _SPACES: Final = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
-"""Spaces of ours, which keep a number and its unit together."""
+"""Spaces between a number and its unit."""
 
 
 def harmless(text: str) -> str:
-    """The text with a replacement character for each control character and each mark of direction; line breaks and tabs stay."""
+    """The text with a replacement character for each control character and mark of direction; line breaks and tabs stay."""
     return _HARMFUL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 

@@ -219,7 +219,7 @@ def unfit(wanted: str, names: tuple[str, ...]) -> HalftoneError:
 
 
 def scheduler_of(name: str, *, flow: bool) -> tuple[str, Options]:
-    """The class of diffusers, and its configuration where that differs from the model's. Raises KeyError for an unknown sampler."""
+    """The class of diffusers, and its configuration where that differs from the model's. Raises KeyError for an unknown one."""
     method, way = split_sampler(name)
     found = (FLOW_METHODS if flow else METHODS)[method]
     if way and way not in found.schedules:

@@ -4,7 +4,7 @@ import html
 import json
 from collections.abc import Iterable, Sequence
 from gettext import NullTranslations
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, Final, cast
 
 import msgspec
@@ -12,6 +12,7 @@ import msgspec
 from halftone import __version__
 from halftone.contract.facts import CheckReport, DTypeReport, Finding, LayerPeak, SelfTestReport
 from halftone.contract.plan import Cure, Plan, rescaled_modules
+from halftone.contract.request import file_name, without_places
 from halftone.contract.vocabulary import DTYPE_NAMES
 from halftone.contract.wording import ENGLISH, Words, number, spelled_out
 from halftone.health.explain import finding_words, further_words
@@ -33,7 +34,6 @@ from halftone.health.reports.report_sentences import (
 from halftone.health.troubles import helps_words, known_on, library_versions, origin_words, trouble_object
 from halftone.library.add_ons.inversions import inversion_name
 from halftone.library.add_ons.vaes import vae_name
-from halftone.metadata.parameters import without_places
 from halftone.settings.declared import DECLARED, Setting
 from halftone.settings.disk import size_text
 from halftone.settings.places import resources
@@ -70,21 +70,8 @@ def anonymous(report: CheckReport) -> CheckReport:
     """The report without the places of the model and what it is used with on this machine."""
     name = Path(report.model.path).name or report.model.name
     model = msgspec.structs.replace(report.model, path=name, id=name)
-    loras = tuple(msgspec.structs.replace(lora, path=PurePath(lora.path.replace("\\", "/")).name) for lora in report.loras)
-    vae, transformer = (None if path is None else vae_name(path) for path in (report.vae, report.transformer))
-    controls = tuple(msgspec.structs.replace(one, path=one.name, image=vae_name(one.image)) for one in report.controls)
-    inversions = tuple(map(inversion_name, report.inversions))
-    shown = tuple(without_places(one) for one in report.ip_adapters)
-    return msgspec.structs.replace(
-        report,
-        model=model,
-        loras=loras,
-        vae=vae,
-        transformer=transformer,
-        controls=controls,
-        inversions=inversions,
-        ip_adapters=shown,
-    )
+    loras = tuple(msgspec.structs.replace(lora, path=file_name(lora.path)) for lora in report.loras)
+    return msgspec.structs.replace(without_places(report), model=model, loras=loras)
 
 
 def as_json(report: CheckReport) -> bytes:

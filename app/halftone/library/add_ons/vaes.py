@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.request import file_name
 from halftone.contract.wording import Words
 from halftone.library.add_ons.named_files import config_in, reading, weights_in
 from halftone.library.add_ons.unusable_files import instead
@@ -34,7 +35,7 @@ _USUAL: Final[dict[str, dict[str, Any]]] = {KL: {"scaling_factor": 0.18215}}
 
 def vae_name(path: str) -> str:
     """The last part of its path, as A1111 names VAEs."""
-    return re.split(r"[/\\]", path.rstrip("/\\"))[-1] or path
+    return file_name(path) or path
 
 
 def check_vae(path: str | None) -> None:
