@@ -215,9 +215,7 @@ class ComponentFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckReport(Used, frozen=True, kw_only=True, tag=True):
-    """Everything a check found, with the facts (model, what is used with it, device, numerics) that make it stale when they
-    change.
-    """
+    """Everything a check found, with the facts (model, add-ons, device, numerics) that make it stale when they change."""
 
     model: ModelFacts
     device: DeviceFacts

@@ -71,8 +71,8 @@ def file_name(path: str) -> str:
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A ControlNet and its picture. scale: its strength; start, end: its part of the steps, from 0 to 1; canny: it gets the
-    picture's edges, not the picture.
+    """scale: its strength; start, end: its part of the steps, from 0 to 1; canny: it gets the picture's edges,
+    not the picture.
     """
 
     path: str
@@ -106,9 +106,7 @@ class Hires(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 
 
 class Refiner(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A second model that makes the last steps of a picture. path: a folder or a file; at: its first step, as a share from 0 to
-    1.
-    """
+    """A second model for the last steps of a picture. path: folder or file; at: its first step, as a share from 0 to 1."""
 
     path: str
     at: float = 0.8

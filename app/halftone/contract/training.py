@@ -221,9 +221,7 @@ class WiderType(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TrainReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """What a run left. loss: the mean of the last tenth. path: the LoRA's file; folder: of the run; both "" where nothing was
-    learned.
-    """
+    """loss: the mean of the last tenth. path: the LoRA's file; folder: of the run; both "" where nothing was learned."""
 
     name: str
     path: str

@@ -21,9 +21,7 @@ log = logging.getLogger(__name__)
 
 
 def list_made(request: PictureRequest | UpscaleRequest, facts: PictureFacts, thumbnail: bytes) -> None:
-    """List a picture that was just saved; nothing where it is no file, or enlarged from an unlisted one: nobody knows how that
-    was made. Raises OSError and sqlite3.Error.
-    """
+    """List a saved picture that is a file and not enlarged from an unlisted one. Raises OSError and sqlite3.Error."""
     if not facts.path:
         return
     with History() as history:

@@ -81,9 +81,7 @@ def computed_size(model: ModelFacts, size: tuple[int, int], options: Mapping[str
 
 
 def joined_size(model: ModelFacts, size: tuple[int, int], options: Mapping[str, OptionValue]) -> tuple[int, int] | None:
-    """(width, height) of an input picture where its tokens run beside those of the result; None where they do not. size: of the
-    input.
-    """
+    """(width, height) of an input picture of this size whose tokens run beside the result's; None where they do not."""
     width, height = size
     if min(size) < 1:
         return None

@@ -95,9 +95,7 @@ def only_a_stage(pipeline: str) -> Words | None:
 
 
 def check_given(facts: ModelFacts, *, image: bool, mask: bool, strength: bool = False) -> None:
-    """Raise picture-needed, mask-needed, or start-no-strength where a picture is taken as a whole. image, mask, strength: whether
-    they are set.
-    """
+    """Raise picture-needed, mask-needed, or start-no-strength. image, mask, strength: whether they are set."""
     if needs_picture(facts.pipeline) and not image:
         raise HalftoneError("picture-needed", model=facts.name)
     if needs_mask(facts.pipeline) and not mask:

@@ -29,9 +29,7 @@ def read_picture(path: str) -> "Image.Image":
 
 
 def read_beside(path: str) -> "tuple[Image.Image | None, bytes | None]":
-    """(transparency in L as the picture is shown, ICC profile of its RGB), each None where there is none. Raises
-    image-unreadable.
-    """
+    """(transparency in L, ICC profile of RGB), as the picture is shown, None for none. Raises image-unreadable."""
 
     def beside(picture: "Image.Image") -> "tuple[Image.Image | None, bytes | None]":
         clear = picture.has_transparency_data

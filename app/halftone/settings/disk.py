@@ -56,9 +56,7 @@ _FULL: Final = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 def need_room(path: Path, folder: Path, need: int) -> None:
-    """Raise HalftoneError disk-full for fewer than `need` free bytes in `folder`, output-failed where the system
-    keeps no files.
-    """
+    """Raise HalftoneError disk-full for less than `need` bytes, output-failed where the system keeps no files."""
     if (free := free_bytes(folder)) >= need:
         return
     with suppress(OSError):

@@ -19,9 +19,7 @@ dies with its process, on another machine and in another container too; once the
 
 @contextlib.contextmanager
 def new_folder(target: Path) -> Generator[Path]:
-    """A folder beside `target` to fill. It becomes `target` (new, or an empty folder) when the block ends well, else it is
-    removed. Raises OSError.
-    """
+    """A folder beside `target` to fill, renamed to it (new, or an empty folder) if the block ends well. Raises OSError."""
 
     def finish(part: Path) -> None:
         if target.is_dir():
@@ -34,9 +32,7 @@ def new_folder(target: Path) -> Generator[Path]:
 
 @contextlib.contextmanager
 def new_file(target: Path) -> Generator[Path]:
-    """The path of a file to write, of any size. It becomes `target`, which must be new, when the block ends well, else it is
-    removed. Raises OSError; FileExistsError where `target` exists.
-    """
+    """The path of a file to write, renamed to `target` if the block ends well. Raises OSError; FileExistsError for an old one."""
     with _unfinished(target, lambda part: rename_new(part / target.name, target)) as part:
         yield part / target.name
 

@@ -92,9 +92,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 MOST_PIXELS: Final = 64_000_000
-"""Limit of one opaque picture: half a gigabyte, decoded and once more in RGB. Transparent ones take twice as much, so half as
-many pixels are read.
-"""
+"""Limit of one opaque picture: half a gigabyte, decoded and once more in RGB. Of transparent ones half as many."""
 _KINDS: Final = ("PNG", "JPEG", "MPO", "WEBP", "AVIF", "GIF", "BMP", "TIFF", "JPEG2000", "PPM", "TGA", "ICO", "DIB")
 """Formats that Pillow decodes itself. Others start a program (EPS runs Ghostscript) or are no pictures of a user's."""
 

@@ -53,9 +53,7 @@ def read_json_bytes(path: str | Path) -> bytes:
 
 
 def read_once(path: Path, read: Callable[..., _Read], *given: Any) -> _Read:
-    """The result of `read` for a JSON file's bytes and further arguments; computed again only after the file was rewritten.
-    Raises OSError, and what `read` raises.
-    """
+    """`read` of a JSON file's bytes and further arguments, again only after the file was rewritten. Raises OSError, and its."""
     now = os.stat(path)
     return _made_of(path, (now.st_ino, now.st_size, now.st_mtime_ns), read, *given)
 

@@ -25,9 +25,7 @@ def log_words(place: str) -> Words | str:
 
 
 class LogFile(logging.handlers.RotatingFileHandler):
-    """A rotating log that its owner alone can read. Failed writes are dropped. lost: called once, with the system's words, at the
-    first failure.
-    """
+    """A private rotating log; failed writes are dropped. lost: called with the system's words at the first failure."""
 
     def __init__(self, path: Path, *, most: int, backups: int, lost: Callable[[str], object] = lambda _why: None) -> None:
         self._lost: Callable[[str], object] | None = lost

@@ -1,6 +1,5 @@
-"""The headroom chart as inline SVG: bars in running order, limit and tight lines, the cure's box, a disc on each finding.
-
-Colours are classes, which the page that holds it defines (`report.css`).
+"""The headroom chart as inline SVG: bars in running order, limit and tight lines, the cure's box, a disc on each finding. The
+page's style sheet (`report.css`) colours its classes.
 """
 
 import html
@@ -19,7 +18,7 @@ HEIGHT: Final = 330.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 34.0, 1.0, 8.0, 44.0
 _PITCH, _GAP = 5.4, 11.0
 _LETTER: Final = 6.2
-"""Pixels that a letter of a name takes, so that one that does not fit is shortened."""
+"""Pixels of a letter of a name; longer names are shortened."""
 
 
 class _Frame:
@@ -40,7 +39,7 @@ class _Frame:
 
 
 def chart_svg(data: headroom.ChartData, title: str, catalogue: NullTranslations = ENGLISH) -> str:
-    """An <svg> element. title: what it shows, in one sentence, for those who cannot see it."""
+    """An <svg> element. title: its contents in one sentence, for screen readers."""
     frame = _Frame(data)
     boxes = headroom.lay_out(data, frame.left, frame.right - frame.left, _PITCH, _GAP, after=False)
     parts = [
@@ -91,12 +90,9 @@ def _bar(frame: _Frame, data: headroom.ChartData, column: headroom.Column, tone:
 def layer_words(layer: headroom.Layer, data: headroom.ChartData) -> Words:
     """One layer: its name, its peak and its room."""
     name = f"{layer.component}.{layer.module}" if layer.module else layer.component
-    return Words("{0}: peak {1}, headroom {2} bits", (name, number(layer.peak), _room(layer, data)))
-
-
-def _room(layer: headroom.Layer, data: headroom.ChartData) -> str:
     room = headroom.room_bits(layer.exp, data.dtype)
-    return bits(room) if math.isfinite(room) else "\u2013"
+    shown = bits(room) if math.isfinite(room) else "\u2013"
+    return Words("{0}: peak {1}, headroom {2} bits", (name, number(layer.peak), shown))
 
 
 def _lines(frame: _Frame, data: headroom.ChartData, catalogue: NullTranslations) -> Iterable[str]:

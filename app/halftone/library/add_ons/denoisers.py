@@ -35,8 +35,8 @@ _NEAR: Final = 0.01
 
 
 def check_transformer(path: str | None) -> None:
-    """Raise HalftoneError for what no model can use, from the header alone: transformer-missing, transformer-not-one,
-    model-truncated, model-bad-header.
+    """Raise HalftoneError transformer-missing, transformer-not-one, model-truncated or model-bad-header. Reads
+    its header only.
     """
     if path is not None:
         _read(path)

@@ -73,9 +73,7 @@ def read_inversion(path: str) -> Inversion:
 
 
 def check_inversion_fit(paths: Iterable[str], model: ModelFacts) -> None:
-    """Raise HalftoneError inversion-other-base where the widths of the vectors differ from the model's, as far as headers tell;
-    and as `read_inversion`.
-    """
+    """Raise HalftoneError inversion-other-base where headers show other widths than the model's, and as `read_inversion`."""
     inversions = [read_inversion(path) for path in paths]
     widths = encoder_widths(model) if inversions else ()
     for one in inversions:
@@ -133,9 +131,7 @@ def matched(one: Inversion, widths: Sequence[int]) -> tuple[str, ...] | None:
 
 
 def named_in(texts: Iterable[str], folders: Iterable[str], model: ModelFacts, given: Iterable[str] = ()) -> tuple[str, ...]:
-    """Files below the folders that the texts name and that fit the model, after those of `given`. Only files with such a name are
-    read.
-    """
+    """Files below the folders with names in the texts that fit the model, after `given`. Only headers of these are read."""
     written, widths = spoken(texts), encoder_widths(model)
     found = {inversion_name(path).casefold(): path for path in given}
     for path in _small_files(folders) if widths else ():
@@ -204,9 +200,7 @@ def named_of(known: Iterable[Inversion], texts: Iterable[str]) -> tuple[Inversio
 
 
 def places(sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-    """Name -> tokens of its vectors, which follow those of the vocabulary in this order: negative, as places counted from a
-    list's end.
-    """
+    """Name -> tokens of its vectors, which follow those of the vocabulary: negative, as places from a list's end."""
     start, found = -sum(sizes.values()), dict[str, tuple[int, ...]]()
     for name, size in sizes.items():
         found[name] = tuple(range(start, start + size))

@@ -91,9 +91,7 @@ def check_adapter_files(adapters: Iterable[IpAdapter]) -> None:
 
 
 def check_files_fit(adapters: Iterable[IpAdapter], model: ModelFacts) -> None:
-    """Raise HalftoneError ip-adapter-unsupported, ip-adapter-other-base, and as `check_adapter_files`; their pictures do not
-    matter.
-    """
+    """Raise HalftoneError ip-adapter-unsupported, ip-adapter-other-base, and as `check_adapter_files`, whatever the pictures."""
     wanted = tuple(adapters)
     check_adapter_files(wanted)
     for one in wanted:
@@ -191,9 +189,7 @@ def _folder(path: str) -> Path | None:
 
 
 def _gives(config: Mapping[str, object], facts: Facts) -> bool:
-    """Whether the encoder's output is as wide as the adapter's input: a plain one takes the picture as a whole, the others every
-    part.
-    """
+    """A plain adapter takes the encoder's picture as a whole, the others every part of it."""
     if facts.form == "plain":
         return config.get("projection_dim") == facts.picture
     inside = config.get("vision_config", config)  # of a model that reads words too

@@ -19,9 +19,7 @@ _IS_PICKLE: Final = Words("it is a pickle file, which can run code when it is op
 
 @contextmanager
 def reading(path: str, missing: ErrorCode, unfit: ErrorCode) -> Generator[Path]:
-    """The path, for what is read inside the block. Raises HalftoneError `missing` where nothing is there, `unfit` for a pickle
-    and where the system refuses.
-    """
+    """The path, to be read in the block. Raises HalftoneError `missing`, or `unfit` for a pickle and for the system's refusal."""
     place = Path(path)
     if place.suffix.lower() in PICKLES and os.path.exists(place):
         raise HalftoneError(unfit, path=path, detail=_IS_PICKLE)

@@ -26,9 +26,7 @@ def is_upscale_model(upscaler: str) -> bool:
 
 
 def check_upscaler(upscaler: str) -> None:
-    """Raise HalftoneError for a file that cannot be an upscale model, from its header alone: upscaler-missing, upscaler-not-one,
-    model-truncated, model-bad-header.
-    """
+    """Raise HalftoneError upscaler-missing, upscaler-not-one, model-truncated or model-bad-header. Reads its header only."""
     if not is_upscale_model(upscaler):
         return
     with reading(upscaler, "upscaler-missing", "upscaler-not-one") as path:

@@ -39,9 +39,7 @@ def vae_name(path: str) -> str:
 
 
 def check_vae(path: str | None) -> None:
-    """Raise HalftoneError for what no model can use, from headers alone: vae-missing, vae-not-a-vae, model-truncated,
-    model-bad-header.
-    """
+    """Raise HalftoneError vae-missing, vae-not-a-vae, model-truncated or model-bad-header. Reads headers only."""
     if path is not None:
         _config(path, {})
 

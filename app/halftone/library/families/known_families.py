@@ -176,8 +176,8 @@ def runs_wide(family: str) -> bool:
 
 
 def of_pipeline(pipeline: str, cross_attention: object = None) -> Family:
-    """Family of a diffusers pipeline class. cross_attention: the UNet's width of the text, which tells SD 2.x from 1.x, and the
-    refiner of SDXL from its base.
+    """Family of a pipeline class. cross_attention: the UNet's width of the text tells SD 2.x from 1.x, and the
+    refiner from SDXL.
     """
     found = [(len(start), family) for family in FAMILIES for start in family.pipelines if pipeline.startswith(start)]
     if not found or pipeline.startswith(_NOT_MEANT):

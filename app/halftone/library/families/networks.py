@@ -144,9 +144,7 @@ def files_in(extras: Extras, model: ModelFacts) -> tuple[tuple[str, ...], ...]:
 
 
 def _packed(whole: Network, tensors: Iterable[TensorInfo], loras: Sequence[Lora] = ()) -> Network:
-    """The network with the weights that stay packed, and the LoRAs' factors beside them in float32. tensors: by the network's
-    names.
-    """
+    """The network with its packed weights, and LoRAs' factors beside them in float32. tensors: by the network's names."""
     packed = [tensor for tensor in tensors if stays_packed(tensor.name, tensor) and not _TABLES.search(tensor.name)]
     size = sum(tensor.end - tensor.start for tensor in packed)
     if packed:
@@ -272,9 +270,7 @@ def _stage(prefix: str, units: Mapping[str, int], layers: Mapping[str, int]) -> 
 
 
 def _turn(name: str) -> tuple[tuple[bool, int, bool, str], ...]:
-    """The order in which parts run: lists by their indices; in a block of a UNet a unit, its attention, the next unit, the
-    resampling.
-    """
+    """The order of parts: lists by their indices; in a UNet's block a unit, its attention, the next unit, the resampling."""
     found: list[tuple[bool, int, bool, str]] = []
     words = ""
     for part in name.split("."):

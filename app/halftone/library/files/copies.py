@@ -33,9 +33,7 @@ def is_repaired(headers: Iterable[Header]) -> bool:
 
 
 def exponents_in(header: Header) -> dict[str, int]:
-    """Powers of two by which tensors of a file (or some rows) were rescaled: tensor -> k. Empty where Halftone did not rescale
-    it.
-    """
+    """Tensors of a file (or some rows) that Halftone multiplied by 2**k: tensor -> k."""
     return _change(header.metadata.get("halftone")).exponents
 
 

@@ -78,9 +78,7 @@ def files_in(folder: Path) -> list[Path]:
 
 
 def component_names(index: dict[str, object]) -> tuple[str, ...]:
-    """The components in model_index.json, pairs of library and class ([null, null]: left out), but the safety checker: it is
-    never loaded, and often deleted.
-    """
+    """The components in model_index.json ([null, null]: left out), without the safety checker: it is never loaded."""
     named: list[str] = []
     for name, value in index.items():
         if name.startswith("_") or name == "safety_checker" or not isinstance(value, list) or len(value) != 2:

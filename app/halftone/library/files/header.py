@@ -171,9 +171,7 @@ _EMPTY: Final = re.compile(r"\{\s*\}")
 
 
 def _pairs(path: Path, text: str) -> Iterator[tuple[str, object]]:
-    """The pairs of the outermost object, one at a time: a hostile header is refused at its first wrong entry, before all of it is
-    in memory.
-    """
+    """The pairs of the outermost object, one at a time: a hostile header is refused before all of it is in memory."""
     try:
         end = match.end() if (match := _EMPTY.match(text)) else 1
         more = match is None
