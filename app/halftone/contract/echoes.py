@@ -26,10 +26,5 @@ def echo(text: str, most: int = MOST) -> str:
     if len(text) > most:
         half = (most - 1) // 2
         text = f"{text[: most - 1 - half]}…{text[len(text) - half :]}"
-    return "".join(map(_sign, text))
-
-
-def _sign(letter: str) -> str:
-    if letter.isprintable() or letter in _SPACES:
-        return letter
-    return " " if letter.isspace() else "\N{REPLACEMENT CHARACTER}"
+    signs = ((letter, letter.isprintable() or letter in _SPACES) for letter in text)
+    return "".join(letter if shown else " " if letter.isspace() else "\N{REPLACEMENT CHARACTER}" for letter, shown in signs)

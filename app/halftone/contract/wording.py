@@ -72,7 +72,7 @@ def fill(template: str, values: Sequence[object] = (), named: Mapping[str, objec
             value, _ = formatter.get_field(field, values, named)
             shown = formatter.convert_field(value, conversion) if conversion else value
             text = format(shown, formatter.vformat(spec or "", values, named))
-            parts.append(("name" if isinstance(value, Verbatim) or _is_path(text) else "word", text))
+            parts.append(("name" if isinstance(value, Verbatim) or "/" in text or "\\" in text else "word", text))
     sentence, left = "", cast("_Part", "literal")
     for right, text in parts:
         if text:
@@ -83,10 +83,6 @@ def fill(template: str, values: Sequence[object] = (), named: Mapping[str, objec
 
 _Part = Literal["literal", "word", "name"]
 """The origin of a part of a sentence: its template, or a value."""
-
-
-def _is_path(text: str) -> bool:
-    return "/" in text or "\\" in text
 
 
 def _joined(before: str, after: str, left: _Part, right: _Part) -> str:

@@ -149,17 +149,6 @@ def _within(module: str, roots: Sequence[str]) -> bool:
     return any(module == root or module.startswith(root + ".") or root == "" for root in roots)
 
 
-def _peak_after(layer: LayerPeak, dtype_after: DType, dtype: DType, *, measured: bool) -> float:
-    """Peak under the cure; 0 where only other layers were measured, so that no old peak is taken for one under the cure."""
-    if layer.peak_after is not None:
-        return layer.peak_after
-    return 0.0 if measured and dtype_after == dtype else layer.peak
-
-
-def _touched(component: str, module: str, plan: Plan | None, owners: frozenset[tuple[str, str]]) -> bool:
-    return plan is not None and ((component, module) in owners or _within(module, plan.upcast_modules(component)))
-
-
 def build(
     layers: Sequence[LayerPeak], dtype: DType, findings: Sequence[Finding] = (), plan: Plan | None = None, cure_text: str = ""
 ) -> ChartData:
@@ -170,8 +159,11 @@ def build(
     groups: dict[str, list[Layer]] = {}
     for index, one in enumerate(layers):
         dtype_after = dtype if plan is None else held_in(one, dtype, plan)
-        after = _peak_after(one, dtype_after, dtype, measured=measured)
-        changed = dtype_after != dtype or _touched(one.component, one.module, plan, owners)
+        after = one.peak_after
+        if after is None:  # where only others were measured, no old peak is taken for one under the cure
+            after = 0.0 if measured and dtype_after == dtype else one.peak
+        regions = () if plan is None else plan.upcast_modules(one.component)
+        changed = dtype_after != dtype or (one.component, one.module) in owners or _within(one.module, regions)
         peaks = one.peak, log2_peak(one.peak), after, log2_peak(after)
         layer = Layer(index, one.component, one.module, one.kind, *peaks, dtype_after, changed)
         groups.setdefault(part_key(one.component, one.module), []).append(layer)

@@ -32,7 +32,8 @@ def choose_auto(dtypes: tuple[DTypeReport, ...]) -> tuple[DType, Words]:
     bfloat16: it keeps 11 bits of detail instead of 8, and the check cures its overflows.
     """
     passed = [d for d in dtypes if d.state == "works" and d.dtype != "float32" and d.speed is not None]
-    others = _others(dtypes)
+    fails = [_fails(d) for d in dtypes if d.state != "works" and d.dtype != "float32"]
+    others = both(*fails) if fails else None
     if not passed:
         nothing = Words("FP32, because nothing else was measured.")
         return "float32", nothing if others is None else Words("FP32, because {0}.", (others,))
@@ -204,11 +205,6 @@ def _sentence(best: DTypeReport, passed: list[DTypeReport], others: Words | str 
         case _:
             end = "."
     return Words(_FASTEST + end, (*values, *((rest,) if rest else ()), *((others,) if others is not None else ())))
-
-
-def _others(dtypes: tuple[DTypeReport, ...]) -> Words | str | None:
-    fails = [_fails(d) for d in dtypes if d.state != "works" and d.dtype != "float32"]
-    return both(*fails) if fails else None
 
 
 def _fails(report: DTypeReport) -> Words:

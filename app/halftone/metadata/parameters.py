@@ -37,6 +37,9 @@ RESIZE_NAMES: Final[dict[Resize, str]] = {
 def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
     """The parameters of one finished picture."""
     sampler, schedule = split_sampler(request.sampler)
+    named = option_numbers(request)
+    others = {name: value for name, value in request.options.items() if name not in named}
+    cures = dict.fromkeys((*picture.cures.values(), *(event.cure for event in picture.events if event.cure)))
     fields: dict[str, str | None] = {
         **_said(request, "steps"),
         STOPPED: None if picture.stopped_of is None else f"{picture.steps} of {picture.stopped_of}",
@@ -51,19 +54,18 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
         "VAE": None if request.vae is None else file_name(request.vae),
         "Transformer": None if request.transformer is None else file_name(request.transformer),
         **_variation(request),
-        **_said(request, *(OPTION_PARAMETERS[name].field for name in option_numbers(request))),
+        **_said(request, *(OPTION_PARAMETERS[name].field for name in named)),
         **_start(request),
-        **_hires(request, picture),
-        **_refiner(request, picture),
+        **_later_passes(request, picture),
         "RNG": "CPU",
         "Precision": ", ".join(f"{name} {dtype}" for name, dtype in picture.dtypes.items()) or request.dtype,
         "Numerics": picture.state,
-        "Cure": _cures(picture),
+        "Cure": ", ".join(cures) or None,
         "Styles": ", ".join(request.styles) or None,
         "Template": request.written or None,
         "Negative Template": request.written_negative or None,
         EMBEDDINGS: ", ".join(PurePath(file_name(path)).stem for path in request.inversions) or None,
-        OPTIONS: _options(request),
+        OPTIONS: json.dumps(others, ensure_ascii=False) if others else None,
         EMPTY_NEGATIVE: "True" if request.empty_negative and not request.negative else None,
         "Version": f"Halftone {__version__}",
     }
@@ -78,11 +80,13 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
 _PASSES: Final = 2
 
 
-def _hires(request: ResolvedRequest, picture: PictureFacts) -> dict[str, str | None]:
-    """The second pass in A1111's words, if there was one."""
-    hires = request.hires
-    if hires is None or len(picture.passes) < _PASSES:
+def _later_passes(request: ResolvedRequest, picture: PictureFacts) -> dict[str, str | None]:
+    """The second pass or the second model in A1111's words, if it had its part."""
+    hires, refiner = request.hires, request.refiner
+    if len(picture.passes) < _PASSES:
         return {}
+    if hires is None:
+        return {} if refiner is None else {"Refiner": refiner.name, **_said(request, "refiner.at")}
     strength = "start.strength" if request.image is None else "hires.strength"  # A1111 has one name for the two
     return {
         BY_FIELD[strength].keys[0]: None if hires.strength is None else number_text(hires.strength),
@@ -90,14 +94,6 @@ def _hires(request: ResolvedRequest, picture: PictureFacts) -> dict[str, str | N
         "Hires steps": str(hires.steps or request.steps),
         "Hires upscaler": hires.upscaler_name,
     }
-
-
-def _refiner(request: ResolvedRequest, picture: PictureFacts) -> dict[str, str | None]:
-    """The second model in A1111's words, if it had its part."""
-    refiner = request.refiner
-    if refiner is None or len(picture.passes) < _PASSES:
-        return {}
-    return {"Refiner": refiner.name, **_said(request, "refiner.at")}
 
 
 def _start(request: ResolvedRequest) -> dict[str, str | None]:
@@ -135,22 +131,10 @@ def _control(control: Control) -> str:
     return f"Module: {module}, Model: {control.name}, Weight: {control.scale:g}, Resize Mode: Just Resize, {part}"
 
 
-def _cures(picture: PictureFacts) -> str | None:
-    """Those that were in use and those that came in, each once."""
-    came = (event.cure for event in picture.events if event.cure)
-    return ", ".join(dict.fromkeys((*picture.cures.values(), *came))) or None
-
-
 def _said(request: ResolvedRequest, *fields: str) -> dict[str, str | None]:
     """Write numbers under the names that pictures have for them; those that are not there are left out."""
     numbers = ((one.keys[0], one.number(request)) for one in map(BY_FIELD.__getitem__, fields))
     return {key: number_text(number) for key, number in numbers if number is not None}
-
-
-def _options(request: ResolvedRequest) -> str | None:
-    """Write the options that have no name of their own."""
-    others = {name: value for name, value in request.options.items() if name not in option_numbers(request)}
-    return json.dumps(others, ensure_ascii=False) if others else None
 
 
 def number_text(value: float) -> str:

@@ -3,6 +3,7 @@
 import difflib
 import logging
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -114,7 +115,8 @@ def save(settings: Settings, path: Path | None = None) -> None:
         table, _, key = name.partition(".")
         if value == default:
             if isinstance(found := document.get(table), dict):
-                if key in found and _is_understood(name, before[name]):
+                with suppress(KeyError, msgspec.ValidationError):  # what is not understood stays in the file
+                    _understood(name, before[name])
                     found.pop(key)
                 if not found:
                     document.pop(table)
@@ -146,14 +148,6 @@ def _understood(name: str, value: Any) -> Any:
     """The value in its field's type. Raises msgspec.ValidationError."""
     types = _NUMERICS_TYPES if name.startswith("numerics.") else _TYPES
     return msgspec.convert(value, types[_FIELDS[name]])
-
-
-def _is_understood(name: str, value: Any) -> bool:
-    try:
-        _understood(name, value)
-    except msgspec.ValidationError:
-        return False
-    return True
 
 
 def _flat(content: dict[str, Any]) -> dict[str, Any]:

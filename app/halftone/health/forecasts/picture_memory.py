@@ -50,7 +50,9 @@ def forecast(
     free = None if memory is None else max(0, memory.total - memory.others)
     plain, tiled = _needs(networks, picture, picture.request, size)
     way = memory_forecast.choose(ways, plain, tiled, free)
-    known = (_measured(networks, picture, way, *one) for one in made if _alike(picture, one[1]))
+    wanted = files_in(request.extras, model), numerics.vae_float32  # with these alike, the same networks ran
+    alike = (one for one in made if (files_in(one[1].extras, model), one[1].numerics.vae_float32) == wanted)
+    known = (_measured(networks, picture, way, *one) for one in alike)
     told = memory_forecast.predict(_need_in(plain, tiled, way), filter(None, known))
     fits = None if free is None else memory_forecast.fit(told.peak, free)
     largest = None
@@ -97,13 +99,6 @@ def _measured(
     return memory_forecast.Measured(
         _need_in(plain, tiled, memory_forecast.Way(facts.offload, tiled=facts.tiled)), facts.peak_memory
     )
-
-
-def _alike(picture: Next, made: PictureRequest) -> bool:
-    """Whether the same networks ran."""
-    wanted = picture.request
-    same = files_in(wanted.extras, picture.model) == files_in(made.extras, picture.model)
-    return same and wanted.numerics.vae_float32 == made.numerics.vae_float32
 
 
 def _largest(

@@ -323,25 +323,15 @@ def _safe_settings(codes: set[FindingCode], numerics: Numerics) -> dict[str, str
 
 
 def _rescale_reasons(case: _Case) -> list[Words]:
-    return [
-        Words(
-            "{1}: {0} layers rescaled, up to 2^{2}; {3}.",
-            (
-                len(rescaled_modules(own)),
-                plain_component(component),
-                str(max((abs(k) for name, k in own.items() if not is_epsilon(name)), default=0)),
-                _change_words(case.deviation.get(component, 0.0)),
-            ),
-            one="{1}: 1 layer rescaled, up to 2^{2}; {3}.",
-        )
-        for component, own in case.rescale.items()
-    ]
-
-
-def _change_words(deviation: float) -> Words:
-    if not deviation:
-        return Words("exact but for rounding")
-    return Words("not exact, the result changed by up to {0}", (share_of_change(deviation),))
+    found: list[Words] = []
+    for component, own in case.rescale.items():
+        change = Words("exact but for rounding")
+        if deviation := case.deviation.get(component):
+            change = Words("not exact, the result changed by up to {0}", (share_of_change(deviation),))
+        most = str(max((abs(k) for name, k in own.items() if not is_epsilon(name)), default=0))
+        values = (len(rescaled_modules(own)), plain_component(component), most, change)
+        found.append(Words("{1}: {0} layers rescaled, up to 2^{2}; {3}.", values, one="{1}: 1 layer rescaled, up to 2^{2}; {3}."))
+    return found
 
 
 _SETTING_REASONS: Final = {

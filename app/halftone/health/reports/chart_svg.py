@@ -42,12 +42,16 @@ def chart_svg(data: headroom.ChartData, title: str, catalogue: NullTranslations 
     """An <svg> element. title: its contents in one sentence, for screen readers."""
     frame = _Frame(data)
     boxes = headroom.lay_out(data, frame.left, frame.right - frame.left, _PITCH, _GAP, after=False)
+    height = frame.bottom - frame.top
     parts = [
         *_grid(frame),
         *_bars(frame, data, boxes, catalogue),
         *_lines(frame, data, catalogue),
         *(part for box in boxes for part in _part(frame, box, catalogue)),
-        *_cures(frame, boxes),
+        *(
+            f'<rect class="cure" x="{start - 1.5:.1f}" y="{frame.top:g}" width="{end - start + 2:.1f}" height="{height:g}"/>'
+            for start, end in headroom.cure_boxes(boxes)
+        ),
         *_discs(frame, data, boxes),
     ]
     return (
@@ -122,12 +126,6 @@ def _part(frame: _Frame, box: headroom.PartBox, catalogue: NullTranslations) -> 
     count = len(box.part.layers)
     if len(said := Words("{0} layers", (count,), one="1 layer").text(catalogue)) <= room:
         yield _text(box.x, y + 30, said, "axis")
-
-
-def _cures(frame: _Frame, boxes: Iterable[headroom.PartBox]) -> Iterable[str]:
-    for start, end in headroom.cure_boxes(boxes):
-        height = frame.bottom - frame.top
-        yield f'<rect class="cure" x="{start - 1.5:.1f}" y="{frame.top:g}" width="{end - start + 2:.1f}" height="{height:g}"/>'
 
 
 def _discs(frame: _Frame, data: headroom.ChartData, boxes: Iterable[headroom.PartBox]) -> Iterable[str]:

@@ -95,7 +95,9 @@ def read_part(root: Path, name: str) -> Part:
         raise _missing(root, Words("folder {0}", (name,)))
     for kind, choices in _PLAIN_PARTS.items():
         if name.rstrip("0123456789_").endswith(kind):
-            if not any(all(os.path.isfile(folder / file) for file in files) for files in choices) and not _reads_bytes(folder):
+            own = folder / "tokenizer_config.json"  # a tokenizer of bytes has no vocabulary
+            of_bytes = os.path.isfile(own) and read_json(own).get("tokenizer_class") == "ByT5Tokenizer"
+            if not of_bytes and not any(all(os.path.isfile(folder / file) for file in files) for files in choices):
                 raise _missing(root, f"{name}/{choices[0][0]}")
             config = folder / f"{kind}_config.json"
             return Part(name, read_json(config) if os.path.isfile(config) else {}, ())
@@ -105,12 +107,6 @@ def read_part(root: Path, name: str) -> Part:
     content = read_json(config)
     variant, files = _weights(root, name, content)
     return Part(name, content, tuple(files), variant)
-
-
-def _reads_bytes(folder: Path) -> bool:
-    """A tokenizer of bytes has no vocabulary."""
-    config = folder / "tokenizer_config.json"
-    return os.path.isfile(config) and read_json(config).get("tokenizer_class") == "ByT5Tokenizer"
 
 
 def _weights(root: Path, name: str, config: Mapping[str, object]) -> tuple[str, list[tuple[Path, Header]]]:

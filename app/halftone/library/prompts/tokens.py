@@ -113,15 +113,11 @@ def merges() -> tuple[tuple[str, str], ...]:
 @cache
 def vocabulary() -> dict[str, int]:
     """Piece of text -> number: every byte, every byte at the end of a word, every merge, the two marks."""
-    letters = _letters()
+    # a visible character for each byte, in the order of byte-level encoding: printable ones as they are, then the others
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    letters = [*map(chr, printable), *(chr(256 + index) for index in range(256 - len(printable)))]
     pieces = [*letters, *(f"{letter}</w>" for letter in letters), *("".join(pair) for pair in merges()), START, END]
     return {piece: number for number, piece in enumerate(pieces)}
-
-
-def _letters() -> list[str]:
-    """A visible character for each byte, in the order of byte-level encoding: printable ones as they are, then the others."""
-    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-    return [*map(chr, printable), *(chr(256 + index) for index in range(256 - len(printable)))]
 
 
 @cache

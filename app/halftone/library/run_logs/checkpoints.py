@@ -72,7 +72,10 @@ def read_checkpoints(
             metadata = read_header(path).metadata
             scans = scan_files([("", path)], cancelled)
         except (HalftoneError, OSError) as error:
-            found.append(Checkpoint(name, step_in_name(name), {}, problem=_problem(error, name)))
+            if isinstance(error, OSError):
+                error = HalftoneError("model-load-failed", path=name, detail=system_words(error))
+            problem = error.as_facts()
+            found.append(Checkpoint(name, step_in_name(name), {}, problem=problem))
             continue
         settings += known_settings(metadata.items(), name)
         bad = tuple(scan for scan in scans if scan.nonfinite)
@@ -93,9 +96,3 @@ def _age(entry: tuple[str, Path]) -> tuple[float, str]:
 def _step(name: str, metadata: Mapping[str, str]) -> int | None:
     written = metadata.get("ss_steps", "")
     return int(written) if written.isascii() and written.isdigit() and len(written) < 16 else step_in_name(name)
-
-
-def _problem(error: HalftoneError | OSError, name: str) -> ErrorFacts:
-    if isinstance(error, HalftoneError):
-        return error.as_facts()
-    return ErrorFacts(code="model-load-failed", facts={"path": name, "detail": system_words(error)})

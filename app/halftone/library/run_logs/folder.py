@@ -61,21 +61,29 @@ def read_run(
     """
     files, more = _files(place)
     read: list[Collector] = []
+
+    def report(name: str, done: int, share: float) -> None:
+        if cancelled():
+            raise JobCancelled
+        progress(name, done + min(share, 0.999), len(files))
+
     for done, (name, path) in enumerate(files):
         if not (is_checkpoint(path) or is_pickle(path)):
             progress(name, done, len(files))
-            on_way = partial(_on_way, cancelled, progress, name, done, len(files))
+            on_way = partial(report, name, done)
             read.append(_read(name, path, on_way, alone=os.path.isfile(place)))
     points = [(name, path) for name, path in files if is_checkpoint(path)]
     checkpoints, spoken = read_checkpoints(points, cancelled, lambda done, total: progress("", done, total))
     kept = [setting for one in read for setting in one.settings]
+    # the run's own files before its text; accelerate's defaults last
+    kept.sort(key=lambda one: (one.file.endswith((".yaml", ".yml")), not one.file.endswith((".toml", ".json"))))
     notes = [note for one in read for note in one.notes]
     names = (*(name for name, _ in files), *(tag for one in read for tag in one.tracks))
     marks = set().union(*(one.marks for one in read), marks_in("\n".join(names)))
     return Run(
         tracks=tuple(track for one in read for track in one.tracks.values()),
         happenings=tuple(happening for one in read for happening in one.happenings),
-        settings=(*sorted(kept, key=_rank), *spoken),
+        settings=(*kept, *spoken),
         checkpoints=tuple(checkpoints),
         notes=(*notes, *([Note("too-many", place.name, Words("{0}", (str(_MOST),)))] if more else [])),
         logs=tuple(one.file for one in read if one.tracks or one.happenings),
@@ -83,19 +91,6 @@ def read_run(
         files=len(files),
         trainer=trainer_of((*marks, *(["sd-scripts"] if spoken else []))),
     )
-
-
-def _on_way(
-    cancelled: Callable[[], bool], progress: Callable[[str, float, int], None], name: str, done: int, total: int, share: float
-) -> None:
-    if cancelled():
-        raise JobCancelled
-    progress(name, done + min(share, 0.999), total)
-
-
-def _rank(setting: Setting) -> tuple[bool, bool]:
-    """The run's own files before its text; accelerate's defaults last."""
-    return setting.file.endswith((".yaml", ".yml")), not setting.file.endswith((".toml", ".json"))
 
 
 def _files(place: Path) -> tuple[list[tuple[str, Path]], bool]:

@@ -60,17 +60,11 @@ def is_text(path: Path) -> bool:
         return encoding_of(file.read(4096)) is not None
 
 
-def pieces(path: Path) -> Iterator[Piece]:
-    """Lines of a text file without colours, with replacements for undecodable letters. OSError if it cannot be read."""
-    for block in blocks(path):
-        number = block.number
-        for found in PIECE.finditer(block.text):
-            yield Piece(found.group(1), number)
-            number += found.group(2) != "\r"
-
-
 def blocks(path: Path, chunk: int = _CHUNK) -> Iterator[Block]:
-    """The same by many lines at once, of so many bytes of the file. OSError if it cannot be read."""
+    """Lines of a text file without colours, with replacements for undecodable letters, in blocks of so many bytes of the file.
+
+    OSError if it cannot be read.
+    """
     with open_regular(path) as file:
         size = max(1, os.fstat(file.fileno()).st_size)
         number = 1
