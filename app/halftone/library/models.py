@@ -252,7 +252,7 @@ def _no_pipeline(path: Path) -> HalftoneError:
     kind = read_json(config).get("_class_name") if os.path.isfile(config) else None
     if not isinstance(kind, str):
         return HalftoneError("model-not-a-model", path=str(path))
-    detail = Words("it is only one part of a model ({0}); choose the folder above it, which holds model_index.json", (kind,))
+    detail = Words("it is one part of a model ({0}); choose the folder above, with model_index.json", (kind,))
     return HalftoneError("model-unsupported", path=str(path), detail=detail)
 
 
@@ -330,7 +330,7 @@ def _why_not(found: Recognised, header: Header) -> Words | None:
     if by_shapes and (found.kind == "denoiser" or found.naming != ORIGINAL):
         return why_not(found)
     lacking = missing_parts(found.family, header)
-    return Words("it does not hold {0}", (lacking,)) if lacking else None
+    return Words("it lacks {0}", (lacking,)) if lacking else None
 
 
 def _with_parts(facts: ModelFacts, found: Mapping[str, Config], *, told: bool) -> ModelFacts:

@@ -73,7 +73,7 @@ _ALLOWED: Final[dict[Kind, Words]] = {
     "whole number": Words("a whole number"),
     "switch": Words("true or false"),
     "text": Words("text"),
-    "list": Words('a list, for instance ["a", "b"] or [1, 2]'),
+    "list": Words('a list, such as ["a", "b"] or [1, 2]'),
 }
 
 

@@ -101,7 +101,7 @@ def staleness(report: CheckReport, model: ModelFacts, device: DeviceFacts, numer
     if report.model.fingerprint != model.fingerprint:
         return Words("The model's files changed since the check.")
     if (then.name, then.backend) != (device.name, device.backend):
-        return Words("The check was made on another device, {0}.", (then.name,))
+        return Words("The check ran on another device, {0}.", (then.name,))
     if not same_driver(then.driver, device.driver):
         none = Words("none")
         return Words("The driver changed since the check, from {0} to {1}.", (then.driver or none, device.driver or none))

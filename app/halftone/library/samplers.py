@@ -211,7 +211,7 @@ def unfit(wanted: str, names: tuple[str, ...]) -> HalftoneError:
     behind = [way for way in SCHEDULES if way in ways]
     allowed = either(*(close or methods))
     if behind and not close:
-        allowed = Words("{0}, most of them with {1} behind", (allowed, either(*behind)))
+        allowed = Words("{0}, most with {1} appended", (allowed, either(*behind)))
     return HalftoneError("setting-bad-value", name=Words("Sampler"), value=value, allowed=allowed)
 
 

@@ -55,7 +55,7 @@ class _Graph:
         sampler = self._linked(decoder, "samples", (_SAMPLES,))
         canvas = self._linked(sampler, "latent_image", _EMPTY)
         if _number(sampler, "denoise", 1) != 1:
-            raise NotPlainError(Words("it draws over another picture"))
+            raise NotPlainError(Words("it uses image to image"))
         model, loras = self._model(sampler)
         _, clip = self._chain(self._linked(sampler, "positive", (_ENCODES,)), "clip", "LoraLoader")
         vae = self._behind(decoder, "vae")
@@ -82,7 +82,7 @@ class _Graph:
         shown = [node for node in self._nodes.values() if _kind(node) in _SHOWS]
         found = {id(node): node for node in (self._linked(one, "images", _DECODES) for one in shown)}
         if len(found) != 1:
-            raise NotPlainError(Words("it saves several pictures") if found else Words("no node saves its picture"))
+            raise NotPlainError(Words("it saves several pictures") if found else Words("it saves no picture"))
         return next(iter(found.values()))
 
     def _linked(self, node: Node, name: str, kinds: tuple[str, ...]) -> Node:
@@ -137,16 +137,16 @@ def _inputs(node: Node) -> Node:
 def _text(node: Node, name: str) -> str:
     found = _inputs(node).get(name)
     if not isinstance(found, str):
-        raise NotPlainError(Words("{0} of the node {1} comes from another one", (name, _kind(node))))
+        raise NotPlainError(Words("{0} of the node {1} comes from another node", (name, _kind(node))))
     return whole_signs(found).strip()
 
 
 def _number(node: Node, name: str, usual: int | None = None) -> int | float:
     found = _inputs(node).get(name, usual)
     if isinstance(found, bool) or not isinstance(found, int | float):
-        raise NotPlainError(Words("{0} of the node {1} comes from another one", (name, _kind(node))))
+        raise NotPlainError(Words("{0} of the node {1} comes from another node", (name, _kind(node))))
     if not abs(found) <= _LARGEST:
-        raise NotPlainError(Words("{0} of the node {1} is not a number that it can be", (name, _kind(node))))
+        raise NotPlainError(Words("{0} of the node {1} is out of range", (name, _kind(node))))
     return found
 
 

@@ -75,8 +75,8 @@ def tensor(name: str = "a", sizes: tuple[int, ...] = (4,), kind: int = 0, offset
 
 
 CASES = [
-    (b"GGML" + bytes(40), "does not begin as a GGUF file does"),
-    (head(version=1), "version 1 is not known"),
+    (b"GGML" + bytes(40), "does not start like a GGUF file"),
+    (head(version=1), "version 1 is unknown"),
     (b"GGUF" + (3).to_bytes(4, "big") + bytes(16), "big-endian"),
     (head(2**40), "1099511627776 tensors"),
     (head(0, 2**40), "1099511627776 pairs"),

@@ -61,7 +61,7 @@ def test_what_fits_or_cannot_be_told_is_let_through(model: ModelFacts, tmp_path:
     [
         (kohya(2048, 640), "it was made for SDXL or Kolors"),
         (peft(1024, 320), "it was made for Stable Diffusion 2.x"),
-        (kohya(768, 640), "one of its layers has the widths 768 → 640, and the model's there 768 → 320"),
+        (kohya(768, 640), "one of its layers has the widths 768 → 640, the model's 768 → 320"),
         (peft(3072, 3072, "transformer.single_transformer_blocks.0.attn.to_q"), "it was made for FLUX"),
         (kohya(2048, 640, "lora_unet_input_blocks_4_1_transformer_blocks_0_attn2_to_k"), "it was made for SDXL or Kolors"),
         (kohya(1280, 5120, "lora_te_text_model_encoder_layers_0_mlp_fc1"), "widths 1280 → 5120"),
@@ -109,4 +109,4 @@ def test_an_embedding_of_another_width_is_refused_from_its_header(model: ModelFa
         with pytest.raises(HalftoneError) as caught:
             check_inversion_fit((str(file),), model)
         assert caught.value.code == "inversion-other-base"
-        assert "its vectors have 1024 numbers, the model's words 768" in str(caught.value)
+        assert "its vectors have 1024 values, the model's 768" in str(caught.value)

@@ -50,7 +50,7 @@ def check_controls(controls: Iterable[Control]) -> None:
     for control in controls:
         check_range(Words("The strength of the ControlNet {0}", (control.name,)), control.scale, CONTROL_RANGE)
         if not 0 <= control.start < control.end <= 1:
-            name = Words("The part of the steps of the ControlNet {0}", (control.name,))
+            name = Words("The step range of the ControlNet {0}", (control.name,))
             value, allowed = f"{control.start:g}–{control.end:g}", Words("a part from 0 to 1, for instance 0 to 0.8")
             raise HalftoneError("setting-bad-value", name=name, value=value, allowed=allowed)
         _traits_of(control.path)
@@ -62,7 +62,7 @@ def check_fit(controls: Iterable[Control], model: ModelFacts) -> None:
         wanted = CLASSES.get(model.family)
         own = denoiser_config(model)
         if wanted is None or own is None:
-            detail = Words("no ControlNet runs with {0} models here", (model.family,))
+            detail = Words("Halftone has no ControlNet for {0} models", (model.family,))
             raise HalftoneError("control-unsupported", model=model.name, detail=detail)
         kind, traits = _traits_of(control.path)
         if kind != wanted:
@@ -143,7 +143,7 @@ def _of_folder(folder: Path) -> tuple[str, dict[str, Any]]:
     config = config_in(folder, _UNFIT, Words("it is a whole model"))
     kind = config.get("_class_name")
     if kind not in CLASSES.values():
-        detail = Words("its config.json is not that of a ControlNet that runs here")
+        detail = Words("its config.json is not that of a supported ControlNet")
         raise HalftoneError(_UNFIT, path=str(folder), detail=detail)
     weight_files(str(folder))
     return str(kind), _traits(config)

@@ -81,7 +81,7 @@ def _read(path: str) -> tuple[Header, Recognised]:
     with reading(path, "transformer-missing", unfit) as place:
         refuse_folder(path, unfit, Words("it is a folder; choose the file inside it"))
         if place.suffix.lower() not in ENDINGS and os.path.exists(place):
-            raise HalftoneError(unfit, path=path, detail=Words("it is neither a .gguf nor a .safetensors file"))
+            raise HalftoneError(unfit, path=path, detail=Words("it is not a .gguf or .safetensors file"))
         header = read_any(place)
     found = recognise(header, place.stem)
     if (why := unreadable(header, found)) is not None:
@@ -113,7 +113,7 @@ def _difference(header: Header, found: Recognised, model: ModelFacts) -> Words |
     component = denoiser_name(model)
     if component is None:
         several = any(name.endswith("_2") and name.removesuffix("_2") in NAMES for name in model.components)
-        return Words("the model has two of them") if several else Words("the model has none that could be replaced")
+        return Words("the model has two of them") if several else Words("the model has none to replace")
     if found.family != model.family:
         return Words("it is {0}, and the model is {1}", (found.base, model.base or model.family))
     own = _own_tensors(model, component)
@@ -121,11 +121,11 @@ def _difference(header: Header, found: Recognised, model: ModelFacts) -> Words |
         return None  # the model lacks its own: only its configuration tells, when it is built
     here, there = (_shape_base(view) for view in (view_of(header.tensors), View(dict(own))))
     if here != there:
-        return Words("it is {0}, and the model's own is {1}", (here, there))
+        return Words("it is {0}, the model's own is {1}", (here, there))
     given = [(name, tensor.shape) for name, tensor in denoiser_tensors(header) if not is_scale(name)]
     numbers = [sum(count_numbers(shape) for _, shape in shapes) for shapes in (given, own)]
     if abs(numbers[0] - numbers[1]) > _NEAR * numbers[1]:
-        return Words("it holds {0} numbers, and the model's own {1}", (f"{numbers[0]:,}", f"{numbers[1]:,}"))
+        return Words("it holds {0} values, the model's own {1}", (f"{numbers[0]:,}", f"{numbers[1]:,}"))
     return None
 
 

@@ -92,11 +92,11 @@ def matching(one: Inversion, widths: Sequence[int], model: ModelFacts) -> tuple[
 
 def _why_not(one: Inversion, widths: Sequence[int]) -> Words:
     if not widths:
-        return Words("its text encoder takes no words from a file")
+        return Words("its text encoder does not support embeddings")
     if len(one.widths) < len(widths):
-        return Words("it holds words for one text encoder, and the model has {0}", (str(len(widths)),))
+        return Words("it is for one text encoder, the model has {0}", (str(len(widths)),))
     own, needed = (both(*map(str, some)) for some in (one.widths.values(), widths))
-    return Words("its vectors have {0} numbers, the model's words {1}", (own, needed))
+    return Words("its vectors have {0} values, the model's {1}", (own, needed))
 
 
 # --- in a prompt -----------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ def check_ip_adapters(adapters: Iterable[IpAdapter]) -> None:
     for one in wanted:
         if not one.images:
             name, allowed = Words("The IP-Adapter {0}", (one.name,)), Words("at least one picture")
-            raise HalftoneError("setting-bad-value", name=name, value=Words("given no picture"), allowed=allowed)
+            raise HalftoneError("setting-bad-value", name=name, value=Words("given without a picture"), allowed=allowed)
     check_adapter_files(wanted)
 
 
@@ -86,7 +86,7 @@ def check_adapter_files(adapters: Iterable[IpAdapter]) -> None:
         folders.setdefault(encoder_folder(one.path).resolve(), one.name)
     if len(folders) > 1:
         first, second = list(folders.values())[:2]
-        detail = Words("it is not the one that {0} reads them through; only one can be used at a time", (first,))
+        detail = Words("it differs from that of {0}; only one can be used at a time", (first,))
         raise HalftoneError("ip-adapter-no-encoder", name=second, detail=detail)
 
 
@@ -96,22 +96,22 @@ def check_files_fit(adapters: Iterable[IpAdapter], model: ModelFacts) -> None:
     check_adapter_files(wanted)
     for one in wanted:
         if adapter_facts(one.path).denoiser == _SD3 and (len(wanted) > 1 or len(one.images) > 1):
-            name, allowed = Words("The IP-Adapter {0}", (one.name,)), Words("one picture, and no other IP-Adapter beside it")
+            name, allowed = Words("The IP-Adapter {0}", (one.name,)), Words("one picture and no other IP-Adapter")
             raise HalftoneError("setting-bad-value", name=name, value=Words("given more"), allowed=allowed)
         config = denoiser_config(model) or {"_class_name": ""}
         kind = config.get("_class_name", _UNET)
         if kind not in _READERS or (_READERS[kind] == "FLUX" and model.pipeline not in _FLUX_PIPELINES):
-            detail = Words("no IP-Adapter runs with {0} models here", (model.base or model.family,))
+            detail = Words("Halftone has no IP-Adapter for {0} models", (model.base or model.family,))
             raise HalftoneError("ip-adapter-unsupported", model=model.name, detail=detail)
         if config.get("encoder_hid_dim_type") not in (None, "text_proj"):
-            detail = Words("its denoiser reads its prompt in a way that leaves no room for pictures")
+            detail = Words("its denoiser does not support picture prompts")
             raise HalftoneError("ip-adapter-unsupported", model=model.name, detail=detail)
         facts = adapter_facts(one.path)
         if _READERS[facts.denoiser] != _READERS[kind]:
             raise other_base(one.path, model, Words("it is for {0} models", (_READERS[facts.denoiser],)))
         own = _width(config)
         if own != facts.text:
-            raise other_base(one.path, model, Words("its words have {0} numbers, the model's {1}", (str(facts.text), str(own))))
+            raise other_base(one.path, model, Words("its tokens have {0} values, the model's {1}", (str(facts.text), str(own))))
 
 
 def _width(config: Mapping[str, Any]) -> int | None:
@@ -144,7 +144,7 @@ def adapter_facts(path: str) -> Facts:
         form, picture = _form(shapes)
         return Facts(form, shapes["ip_adapter.1.to_k_ip.weight"][1], picture)
     except (KeyError, IndexError) as error:
-        detail = Words("it reads faces (FaceID, InstantID) or is for another kind of denoiser")
+        detail = Words("it is for faces (FaceID, InstantID) or another kind of denoiser")
         raise HalftoneError("ip-adapter-not-one", path=path, detail=detail) from error
 
 

@@ -56,7 +56,7 @@ def _fits(layer: Layer, shape: tuple[int, ...]) -> bool:
 
 def _widths(layer: Layer, shape: tuple[int, ...]) -> Words:
     own, theirs = (" → ".join(map(str, widths)) for widths in ((layer.inward, layer.outward), (*shape[1:2], shape[0])))
-    return Words("one of its layers has the widths {0}, and the model's there {1}", (own, theirs))
+    return Words("one of its layers has the widths {0}, the model's {1}", (own, theirs))
 
 
 def _layer_shapes(model: ModelFacts) -> Shapes:

@@ -139,7 +139,7 @@ def weight_of(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        setting, allowed = Words("The weight of the LoRA {0}", (name,)), Words("a number, for instance 0.8")
+        setting, allowed = Words("The weight of the LoRA {0}", (name,)), Words("a number, such as 0.8")
         raise HalftoneError("setting-bad-value", name=setting, value=text, allowed=allowed) from error
 
 
@@ -165,7 +165,7 @@ def _some(names: Sequence[str]) -> Words | tuple[str, ...]:
     return Words("{0} and {1} more", (tuple(names[:_SHOWN]), more)) if more > 0 else tuple(names)
 
 
-UNDERSTOOD: Final = both("LoRA", "LoCon", "LoHa", "LoKr", "IA3", "DoRA", Words("differences of whole weights"))
+UNDERSTOOD: Final = both("LoRA", "LoCon", "LoHa", "LoKr", "IA3", "DoRA", Words("full weight differences"))
 FOREIGN: Final = frozenset({"OFT", "GLoRA"})
 """Kinds that are recognised, but not used."""
 _SPELLED: Final = {

@@ -14,7 +14,7 @@ from halftone.library.files.header import Header
 from halftone.library.models import PICKLES
 from halftone.settings.disk import unread_words
 
-_IS_PICKLE: Final = Words("it is a pickle file, which can run code when it is opened, so Halftone does not open it")
+_IS_PICKLE: Final = Words("it is a pickle file, which can run code; Halftone does not open it")
 
 
 @contextmanager

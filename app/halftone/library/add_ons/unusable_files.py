@@ -101,7 +101,7 @@ def why_not(found: Recognised) -> Words:
     """Why this file alone makes no picture, as the end of a sentence. Most checkpoints, too, run only as a folder."""
     if found.split is not None:
         number, count = map(str, found.split)
-        return Words("it is file {0} of {1} of a divided model, which runs only whole, as a folder", (number, count))
+        return Words("it is file {0} of {1} of a split model, which runs only as a folder", (number, count))
     family = BY_NAME.get(found.family)
     if found.kind in ("checkpoint", "denoiser") and family:
         return _of_model(found, family)

@@ -55,7 +55,7 @@ def check_fit(path: str | None, model: ModelFacts) -> None:
     if path is None:
         return
     own = model_config(model)
-    why = Words("the model has no VAE that could be replaced") if own is None else _difference(_config(path, own), own)
+    why = Words("the model has no VAE to replace") if own is None else _difference(_config(path, own), own)
     if why is not None:
         raise HalftoneError("vae-other-model", name=vae_name(path), model=model.name, detail=why)
 
@@ -76,7 +76,7 @@ def vae_file(path: str) -> Path:
         return Path(path)
     files = weights_in(path, "vae-not-a-vae")
     if len(files) != 1:
-        raise HalftoneError("vae-not-a-vae", path=path, detail=Words("its weights are divided into several files"))
+        raise HalftoneError("vae-not-a-vae", path=path, detail=Words("its weights are split into several files"))
     return files[0][0]
 
 
@@ -130,7 +130,7 @@ def _difference(given: Mapping[str, Any], own: Mapping[str, Any]) -> Words | Non
     """Why a VAE cannot take the place of the model's own, as the end of a sentence; None where it can."""
     kinds = str(given.get("_class_name")), str(own.get("_class_name"))
     if kinds[0] != kinds[1]:
-        return Words("it is of the class {0}, the model's own VAE of {1}", (kinds[0], kinds[1]))
+        return Words("its class is {0}, the model's VAE is {1}", (kinds[0], kinds[1]))
     channels = [config.get("latent_channels", 4) for config in (given, own)]
     if channels[0] != channels[1]:
         return Words("it takes {0} channels, and the model gives {1}", (str(channels[0]), str(channels[1])))

@@ -111,7 +111,7 @@ def _elsewhere(part: Part) -> Words | None:
         return None
     method = cast("dict[str, object]", quantised).get("quant_method") if isinstance(quantised, dict) else None
     by = shown(method) if method else Words("another program")
-    return Words("{0} is quantised by {1}, which Halftone does not read in a folder", (part.name, by))
+    return Words("{0} is quantised by {1}, which Halftone cannot read in a folder", (part.name, by))
 
 
 def _impossible(part: Part) -> Iterator[Words]:
@@ -155,7 +155,7 @@ def _difference(part: Part, field: str, held: int | None) -> Words | None:
     said = part.config.get(field)
     if held is None or said is None or isinstance(said, list | dict) or said == held:
         return None
-    return Words("{0}/config.json says {1} {2}, and its weights have {3}", (part.name, field, shown(said), f"{held:,}"))
+    return Words("{0}/config.json says {1} {2}, its weights have {3}", (part.name, field, shown(said), f"{held:,}"))
 
 
 def shown(value: object) -> str:
@@ -193,4 +193,4 @@ def misfit(parts: Mapping[str, Part]) -> Words | None:
     takes = vae.config.get("latent_channels", vae.config.get("z_dim"))
     if gives is None or not isinstance(takes, int) or gives == takes * places:
         return None
-    return Words("its VAE takes {0} channels, and its denoiser gives {1}", (str(takes), str(gives // places)))
+    return Words("its VAE takes {0} channels, its denoiser gives {1}", (str(takes), str(gives // places)))

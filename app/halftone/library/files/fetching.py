@@ -25,7 +25,7 @@ _HUB: Final = "https://huggingface.co"
 _PATIENCE_S: Final = 10.0
 """For a connection, and for each next piece of what comes."""
 _REASONS: Final = (
-    (socket.gaierror, Words("this machine does not find the server, and may be offline")),
+    (socket.gaierror, Words("the server was not found; this machine may be offline")),
     (ssl.SSLError, Words("the server's certificate could not be verified")),
     ((TimeoutError, ConnectionRefusedError), Words("the server does not answer")),
 )
@@ -69,7 +69,7 @@ def _downloaded(file: SmallFile, on_way: OnWay) -> bytes:
         raise _failed(file, Words("HF_ENDPOINT is not a web address"))
     token = os.environ.get("HF_TOKEN", "").strip()  # no stored one: the files are public, and HF_ENDPOINT may be anybody's server
     if not (token.isascii() and token.isprintable()) or " " in token:
-        raise _failed(file, Words("HF_TOKEN holds signs that no token has"), "fetch-token")
+        raise _failed(file, Words("HF_TOKEN contains invalid characters"), "fetch-token")
     url = f"{hub()}/{file.repository}/resolve/main/{file.path}"
     headers = {"User-Agent": f"halftone/{__version__}"} | ({"Authorization": f"Bearer {token}"} if token else {})
     try:
@@ -92,9 +92,9 @@ def _check(file: SmallFile, status: int, headers: Mapping[str, str], token: str)
     """401: not signed in, or a wrong token; the hub answers the same for files with terms to accept."""
     source = f"{hub()}/{file.repository}"
     if status == 401 and token:
-        raise _failed(file, Words("the token in HF_TOKEN is wrong, or has expired"), "fetch-token")
+        raise _failed(file, Words("the token in HF_TOKEN is invalid or expired"), "fetch-token")
     if status == 401 and headers.get("X-Error-Code") != "GatedRepo":
-        raise _failed(file, Words("it asks for a token"), "fetch-token")
+        raise _failed(file, Words("it requires a token"), "fetch-token")
     if status in (401, 403):
         raise HalftoneError("fetch-refused", file=file.path, source=source)
     if status == 404:

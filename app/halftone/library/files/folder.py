@@ -63,7 +63,7 @@ def read_json(path: Path) -> dict[str, object]:
     """A JSON object from an untrusted file; a small one is read once a version. Raises HalftoneError model-bad-header."""
     try:
         if (size := path.stat().st_size) > _MAX_JSON:
-            raise HalftoneError("model-bad-header", path=str(path), detail=Words("it is larger than any such file"))
+            raise HalftoneError("model-bad-header", path=str(path), detail=Words("it is too large"))
         data = read_once(path, bytes) if size <= _SMALL_JSON else read_json_bytes(path)
         if any(word in data for word in _PYTHONS_NUMBERS):
             return msgspec.convert(json.loads(data), dict[str, object])

@@ -98,12 +98,12 @@ def parse_gguf(file: BinaryIO, size: int, path: Path) -> Header:
     """
     reader = _Reader(file, size, path)
     if reader.take(4) != MAGIC:
-        raise reader.bad(Words("it does not begin as a GGUF file does"))
+        raise reader.bad(Words("it does not start like a GGUF file"))
     version = reader.number("I")
     if version not in _VERSIONS:
         if int.from_bytes(version.to_bytes(4, "little"), "big") in _VERSIONS:
-            raise reader.bad(Words("it is written for big-endian machines"))
-        raise reader.bad(Words("its GGUF version {0} is not known", (str(version),)))
+            raise reader.bad(Words("it is big-endian"))
+        raise reader.bad(Words("its GGUF version {0} is unknown", (str(version),)))
     count = reader.counted(_MAX_TENSORS, 8 + 4 + 8 + 4 + 8, "tensors")
     pairs = reader.counted(_MAX_PAIRS, 8 + 4 + 1, "pairs")
     metadata, shapes = _pairs(reader, pairs)
@@ -153,11 +153,11 @@ class _Reader:
     def text(self, most: int) -> str:
         length = self.number("Q")
         if length > most:
-            raise self.bad(Words("it holds a text of {0} bytes", (str(length),)))
+            raise self.bad(Words("it contains a text of {0} bytes", (str(length),)))
         try:
             return self.take(length).decode()
         except UnicodeDecodeError as error:
-            raise self.bad(Words("it holds a text that is not UTF-8")) from error
+            raise self.bad(Words("it contains text that is not UTF-8")) from error
 
     def short(self, expected: int) -> HalftoneError:
         return HalftoneError("model-truncated", path=str(self.path), expected=expected, actual=self.size)
@@ -187,7 +187,7 @@ def _pairs(reader: _Reader, count: int) -> tuple[dict[str, str], dict[str, tuple
 def _scalar(reader: _Reader, kind: int) -> str:
     letter = _SCALARS.get(kind)
     if letter is None:
-        raise reader.bad(Words("it holds a value of the unknown kind {0}", (str(kind),)))
+        raise reader.bad(Words("it contains a value of unknown type {0}", (str(kind),)))
     return letter
 
 
@@ -219,7 +219,7 @@ def _entries(reader: _Reader, count: int, shapes: dict[str, tuple[int, ...]]) ->
     for _ in range(count):
         name, dims = reader.text(_MAX_NAME), reader.number("I")
         if name in found:
-            raise reader.bad(Words("the name {0} stands in it twice", (quoted(name),)))
+            raise reader.bad(Words("it contains the name {0} twice", (quoted(name),)))
         if dims > _MAX_DIMS:
             raise reader.bad(Words("tensor {0} has {1} dimensions", (quoted(name), str(dims))))
         sizes = tuple(reader.number("Q") for _ in range(dims))
@@ -230,7 +230,7 @@ def _entries(reader: _Reader, count: int, shapes: dict[str, tuple[int, ...]]) ->
         total = count_numbers(sizes)
         length = total // block[1] * block[2]
         if total % block[1] or (sizes and sizes[0] % block[1]):
-            raise reader.bad(Words("tensor {0} does not divide into blocks of {1}", (quoted(name), str(block[1]))))
+            raise reader.bad(Words("tensor {0} is not divisible into blocks of {1}", (quoted(name), str(block[1]))))
         own = shapes.get(name, ())
         shape = own if count_numbers(own) == total and own else tuple(reversed(sizes))
         found[name] = TensorInfo(name, block[0], shape, offset, offset + length)

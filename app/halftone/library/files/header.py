@@ -151,7 +151,7 @@ def _parsed(path: Path, text: str, base: int) -> tuple[list[TensorInfo], dict[st
     seen: set[str] = set()
     for name, value in _pairs(path, text):
         if name in seen:
-            raise _bad(path, Words("the name {0} stands in it twice", (quoted(name),)))
+            raise _bad(path, Words("it contains the name {0} twice", (quoted(name),)))
         seen.add(name)
         if name == "__metadata__":
             metadata = _converted(path, name, value, dict[str, str])
@@ -184,9 +184,9 @@ def _pairs(path: Path, text: str) -> Iterator[tuple[str, object]]:
             separator = _after(_NEXT, text, end)
             end, more = separator.end(), separator[1] == ","
         if text[end:].strip(" \t\r\n"):
-            raise _bad(path, Words("it is not valid JSON (extra text after its end)"))
+            raise _bad(path, Words("it is not valid JSON (extra text at the end)"))
     except _TwinError as error:
-        raise _bad(path, Words("the name {0} stands in it twice", (quoted(str(error)),))) from error
+        raise _bad(path, Words("it contains the name {0} twice", (quoted(str(error)),))) from error
     except _ConstantError as error:
         raise _bad(path, Words("it is not valid JSON ({0} is not a JSON number)", (str(error),))) from error
     except RecursionError as error:
@@ -247,7 +247,7 @@ def _wrong_field(value: object) -> Words:
             msgspec.convert(given.get(field), kind)
         except (msgspec.ValidationError, UnicodeEncodeError):
             return Words("its {0} is wrong", (field,)) if field in given else Words("it has no {0}", (field,))
-    return Words("it has an unknown field") if given.keys() - _FIELDS.keys() else Words("its name is no text")
+    return Words("it has an unknown field") if given.keys() - _FIELDS.keys() else Words("its name is not text")
 
 
 def _tensor(path: Path, name: str, entry: _Entry, base: int) -> TensorInfo:
@@ -256,9 +256,9 @@ def _tensor(path: Path, name: str, entry: _Entry, base: int) -> TensorInfo:
         raise _bad(path, Words("tensor {0} has the unknown type {1}", (quoted(name), quoted(entry.dtype))))
     start, end = entry.data_offsets
     if end < start:
-        raise _bad(path, Words("tensor {0} ends before it begins", (quoted(name),)))
+        raise _bad(path, Words("tensor {0} ends before it starts", (quoted(name),)))
     if count_numbers(entry.shape) * bits != (end - start) * 8:
-        raise _bad(path, Words("tensor {0} has {1} bytes, which is not what its shape needs", (quoted(name), str(end - start))))
+        raise _bad(path, Words("tensor {0} has {1} bytes, which does not match its shape", (quoted(name), str(end - start))))
     return TensorInfo(name, entry.dtype, tuple(entry.shape), base + start, base + end)
 
 
@@ -284,7 +284,7 @@ def _refuse_gaps(path: Path, tensors: list[TensorInfo], base: int) -> None:
 
 
 _NO_SAFETENSORS: Final[tuple[tuple[bytes, Words], ...]] = (
-    (b"version ", Words("it is a Git LFS pointer, not the file itself")),
+    (b"version ", Words("it is a Git LFS pointer, not the file")),
     (b"<!DOCTYP", Words("it is a web page, not a model")),
     (b"<!doctyp", Words("it is a web page, not a model")),
     (b"<html", Words("it is a web page, not a model")),
@@ -320,7 +320,7 @@ def _too_short(path: Path, first: bytes, size: int) -> HalftoneError:
     if not first:
         return HalftoneError("file-empty", path=str(path))
     if _is_text(first):
-        return HalftoneError("not-safetensors", path=str(path), detail=Words("it is a text file of a few letters"))
+        return HalftoneError("not-safetensors", path=str(path), detail=Words("it is a short text file"))
     return _truncated(path, 8, size)
 
 

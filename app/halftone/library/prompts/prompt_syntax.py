@@ -228,15 +228,15 @@ def notes(texts: tuple[str, ...], *, weights: bool) -> tuple[Words, ...]:
     """A sentence for each sign without effect here. weights: whether the model's text encoder takes them."""
     found: list[Words] = []
     if not weights and any(is_weighted(at_step(text, 1, 1000)) for text in texts):
-        found.append(Words("This model's text encoder takes no weights: it reads the prompt without the brackets."))
+        found.append(Words("This text encoder has no prompt weights; brackets are ignored."))
     if not weights and any(map(changes, texts)):
         found.append(
             Words("This model reads one prompt for all steps: of what changes with the step it reads what stands first.")
         )
     if left := next((left for text in texts for left in _left_open(text)), None):
-        found.append(Words("A bracket without its partner is read as a letter: “{0}”.", (left,)))
+        found.append(Words("Unmatched bracket read as text: “{0}”.", (left,)))
     if any(map(_AND.search, texts)):
-        found.append(Words("AND is read as a word: prompts are not weighed against each other."))
+        found.append(Words("AND is read as a word; composable prompts are not supported."))
     return tuple(found)
 
 

@@ -80,7 +80,7 @@ def styles_named(names: Sequence[str], book: StyleBook) -> tuple[Style, ...]:
         style = known.get(name) or folded.get(name.casefold())
         if style is None:
             near = get_close_matches(name, list(known), n=_NEAR, cutoff=0.5) or list(known)[:_NEAR]
-            raise HalftoneError("style-unknown", name=name, known=either(*near) if near else Words("a file that has styles"))
+            raise HalftoneError("style-unknown", name=name, known=either(*near) if near else Words("a file with styles"))
         found.append(style)
     return tuple(found)
 

@@ -344,12 +344,12 @@ def unfollowed(texts: Sequence[str]) -> tuple[Words, ...]:
     """A sentence for each sign of dynamic prompts without effect here."""
     found: list[Words] = []
     if any(map(_VARIABLE.search, texts)):
-        found.append(Words("Variables (${…}) are not followed: they are read as words."))
+        found.append(Words("Variables (${…}) are not supported; read as words."))
     if any(map(_BY_NAME.search, texts)):
-        found.append(Words("@ and ~ before choices and wildcards are not followed: each picture draws for itself."))
+        found.append(Words("@ and ~ before choices and wildcards are ignored."))
     if any(map(_JINJA.search, texts)):
-        found.append(Words("Jinja templates are not followed: they are read as words."))
+        found.append(Words("Jinja templates are not supported; read as words."))
     rows = [[token[0] for token in _TOKEN.finditer(text)] for text in texts]
     if any(row.count("{") != row.count("}") or len(_partners(row)) != row.count("{") for row in rows):
-        found.append(Words("A curly bracket without its partner is read as a letter."))
+        found.append(Words("Unmatched curly bracket read as text."))
     return tuple(found)

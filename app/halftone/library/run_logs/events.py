@@ -183,7 +183,7 @@ class _Lot:
         try:
             event = self._type.FromString(data)
         except self._broken:
-            self._into.note("damaged", Words("record {0} is no event", (str(self._seat + index + 1),)))
+            self._into.note("damaged", Words("record {0} is not an event", (str(self._seat + index + 1),)))
             return []
         found: list[tuple[str, int, float]] = []
         for value in event.summary.value:

@@ -119,7 +119,7 @@ def read_settings(path: Path, into: Collector) -> None:
     try:
         content = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except (ValueError, RecursionError):
-        into.note("damaged", Words("it is not whole"))
+        into.note("damaged", Words("it is incomplete"))
         return
     pairs = [(name, value) for name, value in _named(content) if not isinstance(value, dict)]
     into.settings += [msg._replace(line=_line_of(msg, text)) for msg in _known(pairs, into.file, 0)]

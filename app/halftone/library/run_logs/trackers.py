@@ -84,7 +84,7 @@ def read_database(path: Path, into: Collector) -> None:
                 for seat, (step, key, value, wall) in enumerate(_rows(base), 1):
                     _take(into, seat, step, key, value, wall)
         except (sqlite3.Error, ValueError, OverflowError):
-            into.note("damaged", Words("it is no whole database"))
+            into.note("damaged", Words("the database is incomplete"))
     return None
 
 

@@ -47,12 +47,12 @@ def read_wandb(path: Path, into: Collector) -> None:
     reader = Reader(into)
     with open_regular(path) as file:
         if file.read(len(_START)) != _START:
-            return into.note("unknown-form", Words("export the history as CSV and give that"))
+            return into.note("unknown-form", Words("export the history as CSV and use that"))
         for seat, data in enumerate(_records(file, into)):
             try:
                 _take(record_type.FromString(data), reader, into)
             except broken:
-                into.note("damaged", Words("record {0} is no message", (str(seat + 1),)))
+                into.note("damaged", Words("record {0} is not a message", (str(seat + 1),)))
     return None
 
 
