@@ -160,7 +160,7 @@ def test_a_weight_is_what_it_says(words: str, weight: float) -> None:
 )
 def test_a_bracket_without_its_partner_is_told(text: str, told: str) -> None:
     found = [str(note) for note in notes((text,), weights=True) if note.template.startswith("Unmatched bracket")]
-    assert found == ([f"Unmatched bracket read as text: “{told}”."] if told else [])
+    assert found == ([f"Unmatched bracket read as text: {told}."] if told else [])
 
 
 @given(st.text("ab()[]:;\\ ", max_size=30))
