@@ -1,10 +1,10 @@
-"""Makes text from outside harmless to show: names of files, metadata and whatever a user wrote."""
+"""Makes text from outside harmless to show: names of files, metadata and users' words."""
 
 import re
 from typing import Final
 
 MOST: Final = 300
-"""Characters of one echo in an error's sentence; a longer one loses its middle."""
+"""Characters of one echo in an error's sentence; longer ones lose their middle."""
 MOST_OF_LIST: Final = 800
 """Characters of an echo that lists several things."""
 
@@ -13,11 +13,11 @@ _HARMFUL: Final = re.compile(
 )
 """Control characters, which terminals obey (ECMA-48), and marks that turn the direction of what follows (UAX #9)."""
 _SPACES: Final = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
-"""Spaces of ours, which keep a number and its unit together."""
+"""Spaces between a number and its unit."""
 
 
 def harmless(text: str) -> str:
-    """The text with a replacement character for each control character and each mark of direction; line breaks and tabs stay."""
+    """The text with a replacement character for each control character and mark of direction; line breaks and tabs stay."""
     return _HARMFUL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -26,10 +26,5 @@ def echo(text: str, most: int = MOST) -> str:
     if len(text) > most:
         half = (most - 1) // 2
         text = f"{text[: most - 1 - half]}…{text[len(text) - half :]}"
-    return "".join(map(_sign, text))
-
-
-def _sign(letter: str) -> str:
-    if letter.isprintable() or letter in _SPACES:
-        return letter
-    return " " if letter.isspace() else "\N{REPLACEMENT CHARACTER}"
+    signs = ((letter, letter.isprintable() or letter in _SPACES) for letter in text)
+    return "".join(letter if shown else " " if letter.isspace() else "\N{REPLACEMENT CHARACTER}" for letter, shown in signs)

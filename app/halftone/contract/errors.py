@@ -55,11 +55,11 @@ class _Known(dict[str, str | int | float]):
 
 
 _LISTS: Final = frozenset({"allowed", "command", "detail", "fetch", "files", "folders", "found", "known", "missing", "near"})
-"""Facts that may name several things, or hold a command."""
+"""Facts that may list several things, or hold a command."""
 
 
 def filled(template: str, facts: Mapping[str, Fact], catalogue: NullTranslations = ENGLISH) -> str:
-    """Put facts into their named places in a translated template, each made harmless and of a bounded length."""
+    """Fill a translated template with facts, each made harmless and of a bounded length."""
     return fill(template, named=_Known({name: _shown(name, fact, catalogue) for name, fact in facts.items()}))
 
 
@@ -78,12 +78,12 @@ def _shown(name: str, fact: Fact, catalogue: NullTranslations) -> str | int | fl
 
 
 def sentence(error: ErrorFacts, catalogue: NullTranslations = ENGLISH) -> str:
-    """Say what happened, in one sentence."""
+    """What happened, in one sentence."""
     return filled(catalogue.gettext(WORDS[error.code][0]), error.facts, catalogue)
 
 
 def remedy(error: ErrorFacts, catalogue: NullTranslations = ENGLISH) -> str:
-    """Say what the user can do in the window; the command line has its own words where these name a part of that."""
+    """What the user can do in the window; the command line has its own words where these name a part of that."""
     return filled(catalogue.gettext(WORDS[error.code][1]), error.facts, catalogue)
 
 

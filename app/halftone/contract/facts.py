@@ -4,7 +4,7 @@ import msgspec
 
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.plan import Cure, Plan
-from halftone.contract.request import Control, Extras, IpAdapter, Lora, Numerics, Upscaled, extras_of
+from halftone.contract.request import Lora, Numerics, Upscaled, Used
 from halftone.contract.vocabulary import (
     AttentionBackend,
     CureKind,
@@ -37,10 +37,8 @@ class DeviceFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class OperationResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One test with a known answer.
-
-    mode: dtype with its accumulation: "float32", "tf32", "float16", "float16-sums", "bfloat16". backend: of attention, where the
-    test chose one.
+    """One test with a known answer. mode: dtype with its accumulation: "float32", "tf32", "float16", "float16-sums", "bfloat16".
+    backend: of attention, where the test chose one.
     """
 
     mode: str
@@ -77,8 +75,8 @@ class BitsResult(msgspec.Struct, frozen=True, kw_only=True):
 
 class DTypeReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """speed: float32 seconds over this dtype's seconds for the steps of a denoiser (2.4: 2.4 times as fast), None if not
-    measured. The one figure that the dtype is judged and told by. spread: distance between the largest and the smallest such
-    figure of the single runs; None where there was only one.
+    measured; the one figure that judges the dtype. spread: distance between the largest and the smallest figure of the single
+    runs; None for one run.
     """
 
     dtype: DType
@@ -93,8 +91,8 @@ class SettingEffect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """What one value of one Numerics setting does on this device, against its default value.
 
     time_ratio: seconds with it over seconds without; error_ratio likewise for the error against float32; None: not measured.
-    time_spread: by how much the single ratios of times differ. note: why there is no effect here, if so. dtype: the precision it
-    was measured in; None: it is the same in all.
+    time_spread: by how much the single ratios of times differ. note: why there is no effect here. dtype: the precision of the
+    measurement; None: the same in all.
     """
 
     setting: str
@@ -109,7 +107,6 @@ class SettingEffect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 class SelfTestReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """What the device can do, measured. measured_at: ISO 8601 with offset. auto: the dtype Auto takes, auto_reason: why.
-
     not_kept: why it could not be stored, None when it was; it then holds only while the process that measured it lives.
     """
 
@@ -180,9 +177,9 @@ class FurtherLayer(msgspec.Struct, frozen=True, kw_only=True):
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One fact. Its sentence and remedy are composed by `halftone.health.explain`.
 
-    peak: largest absolute value in the range pass; limit: of `dtype`; step: denoising step, None outside the loop.
-    further: modules of the same component that are no origin of their own, in running order: they were handed values over the
-    limit already, or they are tight as well. failing: the test of the device that went wrong, of a "device-fault".
+    peak: largest absolute value in the range pass; limit: of `dtype`; step: denoising step, None outside the loop. further:
+    modules of the same component that received values over the limit, or are tight as well, in running order. failing: the failed
+    test of the device, of a "device-fault".
     """
 
     code: FindingCode
@@ -217,8 +214,8 @@ class ComponentFacts(msgspec.Struct, frozen=True, kw_only=True):
     modules: int
 
 
-class CheckReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Everything a check found, with the facts (model, device, numerics) that make it stale when they change."""
+class CheckReport(Used, frozen=True, kw_only=True, tag=True):
+    """Everything a check found, with the facts (model, add-ons, device, numerics) that make it stale when they change."""
 
     model: ModelFacts
     device: DeviceFacts
@@ -235,33 +232,16 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     seconds: float
     applied: bool = False
     """True once the user applied the plan for this model on this device."""
-    loras: tuple[Lora, ...] = ()
-    """What was added to the model while it was checked; the report is of the model with them."""
-    vae: str | None = None
-    """What took the place of the model's own VAE."""
-    transformer: str | None = None
-    """The same of its transformer or UNet."""
-    controls: tuple[Control, ...] = ()
-    """ControlNets that ran beside it."""
-    inversions: tuple[str, ...] = ()
-    """Files of the embeddings that its text encoders knew."""
-    ip_adapters: tuple[IpAdapter, ...] = ()
-    """IP-Adapters that were part of its denoiser."""
     made_up: tuple[str, ...] = ()
     """Inputs that the check made up: "picture", "mask", "control picture", "reference picture", "video"."""
     sizes: tuple[tuple[int, int, int], ...] = ()
     """(width, height, frames) of the pictures or videos that it ran; empty where nothing had to run."""
 
-    @property
-    def extras(self) -> Extras:
-        """What the model was checked with."""
-        return extras_of(self)
-
 
 class LoraCause(msgspec.Struct, frozen=True, kw_only=True):
     """LoRAs without which the same numbers stay in range, as measured. weight: of the first; share: of their weights, one at
-    which the numbers stay in range too, None where none was found; alone: False where the model goes out of range elsewhere
-    without them too.
+    which the numbers stay in range too, None where none was found; alone: False where the model overflows elsewhere without them
+    too.
     """
 
     names: tuple[str, ...]
@@ -273,16 +253,12 @@ class LoraCause(msgspec.Struct, frozen=True, kw_only=True):
 class GuardEvent(msgspec.Struct, frozen=True, kw_only=True):
     """The sentinel acted. step: 1-based denoising step, None for encode and decode.
 
-    kind: "nonfinite", "flat", "flat-tiles".
-    action: "decoded-again", "went-back-one-step", "encoded-again", "stopped", "kept", "asked".
-    layers: peaks through the component in float32, for the chart; seconds: time this cost.
-    sound_in_float32: whether float32 gives something better from the same inputs, None where that was not tried.
-    why: of "stopped": "setting", "float32" (bad there too), "no-cure" (none, or none that held), "sampler" (its own arithmetic
-    is not finite there, whatever the model gives); "" otherwise.
-    lora: what makes the difference, None where the model fails alone or no LoRA is in use.
-    frames: of a video decoded again, or kept as it is: those that were bad, from 1.
-    in_pass: of a picture made in several passes the one (from 1) in which it happened, else 0.
-    remembered: the next pictures begin with this cure.
+    kind: "nonfinite", "flat", "flat-tiles". action: "decoded-again", "went-back-one-step", "encoded-again", "stopped", "kept",
+    "asked". layers: peaks through the component in float32, for the chart; seconds: time this cost. sound_in_float32: whether
+    float32 gives something better from the same inputs, None: not tried. why: of "stopped": "setting", "float32" (bad there too),
+    "no-cure" (none, or none that held), "sampler" (its own arithmetic is not finite there); "" otherwise. lora: the LoRAs that
+    cause it, None where the model fails alone or none is in use. frames: bad ones of a video, from 1. in_pass: from 1 of a
+    picture made in several passes, else 0. remembered: the next pictures begin with this cure.
     """
 
     step: int | None
@@ -305,9 +281,8 @@ class GuardEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PassFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One pass of a picture made in several: what ran, in the size (pixels) and for the time it did.
-
-    kind: "first" or "second". The rest as in PictureFacts.
+    """One pass of a picture made in several: what ran, in which size (pixels) and time. kind: "first" or "second". The rest as in
+    PictureFacts.
     """
 
     kind: str
@@ -324,8 +299,8 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
     """The memory of the device ended while a picture was made. phase, step (from 1, None outside the steps): where.
 
     then: "tiles" (decoded in tiles), "offload" (parts of the model wait outside the device), "stopped". width, height: of the
-    picture; fits: (width, height) of the largest of its shape that fits, needed: bytes of the cheapest way that was left, free:
-    bytes that it could have, as far as these are known.
+    picture; fits: (width, height) of the largest of its shape that fits, needed: bytes of the cheapest way left, free: bytes that
+    were available, where known.
     """
 
     phase: Phase
@@ -341,23 +316,21 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
 class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One written picture or video and its numerics receipt. room_bits: headroom of the latents in the denoiser's dtype.
 
-    frames: 1 of a picture; fps: frames per second, of a video alone. black, finite: of all frames; flat_frames, broken_frames:
-    those (from 1) of a video that are of one colour, or not finite, as they were written; dark: of the first frame.
+    frames: 1 of a picture; fps: of a video. black, finite: of all frames; flat_frames, broken_frames: those (from 1) of a video
+    that are of one colour, or not finite, as written. dark: of the first frame: finite, not flat, yet almost black (mean below 8
+    of 255): nothing is wrong with its numbers.
 
-    dark: finite, not flat, yet almost black (mean below 8 of 255): nothing is wrong with its numbers.
     latents: file of the latents, kept when the picture could not be finished or the user is to be asked; kept_step: the step
-    (from 1) after which they were taken, None where all are done; not_kept: a step failed, and the state of
-    its loop cannot be kept.
-    cures: component -> "rescale" or "upcast-region", where it ran under one; other types are told by dtypes.
-    passes: those that were made, of a picture made in several; steps and seconds are of all, room_bits is the smallest.
-    variation_seed: towards whose noise that of the seed was turned; prompt, negative: as they were drawn, "" where nothing was;
-    loras: those that the drawn words named.
-    cut_short: why the next pass could not be made; what is saved is the picture of the one before.
-    peak_memory: bytes on the device at the worst moment, weights included; None where it was not measured. tiled: the decoder
-    made it in tiles. offload: which parts of the model waited outside the device. shortages: where the memory ended, in order;
-    after a last one that stopped it there is no picture. ran: sentences on how it ran (`health.run_reasons`).
-    computed: (width, height) in pixels that the model computed, where the picture was scaled from that.
-    stopped_of: how many steps were planned, where the user kept it before the last of them.
+    (from 1) after which they were taken, None where all are done; not_kept: a step failed, and the state of its loop cannot be
+    kept. cures: component -> "rescale" or "upcast-region"; dtypes show other types. passes: those that were made; steps and
+    seconds are of all, room_bits is the smallest.
+
+    variation_seed: seed of the noise towards which the picture's was turned; prompt, negative: as drawn, "" where nothing was;
+    loras: those that the drawn words named. cut_short: why the next pass failed; the picture of the one before is saved.
+    peak_memory: bytes on the device at the worst moment, weights included; None: not measured. tiled: decoded in tiles. offload:
+    parts of the model that waited outside the device. shortages: in order; after a last one that stopped it there is no picture.
+    ran: sentences on how it ran (`health.run_reasons`). computed: (width, height) in pixels that the model computed before
+    scaling. stopped_of: planned steps, where the user stopped earlier.
     """
 
     path: str
@@ -419,8 +392,8 @@ class GenerateReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class RepairReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """float32_error: relative error of the repaired float32 output, against the original with the LoRAs that were merged;
-    float16_finite: the repaired copy was run in float16.
+    """float32_error: relative error of the repaired float32 output, against the original with the merged LoRAs; float16_finite:
+    the repaired copy was run in float16.
     """
 
     path: str
@@ -431,9 +404,7 @@ class RepairReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     loras: tuple[str, ...] = ()
     """Names of those that were merged."""
     without_add_ons: tuple[str, ...] = ()
-    """Components whose numbers are smaller now than LoRAs, ControlNets and IP-Adapters expect: other programs do not scale
-    what these add, Halftone does.
-    """
+    """Components with smaller numbers than LoRAs, ControlNets and IP-Adapters expect; Halftone scales what these add."""
 
 
 class MemoryFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,18 +3,18 @@
 from typing import Final
 
 SIZE_MULTIPLE: Final = 8
-"""Pixels per latent of the Stable Diffusion families; every other family that is supported uses a multiple of it."""
+"""Pixels per latent of Stable Diffusion; every other supported family uses a multiple of it."""
 SIZE_RANGE: Final = (8, 16384)
 STEPS_RANGE: Final = (1, 1000)
 BATCH_RANGE: Final = (1, 1000)
 SEED_RANGE: Final = (0, 2**63 - 1)
 RANDOM_SEED: Final = -1
-"""How users of other programs write that any seed will do."""
+"""The random seed of other programs."""
 FRAMES_RANGE: Final = (1, 10_000)
 FPS_RANGE: Final = (1, 120)
 GUIDANCE_RANGE: Final = (0, 1000)
 CLIP_SKIP_RANGE: Final = (1, 12)
-"""As A1111 counts: one more than the layers that are left out."""
+"""As A1111 counts: one more than the skipped layers."""
 LORA_RANGE: Final = (-2.0, 2.0)
 """Weights of a LoRA; some (sliders) are made to be used with either sign."""
 STRENGTH_RANGE: Final = (0.01, 1.0)
@@ -26,8 +26,8 @@ OUTPAINT_RANGE: Final = (0, 2048)
 """Pixels at one side."""
 CONTROL_RANGE: Final = (0.0, 2.0)
 IP_ADAPTER_RANGE: Final = (0.0, 2.0)
-"""How strongly a ControlNet counts."""
+"""Strengths."""
 SCALE_RANGE: Final = (1.0, 8.0)
-"""By what a picture may be made larger."""
+"""Factors by which a picture may be enlarged."""
 REFINER_AT_RANGE: Final = (0.01, 0.99)
 """The share of the steps after which a refiner takes over."""

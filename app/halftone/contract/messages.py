@@ -156,9 +156,8 @@ class Refused(Event, frozen=True, kw_only=True, tag=True):
 
 
 class JobStarted(Event, frozen=True, kw_only=True, tag=True):
-    """A job's first event, sent by the runner with plan None; an engine sends it once more when it knows its plan.
-
-    kind: the command's name in small letters, "generate", "examine", "selftest", "repair", "upscale" or "train".
+    """A job's first event, sent by the runner with plan None; an engine sends it again with its plan. kind: the command's name in
+    small letters, "generate", "examine", "selftest", "repair", "upscale" or "train".
     """
 
     kind: str
@@ -175,10 +174,9 @@ class PhaseChanged(Event, frozen=True, kw_only=True, tag=True):
 
 
 class StepDone(Event, frozen=True, kw_only=True, tag=True):
-    """One denoising step. peak: of the latents; finite: None while the sentinel has not read its flag yet or is off.
-
-    in_pass, passes: of a picture made in several, from 1; else 0 and 1. ahead: the work of the passes after this one, in steps of
-    this one, as their pixels tell. picture: of those of the job, from 1.
+    """One denoising step. peak: of the latents; finite: None while the sentinel has not read its flag yet or is off. in_pass,
+    passes: of a picture made in several, from 1; else 0 and 1. ahead: the work of later passes, in steps of this one by their
+    pixels. picture: of those of the job, from 1.
     """
 
     step: int
@@ -233,9 +231,9 @@ class PictureReady(Event, frozen=True, kw_only=True, tag=True):
 
 
 class TrainBegins(Event, frozen=True, kw_only=True, tag=True):
-    """What a training found before its first step. first: the step it begins with, above 1 when it was resumed; folder: of the
-    run; memory: bytes that it is expected to need; parameters: of the LoRA; caught: before `first`; wider: why `dtype` is not the
-    type that was asked for. The blob holds what is known of the steps before that: `health.training_record.packed_curve`.
+    """What a training found before its first step. first: its first step, above 1 when it was resumed; folder: of the run;
+    memory: bytes that it is expected to need; parameters: of the LoRA; caught: before `first`; wider: why `dtype` is not the
+    wanted type. The blob holds the earlier steps: `health.training_record.packed_curve`.
     """
 
     config: TrainConfig
@@ -293,8 +291,8 @@ class TrainUnsaved(Event, frozen=True, kw_only=True, tag=True):
 
 
 class TestPicture(Event, frozen=True, kw_only=True, tag=True):
-    """A picture that the LoRA made after this step; the blob is its thumbnail as PNG. black: finite or not, it shows nothing;
-    error: why there is none (path is "" then). Without a path and an error: it is being made now.
+    """A picture that the LoRA made after this step; the blob is its thumbnail as PNG. black: it shows nothing; error: why there
+    is none (path is "" then). Without a path and an error: it is being made.
     """
 
     __test__ = False

@@ -1,7 +1,7 @@
-"""The parameters of a picture, one row each: the field of the request, and what every place calls it.
+"""The parameters of a picture, one row each: the request's field, and its names everywhere.
 
-The options of the terminal, the text in a picture, its receipt, the checks of a request and the window's row of further options
-are made from this table. What is more than one number or text, as LoRAs and ControlNets are, has a place of its own.
+The terminal's options, the text in a picture, its receipt, the checks of a request and the window's row of further options are
+made from this table. LoRAs, ControlNets and other structs have places of their own.
 """
 
 import math
@@ -31,15 +31,14 @@ _ANY: Final = (-math.inf, math.inf)
 class Parameter(NamedTuple):
     """One row.
 
-    field: of `PictureRequest`; "start.strength" for one of a struct in it, "options.clip_skip" for an entry of its options.
-    kind: of the value. label: in the window, in receipts and in refusals. flags, help: of the terminal. keys: what pictures call
-    it; Halftone writes the first, and of those that a picture has the last counts. limits: smallest and largest value; step: of
-    the window's field. arguments: what the pipelines of diffusers call it.
+    field: of `PictureRequest`; "start.strength" for one of a struct in it, "options.clip_skip" for an entry of its options. kind:
+    of the value. label: in the window, in receipts and in refusals. flags, help: of the terminal. keys: names in pictures;
+    Halftone writes the first, and the last one in a picture counts. limits: smallest and largest value; step: of the window's
+    field. arguments: names in diffusers' pipelines.
 
-    Of an option alone: tip, in the window. neutral: the value that is the same as none; None: there is no such value. offset:
-    by how much the user's number is larger than diffusers' own. settings: of a parameter of the sampler, what the schedulers of
-    diffusers call it in their configuration; the pipelines take no such argument. together: what else of the configuration goes
-    with it. pipelines: how the names of those begin whose samplers have it.
+    Of an option alone: tip, in the window. neutral: the value without effect, None for none. offset: the user's number minus
+    diffusers'. settings: of a parameter of the sampler, its names in the schedulers' configuration; pipelines take no such
+    argument. together: further entries of the configuration. pipelines: prefixes of pipelines whose samplers have it.
     """
 
     field: str
@@ -69,7 +68,7 @@ class Parameter(NamedTuple):
         return self.field.startswith(_OPTIONS)
 
     def stored(self, holder: object) -> Any:
-        """Return what a request holds, None where it holds nothing. holder: any struct that has the field or lacks it."""
+        """The request's value, None where it has none. holder: any struct, with or without the field."""
         outer, _, inner = self.field.partition(".")
         found: Any = getattr(holder, outer, None)
         if not inner or found is None:
@@ -77,12 +76,12 @@ class Parameter(NamedTuple):
         return found.get(inner) if isinstance(found, dict) else getattr(found, inner)
 
     def number(self, holder: object) -> int | float | None:
-        """Return the number that a request holds, as the user counts; None where it holds none."""
+        """The request's number, as the user counts; None where it has none."""
         found = self.stored(holder)
         return found + self.offset if isinstance(found, int | float) and not isinstance(found, bool) else None
 
     def entry(self, number: float | None) -> dict[str, Any]:
-        """Return the entry of the options for a number as the user counts; nothing where it is the same as none."""
+        """The entry of the options for a number as the user counts; empty for the neutral one."""
         return {} if number is None or number == self.neutral else {self.name: self.kind(number - self.offset)}
 
 
@@ -167,11 +166,11 @@ SAMPLER_OPTIONS: Final = {name: one for name, one in OPTION_PARAMETERS.items() i
 
 
 def option_numbers(holder: object) -> dict[str, int | float]:
-    """Return the options that have a row here and are not the same as none: name -> number, as the user counts."""
+    """The options with a row here that are not neutral: name -> number, as the user counts."""
     numbers = ((one, one.number(holder)) for one in OPTION_PARAMETERS.values())
     return {one.name: number for one, number in numbers if number is not None and number != one.neutral}
 
 
 def option_flag(name: str) -> str:
-    """Return what a refusal calls an option: its own flag where it has one, else its name."""
+    """An option's name in a refusal: its own flag where it has one."""
     return OPTION_PARAMETERS[name].flags[0] if name in OPTION_PARAMETERS else name

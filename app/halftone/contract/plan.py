@@ -10,14 +10,14 @@ from halftone.contract.vocabulary import CureKind, DType
 from halftone.contract.wording import Words
 
 RESULT: Final = ".(result)"
-"""Ends the name of a layer that runs as it is and hands on what it makes in float32."""
+"""Ends the name of a layer that runs unchanged and outputs float32."""
 _INPUT: Final = ".(input)"
-"""Ends the name of an argument of a component's forward that is scaled together with tensors of the component."""
+"""Ends the name of an argument of a component's forward that is scaled with its tensors."""
 _HANDED_ON: Final = re.compile(r"(?P<module>.*)\.\(result(?:\*2\^(?P<k>\d{1,2}))?\)")
 
 
 EPSILONS: Final = ("eps", "variance_epsilon")
-"""How the libraries name the number that a norm adds to a variance."""
+"""Names in the libraries of the number that a norm adds to a variance."""
 
 
 def is_epsilon(name: str) -> bool:
@@ -26,8 +26,8 @@ def is_epsilon(name: str) -> bool:
 
 
 def result_of(module: str, k: int = 0) -> str:
-    """The name that stands in `Plan.upcast` for a layer which hands on its result in float32. k: it computes with its input and
-    its bias times 2**-k, and its result is multiplied by 2**k once it is in float32: the same numbers, none of them too large.
+    """The name in `Plan.upcast` of a layer that outputs float32. k: it computes with its input and its bias times 2**-k, and its
+    result is multiplied by 2**k in float32: the same numbers, none of them too large.
     """
     return f"{module}.(result*2^{k})" if k else f"{module}{RESULT}"
 
@@ -53,7 +53,7 @@ def input_of(argument: str) -> str:
 
 
 def is_input(name: str) -> bool:
-    """Whether a name in `Plan.rescale` means an argument of forward, not a tensor that the component stores."""
+    """Whether a name in `Plan.rescale` is an argument of forward, not a stored tensor."""
     return name.endswith(_INPUT)
 
 
@@ -63,20 +63,19 @@ def inputs_in(exponents: Mapping[str, int]) -> dict[str, int]:
 
 
 def stored_in(exponents: Mapping[str, int]) -> dict[str, int]:
-    """Those of tensors that the component stores."""
+    """The exponents of tensors that the component stores."""
     return {name: k for name, k in exponents.items() if not is_input(name) and not is_epsilon(name)}
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is done so that a model stays finite.
+    """What keeps a model finite.
 
-    dtypes: run dtype per component. rescale: per component, parameter tensor (or epsilon of a norm, or an argument of forward,
-    `input_of`) -> k, meaning it is multiplied by 2**k. deviation: by how much a rescaling that is not exact changes what a
-    component gives (relative root mean square, measured in a type with headroom); components that are not in it are rescaled
-    exactly. None: it is not known.
-    upcast: per component, the modules (dotted names) that run in float32 with boundary casts, and those that only hand on what
-    they make in that (`result_of`). settings: Numerics fields to set.
-    error: relative root-mean-square error of the denoiser and decoder outputs against the range pass, None if not measured.
+    dtypes: per component. rescale: per component, parameter tensor (or epsilon of a norm, or an argument of forward, `input_of`)
+    -> k: it is multiplied by 2**k. deviation: by how much a rescaling that is not exact changes a component's output (relative
+    root mean square, measured in a type with headroom); components without an entry are exact; None: not known. upcast: per
+    component, the modules (dotted names) that run in float32 with boundary casts, and those that only output it (`result_of`).
+    settings: Numerics fields to set. error: relative root-mean-square error of the denoiser and decoder outputs against the range
+    pass, None if not measured.
     """
 
     dtypes: dict[str, DType] = msgspec.field(default_factory=dict)
@@ -91,23 +90,23 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reasons: tuple[Words, ...] = ()
 
     def upcast_modules(self, component: str) -> tuple[str, ...]:
-        """Names of the modules that work in float32 or hand it on."""
+        """Modules that compute in float32 or output it."""
         return tuple(dict.fromkeys(module for module, _ in map(handed_on, self.upcast.get(component, ()))))
 
     def wide_modules(self, component: str) -> tuple[str, ...]:
-        """Those that work in float32."""
+        """Modules that compute in float32."""
         return tuple(module for module, k in map(handed_on, self.upcast.get(component, ())) if k is None)
 
     def wide_results(self, component: str) -> tuple[str, ...]:
-        """Those of which only what they make is kept in float32."""
+        """Modules that only output float32."""
         return tuple(module for module, k in map(handed_on, self.upcast.get(component, ())) if k == 0)
 
     def scaled_layers(self, component: str) -> dict[str, int]:
-        """Those that compute with their input times 2**-k, with this k."""
+        """Modules that compute with their input times 2**-k, with this k."""
         return {module: k for module, k in map(handed_on, self.upcast.get(component, ())) if k}
 
     def deviation_of(self, component: str) -> dict[str, float] | None:
-        """Return what is known of one component alone."""
+        """The deviation of one component alone."""
         return None if self.deviation is None else {name: own for name, own in self.deviation.items() if name == component}
 
     @property
@@ -122,13 +121,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Cure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One way to keep the model finite, with its four prices. A price that is not known is None.
+    """One way to keep the model finite, with its four prices; None: not known.
 
-    time_ratio: seconds with the cure over seconds without it (1.0: no cost), measured; time_spread: by how much the ratios of
-    single runs differ, so that a smaller difference shows nothing. memory_bytes: additional bytes of the
-    parameters, computed from their sizes; what passes between the layers is not in it. disk_bytes: of the copy that is written.
-    psnr: dB between the picture under the cure and the float32 picture (peak 1.0).
-    refusal: why the cure is not offered, None when it is.
+    time_ratio: seconds with the cure over seconds without it, measured; time_spread: by how much the ratios of single runs
+    differ, so that a smaller difference shows nothing. memory_bytes: additional bytes of the parameters, computed, without
+    activations. disk_bytes: of the written copy. psnr: dB between the picture under the cure and the float32 picture (peak 1.0).
+    refusal: why the cure is not offered.
     """
 
     kind: CureKind
@@ -148,7 +146,7 @@ def rescaled_modules(tensors: dict[str, int]) -> list[str]:
 
 
 def stored_rescale(rescale: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
-    """Return what a file can hold of a rescaling."""
+    """The part of a rescaling that a file can hold."""
     return {component: stored_in(own) for component, own in rescale.items()}
 
 

@@ -1,7 +1,7 @@
 """Everything a picture depends on, as the user wants it (may hold None) and as it will run (holds no None)."""
 
 from pathlib import PurePath
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -57,18 +57,23 @@ class Lora(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
 
     @property
     def name(self) -> str:
-        """What other programs call it: its file's name without the ending."""
+        """Its file's name without the ending."""
         return PurePath(self.path.replace("\\", "/")).stem or self.path
 
 
 def model_stem(path: str) -> str:
     """The last part of a path of any system, without .safetensors."""
-    return PurePath(path.replace("\\", "/")).name.removesuffix(".safetensors") or path
+    return file_name(path).removesuffix(".safetensors") or path
+
+
+def file_name(path: str) -> str:
+    """The last part of a path of any system."""
+    return PurePath(path.replace("\\", "/")).name
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A ControlNet and the picture that it is given. scale: how strongly it counts; start, end: the part of the steps, from 0 to
-    1, in which it does; canny: it is given the picture's edges, else the picture as it is.
+    """scale: its strength; start, end: its part of the steps, from 0 to 1; canny: it gets the picture's edges,
+    not the picture.
     """
 
     path: str
@@ -85,11 +90,9 @@ class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
 
 
 class Hires(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A second pass over a picture made larger, as A1111's "Hires. fix" does.
-
-    scale: of width and height. upscaler: "latent" (the latents are interpolated), "lanczos" (the pixels are), or the file of an
-    upscale model. steps: that the second pass computes; None: as many as the first. strength: how much of the noise it begins
-    with, from 0 to 1; None: what the upscaler needs.
+    """A second pass over an enlarged picture, A1111's "Hires. fix". scale: of width and height. upscaler: "latent" (the latents
+    are interpolated), "lanczos" (the pixels are), or an upscale model's file. steps: of the second pass; None: as many as the
+    first. strength: its share of the noise, from 0 to 1; None: the upscaler's usual.
     """
 
     scale: float = 2.0
@@ -104,9 +107,7 @@ class Hires(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 
 
 class Refiner(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A second model that makes the last steps of a picture. path: a folder or a file; at: the share of the steps, from 0 to 1,
-    after which it takes over.
-    """
+    """A second model for the last steps of a picture. path: folder or file; at: its first step, as a share from 0 to 1."""
 
     path: str
     at: float = 0.8
@@ -118,10 +119,10 @@ class Refiner(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How a picture is made of another one. strength: from 0.01 to 1, how much of it is made anew; None: the pipeline's own.
-    resize: what is done where the two have different shapes. mask_blur: radius in pixels of the blur that softens the mask's
-    edge. only_masked: pixels around the masked part that are computed with it, in the whole size of the request; None: the whole
-    picture is computed. outpaint: pixels by which the picture is extended at its left, top, right and bottom.
+    """How a picture is made of another one. strength: from 0.01 to 1, how much of it changes; None: the pipeline's own. resize:
+    what happens to another shape. mask_blur: radius in pixels of the blur of the mask's edge. only_masked: pixels around the
+    masked part that are computed with it, in the whole size of the request; None: the whole picture is computed. outpaint: pixels
+    added at the left, top, right and bottom.
     """
 
     strength: float | None = None
@@ -142,7 +143,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 
 
 class IpAdapter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """An IP-Adapter and the pictures that it is given as a prompt is given words. scale: how strongly they count."""
+    """An IP-Adapter and the pictures that serve as its prompt. scale: its strength."""
 
     path: str
     images: tuple[str, ...]
@@ -151,7 +152,7 @@ class IpAdapter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     @property
     def name(self) -> str:
         """Its file's name without the ending."""
-        return PurePath(self.path.replace("\\", "/")).name.removesuffix(".safetensors") or self.path
+        return model_stem(self.path)
 
 
 class Style(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -162,20 +163,28 @@ class Style(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     negative: str = ""
 
 
-class Extras(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is used with a model beside its own parts: numbers that were learned with some of it belong to just that."""
+class Used(msgspec.Struct, frozen=True, kw_only=True):
+    """What is used with a model beside its own parts. Pictures and strengths of ControlNets and IP-Adapters do not matter to what
+    is learned with them.
+
+    vae: a file or folder; transformer: a .gguf or .safetensors file; None: the model's own. inversions: files of textual
+    inversions, which prompts call by their names.
+    """
 
     loras: tuple[Lora, ...] = ()
     vae: str | None = None
-    """A VAE's file or folder that takes the place of the model's own."""
     transformer: str | None = None
-    """A file of a transformer or UNet, quantised or not, that takes the place of the model's own."""
     controls: tuple[Control, ...] = ()
-    """What is learned belongs to the ControlNets; their pictures and strengths do not matter to it."""
     inversions: tuple[str, ...] = ()
-    """Files of the textual inversions that the prompts name."""
     ip_adapters: tuple[IpAdapter, ...] = ()
-    """As with ControlNets, their pictures and strengths do not matter to what is learned."""
+
+    @property
+    def extras(self) -> "Extras":
+        return Extras(**{name: getattr(self, name) for name in Used.__struct_fields__})
+
+
+class Extras(Used, frozen=True, kw_only=True, omit_defaults=True):
+    """These alone: numbers that were learned with some of them belong to just that."""
 
     @property
     def can_be_copied(self) -> bool:
@@ -187,15 +196,22 @@ ALONE: Final = Extras()
 """Nothing beside the model's own parts."""
 
 
-def extras_of(holder: object) -> Extras:
-    """Of what has a field of its own for each."""
-    return Extras(**{name: getattr(holder, name) for name in Extras.__struct_fields__})
+class Inputs(Used, frozen=True, kw_only=True):
+    """What a run is given. start: how `image` and `mask` are used."""
+
+    image: str | None = None
+    mask: str | None = None
+    start: Start = Start()
+
+    @property
+    def masked(self) -> bool:
+        """Whether only a part of the start picture is made anew, or more is added to it."""
+        return self.mask is not None or self.start.extends
 
 
-class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What the user asked for. None means: the model's or the device's own default.
-
-    width and height are in pixels; guidance is the classifier-free guidance scale; seed feeds a CPU generator.
+class PictureRequest(Inputs, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What the user asked for. None means: the model's or the device's own default. width and height are in pixels; guidance is
+    the classifier-free guidance scale; seed feeds a CPU generator.
     """
 
     prompt: str
@@ -212,10 +228,6 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     sampler: str | None = None
     seed: int | None = None
     batch: int = 1
-    image: str | None = None
-    mask: str | None = None
-    start: Start = Start()
-    """How `image` and `mask` are used."""
     num_frames: int | None = None
     video: VideoFormat | None = None
     """Of several frames: the kind of file; None: what the ending of `output` says, else MP4."""
@@ -228,19 +240,10 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     resume_latents: str | None = None
     """A file of kept latents: after a failed decode only the decode runs, after a failed step the steps go on."""
     options: dict[str, OptionValue] = msgspec.field(default_factory=dict)
-    loras: tuple[Lora, ...] = ()
-    vae: str | None = None
-    """A file or a folder; None: the model's own."""
-    transformer: str | None = None
-    """A .gguf or .safetensors file; None: the model's own."""
-    inversions: tuple[str, ...] = ()
-    """Files of textual inversions, which the prompt names as their files are named."""
-    controls: tuple[Control, ...] = ()
     hires: Hires | None = None
     """A second, larger pass."""
     refiner: Refiner | None = None
     """Another model that goes on with the picture before its last steps."""
-    ip_adapters: tuple[IpAdapter, ...] = ()
     variation_seed: int | None = None
     variation_strength: float = 0.0
     seed_size: tuple[int, int] | None = None
@@ -256,24 +259,14 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     numerics: Numerics = Numerics()
 
     @property
-    def masked(self) -> bool:
-        """Whether only a part of the start picture is made anew, or more is added to it."""
-        return self.mask is not None or self.start.extends
-
-    @property
     def pictures(self) -> tuple[str, ...]:
         """The files of all pictures that it is given."""
         shown = (image for one in self.ip_adapters for image in one.images)
         given = (self.image, self.mask, *(control.image for control in self.controls), *shown)
         return tuple(path for path in given if path is not None)
 
-    @property
-    def extras(self) -> Extras:
-        """What is used with the model."""
-        return extras_of(self)
 
-
-class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ResolvedRequest(Inputs, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What will run. Every automatic choice stands in `reasons`."""
 
     prompt: str
@@ -291,16 +284,10 @@ class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     options: dict[str, OptionValue]
     numerics: Numerics
     reasons: tuple[Words, ...]
-    loras: tuple[Lora, ...] = ()
-    vae: str | None = None
-    transformer: str | None = None
-    inversions: tuple[str, ...] = ()
-    controls: tuple[Control, ...] = ()
     hires: Hires | None = None
     """width, height and steps are those of the first pass."""
     refiner: Refiner | None = None
     """steps are those of both models."""
-    ip_adapters: tuple[IpAdapter, ...] = ()
     variation_seed: int = 0
     variation_strength: float = 0.0
     seed_size: tuple[int, int] | None = None
@@ -309,9 +296,6 @@ class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     written: str = ""
     written_negative: str = ""
     """The prompts as the user wrote them, before styles and draws; "" where they are the same."""
-    image: str | None = None
-    mask: str | None = None
-    start: Start = Start()
     empty_negative: bool = False
 
     def seeds(self, index: int) -> tuple[int, int | None]:
@@ -322,16 +306,10 @@ class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             return self.seed, self.variation_seed + index
         return self.seed + index, None
 
-    @property
-    def masked(self) -> bool:
-        """Whether the result is laid over the start picture."""
-        return self.mask is not None or self.start.extends
-
 
 class UpscaleRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Finished pictures to be made larger by an upscale model, each in a new file. upscaler: the model's file.
-
-    output: a file (of one picture) or a folder; None: beside each picture.
+    """Finished pictures to be enlarged by an upscale model, each in a new file. upscaler: the model's file. output: a file (of
+    one picture) or a folder; None: beside each picture.
     """
 
     pictures: tuple[str, ...]
@@ -342,14 +320,14 @@ class UpscaleRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class Upscaled(msgspec.Struct, frozen=True, kw_only=True):
-    """How a finished picture was made larger: the file it was, the upscale model's file, and how many times larger."""
+    """How a finished picture was enlarged: its file, the upscale model's file, and the factor."""
 
     source: str
     upscaler: str
     scale: int
 
 
-class CheckInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class CheckInputs(Inputs, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Inputs of a check. None means: the pipeline's own default."""
 
     prompt: str | None = None
@@ -359,32 +337,32 @@ class CheckInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     height: int | None = None
     guidance: float | None = None
     seed: int = 0
-    image: str | None = None
-    mask: str | None = None
-    start: Start = Start()
     num_frames: int | None = None
     options: dict[str, OptionValue] = msgspec.field(default_factory=dict)
-    loras: tuple[Lora, ...] = ()
-    vae: str | None = None
-    transformer: str | None = None
-    inversions: tuple[str, ...] = ()
-    controls: tuple[Control, ...] = ()
-    ip_adapters: tuple[IpAdapter, ...] = ()
-
-    @property
-    def masked(self) -> bool:
-        """Whether only a part of the start picture is made anew, or more is added to it."""
-        return self.mask is not None or self.start.extends
-
-    @property
-    def extras(self) -> Extras:
-        """What the model is checked with."""
-        return extras_of(self)
 
 
 def inputs_with(extras: Extras) -> CheckInputs:
     """A check of the model as it is used with these."""
     return CheckInputs(**{name: getattr(extras, name) for name in Extras.__struct_fields__})
+
+
+_Holder = TypeVar("_Holder", bound=Used)
+
+
+def without_places(used: _Holder) -> _Holder:
+    """Without the folders of its files; LoRAs stay."""
+    nets = tuple(msgspec.structs.replace(one, path=one.name, image=file_name(one.image)) for one in used.controls)
+    adapters = tuple(
+        msgspec.structs.replace(one, path=one.name, images=tuple(map(file_name, one.images))) for one in used.ip_adapters
+    )
+    return msgspec.structs.replace(
+        used,
+        vae=None if used.vae is None else file_name(used.vae),
+        transformer=None if used.transformer is None else file_name(used.transformer),
+        inversions=tuple(PurePath(file_name(path)).stem for path in used.inversions),
+        controls=nets,
+        ip_adapters=adapters,
+    )
 
 
 KARRAS: Final = "Karras"

@@ -57,8 +57,7 @@ and gradients did not.
 """
 
 Deed = Literal["warned", "skipped", "repeated", "restored", "stopped"]
-"""What the guard did: told only; the step was left out; the step was made again under a cure; the last good state was put back;
-training was stopped."""
+"""What the guard did: only warned; left the step out; repeated it under a cure; restored the last good state; stopped."""
 
 TrainCure = Literal[
     "none",
@@ -112,8 +111,8 @@ Remedy = Literal[
 
 
 class Omen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that is known before the first step. certain: it will go wrong; else it may. name: of the parameter, group or
-    module; value, limit: the number that is wrong and the one it is held against; remedies: the cheapest first.
+    """A trouble that is known before the first step. certain: it will happen; else it may. name: of the parameter, group or
+    module; value, limit: the wrong number and its limit; remedies: the cheapest first.
     """
 
     code: Foreseen
@@ -129,11 +128,10 @@ class Omen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Caught(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One bad number, stopped before it reached the weights, or one interference.
 
-    step: from 1. watched: the row of the strip it stands in. name: the module (forward) or the parameter (backward, optimizer).
-    peak: the largest number seen where it arose, in a type that holds it; limit: of `dtype`. tries: repeats until it was good.
-    seconds: what the repeats took; time_ratio: of later steps over earlier ones, None before it is known; memory: further bytes.
-    items: what was fed in this step (names of pictures), as far as the script told. was, now: of an interference, or of
-    a learning rate that cannot be.
+    step: from 1. watched: its row of the strip. name: the module (forward) or the parameter (backward, optimizer). peak: the
+    largest number at its origin, in a type that holds it; limit: of `dtype`. tries: repeats until it was good. seconds: of the
+    repeats; time_ratio: of later steps over earlier ones, None before it is known; memory: further bytes. items: names of the
+    step's pictures. was, now: of an interference, or of an impossible learning rate.
     """
 
     step: int
@@ -166,10 +164,9 @@ class Caught(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Everything a LoRA training depends on. Paths as the user gave them.
 
-    size: pixels of the longer edge of a square picture, 0: the model's own; shapes: how many shapes of that area pictures are
-    brought to. learning_rate: of Prodigy, a factor. snr_gamma: 0: off (Min-SNR, arXiv 2303.09556). word: put before every
-    caption. left_out: names of pictures that are not used. alpha: the LoRA counts alpha / rank. stop_after: bad steps in a row
-    after which the training asks what to do.
+    size: pixels of the longer edge of a square picture, 0: the model's own; shapes: number of aspect buckets of that area.
+    learning_rate: of Prodigy, a factor. snr_gamma: 0: off (Min-SNR, arXiv 2303.09556). word: put before every caption. left_out:
+    names of unused pictures. alpha: the LoRA counts alpha / rank. stop_after: bad steps in a row before the training asks.
     """
 
     model: str
@@ -209,10 +206,10 @@ class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 class WiderType(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why a training computes in another type than was asked for: the model needs a cure there, and a LoRA is trained without.
+    """Why a training computes in another type than the wanted one: the model needs a cure there, and a LoRA is trained without.
 
-    name: the module, with its component before it, that needs the cure; source: what found that out; peak, limit: the largest
-    number that the module makes, and the largest of the type that was asked for, where they were measured.
+    name: the module that needs the cure, with its component; source: what found that; peak, limit: the module's largest number
+    and the largest of the wanted type, where measured.
     """
 
     asked: DType
@@ -224,9 +221,7 @@ class WiderType(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TrainReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Tells what a run left. loss: the mean of the last tenth. stopped: bad numbers that were stopped; path: the LoRA's file;
-    folder: of the run. Both are "" where nothing was learned, so that nothing was saved.
-    """
+    """loss: the mean of the last tenth. path: the LoRA's file; folder: of the run; both "" where nothing was learned."""
 
     name: str
     path: str
@@ -248,10 +243,8 @@ class TrainReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class TrainPicture(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One picture of the folder, as it was read before the start. problem: why it cannot be used ("unreadable", "too-small",
-    "latents": what the VAE makes of it is no number), "" when it can.
-
-    shape: the (width, height) that it is brought to; note: what may be meant, yet is told ("white", "black",
+    """One picture of the folder, as read before the start. problem: why it cannot be used ("unreadable", "too-small", "latents":
+    the VAE gives NaN), "" for none. shape: the trained (width, height); note: a possible mistake ("white", "black",
     "caption-unreadable", "no-caption", "caption-long": only its beginning is read, "small").
     """
 

@@ -14,7 +14,7 @@ VaeTiling = Literal["auto", "always", "never"]
 OnBlack = Literal["recover", "quiet", "ask", "stop"]
 OffloadMode = Literal["none", "model", "group", "sequential"]
 Offload = Literal["auto", "none", "model", "group", "sequential"]
-"""Which weights are on the device at once: all, those of one component, of one block, of one layer."""
+"""Weights on the device at once: all, those of one component, of one block, of one layer."""
 
 DTypeState = Literal["works", "wrong", "slow", "missing"]
 """Outcome of the self-test for one dtype: right and no slower than float32, wrong somewhere, right but slow, not there."""
@@ -44,9 +44,9 @@ Phase = Literal[
 Outcome = Literal["done", "cancelled", "failed"]
 VideoFormat = Literal["mp4", "webp"]
 Resize = Literal["stretch", "crop", "fill"]
-"""Of a start picture whose shape is another one than the result's: A1111's Just resize, Crop and resize, Resize and fill."""
+"""For a start picture of another shape: A1111's Just resize, Crop and resize, Resize and fill."""
 MaskedContent = Literal["original", "fill", "noise"]
-"""What the masked part begins with: itself, the colours around it, or coloured noise."""
+"""Start of the masked part: itself, the colours around it, or coloured noise."""
 ReceiptState = Literal["clean", "recovered", "not-recovered", "unwatched", "asking"]
 
 DeviceDetail = Literal[

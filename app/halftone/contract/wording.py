@@ -1,7 +1,7 @@
-"""Sentences as a message and typed values. They become text only where somebody reads them, in the language of the reader.
+"""Sentences as a message and typed values. They become text only at the reader, in the reader's language.
 
-The message is the English template, as in gettext; it is the code under which catalogues of other languages hold it. A value that
-is a string is a name, a path or a word of the user's: it is made harmless and never translated.
+The message is the English template, as in gettext, and the key of catalogues. A string value is a name, a path or a word of the
+user's: it is made harmless and never translated.
 """
 
 import math
@@ -22,16 +22,14 @@ NARROW: Final = "\u202f"
 MINUS: Final = "\u2212"
 
 About = Literal["", "run", "first-step"]
-"""How a job ran, or what a setting did not do; the time of the step that compiled."""
+"""How a job ran, or which setting had no effect; the time of the step that compiled."""
 Value = Union["Words", str, int, float, tuple[Union["Words", str], ...]]
-"""What may stand in a placeholder; a tuple is a list, joined by the comma of the language."""
+"""A placeholder's value; a tuple is a list, joined by the comma of the language."""
 
 
 class Words(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A message with numbered placeholders, and its values.
-
-    one: the message for a first value of exactly 1, where the count changes the sentence; "" where it does not. about: what the
-    sentence tells, where it is picked by that.
+    """A message with numbered placeholders, and its values. one: the message for a first value of exactly 1, "" where the count
+    does not matter. about: the sentence's subject, for picking it.
     """
 
     template: str
@@ -40,7 +38,7 @@ class Words(msgspec.Struct, frozen=True, omit_defaults=True):
     about: About = ""
 
     def text(self, catalogue: NullTranslations = ENGLISH) -> str:
-        """Return the sentence in the language of the catalogue."""
+        """The sentence in the language of the catalogue."""
         found = look_up(self.template, self.one, self.values, catalogue)
         return fill(found, [_shown(value, catalogue) for value in self.values]) if self.values else found
 
@@ -56,16 +54,14 @@ def look_up(template: str, one: str, values: Sequence[object], catalogue: NullTr
 
 
 class Verbatim(str):
-    """A name, a path or a word of the user's, in no language: the blanks that a template holds beside it stay."""
+    """A name, a path or a word of the user's: the template's blanks beside it stay."""
 
     __slots__ = ()
 
 
 def fill(template: str, values: Sequence[object] = (), named: Mapping[str, object] = _NOTHING) -> str:
-    """Fill a template as `str.format` does, and put the blanks right between its Chinese characters and what is filled in. In a
-    template without Chinese characters, and beside what is `Verbatim` or a path, they stay as they are.
-
-    Raises IndexError and KeyError, as `format`.
+    """Fill a template as `str.format` does, and correct the blanks between its Chinese characters and the values. Without Chinese
+    characters, and beside `Verbatim` and paths, they stay. Raises IndexError and KeyError, as `format`.
     """
     if not any(map(_is_han, template)):
         return template.format(*values) if named is _NOTHING else template.format_map(named)
@@ -76,7 +72,7 @@ def fill(template: str, values: Sequence[object] = (), named: Mapping[str, objec
             value, _ = formatter.get_field(field, values, named)
             shown = formatter.convert_field(value, conversion) if conversion else value
             text = format(shown, formatter.vformat(spec or "", values, named))
-            parts.append(("name" if isinstance(value, Verbatim) or _is_path(text) else "word", text))
+            parts.append(("name" if isinstance(value, Verbatim) or "/" in text or "\\" in text else "word", text))
     sentence, left = "", cast("_Part", "literal")
     for right, text in parts:
         if text:
@@ -86,15 +82,11 @@ def fill(template: str, values: Sequence[object] = (), named: Mapping[str, objec
 
 
 _Part = Literal["literal", "word", "name"]
-"""What a part of a sentence comes from: its template, or a value."""
-
-
-def _is_path(text: str) -> bool:
-    return "/" in text or "\\" in text
+"""The origin of a part of a sentence: its template, or a value."""
 
 
 def _joined(before: str, after: str, left: _Part, right: _Part) -> str:
-    """Join the two with as many blanks between them as Chinese wants. Only blanks of the template go, and none beside a name."""
+    """Join the two with Chinese spacing. Only the template's blanks are removed, and none beside a name."""
     if not before:
         return after
     if _is_han(before[-1]) != _is_han(after[0]) and (_is_latin(before[-1]) or _is_latin(after[0])):
@@ -117,7 +109,7 @@ def _is_latin(letter: str) -> bool:
 
 
 def listed(*parts: str, catalogue: NullTranslations = ENGLISH) -> str:
-    """Join the parts that are not empty by the comma of a language."""
+    """Join the parts that are not empty by the language's comma."""
     return catalogue.gettext(", ").join(filter(None, parts))
 
 
@@ -128,7 +120,7 @@ def listed_values(parts: Sequence[Words | str], shown: Callable[[Words | str], s
 
 
 def mentions(words: Words, values: Collection[Words | str]) -> bool:
-    """Whether one of these values stands in the sentence."""
+    """Whether one of these values is in the sentence."""
     parts = [part for value in words.values for part in (value if isinstance(value, tuple) else (value,))]
     return any(part in values or (isinstance(part, Words) and mentions(part, values)) for part in parts)
 
@@ -178,7 +170,7 @@ _ONCE_TEXT: Final = frozenset({"reasons", "ran", "reason", "refusal", "size"})
 
 
 def of_earlier_versions(content: object) -> object:
-    """Make sentences of the finished text that earlier versions kept in the files of checks and of unfinished pictures."""
+    """Convert finished text of earlier versions' checks and unfinished pictures to sentences."""
     match content:
         case {"operation": "attention-backend", "size": str(size), **entries} if "backend" not in entries:
             backend = size.partition(",")[0]
@@ -205,7 +197,7 @@ def _worded(value: object) -> object:
 
 
 def spelled_out(content: object) -> object:
-    """Put English text in the place of every sentence in plain data (dicts, lists), as files for people and scripts hold it."""
+    """Plain data (dicts, lists) with English text for every sentence, as in files for people and scripts."""
     match content:
         case Words():
             return content.text()

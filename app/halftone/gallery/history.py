@@ -1,10 +1,10 @@
-"""The list of finished pictures, in SQLite. It only remembers: no picture file is ever touched from here."""
+"""The list of finished pictures, in SQLite. No picture file is ever touched from here."""
 
 import contextlib
 import logging
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -61,14 +61,14 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewerHistoryError(sqlite3.OperationalError):
-    """A newer Halftone wrote the list; it is left as it is."""
+    """A newer Halftone wrote the list; it stays unchanged."""
 
 
 class History:
-    """Opens or makes the list. Several programs may use it at once. A damaged file is set aside, whenever the damage shows, and a
-    new one is begun with the pictures that can still be read.
+    """Opens or makes the list. Several programs may use it at once. A damaged file is set aside as soon as the damage shows, and
+    a new one begins with the readable pictures.
 
-    Raises sqlite3.OperationalError when the list cannot be opened, NewerHistoryError when it is not ours to write.
+    Raises sqlite3.OperationalError when the list cannot be opened, NewerHistoryError for a newer one.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -97,7 +97,7 @@ class History:
         return Entry(id=number or 0, made_at=made_at, facts=facts, request=request, thumbnail=thumbnail)
 
     def find(self, path: str) -> Entry | None:
-        """The picture that lies there, None where it is not on the list."""
+        """The picture at this path, None where it is not listed."""
         statement = "SELECT id, made_at, facts, request, thumbnail FROM picture WHERE path = ?"
         row = self._try(lambda database: database.execute(statement, (path,)).fetchone())
         return None if row is None else _entry(row)
@@ -113,19 +113,24 @@ class History:
         return [entry for row in rows if (entry := _entry(row)) is not None]
 
     def requests(self) -> list[bytes]:
-        """Of all pictures, as they are written, those too that this version does not understand."""
+        """The stored requests of all pictures, those too that this version does not understand."""
         rows = self._try(lambda database: database.execute("SELECT request FROM picture").fetchall())
         return [request for (request,) in rows]
 
     def forget_missing(self) -> int:
-        """Take pictures off the list whose file is gone."""
+        """Remove pictures from the list whose file is gone."""
         rows = self._try(lambda database: database.execute("SELECT id, path FROM picture").fetchall())
         gone = [(number,) for number, path in rows if isinstance(path, str) and is_gone(Path(path))]
-        self._try(lambda database: _delete(database, gone))
+
+        def delete(database: sqlite3.Connection) -> None:
+            with database:
+                database.executemany("DELETE FROM picture WHERE id = ?", gone)
+
+        self._try(delete)
         return len(gone)
 
     def _try(self, work: Callable[[sqlite3.Connection], Found]) -> Found:
-        """Work on the list. Where a page of it turns out to be damaged: on what is left of it."""
+        """Run work on the list; where a page turns out to be damaged, on the rest of it."""
         try:
             return work(self._database)
         except sqlite3.DatabaseError as error:
@@ -136,7 +141,7 @@ class History:
             return work(self._database)
 
     def _mended(self, work: Callable[[sqlite3.Connection], object], error: sqlite3.DatabaseError) -> sqlite3.Connection:
-        """Another program may have begun a new list by now: then that is used."""
+        """Another program may have begun a new list already: then that is used."""
         try:
             database = _opened(self._path)
         except sqlite3.DatabaseError as again:
@@ -152,7 +157,7 @@ class History:
 
 
 def is_gone(path: Path) -> bool:
-    """Whether the file is not there although its folder is (a drive that is away is no loss)."""
+    """Whether the file is missing although its folder is there (a drive that is away is no loss)."""
     return os.path.isdir(path.parent) and not os.path.exists(path)
 
 
@@ -167,13 +172,8 @@ def _insert(database: sqlite3.Connection, row: Row) -> int | None:
         return database.execute(statement, row).lastrowid
 
 
-def _delete(database: sqlite3.Connection, numbers: Sequence[tuple[int]]) -> None:
-    with database:
-        database.executemany("DELETE FROM picture WHERE id = ?", numbers)
-
-
 def _begun_anew(path: Path, error: sqlite3.DatabaseError) -> sqlite3.Connection:
-    """A new list with the rows that can still be read; the damaged one stays beside it under another name. Raises OSError."""
+    """A new list with the readable rows; the damaged one stays beside it under another name. Raises OSError."""
     aside = _set_aside(path)
     database = _opened(path)
     saved = 0
@@ -185,7 +185,7 @@ def _begun_anew(path: Path, error: sqlite3.DatabaseError) -> sqlite3.Connection:
 
 
 def _readable(path: Path) -> Iterator[Row]:
-    """The rows of a damaged list, each asked for by its number, so that one that cannot be read stops no other."""
+    """The rows of a damaged list, read by number, so that an unreadable one stops no other."""
     try:
         database = sqlite3.connect(path)
     except sqlite3.Error:
@@ -234,7 +234,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _set_aside(path: Path) -> Path:
-    """Move the file away with its write-ahead log, in which the latest pictures stand until SQLite tidies up."""
+    """Move the file away with its write-ahead log, which holds the latest pictures until SQLite tidies up."""
     number = 1
     while os.path.exists(aside := path.with_name(f"{path.stem}-damaged-{number}{path.suffix}")):
         number += 1
@@ -246,7 +246,7 @@ def _set_aside(path: Path) -> Path:
 
 
 def _entry(row: tuple[int, str, bytes, bytes, bytes]) -> Entry | None:
-    """None for an entry that an older version wrote in a way that is no longer understood."""
+    """None for an entry of an older version that is no longer understood."""
     number, made_at, facts, request, thumbnail = row
     try:
         found = Entry(

@@ -1,4 +1,4 @@
-"""What the self-test found wrong that Halftone goes around: backends of attention, and copies that nobody waits for."""
+"""Faults in the self-test that Halftone avoids: backends of attention, and asynchronous copies."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -40,7 +40,7 @@ def faulty_backends(tests: Sequence[OperationResult]) -> frozenset[AttentionBack
 
 
 def _backends_with(outcomes: frozenset[str], tests: Sequence[OperationResult]) -> frozenset[AttentionBackend]:
-    """Backends that had such an outcome in a type itself; modes that share a type (TF32, FP16 sums) do not count."""
+    """Backends with such an outcome in a type itself; modes that share a type (TF32, FP16 sums) do not count."""
     own = (one for one in tests if one.backend is not None and one.mode in DTYPE_NAMES)
     return frozenset(one.backend for one in own if one.backend and one.outcome in outcomes)
 
@@ -48,9 +48,8 @@ def _backends_with(outcomes: frozenset[str], tests: Sequence[OperationResult]) -
 def sound_of(
     faulty: frozenset[AttentionBackend], right: frozenset[AttentionBackend] = frozenset(_NAMES)
 ) -> tuple[AttentionBackend, ...]:
-    """Backends that attention must choose from; empty: torch's own choice. Where all are faulty none is better.
-
-    right: those that passed a test. Math stands last in any case: only it takes every shape.
+    """Backends for attention; empty: torch's own choice. Where all are faulty none is better. right: those that passed a test.
+    Math is always last: only it takes every shape.
     """
     fused: list[AttentionBackend] = [name for name in _NAMES if name != "math" and name in right - faulty]
     return (*fused, "math") if faulty and (fused or "math" not in faulty) else ()
@@ -77,14 +76,13 @@ def copies_are_faulty(report: SelfTestReport | None) -> bool:
 
 
 def detours(report: SelfTestReport | None, wanted: AttentionBackend) -> tuple[Words, ...]:
-    """A sentence for each fault of the device that Halftone goes around. wanted: the setting of the attention backend."""
+    """A sentence for each fault of the device that Halftone avoids. wanted: the setting of the attention backend."""
     faulty = avoided_backends(report)
     found: list[Words] = []
     open_choice = report is not None and (wanted == "auto" or is_absent(wanted, report.device.backend))
     if report is not None and open_choice and sound_backends(report.tests):
         names = tuple(name for name in _NAMES if name in faulty)
-        template = "Attention avoids {0}, which failed the self-test on this device."
-        found.append(Words(template, (names,)))
+        found.append(Words("Attention avoids {0}, which failed the self-test on this device.", (names,)))
     elif wanted in faulty:
         found.append(Words("Attention uses {0}, your setting, though it failed the self-test on this device.", (wanted,)))
     if copies_are_faulty(report):

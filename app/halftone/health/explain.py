@@ -1,6 +1,6 @@
-"""What is said of findings and of what the sentinel did: what happened, what Halftone did, what can be done.
+"""Sentences on findings and on acts of the sentinel: what happened, what Halftone did, what can be done.
 
-All of it is `Words`, so that the window translates the templates and the command line prints the English.
+All are `Words`, so that the window translates the templates and the command line prints the English.
 """
 
 from collections.abc import Callable
@@ -30,13 +30,14 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def finding_words(finding: Finding) -> tuple[Words, Words]:
-    """(what happened, what can be done) as templates. Numbers that were not measured are left out of the sentence."""
+    """(what happened, what can be done) as templates. Numbers that were not measured are left out."""
     where = module_words(finding.component, finding.module)
     with_numbers, without, remedy = _FINDINGS[finding.code]
     source = (str(finding.facts.get("file", "")), str(finding.facts.get("tensor", "")))
     count = number(float(finding.facts.get("count", 0)))
     limit = "" if finding.limit is None else number(finding.limit)
-    values = (where, DTYPE_NAMES[finding.dtype], _peak(finding), limit, _room(finding), *source, count)
+    room = headroom_bits(finding.peak, finding.dtype)
+    values = (where, DTYPE_NAMES[finding.dtype], _peak(finding), limit, "" if room is None else bits(room), *source, count)
     measured = finding.peak is not None and finding.limit is not None
     known = all(source) if finding.code in ("weights-nonfinite", "weights-clipped") else measured
     message = _offset_words(finding, where) if "shows" in finding.facts else Words(with_numbers if known else without, values)
@@ -55,14 +56,14 @@ _FAILED_AT: Final = "{0} is faulty on this device. Failed test: {1}, {2}."
 
 
 def _offset_words(finding: Finding, where: Words) -> Words:
-    """Say what happened at a layer whose offset leaves no bits for the picture. shows: the module where that is seen first."""
+    """The sentence for a layer whose offset leaves no bits for the picture. shows: the module that shows it first."""
     shows = module_words(finding.component, str(finding.facts["shows"]))
     template = _FLAT_BY_OFFSET if finding.code == "flat-output" else _WRONG_BY_OFFSET
     return Words(template, (where, DTYPE_NAMES[finding.dtype], _peak(finding), shows))
 
 
 def further_words(finding: Finding) -> Words | None:
-    """How many more layers share the trouble and how far they go; None where there are none."""
+    """How many more layers have the trouble, and their peaks; None for none."""
     if not finding.further:
         return None
     one, more = _FURTHER_TIGHT if finding.code == "tight" else _FURTHER_OVER
@@ -71,7 +72,7 @@ def further_words(finding: Finding) -> Words | None:
 
 
 def note_for(event: GuardEvent) -> Note:
-    """The message for one act of the sentinel; it names the LoRAs that are the cause."""
+    """The message for one act of the sentinel; it names the LoRAs that cause it."""
     note = _NOTES.get(event.action, _stopped)(event)
     if event.lora is None:
         return note
@@ -86,19 +87,19 @@ def remembered(component: str, kind: CureKind) -> Words:
 
 
 def not_exact(component: str) -> Words:
-    """Why a rescaling is not used: the plan was found without what is used now."""
+    """Why a rescaling is not used: its plan was found with other add-ons."""
     text = "{0}: not rescaled, as that is not exact with this ControlNet, adapter or LoRA."
     return Words(text, (module_words(component, ""),))
 
 
 def not_proven(component: str) -> Words:
-    """Why a rescaling is not used: the memory did not hold the runs that would show whether it is exact."""
+    """Why a rescaling is not used: memory ran out in the proof that it is exact."""
     text = "{0}: not rescaled, as memory ran out while testing it with this ControlNet, adapter or LoRA."
     return Words(text, (module_words(component, ""),))
 
 
 def copy_limits(report: RepairReport) -> Words | None:
-    """Say what a repaired copy is no use for in other programs; None where it is as good as its original."""
+    """Limits of a repaired copy in other programs; None where it is as good as its original."""
     if not report.without_add_ons:
         return None
     text = "{0}: Halftone adapts LoRAs, ControlNets and IP-Adapters to this copy. In other programs, use them with the original."
@@ -108,11 +109,6 @@ def copy_limits(report: RepairReport) -> Words | None:
 
 def _peak(finding: Finding) -> str:
     return "" if finding.peak is None else number(finding.peak)
-
-
-def _room(finding: Finding) -> str:
-    room = headroom_bits(finding.peak, finding.dtype)
-    return "" if room is None else bits(room)
 
 
 _CURES: Final[dict[str, str]] = {
@@ -218,41 +214,24 @@ _FINDINGS: Final[dict[FindingCode, tuple[str, str, str]]] = {
 
 
 def _decoded_again(event: GuardEvent) -> Note:
-    again = cure_words(event)
-    return Note(
-        level="warn",
-        title=Words("Frames of this video came out black: {0}. Halftone recovered them.", (frame_list(event.frames),))
-        if event.frames
-        else Words("This picture came out black. Halftone recovered it."),
-        text=Words(
-            "The VAE decoder {0}. Halftone decoded the latents again {1}. It took {2} longer.",
-            (Words(damage(event)), again, elapsed(event.seconds)),
-        ),
-    )
+    title = Words("This picture came out black. Halftone recovered it.")
+    if event.frames:
+        title = Words("Frames of this video came out black: {0}. Halftone recovered them.", (frame_list(event.frames),))
+    values = (Words(damage(event)), cure_words(event), elapsed(event.seconds))
+    text = Words("The VAE decoder {0}. Halftone decoded the latents again {1}. It took {2} longer.", values)
+    return Note(level="warn", title=title, text=text)
 
 
-def _went_back(event: GuardEvent) -> Note:
-    again = cure_words(event)
-    where = module_words(event.component, event.module)
-    return Note(
-        level="warn",
-        title=Words("Recovered from NaN at step {0}.", (step_words(event),)),
-        text=Words("{0}: computed again {1}. It took {2} longer.", (where, again, elapsed(event.seconds))),
-    )
-
-
-def _encoded_again(event: GuardEvent) -> Note:
-    again = cure_words(event)
-    where = module_words(event.component, event.module)
-    return Note(
-        level="warn",
-        title=Words("NaN before the first step. Halftone computed that part again and continued."),
-        text=Words("{0}: computed again {1}. It took {2} longer.", (where, again, elapsed(event.seconds))),
-    )
+def _computed_again(event: GuardEvent) -> Note:
+    title = Words("NaN before the first step. Halftone computed that part again and continued.")
+    if event.step is not None:
+        title = Words("Recovered from NaN at step {0}.", (step_words(event),))
+    values = (module_words(event.component, event.module), cure_words(event), elapsed(event.seconds))
+    return Note(level="warn", title=title, text=Words("{0}: computed again {1}. It took {2} longer.", values))
 
 
 def _stopped(event: GuardEvent) -> Note:
-    """Only what was tried is said of FP32."""
+    """FP32 is mentioned only if it was tried."""
     if event.why == "sampler":
         title = "This picture could not be recovered."
         text = "The sampler itself produced NaN or infinity {0}. Try other steps or another sampler."
@@ -311,7 +290,7 @@ def _asked(event: GuardEvent) -> Note:
 
 
 def cure_words(event: GuardEvent) -> Words:
-    """How a part was done again: "with its layers rescaled"."""
+    """How a part was computed again: "with its layers rescaled"."""
     return Words(_CURES.get(event.cure, "in another way"))
 
 
@@ -326,13 +305,13 @@ def _decoding(event: GuardEvent) -> bool:
 
 
 def too_large(event: GuardEvent) -> bool:
-    """Whether a number above the limit was measured. Done again in the same type, and right: it was not."""
+    """Whether a number above the limit was measured; not if the same type gave a good result later."""
     known = event.peak is not None and event.limit is not None and event.peak > event.limit
     return known and event.cure not in ("none", "read-again")
 
 
 def damage(event: GuardEvent) -> str:
-    """What the decoder did, as far as it is known."""
+    """The decoder's failure, as far as it is known."""
     if event.kind in _DAMAGE:
         return _DAMAGE[event.kind]
     return "overflowed in half precision" if too_large(event) else "produced NaN"
@@ -344,8 +323,8 @@ _DAMAGE: Final[dict[str, str]] = {
 }
 _NOTES: Final[dict[str, Callable[[GuardEvent], Note]]] = {
     "decoded-again": _decoded_again,
-    "went-back-one-step": _went_back,
-    "encoded-again": _encoded_again,
+    "went-back-one-step": _computed_again,
+    "encoded-again": _computed_again,
     "stopped": _stopped,
     "kept": _kept,
     "asked": _asked,

@@ -1,4 +1,4 @@
-"""What the words of an error say about the device; torch has no type for most of it."""
+"""Recognises device errors by their texts; torch has no type for most of them."""
 
 import errno
 import re
@@ -22,8 +22,8 @@ _DEVICE_LOST: Final = re.compile(
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """True for Python's MemoryError, for what torch raises on each backend (a RuntimeError that says so), and for what the system
-    says where a file cannot be mapped.
+    """True for Python's MemoryError, torch's RuntimeErrors of each backend, and the system's error where a file
+    cannot be mapped.
     """
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
@@ -31,17 +31,17 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def is_device_lost(error: BaseException) -> bool:
-    """True when the device answers nothing more to this process, so that only a new process can go on."""
+    """True when only a new process can use the device again."""
     return isinstance(error, RuntimeError) and not is_out_of_memory(error) and bool(_DEVICE_LOST.search(str(error)))
 
 
 def ends_the_job(error: BaseException) -> bool:
-    """True where another way of running the model would not help: cancelled, no memory, no device, or told the user already."""
+    """True where another way of running the model would not help: cancelled, no memory, no device, or reported already."""
     return isinstance(error, (HalftoneError, JobCancelled)) or is_out_of_memory(error) or is_device_lost(error)
 
 
 def forget_frames(error: BaseException) -> None:
-    """Drop the local variables that a traceback holds: after an out-of-memory they are the tensors that filled the device."""
+    """Drop the local variables of a traceback: after an out-of-memory they are the tensors that filled the device."""
     seen: set[int] = set()  # causes may go in a circle
     here: BaseException | None = error
     while here is not None and id(here) not in seen:
@@ -58,8 +58,6 @@ def first_line(error: BaseException) -> str:
 
 
 def raise_if_lost(error: BaseException, work: str) -> None:
-    """Raise a RuntimeError that names the work if the device was lost in it: whatever follows would fail as well, so nothing
-    that is measured after it is true.
-    """
+    """Raise a RuntimeError that names the work if the device was lost in it: later measurements would be wrong."""
     if is_device_lost(error):
         raise RuntimeError(f"{work}: {first_line(error)}") from error

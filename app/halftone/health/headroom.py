@@ -1,6 +1,5 @@
-"""What a headroom chart shows, as pure data: parts, columns, room, findings and where their discs stand.
-
-The window paints it, and so does the page of a report.
+"""A headroom chart as pure data: parts, columns, room, findings and places of their discs. The window paints it, and so does the
+page of a report.
 """
 
 import math
@@ -19,8 +18,7 @@ SERIES_OTHER: Final = "chart.series-6"
 @dataclass(frozen=True, slots=True)
 class Layer:
     """One layer. exp: log2 of its peak (-inf: all zeros, +inf: not finite). after: the same under the cure (0: not measured).
-
-    dtype_after: the type it runs in under the cure; changed: the cure touches it.
+    dtype_after: its type under the cure; changed: the cure touches it.
     """
 
     index: int
@@ -84,13 +82,13 @@ def limit_exp(dtype: DType) -> float:
 
 
 def far_limit(dtype: DType) -> bool:
-    """BF16 and FP32 end so far up that their limit is only named; the chart then keeps the scale it has for FP16."""
+    """BF16 and FP32 have far higher limits, which are only named; the chart keeps the scale of FP16."""
     return limit_exp(dtype) > 40
 
 
 def over_in_float16(report: CheckReport) -> int | None:
-    """Count the layers whose peak FP16 cannot hold, without the blocks around them. None where that tells nothing new: the check
-    ran in a type that is no wider, or measured no layer.
+    """Number of layers whose peak FP16 cannot hold, without the blocks around them. None where that is nothing new: the check ran
+    in a type that is no wider, or measured no layer.
     """
     if not far_limit(report.precision) or not any(math.isfinite(log2_peak(layer.peak)) for layer in report.layers):
         return None
@@ -151,47 +149,23 @@ def _within(module: str, roots: Sequence[str]) -> bool:
     return any(module == root or module.startswith(root + ".") or root == "" for root in roots)
 
 
-def _peak_after(layer: LayerPeak, dtype_after: DType, dtype: DType, *, measured: bool) -> float:
-    """Under the cure; 0 where only others were measured, so that no old peak is taken for one under the cure."""
-    if layer.peak_after is not None:
-        return layer.peak_after
-    return 0.0 if measured and dtype_after == dtype else layer.peak
-
-
-def _touched(component: str, module: str, plan: Plan | None, owners: frozenset[tuple[str, str]]) -> bool:
-    return plan is not None and ((component, module) in owners or _within(module, plan.upcast_modules(component)))
-
-
-def _owners(plan: Plan | None) -> frozenset[tuple[str, str]]:
-    """Modules that own a rescaled tensor."""
-    if plan is None:
-        return frozenset()
-    return frozenset((component, name) for component, tensors in plan.rescale.items() for name in rescaled_modules(tensors))
-
-
 def build(
     layers: Sequence[LayerPeak], dtype: DType, findings: Sequence[Finding] = (), plan: Plan | None = None, cure_text: str = ""
 ) -> ChartData:
     """Groups the layers into parts (in order of first use) and finds the layer of each finding."""
-    owners = _owners(plan)
+    rescale = {} if plan is None else plan.rescale
+    owners = frozenset((component, name) for component, tensors in rescale.items() for name in rescaled_modules(tensors))
     measured = plan is not None and any(one.peak_after is not None for one in layers)
     groups: dict[str, list[Layer]] = {}
     for index, one in enumerate(layers):
         dtype_after = dtype if plan is None else held_in(one, dtype, plan)
-        after = _peak_after(one, dtype_after, dtype, measured=measured)
-        changed = dtype_after != dtype or _touched(one.component, one.module, plan, owners)
-        layer = Layer(
-            index,
-            one.component,
-            one.module,
-            one.kind,
-            one.peak,
-            log2_peak(one.peak),
-            after,
-            log2_peak(after),
-            dtype_after,
-            changed,
-        )
+        after = one.peak_after
+        if after is None:  # where only others were measured, no old peak is taken for one under the cure
+            after = 0.0 if measured and dtype_after == dtype else one.peak
+        regions = () if plan is None else plan.upcast_modules(one.component)
+        changed = dtype_after != dtype or (one.component, one.module) in owners or _within(one.module, regions)
+        peaks = one.peak, log2_peak(one.peak), after, log2_peak(after)
+        layer = Layer(index, one.component, one.module, one.kind, *peaks, dtype_after, changed)
         groups.setdefault(part_key(one.component, one.module), []).append(layer)
     parts = tuple(Part(key, *part_names(key), part_series(key), tuple(members)) for key, members in groups.items())
     return ChartData(parts, _marks(layers, findings), dtype, cure_text)
@@ -236,7 +210,7 @@ def _marks(layers: Sequence[LayerPeak], findings: Sequence[Finding]) -> tuple[Ma
 
 
 def layer_of(layers: Sequence[LayerPeak], named: Finding | GuardEvent) -> int | None:
-    """The layer a finding or an event speaks of: the module itself, else the highest one inside it, else none."""
+    """The layer of a finding or an event: the module itself, else the highest one inside it, else none."""
     own = [index for index, one in enumerate(layers) if one.component == named.component and one.module == named.module]
     if own:
         return own[0]
@@ -267,9 +241,8 @@ class PartBox:
 
 
 def share_columns(counts: Sequence[int], total: int, wanted: Sequence[bool] = ()) -> list[int]:
-    """How many columns each part gets of `total`: small parts more per layer than large ones, none more than it has layers.
-
-    wanted: parts with findings, which get at least a fifth of the width.
+    """Columns of each part, of `total`: small parts get more per layer than large ones, none more than its layers. wanted: parts
+    with findings, which get at least a fifth of the width.
     """
     if sum(counts) <= total:
         return list(counts)
@@ -314,14 +287,9 @@ def _columns(layers: Sequence[Layer], count: int, left: float, step: float, *, a
     made: list[Column] = []
     for index in range(count):
         members = tuple(layers[index * len(layers) // count : (index + 1) * len(layers) // count])
-        top = max(members, key=lambda layer: _rank(layer, after=after))
+        top = max(members, key=lambda layer: layer.exp_after - limit_exp(layer.dtype_after) if after else layer.exp)
         made.append(Column(left + index * step, step, top, members))
     return tuple(made)
-
-
-def _rank(layer: Layer, *, after: bool) -> float:
-    """Closest to its own limit first."""
-    return layer.exp_after - limit_exp(layer.dtype_after) if after else layer.exp
 
 
 def axis_range(data: ChartData, *, compact: bool) -> tuple[float, float]:
@@ -365,10 +333,7 @@ DISC: Final = 7.5
 
 
 def free_place(x: float, y: float, taken: Sequence[tuple[float, float]], right: float, top: float) -> tuple[float, float] | None:
-    """Where a disc stands that should stand at (x, y): there, or beside or above it where it touches none; None: nowhere.
-
-    taken: centres of other discs; right, top: edges of the plot.
-    """
+    """A free place for a disc near (x, y); None: nowhere. taken: centres of other discs; right, top: edges of the plot."""
     for dx, dy in ((0, 0), (0, -17), (17, 0), (-17, 0), (17, -17), (-17, -17), (34, 0), (-34, 0)):
         spot = (x + dx, max(y + dy, top + DISC))
         if all(math.dist(spot, other) >= 2 * DISC + 1 for other in taken) and spot[0] < right:

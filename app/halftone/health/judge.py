@@ -18,7 +18,7 @@ BadgeState = Literal["healthy", "tight", "overflows", "cured", "unchecked", "bro
 
 _HARMLESS: Final[frozenset[FindingCode]] = frozenset({"tight", "memory-damage", "weights-clipped"})
 NOT_BY_PLAN: Final[frozenset[FindingCode]] = frozenset({"weights-nonfinite", "weights-clipped", "memory-damage"})
-"""What is wrong with the numbers themselves: no way to compute with them helps."""
+"""Bad numbers themselves: no way to compute with them helps."""
 BEYOND: Final[frozenset[FindingCode]] = frozenset(
     {"nonfinite-output", "activation-overflow", "weights-overflow", "attention-overflow", "accumulation-overflow"}
 )
@@ -29,10 +29,7 @@ ONCE: Final = "once"
 
 
 class Badge(msgspec.Struct, frozen=True):
-    """How a model stands on this device. room_bits: the smallest room of all layers, under the cure if one is applied.
-
-    elsewhere: not checked in the precision in use, but in another.
-    """
+    """room_bits: the smallest room of all layers, under an applied cure. elsewhere: checked in another precision only."""
 
     state: BadgeState
     room_bits: float | None
@@ -41,7 +38,7 @@ class Badge(msgspec.Struct, frozen=True):
 
 
 def came_once(finding: Finding) -> bool:
-    """Whether it was a wrong result that did not come again when the same was computed again."""
+    """Whether a wrong result did not repeat when the same was computed again."""
     return finding.code == "memory-damage" and ONCE in finding.facts
 
 
@@ -57,9 +54,8 @@ def smallest_room(
 ) -> float | None:
     """Smallest headroom in bits over all layers; None when none has one.
 
-    after_cure: by `peak_after`. In a component that was measured under the cure, layers without it were not, and do not count;
-    in one that the cure leaves alone nothing has it, and the peaks stand. plan: the cure; what it moves to a wider type is not
-    bound by the limit of `dtype`, and does not count.
+    after_cure: by `peak_after`; in a component measured under the cure, layers without it do not count, in an unchanged one the
+    peaks stand. plan: the cure; layers in a wider type are not bound by the limit of `dtype`, and do not count.
     """
     known = tuple(layer for layer in layers if plan is None or not after_cure or held_in(layer, dtype, plan) == dtype)
     cured = {layer.component for layer in known if layer.peak_after is not None} if after_cure else set[str]()
@@ -68,8 +64,8 @@ def smallest_room(
 
 
 def innermost(layers: Sequence[tuple[str, str]], peaks: Sequence[float]) -> tuple[bool, ...]:
-    """Which of these layers, by component and module, make their peak themselves: they hold no other of them, or have a larger
-    peak than all that they hold, such as a block whose sum is larger than its terms.
+    """Which of these layers, by component and module, make their peak themselves: they contain no other of them, or have a larger
+    peak than all these, such as a block whose sum is larger than its terms.
     """
     loudest: dict[tuple[str, str], float] = {}
     peaks = [math.inf if math.isnan(peak) else peak for peak in peaks]
@@ -81,7 +77,7 @@ def innermost(layers: Sequence[tuple[str, str]], peaks: Sequence[float]) -> tupl
 
 
 def over_and_tight(layers: Sequence[tuple[str, str]], rooms: Sequence[float]) -> tuple[int, int]:
-    """How many layers overflow and how many are tight, without the blocks around them. rooms: in bits, of each layer."""
+    """How many layers overflow and how many are tight, without the blocks around them. rooms: in bits."""
     over = _own({layer: room for layer, room in zip(layers, rooms, strict=True) if room < 0})
     beyond = _own({layer: room for layer, room in zip(layers, rooms, strict=True) if room < TIGHT_BITS})
     return len(over), sum(1 for room in beyond.values() if room >= 0)
@@ -94,7 +90,7 @@ def _own(rooms: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]
 
 
 def highest_peak(layers: Iterable[LayerPeak], findings: Iterable[Finding]) -> float | None:
-    """The largest value that a check met: in what a layer gives, or where a finding saw it (attention scores are in no layer)."""
+    """The largest value in a check: of layers' outputs, or of findings (attention scores are in no layer)."""
     found = [finding.peak for finding in findings if finding.peak is not None]
     found += [further.peak for finding in findings for further in finding.further]
     return max([*found, *(layer.peak for layer in layers)], default=None)
@@ -107,10 +103,10 @@ def least_room(report: CheckReport) -> float | None:
 
 
 def held_in(layer: LayerPeak, dtype: DType, plan: Plan) -> DType:
-    """The type that holds what a layer makes under a plan that changes a model in `dtype`.
+    """The type of a layer's output under a plan that changes a model in `dtype`.
 
-    What passes the limit of `dtype` in a component of which a plan that passed the check keeps some layers in float32 is held in
-    that too: it is made from what they make.
+    In a component with layers in float32, outputs beyond the limit of `dtype` are float32 too, if the plan passed the check: they
+    come from these layers.
     """
     own = plan.dtypes.get(layer.component, dtype)
     names = plan.upcast_modules(layer.component)
@@ -121,12 +117,12 @@ def held_in(layer: LayerPeak, dtype: DType, plan: Plan) -> DType:
 
 
 def judge(findings: Sequence[Finding], plan: Plan, base: Plan | None = None) -> Verdict:
-    """The verdict over what a check found.
+    """The verdict over a check's findings.
 
-    plan: the one that the check suggests; base: what the settings order without any cure (None: nothing). broken: no cure can
-    help (numbers that are bad in the file and are read, or in FP32 too), or none passed. fixable: anything else that must be
-    cured. tight: only layers with little room. A finding about numbers that nothing reads (facts "read": false) changes nothing,
-    nor does what went bad in memory (the check read it again) or was cut off in the file (every precision computes with it).
+    plan: the suggested one; base: what the settings order without any cure (None: nothing). broken: no cure can help (bad numbers
+    that are read from the file, or in FP32 too), or none passed. fixable: anything else that must be cured. tight: only layers
+    with little room. Findings about numbers that nothing reads (facts "read": false) do not count, nor does damage in memory (the
+    check read it again) or clipping in the file (every precision computes with it).
     """
     serious = [f for f in findings if f.code not in _HARMLESS and not _unread(f)]
     if any(_incurable(f) for f in serious) or (serious and not plan.verified):
@@ -144,7 +140,7 @@ def _changes(plan: Plan, base: Plan | None) -> bool:
 
 
 def cut_off(report: CheckReport) -> Finding | None:
-    """Return the first finding about weights at FP16's limit of a model in which nothing worse was found; None without one."""
+    """The first finding about weights at FP16's limit where nothing worse was found; None without one."""
     return clipped(report) if report.verdict in {"healthy", "tight"} else None
 
 
@@ -154,17 +150,15 @@ def clipped(report: CheckReport) -> Finding | None:
 
 
 def kept(old: CheckReport | None, new: CheckReport) -> tuple[CheckReport, bool]:
-    """The report of a new check as it is to be kept, and whether it ends a cure that was in force. A cure stays in force where
-    the check suggests the same plan, and that plan passed.
-
-    What was measured of the plan (its error) and why it was chosen may differ.
+    """The report of a new check to store, and whether it ends a cure in force. A cure stays in force where the check suggests the
+    same plan, and that plan passed. The measured error and the reasons of the plan may differ.
     """
     stays = old is not None and old.applied and new.plan.verified and not _changes(new.plan, old.plan)
     return msgspec.structs.replace(new, applied=stays), old is not None and old.applied and not stays
 
 
 def tried(report: CheckReport, found: CheckReport) -> CheckReport:
-    """The report of a check with what a later check of nothing but its plan measured: whether it holds, and its prices."""
+    """The report of a check with the results of a later check of its plan alone: whether it holds, and its prices."""
     plan = msgspec.structs.replace(report.plan, verified=found.plan.verified, error=found.plan.error)
     measured = next(iter(found.cures), None)
 
@@ -178,7 +172,7 @@ def tried(report: CheckReport, found: CheckReport) -> CheckReport:
 
 
 def is_cured(report: CheckReport) -> bool:
-    """What the check found is met by a cure that was verified and is in use."""
+    """Whether a verified cure for the findings is in use."""
     return report.applied and report.verdict in {"fixable", "tight"} and report.plan.verified
 
 
@@ -188,10 +182,8 @@ def cured_room(report: CheckReport) -> float | None:
 
 
 def cured_by(plan: Plan, finding: Finding) -> bool:
-    """Whether a plan that passed the check took care of a finding.
-
-    Never of what stands in the file or went bad in memory; of a faulty precision when nothing runs in it any more; of a tight
-    layer when something changes in its component. Anything else would have kept the plan from passing.
+    """Whether a plan that passed the check fixes a finding: never bad numbers in the file or in memory; a faulty precision when
+    nothing runs in it; a tight layer when its component changes. Anything else would have failed the plan.
     """
     if finding.code in NOT_BY_PLAN:
         return False
@@ -203,12 +195,12 @@ def cured_by(plan: Plan, finding: Finding) -> bool:
 
 
 def disk_price(cure: Cure) -> int | None:
-    """Bytes on the disk that a cure takes: a rescaling in memory takes none, only its saved copy does."""
+    """Bytes on the disk of a cure: a rescaling in memory takes none, only its saved copy does."""
     return 0 if cure.kind == "rescale" else cure.disk_bytes
 
 
 def badge(report: CheckReport | None, model: ModelFacts, device: DeviceFacts, numerics: Numerics) -> Badge:
-    """What the badge of a model says, from its last check (None: there was none) and what changed since."""
+    """The badge of a model, from its last check (None: there was none) and later changes."""
     if report is None:
         return Badge("unchecked", None, Words("Not checked on this device yet."))
     changed = staleness(report, model, device, numerics)
@@ -218,8 +210,7 @@ def badge(report: CheckReport | None, model: ModelFacts, device: DeviceFacts, nu
     if report.verdict == "broken":
         return Badge("broken", room, Words(_WHY_BROKEN[why_broken(report)]))
     if report.applied and report.plan.verified:
-        room = smallest_room(report.layers, report.precision, after_cure=True, plan=report.plan)
-        return Badge("cured", room, Words("Passed the check with its cure."))
+        return Badge("cured", cured_room(report), Words("Passed the check with its cure."))
     if report.verdict == "fixable":
         return Badge("overflows", room, Words("It overflows or produces NaN. A cure is ready."))
     if cut_off(report) is not None:
@@ -232,9 +223,7 @@ def badge(report: CheckReport | None, model: ModelFacts, device: DeviceFacts, nu
 
 
 def why_broken(report: CheckReport) -> Broken:
-    """What a verdict "broken" rests on: numbers in the model's file or a LoRA's, numbers that went bad in float32, or cures that
-    did not hold.
-    """
+    """The reason of a verdict "broken": numbers in the model's file or a LoRA's, bad numbers in float32, or failed cures."""
     serious = [finding for finding in report.findings if not _unread(finding)]
     damaged = [finding for finding in serious if finding.code == "weights-nonfinite"]
     if damaged:
@@ -245,7 +234,7 @@ def why_broken(report: CheckReport) -> Broken:
 
 
 def damaged_lora(report: CheckReport) -> str:
-    """Name of the first LoRA whose own file holds bad numbers; "" without one."""
+    """Name of the first LoRA with bad numbers in its file; "" without one."""
     damaged = (finding for finding in report.findings if finding.code == "weights-nonfinite" and "lora" in finding.facts)
     return next((str(finding.facts["lora"]) for finding in damaged), "")
 

@@ -1,4 +1,4 @@
-"""Names of components, modules and cures in plain words; figures and durations as text."""
+"""Names of components, modules and cures in plain words; numbers and durations as text."""
 
 import math
 from typing import Final
@@ -29,13 +29,13 @@ def share_of_change(share: float) -> str:
 
 
 def rounded_room(value: float) -> float:
-    """Room as it is told, in tenths of a bit: rounded down, so that what passes a limit never reads as if it just held."""
+    """Room in tenths of a bit, rounded down, so that an overflow never reads as a fit."""
     return math.floor(value * 10 + 1e-6) / 10 + 0.0
 
 
 def duration(seconds: float) -> str:
-    """ "9 s", "1 min 51 s", "3 h 28 min" with spaces that no line is broken at, rounded up, never 0 s: for what is yet to
-    come and for what takes long. What was measured, `elapsed` tells.
+    """ "9 s", "1 min 51 s", "3 h 28 min" with non-breaking spaces, rounded up, never 0 s: for the future and for long times.
+    `elapsed` shows measured ones.
     """
     whole = max(1, math.ceil(seconds - 1e-6))
     hours, minutes, rest = whole // 3600, whole // 60, whole % 60
@@ -47,12 +47,12 @@ def duration(seconds: float) -> str:
 
 
 def elapsed(seconds: float) -> str:
-    """What was measured, by the window's rule: "0.2 s", "3.0 s", "42.1 s", from a minute on as `duration`."""
+    """A measured time: "0.2 s", "3.0 s", "42.1 s", from a minute on as `duration`."""
     return f"{max(0.1, seconds):.1f}\u00a0s" if seconds < 59.95 else duration(round(seconds))
 
 
 def plain_component(component: str, module: str = "") -> Words:
-    """The name of a component in plain words; for a VAE the half that `module` lies in."""
+    """The name of a component in plain words; for a VAE the half that `module` is in."""
     if component.startswith("vae"):
         half = module.partition(".")[0]
         if half in {"decoder", "post_quant_conv"}:
@@ -68,7 +68,7 @@ def plain_component(component: str, module: str = "") -> Words:
 
 
 def detail_name(detail: str) -> str:
-    """The plain name of the component or the kind of cure that a phase of a job is busy with; another detail as it is."""
+    """The plain name of the component or the cure of a phase; another detail as it is."""
     return CURE_NAMES.get(detail) or COMPONENT_NAMES.get(detail, detail)
 
 
@@ -80,8 +80,8 @@ def plain_module(component: str, module: str) -> str:
 def module_words(component: str, module: str) -> Words:
     """Component, block and part of a dotted module name in plain words; at most two places inside the component.
 
-    Known are the names of diffusers' UNet, VAE and transformer models and of CLIP and T5 in transformers; of any other name the
-    numbered containers are counted ("fourth layer") and the last part is shown as it stands.
+    Known are the names of diffusers' UNet, VAE and transformer models and of CLIP and T5 in transformers; other numbered
+    containers are counted ("fourth layer"), and the last part is shown as it is.
     """
     parts = [p for p in module.split(".") if p]
     if component.startswith("vae") and parts and parts[0] in {"decoder", "encoder"}:

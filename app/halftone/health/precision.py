@@ -1,4 +1,4 @@
-"""Which precision runs, and why: the wish of the user, what the self-test measured, and what is known of the model's numbers."""
+"""Which precision runs, and why: the user's setting, the self-test, and what is known of the model's numbers."""
 
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -18,9 +18,7 @@ AT_SPEED: Final = 0.75
 
 
 class Weights(NamedTuple):
-    """What is known of a model's numbers before it runs. stored: the type of the denoiser's weights, spelled as in
-    `ModelFacts.stored_dtype`; check: the one in float16 that still holds, None where there is none.
-    """
+    """stored: the type of the denoiser's weights, as in `ModelFacts.stored_dtype`; check: the valid one in float16."""
 
     family: str
     stored: str
@@ -28,14 +26,14 @@ class Weights(NamedTuple):
 
 
 def choose_auto(dtypes: tuple[DTypeReport, ...]) -> tuple[DType, Words]:
-    """The fastest dtype that passed every test of the self-test, and a sentence that says why.
+    """The fastest dtype that passed every test of the self-test, and the reason as a sentence.
 
-    A dtype that passed but is no faster than float32 counts as slow: float32 computes the same and keeps more. At equal speed
-    (within 10 %) float16 comes before bfloat16, because it keeps 11 bits of detail instead of 8 and the check cures what
-    overflows.
+    A dtype that is no faster than float32 counts as slow: float32 keeps more. At equal speed (within 10 %) float16 comes before
+    bfloat16: it keeps 11 bits of detail instead of 8, and the check cures its overflows.
     """
     passed = [d for d in dtypes if d.state == "works" and d.dtype != "float32" and d.speed is not None]
-    others = _others(dtypes)
+    fails = [_fails(d) for d in dtypes if d.state != "works" and d.dtype != "float32"]
+    others = both(*fails) if fails else None
     if not passed:
         nothing = Words("FP32, because nothing else was measured.")
         return "float32", nothing if others is None else Words("FP32, because {0}.", (others,))
@@ -44,14 +42,14 @@ def choose_auto(dtypes: tuple[DTypeReport, ...]) -> tuple[DType, Words]:
 
 
 def follow_weights(report: SelfTestReport, weights: Weights) -> tuple[DType, Words]:
-    """What Auto takes for a model with these weights, and a sentence that says why.
+    """Auto's choice for a model with these weights, and the reason as a sentence.
 
-    A model changes the device's own choice only where that is float16: a wider type is never traded for a narrower or slower one.
-    bfloat16 then runs what needs its range: a model that is stored in it, that others run in it, or whose overflows in float16 a
-    check could not cure in float16. Where it is not at speed (`AT_SPEED`), float16 runs such a model too: the guard recovers what
-    overflows, and float32 would take several times as long for every picture. A check in float16 that found every layer with
-    headroom, or whose cure is in force, lets float16 run all the same: it keeps 11 bits of detail instead of 8. A model that is
-    stored in another type (float32, 8 bits, GGUF) says nothing of its range, so its family decides.
+    A model changes the device's choice only where that is float16: a wider type is never traded for a narrower or slower one.
+    bfloat16 runs what needs its range: a model that is stored in it, that others run in it, or whose overflows no cure in float16
+    fixes. Where it is not at speed (`AT_SPEED`), float16 runs such a model too: the guard recovers overflows, and float32 would
+    take several times as long for every picture. So does a check in float16 that found headroom in every layer, or whose cure is
+    in force: float16 keeps 11 bits of detail instead of 8. Other stored types (float32, 8 bits, GGUF) say nothing of the range,
+    so the family decides.
     """
     if report.auto != "float16":
         return report.auto, report.auto_reason
@@ -64,7 +62,10 @@ def follow_weights(report: SelfTestReport, weights: Weights) -> tuple[DType, Wor
     if auto_follows_model(report):
         template = "BF16, because {0}; it is about {1} × as fast as FP32 here (FP16 {2} ×)."
         return "bfloat16", Words(template, (why, f"{_speed(brain):.1f}", f"{_speed(half):.1f}"))
-    against = Words("{0} is missing here", ("BF16",)) if brain is None else _against(brain)
+    if brain is None:
+        against = Words("{0} is missing here", ("BF16",))
+    else:
+        against = Words("{0} is much slower than FP16 here", ("BF16",)) if brain.state == "works" else _fails(brain)
     return "float16", Words("FP16, because {0}, although {1}.", (against, why))
 
 
@@ -84,8 +85,8 @@ def weights_matter(wanted: Precision, report: SelfTestReport | None) -> bool:
 def resolve_precision(
     wanted: Precision, report: SelfTestReport | None, device: DeviceFacts, weights: Weights | None = None
 ) -> tuple[DType, Words]:
-    """(dtype to run in, the reason as a sentence). An explicit wish is granted; what the self-test says against it stands in
-    the reason. weights: None where no model runs, or where its weights do not matter.
+    """(dtype to run in, the reason as a sentence). An explicit setting is granted; the reason has the self-test's objection.
+    weights: None where no model runs, or where its weights do not matter.
     """
     if wanted == "auto":
         if report is None:
@@ -105,7 +106,7 @@ def model_precision(
     extras: Extras,
     load: Callable[[ModelFacts, DeviceFacts, DType, Extras], CheckReport | None] = load_report,
 ) -> tuple[DType, Words]:
-    """`resolve_precision` for a model with these extras. load: gives the stored check; it is asked only where it matters."""
+    """`resolve_precision` for a model with these extras. load: gives the stored check, only where it matters."""
     weights: Weights | None = None
     if weights_matter(numerics.precision, report):
         check = load(model, device, "float16", extras)
@@ -115,14 +116,14 @@ def model_precision(
 
 
 def granted_precision(wanted: Precision, report: SelfTestReport | None, device: DeviceFacts) -> tuple[DType, Words]:
-    """`resolve_precision` for what is to run now. Raises HalftoneError precision-missing for a dtype that the device has not."""
+    """`resolve_precision` for a run now. Raises HalftoneError precision-missing for a dtype that the device lacks."""
     return _granted(resolve_precision(wanted, report, device), report, device)
 
 
 def granted_to(
     numerics: Numerics, report: SelfTestReport | None, device: DeviceFacts, model: ModelFacts, extras: Extras
 ) -> tuple[DType, Words]:
-    """`model_precision` for a model that is to run now. Raises HalftoneError precision-missing, as `granted_precision`."""
+    """`model_precision` for a run now. Raises HalftoneError precision-missing, as `granted_precision`."""
     return _granted(model_precision(numerics, report, device, model, extras), report, device)
 
 
@@ -164,29 +165,20 @@ def is_measured(reason: Words) -> bool:
 
 
 def _need(weights: Weights) -> Words | None:
-    """Say why the range of float16 may be too small for a model, as a clause; None where nothing says so."""
+    """Why the range of float16 may be too small for a model, as a clause; None where nothing says so."""
     if weights.stored == "bfloat16":
         return Words("this model is stored in BF16")
     if runs_wide(weights.family):
         return Words("{0} models are made for BF16", (weights.family,))
-    return Words("no cure keeps all of it in FP16") if _beyond_half(weights.check) else None
-
-
-def _beyond_half(check: CheckReport | None) -> bool:
-    """A check found overflows, and the cure that it suggests runs a whole component in another type."""
-    return check is not None and any(cure.suggested and cure.kind in _WIDER for cure in check.cures)
+    beyond = weights.check is not None and any(cure.suggested and cure.kind in _WIDER for cure in weights.check.cures)
+    return Words("no cure keeps all of it in FP16") if beyond else None
 
 
 def _proven(check: CheckReport | None) -> Words | None:
-    """Say why float16 is enough, as a clause; None where nothing proves it."""
+    """Why float16 is enough, as a clause; None where nothing proves it."""
     if check is not None and check.applied and check.plan.verified:
         return Words("its cure passed the check")
     return Words("the check found enough headroom") if check is not None and check.verdict == "healthy" else None
-
-
-def _against(brain: DTypeReport) -> Words:
-    """Say why Auto does not take bfloat16 where its range would be of use."""
-    return Words("{0} is much slower than FP16 here", ("BF16",)) if brain.state == "works" else _fails(brain)
 
 
 def _reported(report: SelfTestReport, dtype: DType) -> DTypeReport | None:
@@ -215,13 +207,8 @@ def _sentence(best: DTypeReport, passed: list[DTypeReport], others: Words | str 
     return Words(_FASTEST + end, (*values, *((rest,) if rest else ()), *((others,) if others is not None else ())))
 
 
-def _others(dtypes: tuple[DTypeReport, ...]) -> Words | str | None:
-    fails = [_fails(d) for d in dtypes if d.state != "works" and d.dtype != "float32"]
-    return both(*fails) if fails else None
-
-
 def _fails(report: DTypeReport) -> Words:
-    """Say why Auto passes over a type. How much slower single operations were stands with the self-test."""
+    """Why Auto skips a type. How much slower single operations were is in the self-test."""
     name = DTYPE_NAMES[report.dtype]
     if report.state != "slow":
         return Words(_FAILS[report.state], (name,))

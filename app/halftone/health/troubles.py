@@ -32,11 +32,11 @@ _NAMES: Final = frozenset(family.name for family in FAMILIES)
 
 
 class Trouble(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One known trouble. what, helps: a sentence each; helps is "" where nobody found a cure. sources: project and number.
+    """One known trouble. what, helps: a sentence each; helps is "" without a known cure. sources: project and number.
 
-    The rest are conditions, all of which must hold; an empty one always does. families: as `known_families` names
-    them; pipelines: beginnings of diffusers' class names, either of the two is enough. components: names without their number.
-    cards: regular expression on the device's name. capability, versions: PEP 440 ranges. settings: field of Numerics -> values.
+    The rest are conditions, all of which must hold; an empty one always does. families: as in `known_families`; pipelines:
+    prefixes of diffusers' class names, either of the two is enough. components: names without their number. cards: regular
+    expression on the device's name. capability, versions: PEP 440 ranges. settings: field of Numerics -> values.
     """
 
     id: str
@@ -132,13 +132,13 @@ def library_versions() -> Mapping[str, str]:
 def known_on(
     model: ModelFacts, device: DeviceFacts, dtype: DType, numerics: Numerics, troubles: Iterable[Trouble] | None = None
 ) -> tuple[Trouble, ...]:
-    """What is known of this combination, most specific first. troubles: those that come with the program if left out."""
+    """Troubles of this combination, most specific first. troubles: those of the program if left out."""
     situation = Situation(model=model, device=device, dtype=dtype, numerics=numerics, versions=_versions(device))
     return matching(all_troubles() if troubles is None else troubles, situation)
 
 
 def known_on_device(device: DeviceFacts) -> tuple[Trouble, ...]:
-    """What is known of this device whatever runs on it with the usual settings, most specific first."""
+    """Troubles of this device whatever runs on it with the usual settings, most specific first."""
     known, usual = _versions(device), Numerics()
     own = [one for one in all_troubles() if one.of_device and not one.of_model and _has_settings(one, usual)]
     return _sorted(one for one in own if _on_device(one, device) and _has_versions(one, known))

@@ -1,10 +1,8 @@
-"""What worked is remembered per model with what is used with it, device and precision: the plan that cured a picture starts the
-next one.
+"""Remembers what worked per model, add-ons, device and precision: the plan that cured a picture starts the next one. It holds
+while the model's files, the device with its driver, PyTorch and the settings are the same.
 
-It holds while the model's files, the device with its driver, PyTorch and the settings are what they were.
-
-What was found of an architecture (which of its layers can be scaled together) is a property of a class and its configuration, so
-one model's check helps the next one's. Nothing in it is trusted: each group is proven with the weights that it is to scale.
+Groups of layers that scale together belong to an architecture (a class and its configuration), so one model's check helps the
+next one's. They are not trusted: each is proven with the weights that it is to scale.
 """
 
 import hashlib
@@ -32,7 +30,7 @@ _Kept = TypeVar("_Kept")
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The plan that worked, and under what it did."""
+    """The plan that worked, and its conditions."""
 
     plan: Plan
     driver: str | None
@@ -40,7 +38,7 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def _read(place: Callable[[], Path], kind: type[_Kept], what: str) -> _Kept | None:
-    """What is kept there; None where nothing is, or it cannot be read."""
+    """The stored value; None where there is none, or it cannot be read."""
     try:
         return read_once(place(), _decoded, kind)
     except FileNotFoundError:
@@ -55,7 +53,7 @@ def _decoded(data: bytes, kind: type[_Kept]) -> _Kept:
 
 
 def _keep(place: Callable[[], Path], content: object, what: str) -> bool:
-    """Whether it was kept. A full disk costs only the memory of it, not the picture."""
+    """Store a value; whether that was possible. A full disk costs only this memory, not the picture."""
     try:
         file = place()
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +65,7 @@ def _keep(place: Callable[[], Path], content: object, what: str) -> bool:
 
 
 def _file(model: ModelFacts, device: DeviceFacts, dtype: DType, extras: Extras = ALONE) -> Path:
-    """Another version of the model's files, another device or another PyTorch is another matter; so is what is used with it."""
+    """The key holds the version of the model's files, the device, PyTorch and the add-ons."""
     key = "\0".join((model.path, model.fingerprint, device.backend, device.name, device.torch_version, dtype))
     folder = data_dir() / "cures"
     folder.mkdir(parents=True, exist_ok=True)
@@ -80,10 +78,7 @@ def _digest(key: str) -> str:
 
 
 def forget(model: ModelFacts, device: DeviceFacts) -> bool:
-    """Start the next pictures of this model without what worked before, in every precision; whether there was any.
-
-    Raises OSError.
-    """
+    """Forget what worked for this model on this device, in every precision; whether there was any. Raises OSError."""
     found = False
     for dtype in get_args(DType):
         own = _file(model, device, dtype)
@@ -94,18 +89,18 @@ def forget(model: ModelFacts, device: DeviceFacts) -> bool:
 
 
 class _Exactness(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Holds what a proof gave: the exponents of one component, None where its rescaling is not exact."""
+    """The exponents of one component that a proof gave, None where its rescaling is not exact."""
 
     rescale: dict[str, int] | None
 
 
 def recall_exactness(model: ModelFacts, device: DeviceFacts, dtype: DType, key: str) -> _Exactness | None:
-    """Return what was proven of a rescaling under this key; None where nothing was, or it cannot be read."""
+    """The proof of a rescaling under this key; None where there is none, or it cannot be read."""
     return _read(partial(_exactness_file, model, device, dtype, key), _Exactness, "A proof of a rescaling")
 
 
 def remember_exactness(model: ModelFacts, device: DeviceFacts, dtype: DType, key: str, rescale: dict[str, int] | None) -> None:
-    """Keep what was proven."""
+    """Store a proof, beside the model's cures, so that `forget` removes it, too."""
     _keep(partial(_exactness_file, model, device, dtype, key), _Exactness(rescale=rescale), "A proof of a rescaling")
 
 
@@ -125,7 +120,7 @@ def recall(model: ModelFacts, device: DeviceFacts, dtype: DType, numerics: Numer
 def remember(
     model: ModelFacts, device: DeviceFacts, dtype: DType, plan: Plan, numerics: Numerics, extras: Extras = ALONE
 ) -> bool:
-    """Keep it for the next time; whether that could be done."""
+    """Store the plan; whether that was possible."""
     learned = Learned(plan=plan, driver=device.driver, numerics=numerics)
     return _keep(partial(_file, model, device, dtype, extras), learned, "A cure")
 

@@ -44,16 +44,16 @@ _NOTE_FIELDS: Final = {
 PICKLES: Final = {".ckpt", ".pt", ".pth", ".bin", ".pkl", ".pt2"}
 _ENDINGS: Final = (".safetensors", ".sft", ".gguf")
 _DEPTH: Final = 4
-"""Folders deep that list_models looks: far enough for a hub cache, not for a whole disk."""
+"""Folders deep that list_models searches: enough for a hub cache, too little for a whole disk."""
 
 log = logging.getLogger(__name__)
 
 
 def describe(model: str) -> ModelFacts:
-    """What `model` is: "pocket", a diffusers folder, a .safetensors or a .gguf file.
+    """The facts of a model: "pocket", a diffusers folder, a .safetensors or a .gguf file.
 
-    Raises HalftoneError model-missing, model-empty-folder, model-not-a-model, model-truncated, model-bad-header,
-    model-pickle, model-incomplete or model-load-failed. Reads headers only: milliseconds.
+    Raises HalftoneError model-missing, model-empty-folder, model-not-a-model, model-truncated, model-bad-header, model-pickle,
+    model-incomplete or model-load-failed. Reads headers only: milliseconds.
     """
     path = resources() / POCKET if model == POCKET else _path(model)
     try:
@@ -69,13 +69,13 @@ def describe(model: str) -> ModelFacts:
 
 
 def describe_again(model: str, known: Iterable[ModelFacts]) -> ModelFacts:
-    """Describe a model, as it was before where it is among these and none of its files changed. Raises as `describe`."""
+    """Describe a model; facts among the known ones are used again where none of its files changed. Raises as `describe`."""
     found = [one for one in known if one.id == model or (model != POCKET and one.id == str(_path(model)))]
     return next((one for one in found if is_as_it_was(one)), None) or describe(model)
 
 
 def is_as_it_was(facts: ModelFacts) -> bool:
-    """Whether none of a model's files changed since it was described. Nothing is read of them."""
+    """Whether no file of a model changed since it was described. None is read."""
     try:
         return _version(Path(facts.path), facts.components) == facts.fingerprint
     except OSError:
@@ -83,7 +83,7 @@ def is_as_it_was(facts: ModelFacts) -> bool:
 
 
 def _path(model: str) -> Path:
-    """The path as it was typed, made absolute, with ~ for the home folder; an empty name names nothing."""
+    """The path as typed, made absolute, with ~ for the home folder. Raises model-missing for an empty one."""
     try:
         if model and "\0" not in model:
             return Path(model).expanduser().absolute()
@@ -94,8 +94,8 @@ def _path(model: str) -> Path:
 
 def runnable(facts: ModelFacts) -> None:
     """Raise HalftoneError model-unsupported for a single file that lacks parts, model-needs-parts where it runs with those of a
-    folder, model-needs-files for one that lacks only small files, and model-cannot-run for a folder whose parts do not belong
-    together or are only one stage: they are described and listed, but cannot run.
+    folder, model-needs-files where only small files are missing, model-cannot-run for a folder whose parts do not fit together or
+    are only one stage. All of these are described and listed.
     """
     if facts.format == "diffusers" and facts.why:
         raise HalftoneError("model-cannot-run", path=facts.path, detail=facts.why)
@@ -117,7 +117,7 @@ def weight_files(facts: ModelFacts) -> tuple[tuple[str, Path], ...]:
 
 
 def list_models(folders: Iterable[str]) -> list[ModelFacts]:
-    """Pocket and every model below the folders, by name. What is damaged is left out here, and the log says why."""
+    """Pocket and every model below the folders, by name. Damaged ones are left out, and the log says why."""
     found: dict[str, ModelFacts] = {}
     for model in [POCKET, *model_files(folders)]:
         try:
@@ -130,8 +130,8 @@ def list_models(folders: Iterable[str]) -> list[ModelFacts]:
 
 
 def model_files(folders: Iterable[str]) -> list[str]:
-    """Paths of every diffusers folder and every file below the folders that may hold a model, or a part of one; what is none is
-    taken as it is. A folder that cannot be read is left out, and the log names it.
+    """Paths of every diffusers folder and every file below the folders that may hold a model or a part of one; a path that is no
+    folder counts itself. Unreadable folders are left out and logged.
     """
     closed: list[str] = []
     found = [path for folder in folders for path in _candidates(_home(folder), _DEPTH, closed)]
@@ -149,7 +149,7 @@ def closed_folders(folders: Iterable[str]) -> tuple[str, ...]:
 
 
 def _home(folder: str) -> Path:
-    """The folder with ~ for the home folder; as it is where its `~` names nobody."""
+    """The folder with ~ for the home folder, unchanged where `~` names nobody."""
     try:
         return Path(folder).expanduser()
     except RuntimeError:
@@ -157,7 +157,7 @@ def _home(folder: str) -> Path:
 
 
 def _candidates(folder: Path, depth: int, closed: list[str]) -> list[str]:
-    """closed: gets the folders that cannot be read."""
+    """closed: receives the folders that cannot be read."""
     if os.path.isfile(folder / INDEX) or (os.path.isfile(folder) and folder.name.lower().endswith(_ENDINGS)):
         return [str(folder)]
     try:
@@ -201,11 +201,7 @@ def _folder(model: str, path: Path) -> ModelFacts:
         family=family.name,
         format="diffusers",
         stored_dtype=found.dtype,
-        stored={
-            name: stored_dtype([tensor for _, header in part.files for tensor in header.tensors])
-            for name, part in parts.items()
-            if part.files
-        },
+        stored={name: stored_dtype(part.tensors) for name, part in parts.items() if part.files},
         size_bytes=sum(file.stat().st_size for part in parts.values() for file, _ in part.files),
         fingerprint=_version(path, names),
         native_width=width,
@@ -251,18 +247,18 @@ def _read_parts(path: Path, names: Iterable[str]) -> dict[str, Part]:
 
 
 def _no_pipeline(path: Path) -> HalftoneError:
-    """A folder without an index of its parts may be one part itself."""
+    """The error of a folder without an index; it may be one part of a model."""
     config = path / "config.json"
     kind = read_json(config).get("_class_name") if os.path.isfile(config) else None
     if not isinstance(kind, str):
         return HalftoneError("model-not-a-model", path=str(path))
-    detail = Words("it is only one part of a model ({0}); choose the folder above it, which holds model_index.json", (kind,))
+    detail = Words("it is one part of a model ({0}); choose the folder above, with model_index.json", (kind,))
     return HalftoneError("model-unsupported", path=str(path), detail=detail)
 
 
 def _prompt_tokens(parts: dict[str, Part], family: Family) -> int:
-    """Return what the tokenizer says and the text encoder has places for, unless the tokenizer says "no limit" by a huge number
-    or the family pads to a length of its own.
+    """The tokenizer's length, within the text encoder's positions; the family's own where the tokenizer says "no limit" by a huge
+    number or the family pads to a length of its own.
     """
     part, encoder = parts.get("tokenizer"), parts.get("text_encoder")
     length = part.config.get("model_max_length") if part else None
@@ -273,7 +269,7 @@ def _prompt_tokens(parts: dict[str, Part], family: Family) -> int:
 
 
 def _with_note(facts: ModelFacts, path: Path) -> ModelFacts:
-    """A model may carry its own name and defaults in halftone.json, as Pocket does."""
+    """Apply the name and the defaults in a model's halftone.json, which Pocket has."""
     if not os.path.isfile(path):
         return facts
     note = {_NOTE_FIELDS[key]: value for key, value in read_json(path).items() if key in _NOTE_FIELDS}
@@ -315,22 +311,17 @@ def _file(model: str, path: Path) -> ModelFacts:
     )
     why = _why_not(found, header)
     if why is not None:
-        return _as_a_part(facts, found, header, why)
+        unread = unreadable(header, found)
+        if unread is not None and found.kind == "denoiser" and not found.quantised:
+            why = unread
+        return msgspec.structs.replace(facts, why=why, takes_place=unread is None)
     stored = {name: stored_dtype(tensors) for name, tensors in tensors_by_component(found.family, header).items()}
     facts = msgspec.structs.replace(facts, stored=stored)
     return _with_parts(facts, configs(facts.family, header), told=found.size != BY_NAME[found.family].size)
 
 
-def _as_a_part(facts: ModelFacts, found: Recognised, header: Header, why: Words) -> ModelFacts:
-    """A file that makes no picture alone. why: as the end of a sentence."""
-    unread = unreadable(header, found)
-    if unread is not None and found.kind == "denoiser" and not found.quantised:
-        why = unread
-    return msgspec.structs.replace(facts, why=why, takes_place=unread is None)
-
-
 def _why_not(found: Recognised, header: Header) -> Words | None:
-    """Why this file alone makes no picture; None for what can."""
+    """Why this file alone makes no picture; None where it does."""
     if found.kind not in ("checkpoint", "denoiser") or found.family not in SINGLES:
         return why_not(found)
     by_shapes = SINGLES[found.family].naming is not None  # every base of these is built by its shapes
@@ -339,11 +330,11 @@ def _why_not(found: Recognised, header: Header) -> Words | None:
     if by_shapes and (found.kind == "denoiser" or found.naming != ORIGINAL):
         return why_not(found)
     lacking = missing_parts(found.family, header)
-    return Words("it does not hold {0}", (lacking,)) if lacking else None
+    return Words("it lacks {0}", (lacking,)) if lacking else None
 
 
 def _with_parts(facts: ModelFacts, found: Mapping[str, Config], *, told: bool) -> ModelFacts:
-    """What is known of a whole model in one file, from the configurations of its parts. told: its size is one of its own."""
+    """Complete the facts of a whole model in one file from the configurations of its parts. told: its size is one of its own."""
     pipeline = str(found["model_index"]["_class_name"])
     if "Kontext" in facts.base:  # built as FLUX.1 dev is, and only told by its name
         pipeline = pipeline.replace("Flux", "FluxKontext")
@@ -364,7 +355,7 @@ def _with_parts(facts: ModelFacts, found: Mapping[str, Config], *, told: bool) -
 
 
 def _version(path: Path, components: Iterable[str]) -> str:
-    """Changes when a file is added, removed, renamed, resized or rewritten. Not of the contents: that would take minutes."""
+    """Changes when a file is added, removed, renamed, resized or rewritten. Contents are not read: that would take minutes."""
     whole = os.path.isdir(path)
     root = path if whole else path.parent
     files = [file for name in ("", *components) for file in files_in(path / name)] if whole else [path]

@@ -1,6 +1,6 @@
-"""The further arguments that `--option` can give to the pipelines of the known families, told without loading them.
+"""The further arguments of `--option` that the pipelines of the known families take, without loading them.
 
-A table of what diffusers 0.37 and newer take; `tests/torch/test_options.py` holds it against their signatures.
+The table is of diffusers 0.37 and newer; `tests/torch/test_options.py` compares it with their signatures.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -54,12 +54,12 @@ OPTIONS: Final[dict[str, frozenset[str]]] = {
     }.items()
 }
 SCHEDULE: Final = ("timesteps", "sigmas")
-"""Each says alone how the steps lie, and how many there are."""
+"""Each sets the steps alone, and how many there are."""
 _BOTH: Final = "CogView4"
 """Its pipelines take one together with the other."""
 CLIP_SKIP: Final = "clip_skip"
 _OF_A_PICTURE: Final = ("StableVideoDiffusionPipeline",)
-"""That take a picture themselves, and make several of it."""
+"""Pipelines that take a picture themselves, and make several of it."""
 _TASKS: Final = ("Img2ImgPipeline", "InpaintPipeline")
 _ACCEPTS: Final[dict[Kind, tuple[type, ...]]] = {
     "number": (int, float),
@@ -73,7 +73,7 @@ _ALLOWED: Final[dict[Kind, Words]] = {
     "whole number": Words("a whole number"),
     "switch": Words("true or false"),
     "text": Words("text"),
-    "list": Words('a list, for instance ["a", "b"] or [1, 2]'),
+    "list": Words('a list, such as ["a", "b"] or [1, 2]'),
 }
 
 
@@ -82,12 +82,12 @@ NAMES: Final = frozenset((*KINDS, *SAMPLER_OPTIONS))
 
 
 def takes_option(facts: ModelFacts, name: str) -> bool:
-    """Whether the model's pipeline or its samplers take it; what is not known may take anything."""
+    """Whether the model's pipeline or its samplers take it; an unknown pipeline may take anything."""
     return name in _taken(facts.pipeline)
 
 
 def _taken(pipeline: str) -> Collection[str]:
-    """Names of the options of a pipeline and its samplers, all of them where the pipeline is not known."""
+    """Options of a pipeline and its samplers, all of them where the pipeline is not known."""
     of_samplers = {name for name, one in SAMPLER_OPTIONS.items() if pipeline.startswith(one.pipelines)}
     return OPTIONS[pipeline] | of_samplers if pipeline in OPTIONS else NAMES
 
@@ -95,9 +95,8 @@ def _taken(pipeline: str) -> Collection[str]:
 def check_options(
     facts: ModelFacts, options: Mapping[str, OptionValue], *, image: bool, mask: bool, num_frames: bool = False
 ) -> None:
-    """Raise option-unknown or setting-bad-value for what the model's pipeline does not take; of an unknown one nothing is said.
-
-    image, mask, num_frames: whether they are given; with a picture or a mask a sibling of the pipeline runs.
+    """Raise option-unknown or setting-bad-value for what the model's pipeline does not take; an unknown pipeline may take
+    anything. image, mask, num_frames: whether they are set; with a picture or a mask a sibling of the pipeline runs.
     """
     own = facts.pipeline
     check_one_schedule(own, options)
@@ -130,7 +129,7 @@ def known_options(facts: ModelFacts, *, image: bool, mask: bool) -> Collection[s
 
 
 def over(options: Mapping[str, OptionValue], others: Mapping[str, OptionValue], pipeline: str) -> dict[str, OptionValue]:
-    """Put options over others; of these goes, too, what says in another way how the steps lie."""
+    """Put options over others, and drop those of the others that set the steps in another way."""
     replaced = () if pipeline.startswith(_BOTH) or not set(SCHEDULE) & options.keys() else SCHEDULE
     return {name: value for name, value in others.items() if name not in replaced} | dict(options)
 

@@ -1,6 +1,6 @@
-"""Stored check reports and self-tests: one file each, and what makes them stale.
+"""Stored check reports and self-tests, one file each, and their staleness.
 
-The files are strict JSON. A number that is not finite (a self-test that gave infinity) stands in them as a string.
+The files are strict JSON. A number that is not finite (a self-test that gave infinity) is a string in them.
 """
 
 import hashlib
@@ -28,11 +28,12 @@ log = logging.getLogger(__name__)
 
 _Record = TypeVar("_Record")
 _SELF_TEST_VERSION: Final = 5
-"""Of what the numbers of a stored self-test mean. 2: the speed of a type is of matrix product, convolution and attention.
-3: what a setting does is measured in each precision. 4: the speed of a type is of steps of a denoiser, with the kernels that
-models run with."""
+"""Meaning of the numbers in a stored self-test. 2: the speed of a type is of matrix product, convolution and attention. 3: the
+effect of a setting is measured in each precision. 4: the speed of a type is of steps of a denoiser, with the kernels that models
+run with.
+"""
 _NO_EFFECT: Final = {"on_black", "nan_check", "precision", "offload", "vae_tiling", "compile"}
-"""Settings that change no number of a check: it runs in the precision it names, always watched and never compiled."""
+"""Settings that change no number of a check: it runs in its own precision, always watched and never compiled."""
 
 
 class _SelfTestRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,13 +42,13 @@ class _SelfTestRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SelfTests:
-    """The self-tests that a process goes by: those that are stored, and its own that could not be."""
+    """The self-tests of a process: the stored ones, and its own that could not be stored."""
 
     def __init__(self) -> None:
         self._own: dict[str, SelfTestReport] = {}
 
     def keep(self, report: SelfTestReport) -> SelfTestReport:
-        """Store what was measured now. Returns it with the reason, if that cannot be done: it is in force here all the same."""
+        """Store a new self-test. Returns it with the reason, if that fails: it is in force here all the same."""
         try:
             save_selftest(report)
         except OSError as error:
@@ -57,7 +58,7 @@ class SelfTests:
         return report
 
     def take(self, report: SelfTestReport) -> None:
-        """Go by what was measured: from its record, or where there is none from the report itself."""
+        """Use a self-test: its record, or the report itself where there is none."""
         if report.not_kept:
             self._own[report.device.id] = report
         else:
@@ -86,9 +87,7 @@ def set_applied(report: CheckReport, applied: bool) -> CheckReport:
 
 
 def drop_applied(model: ModelFacts, device: DeviceFacts, extras: Extras) -> bool:
-    """Use no check's plan any more when this model runs on this device, alone or with the extras; whether one was used. What the
-    checks found stays. Raises OSError.
-    """
+    """Stop using checks' plans of this model and device, alone or with the extras; whether one was used. Raises OSError."""
     kept = (load_report(model, device, dtype, some) for dtype in get_args(DType) for some in dict.fromkeys((ALONE, extras)))
     applied = [report for report in kept if report is not None and report.applied]
     for report in applied:
@@ -97,12 +96,12 @@ def drop_applied(model: ModelFacts, device: DeviceFacts, extras: Extras) -> bool
 
 
 def staleness(report: CheckReport, model: ModelFacts, device: DeviceFacts, numerics: Numerics) -> Words | None:
-    """Which fact changed since the check, as a sentence; None if it still holds."""
+    """The fact that changed since the check, as a sentence; None if it still holds."""
     then = report.device
     if report.model.fingerprint != model.fingerprint:
         return Words("The model's files changed since the check.")
     if (then.name, then.backend) != (device.name, device.backend):
-        return Words("The check was made on another device, {0}.", (then.name,))
+        return Words("The check ran on another device, {0}.", (then.name,))
     if not same_driver(then.driver, device.driver):
         none = Words("none")
         return Words("The driver changed since the check, from {0} to {1}.", (then.driver or none, device.driver or none))
@@ -114,14 +113,15 @@ def staleness(report: CheckReport, model: ModelFacts, device: DeviceFacts, numer
 
 
 def changed_setting(then: Numerics, now: Numerics) -> str | None:
-    """The first setting that matters to the numbers of a model and is another one now, None if there is none."""
+    """The first setting that matters to a model's numbers and changed, None if there is none."""
     matters = (field for field in Numerics.__struct_fields__ if field not in _NO_EFFECT)
     return next((field for field in matters if getattr(then, field) != getattr(now, field)), None)
 
 
 def same_driver(then: str | None, now: str | None) -> bool:
-    """Whether two versions of a driver differ at most behind the first point."""
-    return _major(then) == _major(now)
+    """Whether two versions of a driver differ at most after the first point."""
+    first, second = (driver.split(".")[0] if driver else None for driver in (then, now))
+    return first == second
 
 
 def save_selftest(report: SelfTestReport) -> None:
@@ -130,10 +130,7 @@ def save_selftest(report: SelfTestReport) -> None:
 
 
 def load_selftest(device: DeviceFacts) -> SelfTestReport | None:
-    """The stored self-test of this very device, driver and PyTorch; None if it must be measured (again).
-
-    Numbers that meant something else when they were stored are not told as what they mean today.
-    """
+    """The stored self-test of this device, driver, PyTorch and version; None if it must be measured (again)."""
     record = _load(_selftest_file(device), _SelfTestRecord)
     if record is None or record.version != _SELF_TEST_VERSION:
         return None
@@ -142,26 +139,20 @@ def load_selftest(device: DeviceFacts) -> SelfTestReport | None:
     return record.report if measured == (device.backend, device.name, device.driver, device.torch_version) else None
 
 
-def _major(driver: str | None) -> str | None:
-    return driver.split(".")[0] if driver else None
-
-
 def _report_file(model: ModelFacts, device: DeviceFacts, precision: DType, extras: Extras) -> str:
     key = "\0".join((str(Path(model.path).resolve()), device.backend, device.name, precision))
     key += f"\0{used}" if (used := extras_key(extras)) else ""
-    return f"check-{_plain(model.name)}-{precision}-{_digest(key)}.json"
+    return _file("check", model.name, key, precision)
 
 
 def _selftest_file(device: DeviceFacts) -> str:
-    return f"device-{_plain(device.name)}-{_digest(device.backend + device.name)}.json"
+    return _file("device", device.name, device.backend + device.name)
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()[:40]
-
-
-def _digest(key: str) -> str:
-    return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:12]
+def _file(kind: str, name: str, key: str, *more: str) -> str:
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()[:40]
+    digest = hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:12]
+    return f"{'-'.join((kind, plain, *more, digest))}.json"
 
 
 def _save(name: str, record: object) -> None:
@@ -170,7 +161,7 @@ def _save(name: str, record: object) -> None:
 
 
 def _spelled(value: Any) -> Any:
-    """The same with "inf", "-inf" and "nan" for the numbers that JSON has no word for."""
+    """The same with "inf", "-inf" and "nan" for the numbers that JSON lacks."""
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""Sizes that some pipelines compute whatever was asked for: the nearest of a table that the model was trained on.
+"""Sizes that some pipelines compute whatever is asked for: the nearest of a table that the model was trained on.
 
-Sana and PixArt scale and crop the result to what was asked for; HunyuanDiT leaves that to its caller. `use_resolution_binning`
-turns it off. The tables are those of diffusers:
+Sana and PixArt scale and crop the result to the wanted size; HunyuanDiT leaves that to its caller. `use_resolution_binning` turns
+it off. The tables are those of diffusers:
 https://github.com/huggingface/diffusers/blob/main/src/diffusers/pipelines/pixart_alpha/pipeline_pixart_sigma.py
 https://github.com/huggingface/diffusers/blob/main/src/diffusers/pipelines/hunyuandit/pipeline_hunyuandit.py
 """
@@ -24,7 +24,7 @@ _TRAINED: Final = (
     (672, 1568), (688, 1504), (720, 1456), (752, 1392), (800, 1328), (832, 1248), (880, 1184), (944, 1104), (1024, 1024),
     (1104, 944), (1184, 880), (1248, 832), (1328, 800), (1392, 752), (1456, 720), (1504, 688), (1568, 672),
 )  # fmt: skip
-"""(width, height) of the given pictures that FLUX.1 Kontext was trained on."""
+"""(width, height) of the input pictures that FLUX.1 Kontext was trained on."""
 _EDGES: Final = (256, 512, 1024, 2048, 4096)
 _SIXTEENTHS: Final[dict[float, tuple[int, int]]] = {
     0.25: (8, 32), 0.28: (8, 29), 0.32: (9, 28), 0.33: (9, 27), 0.35: (9, 26), 0.4: (10, 25), 0.42: (10, 24), 0.48: (11, 23),
@@ -37,7 +37,7 @@ _SIXTEENTHS: Final[dict[float, tuple[int, int]]] = {
 _LARGE: Final[dict[float, tuple[int, int]]] = {
     0.26: (8, 31), 0.27: (8, 30), 2.89: (26, 9), 3.11: (28, 9), 3.62: (29, 8), 3.75: (30, 8), 3.88: (31, 8),
 }  # fmt: skip
-"""More of them from an edge of 2048 on."""
+"""More ratios from an edge of 2048 on."""
 _LARGE_EDGE: Final = 2048
 _SHAPES: Final = (
     (1.0, ((1024, 1024), (1280, 1280))),
@@ -50,8 +50,8 @@ _SHAPES: Final = (
 
 
 def bin_edge(pipeline: str, sample: object) -> int:
-    """Edge in pixels of the square among the sizes that a pipeline computes; 0 where it computes what was asked for. sample: the
-    `sample_size` of its transformer, in latent cells.
+    """Edge in pixels of the square among a pipeline's own sizes; 0 where it computes any size. sample: the transformer's
+    `sample_size`, in latent cells.
     """
     if pipeline.startswith(_HUNYUAN):
         return _SHAPES[0][1][0][0]
@@ -61,7 +61,7 @@ def bin_edge(pipeline: str, sample: object) -> int:
 
 
 def computed_size(model: ModelFacts, size: tuple[int, int], options: Mapping[str, OptionValue]) -> tuple[int, int]:
-    """(width, height) in pixels that is computed where `size` is asked for."""
+    """(width, height) in pixels that is computed for `size`."""
     width, height = size
     if model.pipeline.startswith(_KONTEXT) and min(size) >= 1:
         area = options.get("max_area", _MEGAPIXEL)
@@ -70,16 +70,18 @@ def computed_size(model: ModelFacts, size: tuple[int, int], options: Mapping[str
     if not model.bin_edge or options.get(BINNING, True) is False or min(size) < 1:
         return size
     if model.pipeline.startswith(_HUNYUAN):
-        return _nearest_shape(*_whole(width, height))
+        width, height = _whole(width, height)
+        if any((height, width) in sizes for _, sizes in _SHAPES):
+            return width, height
+        _, sizes = min(_SHAPES, key=lambda shape: abs(shape[0] - width / height))
+        return min(sizes, key=lambda one: abs(one[0] * one[1] - width * height))
     table = _SIXTEENTHS | (_LARGE if model.bin_edge >= _LARGE_EDGE else {})
     high, wide = table[min(sorted(table), key=lambda ratio: abs(ratio - height / width))]
     return wide * model.bin_edge // 16, high * model.bin_edge // 16
 
 
 def joined_size(model: ModelFacts, size: tuple[int, int], options: Mapping[str, OptionValue]) -> tuple[int, int] | None:
-    """(width, height) that a given picture is brought to where its tokens run beside those of the picture that is made, if they
-    do; of a picture of that one's shape.
-    """
+    """(width, height) of an input picture of this size whose tokens run beside the result's; None where they do not."""
     width, height = size
     if min(size) < 1:
         return None
@@ -99,11 +101,3 @@ def joined_size(model: ModelFacts, size: tuple[int, int], options: Mapping[str, 
 def _whole(width: int, height: int) -> tuple[int, int]:
     """(width, height) in whole tokens of 16 pixels."""
     return max(16, width // 16 * 16), max(16, height // 16 * 16)
-
-
-def _nearest_shape(width: int, height: int) -> tuple[int, int]:
-    """First the nearest shape, then of its sizes the one with the most nearly as many pixels."""
-    if any((height, width) in sizes for _, sizes in _SHAPES):
-        return width, height
-    _, sizes = min(_SHAPES, key=lambda shape: abs(shape[0] - width / height))
-    return min(sizes, key=lambda one: abs(one[0] * one[1] - width * height))

@@ -1,8 +1,8 @@
-"""Samplers under the names that users know, and the schedulers of diffusers that they stand for; no torch.
+"""Samplers by the names that users know, and their schedulers in diffusers; no torch.
 
-A sampler is a method, "DPM++ 2M", and may be followed by how the noise levels lie between the steps, "DPM++ 2M Karras". Names are
-A1111's; those of ComfyUI are understood. The classes follow diffusers' documentation ("Schedulers", tables of A1111 names), but
-for "DPM++ SDE": there they give the form of it that draws no noise, here the one that does.
+A sampler is a method, "DPM++ 2M", and may be followed by a schedule of the noise levels, "DPM++ 2M Karras". Names are A1111's;
+those of ComfyUI are understood. The classes follow diffusers' documentation ("Schedulers", tables of A1111 names), but for "DPM++
+SDE": theirs draws no noise, this one does.
 """
 
 import re
@@ -19,7 +19,7 @@ Options = dict[str, Any]
 
 
 class Method(NamedTuple):
-    """A scheduler class of diffusers, what of its configuration is not the model's, and the schedules that may follow."""
+    """A scheduler class of diffusers, its configuration where that is not the model's, and the schedules that may follow."""
 
     scheduler: str
     options: Options
@@ -27,7 +27,7 @@ class Method(NamedTuple):
 
 
 _LEVELS: Final = ("use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas")
-"""Of these at most one may be set; the model's own configuration may have one."""
+"""At most one of these may be set; the model's own configuration may have one."""
 _SCHEDULES: Final[dict[str, Options]] = {
     KARRAS: {"use_karras_sigmas": True},
     "Exponential": {"use_exponential_sigmas": True},
@@ -83,15 +83,15 @@ _ALIKE: Final = (
     "DPMSolverSinglestep", "KDPM2Discrete", "KDPM2AncestralDiscrete", "DEISMultistep", "UniPCMultistep", "DPMSolverSDE", "LCM",
     "TCD", "SASolver", "DDIMParallel", "DDPMParallel",
 )  # fmt: skip
-"""Schedulers that others may stand in for (`KarrasDiffusionSchedulers` of diffusers and what calls them compatible)."""
+"""Schedulers that can replace each other (`KarrasDiffusionSchedulers` of diffusers and compatible ones)."""
 _ZERO_SNR: Final = ("Euler", "Euler a", "DPM++ 2M", "DPM++ 2M SDE", "DPM++ 3M SDE", "UniPC", "DDIM", "DDPM", "LCM", "TCD")
-"""Those whose classes know models that begin at noise alone (rescale_betas_zero_snr); others leave that out without a word."""
+"""Samplers whose classes support models that begin at pure noise (rescale_betas_zero_snr); others ignore that silently."""
 _DRAWING: Final = (
     "Euler", "Euler a", "DPM2 a", "DPM++ 2M", "DPM++ 2M SDE", "DPM++ 3M SDE", "DPM++ SDE", "DDIM", "DDPM", "LCM", "TCD",
 )  # fmt: skip
-"""Those whose classes take the generator that noise is drawn from, which the pipelines of Kandinsky give to all."""
+"""Samplers whose classes take the generator for noise, which the pipelines of Kandinsky pass to all."""
 _GIVEN_NOISE: Final = ("Euler", "UniPC", "LCM")
-"""Flow samplers that take the noise levels and the shift that a pipeline works out itself, as most of them do."""
+"""Flow samplers that take the noise levels and the shift of the pipeline, as most pipelines compute them."""
 _FLOW: Final[dict[str, tuple[str, ...]]] = {
     "StableDiffusion3": FLOW_SAMPLERS,
     "Sana": FLOW_SAMPLERS,
@@ -100,7 +100,7 @@ _FLOW: Final[dict[str, tuple[str, ...]]] = {
     "ZImage": ("Euler", "LCM"),  # it gives them as a list, with which UniPC cannot compute
     "Flux": tuple(name for name in FLOW_SAMPLERS if name != "Heun"),
 }
-"""By the beginning of the pipeline's name; of other flow pipelines nothing more is known than `_GIVEN_NOISE`."""
+"""By the prefix of the pipeline's name; other flow pipelines take `_GIVEN_NOISE`."""
 _ENDING: Final = "Scheduler"
 _NAMES: Final[dict[str, str]] = {
     "eulerancestral": "eulera",
@@ -116,7 +116,7 @@ _WAYS: Final[dict[str, str]] = {
     "uniform": "",
     "ddimuniform": "",
 }
-"""Names of A1111 and ComfyUI for schedules that diffusers has under another one, or that are a model's usual."""
+"""Names of A1111 and ComfyUI for schedules with another name in diffusers, or that are a model's default."""
 _WITHOUT: Final[dict[str, Words]] = {
     "dpmpp2sancestral": Words("diffusers has no such sampler; DPM++ SDE is the nearest"),
     "dpmpp2sa": Words("diffusers has no such sampler; DPM++ SDE is the nearest"),
@@ -127,7 +127,7 @@ _WITHOUT: Final[dict[str, Words]] = {
     "kloptimal": Words("diffusers has no such schedule"),
     "alignyoursteps": Words("diffusers has no such schedule"),
 }
-"""What users of other programs know and cannot have here, and why."""
+"""Samplers and schedules of other programs that are missing here, and why."""
 
 
 # --- names -------------------------------------------------------------------------------------------------
@@ -160,9 +160,8 @@ def sampler_called(name: str) -> str | None:
 
 
 def samplers_of(pipeline: str, scheduler: Mapping[str, object]) -> tuple[str, ...]:
-    """Names of the samplers that a pipeline class takes, its own first where users have no name for it.
-
-    scheduler: the configuration of its own. None where that does not name its class.
+    """Names of the samplers that a pipeline class takes, its own first where users have no name for it; () where the class is
+    unknown. scheduler: the configuration of its own.
     """
     own = str(scheduler.get("_class_name", "")).removesuffix(_ENDING)
     if own.startswith("FlowMatch") or scheduler.get("use_flow_sigmas"):
@@ -189,9 +188,8 @@ def _suits(method: str, scheduler: Mapping[str, object]) -> bool:
 
 
 def check_sampler(facts: ModelFacts, wanted: str, *, image: bool = False) -> None:
-    """Raise setting-bad-value for a sampler that does not fit; of a model whose samplers are not known nothing is said.
-
-    image: whether one is given to start from; the pipelines of FLUX then take fewer.
+    """Raise setting-bad-value for a sampler that does not fit a model whose samplers are known. image: whether there is a start
+    picture; the pipelines of FLUX then take fewer.
     """
     names = facts.samplers
     if image and facts.family == "FLUX":
@@ -202,7 +200,7 @@ def check_sampler(facts: ModelFacts, wanted: str, *, image: bool = False) -> Non
 
 
 def unfit(wanted: str, names: tuple[str, ...]) -> HalftoneError:
-    """What to say to a sampler that is not among those which can be had: why, or what else there is."""
+    """The error for an unknown sampler: why it is missing, or what else there is."""
     letters = _letters(wanted)
     ways = {way for name in names if (way := split_sampler(name)[1])}
     why = next((why for part, why in _WITHOUT.items() if letters == part), None)
@@ -213,7 +211,7 @@ def unfit(wanted: str, names: tuple[str, ...]) -> HalftoneError:
     behind = [way for way in SCHEDULES if way in ways]
     allowed = either(*(close or methods))
     if behind and not close:
-        allowed = Words("{0}, most of them with {1} behind", (allowed, either(*behind)))
+        allowed = Words("{0}, most with {1} appended", (allowed, either(*behind)))
     return HalftoneError("setting-bad-value", name=Words("Sampler"), value=value, allowed=allowed)
 
 
@@ -221,7 +219,7 @@ def unfit(wanted: str, names: tuple[str, ...]) -> HalftoneError:
 
 
 def scheduler_of(name: str, *, flow: bool) -> tuple[str, Options]:
-    """The class of diffusers and what of its configuration differs from the model's. Raises KeyError for what is not there."""
+    """The class of diffusers, and its configuration where that differs from the model's. Raises KeyError for an unknown one."""
     method, way = split_sampler(name)
     found = (FLOW_METHODS if flow else METHODS)[method]
     if way and way not in found.schedules:

@@ -1,4 +1,4 @@
-"""What a pipeline of diffusers makes its pictures from, and which make none alone: told by their names, without loading them."""
+"""What a pipeline of diffusers starts from, and which make no picture alone: from their names, without loading them."""
 
 from typing import Final
 
@@ -18,19 +18,19 @@ _BASES: Final = (
     "LatentConsistencyModel", "QwenImage", "SanaSprint", "StableDiffusion3PAG", "StableDiffusion3", "StableDiffusionPAG",
     "StableDiffusionXLPAG", "StableDiffusionXL", "StableDiffusion", "ZImage",
 )  # fmt: skip
-"""That diffusers has a sibling of which starts from a picture, with a strength."""
+"""Pipelines with a sibling in diffusers that starts from a picture, with a strength."""
 _TAKING: Final = (
     "Flux2KleinKV", "Flux2Klein", "Flux2", "FluxKontext", "GlmImage", "HeliosPyramid", "Helios",
     "HunyuanVideoFramepack", "LTXCondition", "LTX", "PaintByExample", "QwenImage21", "ZImageOmni",
 )  # fmt: skip
-"""That take a picture beside the prompt, themselves or their sibling."""
+"""Pipelines that take a picture beside the prompt, themselves or their sibling."""
 _MASKED: Final = (
     "Chroma", "FluxControl", "FluxControlImg2Img", "Flux", "FluxImg2Img", "Flux2Klein", "FluxKontext", "IF", "IFImg2Img",
     "PaintByExample", "QwenImage", "QwenImageEdit", "QwenImageImg2Img", "StableDiffusion3", "StableDiffusion3Img2Img",
     "StableDiffusion", "StableDiffusionImg2Img", "StableDiffusionPAG", "StableDiffusionPAGImg2Img", "StableDiffusionXL",
     "StableDiffusionXLImg2Img", "StableDiffusionXLPAG", "StableDiffusionXLPAGImg2Img", "ZImage", "ZImageImg2Img",
 )  # fmt: skip
-"""That paint inside a mask, themselves or their sibling."""
+"""Pipelines that paint inside a mask, themselves or their sibling."""
 _STRENGTHLESS: Final = (
     "I2V", "I2I", "ImageToVideo", "Image2Video", "ImageEdit", "InstructPix2Pix", "Layered", "Upscale", "StableVideoDiffusion",
     "PaintByExample", "KandinskyInpaint", "KandinskyV22Inpaint", "ZImageControlNet", "ShapE", "UnCLIP",
@@ -73,7 +73,7 @@ def takes_mask(pipeline: str) -> bool:
 
 
 def takes_strength(pipeline: str, *, mask: bool) -> bool:
-    """Whether it can be said how much of the picture is made anew. mask: whether one is given."""
+    """Whether a denoising strength can be set. mask: whether there is one."""
     if mask:
         return takes_mask(pipeline) and not any(word in pipeline.replace("ImageEdit", "") for word in _STRENGTHLESS)
     if _base(pipeline) in (*_BASES, "LTXCondition"):
@@ -95,9 +95,7 @@ def only_a_stage(pipeline: str) -> Words | None:
 
 
 def check_given(facts: ModelFacts, *, image: bool, mask: bool, strength: bool = False) -> None:
-    """Raise picture-needed or mask-needed for what does not start from a prompt alone, start-no-strength where a picture is taken
-    as a whole. image, mask, strength: whether one is given.
-    """
+    """Raise picture-needed, mask-needed, or start-no-strength. image, mask, strength: whether they are set."""
     if needs_picture(facts.pipeline) and not image:
         raise HalftoneError("picture-needed", model=facts.name)
     if needs_mask(facts.pipeline) and not mask:

@@ -22,9 +22,9 @@ FPS: Final = {
     of.COGVIDEO.name: 8,
     of.COSMOS.name: 30,
 }
-"""Frames per second that the videos had from which the families learned."""
+"""Frames per second of the videos that the families were trained on."""
 USUAL_FPS: Final = 8
-"""Of a model that is not known."""
+"""For an unknown model."""
 _NAMES: Final = ("Video", "T2VPipeline", "I2VPipeline", "V2VPipeline")
 _STILLS: Final = ("Text2Image", "TextToImage", "T2IPipeline", "I2IPipeline")
 
@@ -40,7 +40,7 @@ def makes_videos(facts: ModelFacts) -> bool | None:
 
 
 def reads_prompt(facts: ModelFacts) -> bool:
-    """False of the models that make a video of a picture alone."""
+    """False for models that make a video of a picture alone."""
     return facts.family != of.SVD.name
 
 
@@ -55,34 +55,26 @@ def video_format(request: PictureRequest) -> VideoFormat:
 
 
 def check_video(request: PictureRequest, facts: ModelFacts) -> None:
-    """Raise HalftoneError setting-bad-value or video-of-pictures for what cannot become a video as it is wanted."""
+    """Raise HalftoneError setting-bad-value or video-of-pictures for a video that cannot be made as asked."""
     named = _ending(request)
     if request.video is not None and named and named != request.video:
-        raise HalftoneError(
-            "setting-bad-value",
-            name="--video",
-            value=Words("{0} for {1}", (request.video, str(request.output))),
-            allowed=f"--video {named}",
-        )
-    if makes_videos(facts) is False:
-        _refuse_video(request, facts, named)
+        value = Words("{0} for {1}", (request.video, str(request.output)))
+        raise HalftoneError("setting-bad-value", name="--video", value=value, allowed=f"--video {named}")
+    if makes_videos(facts) is not False:
+        return
+    asked = {"--video": request.video, "--fps": request.fps, ".mp4": named if named == "mp4" else None}
+    for name, wanted in asked.items():
+        if wanted is not None:
+            raise HalftoneError("video-of-pictures", model=facts.name, name=name)
 
 
 def refuse_still(request: PictureRequest, facts: ModelFacts) -> None:
-    """Raise HalftoneError output-bad-type where all frames but the first would be computed in vain."""
+    """Raise HalftoneError output-bad-type where all frames but the first would be lost."""
     named = _ending(request)
     if named and named not in FORMATS and makes_videos(facts) and request.num_frames != 1:
         raise HalftoneError("output-bad-type", path=str(request.output), allowed=either(*(f".{known}" for known in FORMATS)))
 
 
-def _refuse_video(request: PictureRequest, facts: ModelFacts, named: str) -> None:
-    """Of a model that makes pictures."""
-    asked = {"--video": request.video, "--fps": request.fps, ".mp4": named if named == "mp4" else None}
-    for name, given in asked.items():
-        if given is not None:
-            raise HalftoneError("video-of-pictures", model=facts.name, name=name)
-
-
 def _ending(request: PictureRequest) -> str:
-    """Of the file that the request names, without its dot, in small letters; "" where it names none, or a folder."""
+    """The ending of the request's file, without its dot, in small letters; "" for no file, or a folder."""
     return "" if request.output is None else PurePath(request.output).suffix.lower().removeprefix(".")

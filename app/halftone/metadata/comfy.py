@@ -1,7 +1,7 @@
-"""ComfyUI's graph of nodes, as it stands in a picture, read as parameters where it is the plain one: a model, two prompts, an
-empty picture, one KSampler, a decoder. It is untrusted.
+"""Reads ComfyUI's graph of nodes in a picture as parameters where it is the plain one: a model, two prompts, an empty picture,
+one KSampler, a decoder. It is untrusted.
 
-https://docs.comfy.org has the form: node -> {"class_type": its kind, "inputs": name -> value, or [node, output] of another one}.
+Form (https://docs.comfy.org): node -> {"class_type": its kind, "inputs": name -> value, or [node, output] of another one}.
 """
 
 import json
@@ -25,12 +25,12 @@ _NOTHING: Final = "ConditioningZeroOut"
 _MOST: Final = 64
 """Nodes in a chain."""
 _LARGEST: Final = 2**64
-"""ComfyUI's seeds end there."""
+"""The end of ComfyUI's seeds."""
 _EMBEDDING: Final = re.compile(r"\bembedding:(?=\S)")
 
 
 class NotPlainError(Exception):
-    """Says in a part of a sentence what is not plain."""
+    """Names what is not plain, in a part of a sentence."""
 
     def __init__(self, words: Words) -> None:
         super().__init__(words)
@@ -38,7 +38,7 @@ class NotPlainError(Exception):
 
 
 def parameters_of(graph: str) -> Parameters:
-    """Of the JSON in the text chunk "prompt". Raises NotPlainError."""
+    """Read the JSON in the text chunk "prompt". Raises NotPlainError."""
     try:
         nodes = json.loads(graph)
     except (ValueError, RecursionError) as error:
@@ -55,8 +55,10 @@ class _Graph:
         sampler = self._linked(decoder, "samples", (_SAMPLES,))
         canvas = self._linked(sampler, "latent_image", _EMPTY)
         if _number(sampler, "denoise", 1) != 1:
-            raise NotPlainError(Words("it draws over another picture"))
+            raise NotPlainError(Words("it uses image to image"))
         model, loras = self._model(sampler)
+        _, clip = self._chain(self._linked(sampler, "positive", (_ENCODES,)), "clip", "LoraLoader")
+        vae = self._behind(decoder, "vae")
         prompt, negative = (self._prompt(sampler, name) for name in ("positive", "negative"))
         fields = {
             "Steps": _number(sampler, "steps"),
@@ -66,8 +68,8 @@ class _Graph:
             "Seed": _number(sampler, "seed"),
             "Size": f"{_number(canvas, 'width')}x{_number(canvas, 'height')}",
             "Model": _text(model, _LOADS[_kind(model)]),
-            "VAE": self._vae(decoder),
-            "Clip skip": self._clip_skip(sampler),
+            "VAE": _text(vae, "vae_name") if vae is not None and _kind(vae) == "VAELoader" else None,
+            "Clip skip": abs(int(_number(clip, "stop_at_clip_layer"))) if _kind(clip) == "CLIPSetLastLayer" else None,
             "Batch size": None if (several := _number(canvas, "batch_size", 1)) == 1 else several,
         }
         told = {name: str(value) for name, value in fields.items() if value is not None}
@@ -76,22 +78,20 @@ class _Graph:
     # --- nodes --------------------------------------------------------------------------------------------------------
 
     def _decoder(self) -> Node:
-        """That of the picture which was saved; there is only one."""
+        """The only decoder of the saved pictures."""
         shown = [node for node in self._nodes.values() if _kind(node) in _SHOWS]
         found = {id(node): node for node in (self._linked(one, "images", _DECODES) for one in shown)}
         if len(found) != 1:
-            raise NotPlainError(Words("it saves several pictures") if found else Words("no node saves its picture"))
+            raise NotPlainError(Words("it saves several pictures") if found else Words("it saves no picture"))
         return next(iter(found.values()))
 
     def _linked(self, node: Node, name: str, kinds: tuple[str, ...]) -> Node:
-        """The node that an input comes from, which has to be of one of the kinds."""
+        """The node of an input, which must be of one of the kinds."""
         found = self._behind(node, name)
-        if found is None or _kind(found) not in kinds:
-            raise NotPlainError(
-                Words("it has the node {0}", (_kind(found),))
-                if found is not None
-                else Words("the node {0} has no {1}", (_kind(node), name))
-            )
+        if found is None:
+            raise NotPlainError(Words("the node {0} has no {1}", (_kind(node), name)))
+        if _kind(found) not in kinds:
+            raise NotPlainError(Words("it has the node {0}", (_kind(found),)))
         return found
 
     def _behind(self, node: Node, name: str) -> Node | None:
@@ -99,7 +99,7 @@ class _Graph:
         return self._nodes.get(str(cast("Any", link)[0])) if isinstance(link, list) and link else None
 
     def _chain(self, node: Node, name: str, through: str) -> tuple[list[Node], Node]:
-        """(the nodes of the kind `through` between, what they begin with)."""
+        """(the nodes of the kind `through` between, the first node)."""
         between: list[Node] = []
         found = self._behind(node, name)
         while found is not None and _kind(found) == through and len(between) < _MOST:
@@ -112,30 +112,19 @@ class _Graph:
     # --- what they say ------------------------------------------------------------------------------------------------
 
     def _model(self, sampler: Node) -> tuple[Node, list[str]]:
-        """The loader, and the LoRAs behind it as A1111 writes them, in the order in which they are added."""
+        """The loader, and its LoRAs as A1111 writes them, in order."""
         between, model = self._chain(sampler, "model", "LoraLoader")
         if _kind(model) not in _LOADS:
             raise NotPlainError(Words("it has the node {0}", (_kind(model),)))
         return model, [_lora(node) for node in reversed(between)]
 
     def _prompt(self, sampler: Node, name: str) -> str:
-        node = self._linked(
-            sampler, name, ("CLIPTextEncode", "ConditioningZeroOut") if name == "negative" else ("CLIPTextEncode",)
-        )
-        return "" if _kind(node) == "ConditioningZeroOut" else _EMBEDDING.sub("", _text(node, "text"))
-
-    def _clip_skip(self, sampler: Node) -> int | None:
-        encoder = self._linked(sampler, "positive", (_ENCODES,))
-        _, first = self._chain(encoder, "clip", "LoraLoader")
-        return abs(int(_number(first, "stop_at_clip_layer"))) if _kind(first) == "CLIPSetLastLayer" else None
-
-    def _vae(self, decoder: Node) -> str | None:
-        own = self._behind(decoder, "vae")
-        return _text(own, "vae_name") if own is not None and _kind(own) == "VAELoader" else None
+        node = self._linked(sampler, name, (_ENCODES, _NOTHING) if name == "negative" else (_ENCODES,))
+        return "" if _kind(node) == _NOTHING else _EMBEDDING.sub("", _text(node, "text"))
 
 
 def _kind(node: object) -> str:
-    """As it stands in a sentence, however it was written."""
+    """A node's kind, safe in a sentence."""
     kind = cast("dict[str, Any]", node).get("class_type") if isinstance(node, dict) else None
     return kind[:48] if isinstance(kind, str) and kind.isprintable() else "?"
 
@@ -148,21 +137,21 @@ def _inputs(node: Node) -> Node:
 def _text(node: Node, name: str) -> str:
     found = _inputs(node).get(name)
     if not isinstance(found, str):
-        raise NotPlainError(Words("{0} of the node {1} comes from another one", (name, _kind(node))))
+        raise NotPlainError(Words("{0} of the node {1} comes from another node", (name, _kind(node))))
     return whole_signs(found).strip()
 
 
 def _number(node: Node, name: str, usual: int | None = None) -> int | float:
     found = _inputs(node).get(name, usual)
     if isinstance(found, bool) or not isinstance(found, int | float):
-        raise NotPlainError(Words("{0} of the node {1} comes from another one", (name, _kind(node))))
+        raise NotPlainError(Words("{0} of the node {1} comes from another node", (name, _kind(node))))
     if not abs(found) <= _LARGEST:
-        raise NotPlainError(Words("{0} of the node {1} is not a number that it can be", (name, _kind(node))))
+        raise NotPlainError(Words("{0} of the node {1} is out of range", (name, _kind(node))))
     return found
 
 
 def _lora(node: Node) -> str:
-    """Only one weight can be told, which has to be both."""
+    """A LoRA in A1111's words, whose one weight has to be both of the node's."""
     model, words = (_number(node, f"strength_{part}", 1) for part in ("model", "clip"))
     if model != words:
         raise NotPlainError(Words("it has a LoRA with two strengths"))

@@ -1,7 +1,7 @@
 """The text that A1111 writes into pictures and most image programs read.
 
-Three parts: the prompt, a "Negative prompt:" line if there is one, and one last line of "Key: value" pairs. A value is quoted
-as JSON if it holds a comma, a colon or a newline.
+Three parts: the prompt, a "Negative prompt:" line if there is one, and one last line of "Key: value" pairs. A value with a comma,
+a colon or a newline is quoted as JSON.
 """
 
 import json
@@ -15,12 +15,12 @@ from halftone import __version__
 from halftone.contract.facts import PictureFacts
 from halftone.contract.parameters import BY_FIELD, OPTION_PARAMETERS, option_numbers
 from halftone.contract.plan import Plan
-from halftone.contract.request import Control, IpAdapter, Lora, ResolvedRequest, split_sampler
+from halftone.contract.request import Control, Lora, ResolvedRequest, file_name, model_stem, split_sampler, without_places
 from halftone.contract.vocabulary import Resize
 
 NEGATIVE: Final = "Negative prompt:"
 EMPTY_NEGATIVE: Final = "Empty negative prompt"
-"""Says that an empty text was encoded, which is not the same as none."""
+"""An empty text was encoded, which is not the same as none."""
 STOPPED: Final = "Stopped after step"
 EMBEDDINGS: Final = "Embeddings"
 OPTIONS: Final = "Options"
@@ -37,6 +37,9 @@ RESIZE_NAMES: Final[dict[Resize, str]] = {
 def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
     """The parameters of one finished picture."""
     sampler, schedule = split_sampler(request.sampler)
+    named = option_numbers(request)
+    others = {name: value for name, value in request.options.items() if name not in named}
+    cures = dict.fromkeys((*picture.cures.values(), *(event.cure for event in picture.events if event.cure)))
     fields: dict[str, str | None] = {
         **_said(request, "steps"),
         STOPPED: None if picture.stopped_of is None else f"{picture.steps} of {picture.stopped_of}",
@@ -48,27 +51,28 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
         "Frames": str(picture.frames) if picture.frames > 1 else None,
         "FPS": str(picture.fps) if picture.fps and picture.frames > 1 else None,
         "Model": model_name(request.model),
-        "VAE": None if request.vae is None else _last(request.vae),
-        "Transformer": None if request.transformer is None else _last(request.transformer),
+        "VAE": None if request.vae is None else file_name(request.vae),
+        "Transformer": None if request.transformer is None else file_name(request.transformer),
         **_variation(request),
-        **_said(request, *(OPTION_PARAMETERS[name].field for name in option_numbers(request))),
+        **_said(request, *(OPTION_PARAMETERS[name].field for name in named)),
         **_start(request),
-        **_hires(request, picture),
-        **_refiner(request, picture),
+        **_later_passes(request, picture),
         "RNG": "CPU",
         "Precision": ", ".join(f"{name} {dtype}" for name, dtype in picture.dtypes.items()) or request.dtype,
         "Numerics": picture.state,
-        "Cure": _cures(picture),
+        "Cure": ", ".join(cures) or None,
         "Styles": ", ".join(request.styles) or None,
         "Template": request.written or None,
         "Negative Template": request.written_negative or None,
-        EMBEDDINGS: ", ".join(PurePath(_last(path)).stem for path in request.inversions) or None,
-        OPTIONS: _options(request),
+        EMBEDDINGS: ", ".join(PurePath(file_name(path)).stem for path in request.inversions) or None,
+        OPTIONS: json.dumps(others, ensure_ascii=False) if others else None,
         EMPTY_NEGATIVE: "True" if request.empty_negative and not request.negative else None,
         "Version": f"Halftone {__version__}",
     }
     fields |= {f"ControlNet {index}": _control(control) for index, control in enumerate(request.controls)}
-    fields |= {f"IP-Adapter {index}": _ip_adapter(one) for index, one in enumerate(request.ip_adapters)}
+    for index, one in enumerate(request.ip_adapters):
+        pictures = " + ".join(map(file_name, one.images))
+        fields[f"IP-Adapter {index}"] = f"Model: {one.name}, Weight: {one.scale:g}, Pictures: {pictures}"
     prompt = " ".join((request.prompt, *(f"<lora:{lora.name}:{number_text(lora.weight)}>" for lora in request.loras)))
     return write_parameters(prompt, request.negative, {key: value for key, value in fields.items() if value is not None})
 
@@ -76,11 +80,13 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
 _PASSES: Final = 2
 
 
-def _hires(request: ResolvedRequest, picture: PictureFacts) -> dict[str, str | None]:
-    """The second pass in A1111's words, if there was one."""
-    hires = request.hires
-    if hires is None or len(picture.passes) < _PASSES:
+def _later_passes(request: ResolvedRequest, picture: PictureFacts) -> dict[str, str | None]:
+    """The second pass or the second model in A1111's words, if it had its part."""
+    hires, refiner = request.hires, request.refiner
+    if len(picture.passes) < _PASSES:
         return {}
+    if hires is None:
+        return {} if refiner is None else {"Refiner": refiner.name, **_said(request, "refiner.at")}
     strength = "start.strength" if request.image is None else "hires.strength"  # A1111 has one name for the two
     return {
         BY_FIELD[strength].keys[0]: None if hires.strength is None else number_text(hires.strength),
@@ -90,24 +96,16 @@ def _hires(request: ResolvedRequest, picture: PictureFacts) -> dict[str, str | N
     }
 
 
-def _refiner(request: ResolvedRequest, picture: PictureFacts) -> dict[str, str | None]:
-    """The second model in A1111's words, if it had its part."""
-    refiner = request.refiner
-    if refiner is None or len(picture.passes) < _PASSES:
-        return {}
-    return {"Refiner": refiner.name, **_said(request, "refiner.at")}
-
-
 def _start(request: ResolvedRequest) -> dict[str, str | None]:
-    """Of a picture that was made of another one: A1111's names where it has them."""
+    """Where a picture was made of another one, in A1111's names where it has them."""
     start, only = request.start, request.start.only_masked
     if request.image is None:
         return {}
     return {
         **_said(request, "start.strength"),
-        "Start picture": _last(request.image),
+        "Start picture": file_name(request.image),
         "Resize mode": None if start.keeps_size else RESIZE_NAMES[start.resize],
-        "Mask": None if request.mask is None else _last(request.mask),
+        "Mask": None if request.mask is None else file_name(request.mask),
         **(_said(request, "start.mask_blur") if request.masked else {}),
         "Masked content": start.masked_content if request.mask is not None else None,
         "Inpaint area": None if only is None else ONLY_MASKED,
@@ -133,30 +131,14 @@ def _control(control: Control) -> str:
     return f"Module: {module}, Model: {control.name}, Weight: {control.scale:g}, Resize Mode: Just Resize, {part}"
 
 
-def _ip_adapter(one: IpAdapter) -> str:
-    return f"Model: {one.name}, Weight: {one.scale:g}, Pictures: {' + '.join(map(_last, one.images))}"
-
-
-def _cures(picture: PictureFacts) -> str | None:
-    """Those that were in use and those that came in, each once."""
-    came = (event.cure for event in picture.events if event.cure)
-    return ", ".join(dict.fromkeys((*picture.cures.values(), *came))) or None
-
-
 def _said(request: ResolvedRequest, *fields: str) -> dict[str, str | None]:
     """Write numbers under the names that pictures have for them; those that are not there are left out."""
     numbers = ((one.keys[0], one.number(request)) for one in map(BY_FIELD.__getitem__, fields))
     return {key: number_text(number) for key, number in numbers if number is not None}
 
 
-def _options(request: ResolvedRequest) -> str | None:
-    """Write the options that have no name of their own."""
-    others = {name: value for name, value in request.options.items() if name not in option_numbers(request)}
-    return json.dumps(others, ensure_ascii=False) if others else None
-
-
 def number_text(value: float) -> str:
-    """Write a number so that reading it gives the same one: a float shortly where six digits are enough."""
+    """A number so that reading it gives the same one: a float shortly where six digits are enough."""
     if isinstance(value, int):
         return str(value)
     short = f"{value:g}"
@@ -173,33 +155,21 @@ def write_parameters(prompt: str, negative: str, fields: dict[str, str]) -> str:
 
 
 def receipt_json(request: ResolvedRequest, picture: PictureFacts, plan: Plan, made_with: Mapping[str, str] | None = None) -> str:
-    """Request, plan and numerics receipt of one picture as JSON; numbers are finite or null, and no folder names. made_with: the
-    device and the versions of the libraries.
+    """Request, plan and numerics receipt of one picture as JSON; numbers are finite or null, and no folder is named. made_with:
+    the device and the versions of the libraries.
 
-    Neither the file's name nor any time stands in it: the same request on the same machine gives the same bytes. The history
-    has them.
+    Without the file's name and any time, which the history has: the same request on the same machine gives the same bytes.
     """
-    loras = _named(request.loras)
-    vae, transformer = (None if path is None else _last(path) for path in (request.vae, request.transformer))
-    inversions = tuple(PurePath(_last(path)).stem for path in request.inversions)
-    controls = tuple(msgspec.structs.replace(one, path=one.name, image=_last(one.image)) for one in request.controls)
+    refiner, hires = request.refiner, request.hires
     shown = msgspec.structs.replace(
-        request,
+        without_places(request),
         model=model_name(request.model),
-        loras=loras,
-        vae=vae,
-        transformer=transformer,
-        inversions=inversions,
-        controls=controls,
-        ip_adapters=tuple(without_places(one) for one in request.ip_adapters),
-        image=None if request.image is None else _last(request.image),
-        mask=None if request.mask is None else _last(request.mask),
-        refiner=None if request.refiner is None else msgspec.structs.replace(request.refiner, path=_last(request.refiner.path)),
+        loras=_named(request.loras),
+        image=None if request.image is None else file_name(request.image),
+        mask=None if request.mask is None else file_name(request.mask),
+        refiner=None if refiner is None else msgspec.structs.replace(refiner, path=file_name(refiner.path)),
+        hires=None if hires is None else msgspec.structs.replace(hires, upscaler=file_name(hires.upscaler)),
     )
-    if request.hires is not None:
-        shown = msgspec.structs.replace(
-            shown, hires=msgspec.structs.replace(request.hires, upscaler=_last(request.hires.upscaler))
-        )
     content = {
         "schema": 1,
         "version": __version__,
@@ -212,7 +182,7 @@ def receipt_json(request: ResolvedRequest, picture: PictureFacts, plan: Plan, ma
 
 
 def _with_sentences(told: ResolvedRequest | Plan) -> dict[str, Any]:
-    """As plain data, with its reasons as the English sentences that people and scripts read."""
+    """As plain data, with its reasons as English sentences."""
     content = cast("dict[str, Any]", msgspec.to_builtins(told))
     return {name: list(map(str, told.reasons)) if name == "reasons" else value for name, value in content.items()}
 
@@ -222,13 +192,8 @@ def _named(loras: tuple[Lora, ...]) -> tuple[Lora, ...]:
     return tuple(msgspec.structs.replace(lora, path=lora.name) for lora in loras)
 
 
-def without_places(one: IpAdapter) -> IpAdapter:
-    """Without the folders of its files."""
-    return msgspec.structs.replace(one, path=one.name, images=tuple(map(_last, one.images)))
-
-
 _PASSING: Final = ("path", "index", "seconds", "latents", "peak_memory", "shortages", "cut_short", "ran", "computed")
-"""What is of the moment, not of the picture: where it lay, which of a batch it was, what time and memory it took."""
+"""Fields of the moment, not of the picture: its place, its index in a batch, its time and memory."""
 
 
 def _timeless(facts: Any) -> Any:
@@ -240,12 +205,7 @@ def _timeless(facts: Any) -> Any:
 
 def model_name(model: str) -> str:
     """The last part of a model's path without .safetensors; other programs show and match just this."""
-    return _last(model).removesuffix(".safetensors") or model
-
-
-def _last(path: str) -> str:
-    """The last part of a path, of any system."""
-    return PurePath(path.replace("\\", "/")).name
+    return model_stem(model)
 
 
 def _plain(text: str) -> str:

@@ -24,7 +24,7 @@ RECEIPT_KEY: Final = "halftone"
 _MIN_FREE: Final = 2**20
 """Bytes; below this not even a small picture can be saved."""
 _BYTES_PER_PIXEL: Final = 3
-"""Of a PNG that cannot be compressed, as noise cannot."""
+"""For a PNG of noise, which cannot be compressed."""
 
 USER_COMMENT: Final = 0x9286
 MAKER_NOTE: Final = 0x927C
@@ -33,7 +33,7 @@ UNICODE: Final = b"UNICODE\0"
 NOTE_PREFIX: Final = b"halftone\0"
 _MAX_EXIF: Final = 65_000
 _OTHER_PARAMETERS: Final = 4_000
-"""Bytes of EXIF that are kept free for what stands beside the prompts."""
+"""Bytes of EXIF for other parameters than the prompts."""
 _NO_RIGHT: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_FOLDER: Final = {errno.ENOENT, errno.ENOTDIR}
 
@@ -46,11 +46,11 @@ def check_output(
     pixels: int = 0,
     endings: tuple[str, ...] = ALLOWED,
 ) -> Path:
-    """The file or folder to write to, made absolute, if so many pictures could be saved there now and the first one has room.
+    """The absolute path of the file or folder to write to, if so many pictures could be saved there and the first one fits.
 
-    pixels: of one picture, 0 if not known. A name with one of the endings is a file; an existing folder is a folder.
-    Raises HalftoneError output-folder-missing, output-not-folder, output-read-only, output-exists, output-bad-type,
-    output-failed or disk-full.
+    pixels: of one picture, 0 if not known. A name with one of the endings is a file; an existing folder is a folder. Raises
+    HalftoneError output-folder-missing, output-not-folder, output-read-only, output-exists, output-bad-type, output-failed or
+    disk-full.
     """
     path = absolute(output)
     try:
@@ -60,9 +60,9 @@ def check_output(
             refuse_type(path, endings)
         if not os.path.isdir(folder):
             raise no_folder(folder)
-        for name in [] if is_folder else [numbered(path, index) for index in range(pictures)]:
-            if _is_taken(name) and not overwrite:
-                raise HalftoneError("output-exists", path=str(name))
+        names = [] if is_folder or overwrite else [numbered(path, index) for index in range(pictures)]
+        if (taken := next(filter(_is_taken, names), None)) is not None:
+            raise HalftoneError("output-exists", path=str(taken))
         if not os.access(folder, os.W_OK | os.X_OK):
             raise HalftoneError("output-read-only", folder=str(folder))
         need_room(path, folder, max(_MIN_FREE, pixels * _BYTES_PER_PIXEL))
@@ -78,10 +78,10 @@ def check_room_for_text(path: Path, prompts: str) -> None:
 
 
 def save_picture(image: "Image.Image", path: Path, parameters: str, receipt: str, *, overwrite: bool = False) -> None:
-    """Write `image` with A1111's text and the receipt's JSON inside; the ending of `path` names the format.
+    """Write `image` with A1111's text and the receipt's JSON inside, whole or not at all; the ending of `path` names the format.
 
-    The file appears whole or not at all. Raises HalftoneError output-exists (unless `overwrite`), output-bad-type,
-    output-folder-missing, output-read-only, output-failed or disk-full.
+    Raises HalftoneError output-exists (unless `overwrite`), output-bad-type, output-folder-missing, output-read-only,
+    output-failed or disk-full.
     """
     path = absolute(path)
     data = _encoded(image, path, parameters, receipt)
@@ -109,7 +109,7 @@ def numbered(path: Path, index: int) -> Path:
 
 
 def output_error(error: OSError, path: Path, need: int) -> HalftoneError:
-    """What an OSError while writing `need` bytes to `path` means to the user."""
+    """The error for an OSError while `need` bytes are written to `path`."""
     folder = path if os.path.isdir(path) else path.parent
     if isinstance(error, FileExistsError):
         return HalftoneError("output-exists", path=str(path))
@@ -144,7 +144,7 @@ def _encoded(image: "Image.Image", path: Path, parameters: str, receipt: str) ->
 
 
 def exif_of(parameters: str, receipt: str) -> bytes:
-    """EXIF as A1111 writes it (UserComment, UTF-16), with our receipt as the maker's note where it fits into 64 KB."""
+    """EXIF as A1111 writes it (UserComment, UTF-16), with the receipt as the maker's note where it fits into 64 KB."""
     from PIL import Image
 
     exif = Image.Exif()
@@ -157,7 +157,7 @@ def exif_of(parameters: str, receipt: str) -> bytes:
 
 
 def absolute(output: str | Path) -> Path:
-    """From the present folder; as it is where its `~` names nobody."""
+    """The path from the present folder; unchanged where its `~` names nobody."""
     try:
         return Path(output).expanduser().absolute()
     except RuntimeError:
@@ -165,7 +165,7 @@ def absolute(output: str | Path) -> Path:
 
 
 def _is_taken(path: Path) -> bool:
-    """Whether something has that name, be it a link to nowhere. Raises OSError for a name that cannot be."""
+    """Whether the name exists, be it a link to nowhere. Raises OSError for an impossible name."""
     try:
         path.lstat()
     except FileNotFoundError:
@@ -176,6 +176,6 @@ def _is_taken(path: Path) -> bool:
 
 
 def refuse_type(path: Path, endings: tuple[str, ...]) -> NoReturn:
-    """Raise HalftoneError output-bad-type. endings: of the names that may be given."""
+    """Raise HalftoneError output-bad-type. endings: the allowed ones."""
     shown = [ending for ending in endings if ending not in (".jpeg", ".htm")]
     raise HalftoneError("output-bad-type", path=str(path), allowed=either(*shown))

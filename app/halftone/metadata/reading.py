@@ -1,4 +1,4 @@
-"""What pictures of this and of other programs say about themselves: A1111's text, out of PNG, JPEG and WebP. It is untrusted."""
+"""Reads what pictures of this and other programs say about themselves: A1111's text in PNG, JPEG and WebP. It is untrusted."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from halftone.metadata.picture import EXIF_FOLDER, MAKER_NOTE, NOTE_PREFIX, RECE
 from halftone.settings.picture_files import opened_picture
 
 _PAIR: Final = re.compile(r'(?<!\w)(\w[\w \-/]{1,60}):\s*("(?:\\.|[^\\"])*"|[^,]*)(?:,|$)')
-"""Begins only where a word does, without the spaces before it: a long run of either is walked through once."""
+"""Begins only where a word does, without the spaces before it, so that a long run of either is scanned once."""
 _ENOUGH_PAIRS: Final = 3
 """A last line with fewer pairs is prompt text; A1111's own rule."""
 _CAMERA: Final = 0x0110
@@ -22,7 +22,7 @@ _ASCII: Final = b"ASCII\0\0\0"
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What a picture says about itself: A1111's text, the receipt's JSON and ComfyUI's graph, as they stand there."""
+    """A picture's texts: A1111's, the receipt's JSON and ComfyUI's graph."""
 
     parameters: str | None
     receipt: str | None
@@ -38,7 +38,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_picture(path: Path) -> Found:
-    """Of a PNG, JPEG or WebP. Raises HalftoneError image-unreadable."""
+    """Read a PNG, JPEG or WebP. Raises HalftoneError image-unreadable."""
     with opened_picture(path, decoded=False) as image:
         exif = image.getexif().get_ifd(EXIF_FOLDER)
         comment, note = exif.get(USER_COMMENT), exif.get(MAKER_NOTE)
@@ -55,7 +55,7 @@ def read_picture(path: Path) -> Found:
 
 
 def parse_parameters(text: str) -> Parameters:
-    """Read A1111's text, as liberally as A1111 does; text without parameters is all prompt."""
+    """Read A1111's text, as liberally as A1111; text without parameters is all prompt."""
     lines = text.strip().split("\n")
     fields = {match[1]: _unquoted(match[2]) for match in _PAIR.finditer(lines[-1]) if match[2]}
     if len(fields) < _ENOUGH_PAIRS:
@@ -89,7 +89,7 @@ def _decoded_comment(comment: bytes) -> str:
 
 
 def whole_signs(text: str) -> str:
-    """With a question mark for each half of a sign, which JSON may have and no text can."""
+    """The text with question marks for lone surrogates, which JSON may have and no text can."""
     return text.encode(errors="replace").decode()
 
 

@@ -1,4 +1,4 @@
-"""A picture that shows one frame at a time, so that Pillow's writers need not hold all of them."""
+"""A picture of one frame at a time, so that Pillow's writers need not hold all of them."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from PIL import Image
 
 
 class Reel(Image.Image):
-    """frames: (height, width, 3) bytes, each asked for when it is its turn."""
+    """frames: (height, width, 3) bytes, each read when it is needed."""
 
     def __init__(self, frames: Sequence[NDArray[np.uint8]]) -> None:
         super().__init__()

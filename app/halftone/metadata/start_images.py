@@ -1,4 +1,4 @@
-"""Pictures that a user gives to start from, and masks: read as they are shown, refused in a sentence."""
+"""Start pictures and masks: read as they are shown, refused in a sentence."""
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -15,12 +15,12 @@ Found = TypeVar("Found")
 
 _ORIENTATION: Final = 0x0112
 _TURNED: Final = (5, 6, 7, 8)
-"""EXIF 2.32, Orientation: by a quarter, so that width is height."""
+"""EXIF 2.32, Orientation: turned by a quarter, so that width is height."""
 _RGB: Final = ("RGB", "RGBA", "P")
-"""Modes of pictures whose colour profile is one of RGB."""
+"""Modes of pictures with an RGB colour profile."""
 _OPAQUE: Final = ("L", "RGB")
 _ALIKE: Final = 0.01
-"""Largest difference of two aspects that counts as none."""
+"""Largest difference of two equal aspects."""
 
 
 def read_picture(path: str) -> "Image.Image":
@@ -29,7 +29,7 @@ def read_picture(path: str) -> "Image.Image":
 
 
 def read_beside(path: str) -> "tuple[Image.Image | None, bytes | None]":
-    """(transparency in L as the picture is shown, ICC profile of its RGB), None where it has none. Raises image-unreadable."""
+    """(transparency in L, ICC profile of RGB), as the picture is shown, None for none. Raises image-unreadable."""
 
     def beside(picture: "Image.Image") -> "tuple[Image.Image | None, bytes | None]":
         clear = picture.has_transparency_data
@@ -51,8 +51,7 @@ def picture_size(path: str) -> tuple[int, int]:
 
 
 def read_mask(path: str, size: tuple[int, int]) -> "tuple[Image.Image, tuple[Words, ...]]":
-    """(mask of that size in L: 255 where something new is to be, notes). size: of its picture. What is transparent counts as
-    black.
+    """(mask of that size in L: 255 where something new is to be, notes). size: of its picture. Transparency counts as black.
 
     Raises image-unreadable, picture-too-large, mask-other-shape, mask-empty.
     """
@@ -80,7 +79,7 @@ def check_mask(path: str, picture: str) -> None:
 
 
 def check_shape(path: str, own: tuple[int, int], size: tuple[int, int]) -> None:
-    """Raise mask-other-shape where a mask cannot mean the same places as its picture."""
+    """Raise mask-other-shape where a mask and its picture have different aspects."""
     if abs(own[0] * size[1] / (own[1] * size[0]) - 1) > _ALIKE:
         here, there = f"{own[0]} × {own[1]}", f"{size[0]} × {size[1]}"
         raise HalftoneError("mask-other-shape", path=path, own=here, picture=there)

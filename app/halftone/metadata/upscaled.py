@@ -1,4 +1,4 @@
-"""What a picture that was made larger says about itself: all that it said before, and how it was made larger."""
+"""The texts of an enlarged picture: all that it had before, and how it was enlarged."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,20 +15,16 @@ from halftone.metadata.reading import Found, parse_parameters, read_picture
 
 
 def upscaled_texts(source: Path, facts: PictureFacts, made_with: Mapping[str, str]) -> tuple[str, str]:
-    """(A1111's text, the receipt's JSON). What the source says is untrusted, and kept as it stands."""
-    found = _said_by(source)
+    """(A1111's text, the receipt's JSON). The source's texts are untrusted, and kept as they are."""
+    try:
+        found = read_picture(source)
+    except HalftoneError:
+        found = Found(None, None)
     return _text(found.parameters or "", facts), _receipt(found.receipt, facts, made_with)
 
 
-def _said_by(source: Path) -> Found:
-    try:
-        return read_picture(source)
-    except HalftoneError:
-        return Found(None, None)
-
-
 def _text(before: str, facts: PictureFacts) -> str:
-    """In the names that A1111 has for its Extras."""
+    """In A1111's names of its Extras."""
     assert facts.upscaled is not None
     fields = {"Postprocess upscale by": str(facts.upscaled.scale), "Postprocess upscaler": model_stem(facts.upscaled.upscaler)}
     if parse_parameters(before).fields:
@@ -51,11 +47,8 @@ def _receipt(before: str | None, facts: PictureFacts, made_with: Mapping[str, st
         "version": __version__,
         "made_with": made_with,
     }
-    return msgspec.json.encode({"schema": 1, **_object(before), "upscaled": upscaled}).decode()
-
-
-def _object(text: str | None) -> dict[str, Any]:
     try:
-        return msgspec.json.decode(text or "{}", type=dict[str, Any])
+        kept = msgspec.json.decode(before or "{}", type=dict[str, Any])
     except (msgspec.MsgspecError, RecursionError):
-        return {}
+        kept = {}
+    return msgspec.json.encode({"schema": 1, **kept, "upscaled": upscaled}).decode()

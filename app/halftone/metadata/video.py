@@ -1,8 +1,8 @@
 """Saves the frames of a video with its parameters inside, whole or not at all, and reads its frames back.
 
-MP4 holds H.264 with one colour for four pixels (4:2:0), which every player shows. That needs an even width and height: a video
-of an odd size keeps every pixel as it is and a colour for each (4:4:4), which some players cannot show. Its colours are those
-of BT.709, and the file says so. Frames are taken one after another, and none is kept.
+MP4 holds H.264 with one colour for four pixels (4:2:0), which every player shows. That needs an even width and height: a video of
+an odd size has a colour for each pixel (4:4:4), which some players cannot show. Colours are those of BT.709, and the file says
+so. Frames are read one after another, and none is stored.
 """
 
 from collections.abc import Generator, Sequence
@@ -31,16 +31,17 @@ _BT709: Final = 1
 _LIMITED: Final = 1
 """Brightness from 16 to 235, as players take it to be; FFmpeg's number."""
 _ABOUT_A_TENTH: Final = 10
-"""A compressed video takes no more of its pixels' bytes, as a rule."""
+"""Usual compression of a video."""
 
 
 def save_video(
     frames: "Sequence[Pixels]", fps: int, path: Path, parameters: str, receipt: str, *, overwrite: bool = False
 ) -> None:
-    """Write all frames with A1111's text and the receipt's JSON inside; the ending of `path` names the format.
+    """Write all frames with A1111's text and the receipt's JSON inside, whole or not at all; the ending of `path` names the
+    format.
 
-    The file appears whole or not at all. Raises HalftoneError output-exists (unless `overwrite`), output-bad-type,
-    output-folder-missing, output-read-only, output-failed or disk-full, and ValueError for what the format cannot hold.
+    Raises HalftoneError output-exists (unless `overwrite`), output-bad-type, output-folder-missing, output-read-only,
+    output-failed or disk-full, and ValueError for what the format cannot hold.
     """
     path = absolute(path)
     if path.suffix.lower() not in VIDEOS:
@@ -62,7 +63,7 @@ def save_video(
 
 
 class _Heard:
-    """A file that remembers why it could not be written: FFmpeg does not tell that on in every place."""
+    """A file that remembers why it could not be written, which FFmpeg does not always report."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.error: OSError | None = None
@@ -111,7 +112,7 @@ def _mux(frames: "Sequence[Pixels]", fps: int, file: _Heard, texts: dict[str, st
 
 
 def read_frames(path: Path) -> "Generator[tuple[Pixels, float]]":
-    """The frames of a video and for how many seconds each is shown; none where the file cannot be read. Raises OSError."""
+    """The frames of a video and their durations in seconds; none where the file cannot be read. Raises OSError."""
     return _mp4_frames(path) if path.suffix.lower() == ".mp4" else _webp_frames(path)
 
 

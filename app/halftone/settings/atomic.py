@@ -14,11 +14,11 @@ from typing import IO, Any, BinaryIO, Final
 from halftone.settings.private import FILE, is_private
 
 _HELD: Final = frozenset({errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK})
-"""A system answers these for a lock that somebody else holds: POSIX, then Windows."""
+"""Errors for a lock that somebody else holds: POSIX, then Windows."""
 
 
 def lock(file: IO[Any]) -> None:
-    """Hold the system's lock until the file is closed. Raises OSError if somebody has it, or if there are no locks here."""
+    """Hold the system's lock until the file is closed. Raises OSError if somebody has it, or where there are no locks."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -40,16 +40,16 @@ def is_held(file: IO[Any]) -> bool:
 
 
 Content = bytes | Callable[[BinaryIO], object]
-"""What a file is to hold, or what writes it into a file that is open."""
+"""The bytes of a file, or a function that writes them into the open file."""
 _USUAL: Final = 0o666
 _PART: Final = re.compile(r"\..{0,40}\.[0-9a-f]{8}\.part", re.DOTALL)
 
 
 def write_atomically(path: Path, data: Content, *, private: bool = False) -> None:
-    """Write `data` to `path`, replacing what was there in one step. Raises OSError; then the old file is untouched.
+    """Write `data` to `path`, replacing the old file in one step. Raises OSError; then the old file is untouched.
 
-    A link stays one: the file that it leads to is replaced. private: for its owner alone, as all files in a folder that only
-    its owner may enter.
+    A link stays one: its target is replaced. private: for its owner alone, as all files in a folder that only its owner may
+    enter.
     """
     path = Path(os.path.realpath(path))
     with _temporary(path, data, private=private) as temporary:
@@ -66,7 +66,7 @@ def create_atomically(path: Path, data: Content) -> None:
 
 @contextlib.contextmanager
 def _temporary(path: Path, data: Content, *, private: bool = False) -> Generator[Path]:
-    """A file beside `path`, already on the disk; gone afterwards unless it was renamed. A lock on it says that we are at it."""
+    """A file beside `path`, already on the disk; gone afterwards unless renamed. Its lock shows that it is in use."""
     clear_once(path.parent)
     temporary, file = _new_part(path, FILE if private or is_private(path.parent) else _USUAL)
     try:
@@ -86,7 +86,7 @@ def _temporary(path: Path, data: Content, *, private: bool = False) -> Generator
 
 
 def _new_part(path: Path, mode: int) -> tuple[Path, BinaryIO]:
-    """Once more where another process took it for left over between its making and its lock."""
+    """Try again where another process removed it between its creation and its lock."""
     while True:
         temporary = path.with_name(f".{path.stem[:40]}.{secrets.token_hex(4)}.part")
         handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), mode)
@@ -102,20 +102,20 @@ _cleared: set[Path] = set()
 
 
 def clear_once(folder: Path) -> None:
-    """Clear the left-over parts of a folder, the first time that this process has to do with it."""
+    """Clear the left-over parts of a folder, once in each process."""
     if folder not in _cleared:
         _cleared.add(folder)
         clear_parts(folder)
 
 
 def clear_parts(folder: Path) -> None:
-    """Remove the half-written files of processes that were killed; one that somebody writes now has a lock, and stays."""
+    """Remove the half-written files of killed processes; one in use has a lock, and stays."""
     with contextlib.suppress(OSError):
         clear_named(folder, os.listdir(folder))
 
 
 def clear_named(folder: Path, names: Iterable[str]) -> None:
-    """Clear the left-over parts among the files of a folder. names: those of the files that are in it."""
+    """Clear the left-over parts among the named files of a folder."""
     for name in names:
         if _PART.fullmatch(name):
             _clear(folder / name)
@@ -134,7 +134,7 @@ def _clear(part: Path) -> None:
 
 
 def rename_new(temporary: Path, path: Path) -> None:
-    """A hard link fails if the name is taken; where there are no links (FAT), the name is reserved first."""
+    """Rename to a new name. A hard link fails if it exists; without links (FAT), the name is reserved first."""
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -149,7 +149,7 @@ def rename_new(temporary: Path, path: Path) -> None:
 
 
 def _flush_folder(folder: Path) -> None:
-    """The new name too must survive a power cut; Windows cannot and need not do this."""
+    """Make the new name survive a power cut; Windows cannot and need not do this."""
     if os.name != "posix":
         return
     with contextlib.suppress(OSError):

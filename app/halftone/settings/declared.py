@@ -19,8 +19,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """name: as in the settings file ("numerics.precision"); field: of Numerics, or of Settings for the other pages.
 
     kind: "choice" (choices list all values), "switch", "text" (free, `choices` empty), "folders" (a list of them) or "file".
-    flags: on the command line, each with the value it sets, None where the flag takes one. torch_name: PyTorch's own name of the
-    switch.
+    flags: on the command line.
     """
 
     name: str
@@ -34,7 +33,6 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     default: str | bool | tuple[str, ...]
     choices: tuple[Choice, ...] = ()
     flags: tuple[str, ...] = ()
-    torch_name: str | None = None
 
 
 class Alias(msgspec.Struct, frozen=True):
@@ -53,24 +51,38 @@ _THREE: Final = (
 )
 
 
-def _numerics(field: str, section: str, title: str, sentence: str, tooltip: str, **more: object) -> Setting:
+def _numerics(field: str, section: str, title: str, sentence: str, tooltip: str, choices: tuple[Choice, ...] = ()) -> Setting:
     """A setting of the Numerics page; its default is the one of `contract.request.Numerics`."""
     default: str | bool = getattr(_NUMERICS, field)
-    kind = "switch" if isinstance(default, bool) else "choice"
-    flag = "--" + field.replace("_", "-")
-    known: dict[str, object] = {
-        "name": f"numerics.{field}",
-        "field": field,
-        "page": "Numerics",
-        "section": section,
-        "title": title,
-        "sentence": sentence,
-        "tooltip": tooltip,
-        "kind": kind,
-        "default": default,
-        "flags": (flag, f"--no-{flag[2:]}") if kind == "switch" else (flag,),
-    }
-    return msgspec.convert(known | more, Setting)
+    flag = field.replace("_", "-")
+    return Setting(
+        name=f"numerics.{field}",
+        field=field,
+        page="Numerics",
+        section=section,
+        title=title,
+        sentence=sentence,
+        tooltip=tooltip,
+        kind="switch" if isinstance(default, bool) else "choice",
+        default=default,
+        choices=choices,
+        flags=(f"--{flag}", f"--no-{flag}") if isinstance(default, bool) else (f"--{flag}",),
+    )
+
+
+def _folders(name: str, section: str, title: str, sentence: str, tooltip: str) -> Setting:
+    """A list of folders on the Folders page. name: of what they hold, in the singular."""
+    return Setting(
+        name=f"folders.{name}s",
+        field=f"{name}_folders",
+        page="Folders",
+        section=section,
+        title=title,
+        sentence=sentence,
+        tooltip=tooltip,
+        kind="folders",
+        default=(),
+    )
 
 
 _PRECISION: Final = (
@@ -119,7 +131,6 @@ _SUMS: Final = (
         "FP16 reduced-precision reduction",
         "Partial sums may be added in FP16.",
         "PyTorch default: on. allow_fp16_reduced_precision_reduction",
-        torch_name="allow_fp16_reduced_precision_reduction",
     ),
     _numerics(
         "bf16_reduction",
@@ -127,7 +138,6 @@ _SUMS: Final = (
         "BF16 reduced-precision reduction",
         "Partial sums may be added in BF16.",
         "PyTorch default: on. allow_bf16_reduced_precision_reduction",
-        torch_name="allow_bf16_reduced_precision_reduction",
     ),
     _numerics(
         "fp16_accumulation",
@@ -135,7 +145,6 @@ _SUMS: Final = (
         "FP16 accumulation",
         "Sums stay in FP16. Fast, but can overflow.",
         "allow_fp16_accumulation. Checks made without it no longer apply.",
-        torch_name="allow_fp16_accumulation",
     ),
     _numerics(
         "math_attention_reduction",
@@ -143,7 +152,6 @@ _SUMS: Final = (
         "Half-precision math attention reduction",
         "Only with the Math attention backend.",
         "allow_fp16_bf16_reduction_math_sdp",
-        torch_name="allow_fp16_bf16_reduction_math_sdp",
     ),
     _numerics(
         "tf32",
@@ -151,7 +159,6 @@ _SUMS: Final = (
         "TF32 for FP32 work",
         "FP32 products keep 10 bits instead of 23.",
         "Undoes part of the gain of a cure.",
-        torch_name="allow_tf32",
     ),
 )
 
@@ -215,7 +222,6 @@ _SPEED: Final = (
         "Compile",
         "Slow first step, later ones often faster. For many pictures of one size.",
         "Uses torch.compile where possible.",
-        torch_name="torch.compile",
     ),
 )
 
@@ -292,49 +298,21 @@ _PROGRAM: Final = (
         default="",
         flags=("--output",),
     ),
-    Setting(
-        name="folders.models",
-        field="model_folders",
-        page="Folders",
-        section="Models",
-        title="Models",
-        sentence="Models and model folders.",
-        tooltip="Removing one keeps its files.",
-        kind="folders",
-        default=(),
+    _folders("model", "Models", "Models", "Models and model folders.", "Removing one keeps its files."),
+    _folders("lora", "LoRAs", "LoRA folders", "Searched along with your model folders.", "In prompts: <lora:name:weight>"),
+    _folders(
+        "embedding",
+        "Embeddings",
+        "Embedding folders",
+        "Searched along with your LoRA and model folders.",
+        "In prompts: the file name.",
     ),
-    Setting(
-        name="folders.loras",
-        field="lora_folders",
-        page="Folders",
-        section="LoRAs",
-        title="LoRA folders",
-        sentence="Searched along with your model folders.",
-        tooltip="In prompts: <lora:name:weight>",
-        kind="folders",
-        default=(),
-    ),
-    Setting(
-        name="folders.embeddings",
-        field="embedding_folders",
-        page="Folders",
-        section="Embeddings",
-        title="Embedding folders",
-        sentence="Searched along with your LoRA and model folders.",
-        tooltip="In prompts: the file name.",
-        kind="folders",
-        default=(),
-    ),
-    Setting(
-        name="folders.upscalers",
-        field="upscaler_folders",
-        page="Folders",
-        section="Upscale models",
-        title="Upscale model folders",
-        sentence="Searched along with your model folders.",
-        tooltip="ESRGAN, SwinIR, DAT and others.",
-        kind="folders",
-        default=(),
+    _folders(
+        "upscaler",
+        "Upscale models",
+        "Upscale model folders",
+        "Searched along with your model folders.",
+        "ESRGAN, SwinIR, DAT and others.",
     ),
     Setting(
         name="folders.styles",
@@ -348,16 +326,12 @@ _PROGRAM: Final = (
         default="",
         flags=("--styles",),
     ),
-    Setting(
-        name="folders.wildcards",
-        field="wildcard_folders",
-        page="Folders",
-        section="Wildcards",
-        title="Wildcard folders",
-        sentence="__name__ in a prompt becomes a line of name.txt.",
-        tooltip="The seed picks the line.",
-        kind="folders",
-        default=(),
+    _folders(
+        "wildcard",
+        "Wildcards",
+        "Wildcard folders",
+        "__name__ in a prompt becomes a line of name.txt.",
+        "The seed picks the line.",
     ),
 )
 
@@ -374,9 +348,9 @@ ALIASES: Final[tuple[Alias, ...]] = (
 """--upcast-sampling, the fifth name that A1111 users know, is the setting's own flag here."""
 
 
+_BY_NAME: Final = {name: setting for setting in DECLARED for name in (setting.name, setting.field)}
+
+
 def declared(name: str) -> Setting:
     """The setting of that name ("numerics.tf32") or field ("tf32"). Raises KeyError."""
-    for setting in DECLARED:
-        if name in {setting.name, setting.field}:
-            return setting
-    raise KeyError(name)
+    return _BY_NAME[name]

@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -12,21 +13,18 @@ from halftone.settings.regular_files import NotRegularError
 
 
 def system_words(error: OSError) -> Words:
-    """Say why the system could not read or write something, as the end of a sentence."""
+    """The system's reason for a failed read or write, as the end of a sentence."""
     if isinstance(error, NotRegularError):
         return error.words
     if error.errno in _KNOWN:
         return Words(_KNOWN[error.errno])
-    return Words("{0}", (_in_a_sentence(error.strerror or "") or str(error) or type(error).__name__,))
+    text = error.strerror or str(error) or type(error).__name__
+    return Words("{0}", (text if text[1:2].isupper() or not error.strerror else text[:1].lower() + text[1:],))
 
 
 def unread_words(error: OSError | ValueError) -> Words:
-    """Say why a path could not be read, as the end of a sentence. A name with a null in it is a ValueError."""
+    """Why a path could not be read, as the end of a sentence. A name with a null in it is a ValueError."""
     return system_words(error) if isinstance(error, OSError) else Words("it cannot be read")
-
-
-def _in_a_sentence(text: str) -> str:
-    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
 
 
 _KNOWN: Final = {
@@ -46,7 +44,7 @@ _KNOWN: Final = {
 
 
 def full_disk(error: BaseException) -> ErrorFacts | None:
-    """Say what an error means for which nobody else has words, where a disk or a quota was full; None for any other error."""
+    """The error of a full disk or quota that no other code explains; None for any other error."""
     if not isinstance(error, OSError) or error.errno not in _FULL:
         return None
     path = error.filename if isinstance(error.filename, str) else Words("A file that Halftone needs")
@@ -58,20 +56,13 @@ _FULL: Final = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 def need_room(path: Path, folder: Path, need: int) -> None:
-    """Raise HalftoneError disk-full for fewer than `need` free bytes in `folder`, output-failed where no file is ever kept."""
+    """Raise HalftoneError disk-full for less than `need` bytes, output-failed where the system keeps no files."""
     if (free := free_bytes(folder)) >= need:
         return
-    if _holds_nothing(folder):
-        raise HalftoneError("output-failed", path=str(path), detail=Words("the system keeps no files there"))
+    with suppress(OSError):
+        if shutil.disk_usage(folder).total == 0:  # as of /proc
+            raise HalftoneError("output-failed", path=str(path), detail=Words("the system keeps no files there"))
     raise HalftoneError("disk-full", need=size_text(need), free=size_text(free), folder=str(folder))
-
-
-def _holds_nothing(folder: Path) -> bool:
-    """Whether it belongs to the system itself, as /proc does: a disk of no size at all."""
-    try:
-        return shutil.disk_usage(folder).total == 0
-    except OSError:
-        return False
 
 
 def free_bytes(folder: Path) -> int:
@@ -83,7 +74,7 @@ def free_bytes(folder: Path) -> int:
 
 
 def no_folder(folder: Path) -> HalftoneError:
-    """Why `folder` is none: it or a path above it is a file, or nothing is there."""
+    """The error of a missing folder: it or a path above it is a file, or nothing is there."""
     for path in (folder, *folder.parents):
         if os.path.lexists(path) and not os.path.isdir(path):
             return HalftoneError("output-not-folder", path=str(path))
@@ -91,7 +82,7 @@ def no_folder(folder: Path) -> HalftoneError:
 
 
 def no_right(error: PermissionError, path: str | Path) -> HalftoneError:
-    """`path`: what was to be read, where the error names no file."""
+    """path: what was to be read, where the error names no file."""
     return HalftoneError("no-right", path=str(error.filename or path))
 
 

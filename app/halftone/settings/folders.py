@@ -1,4 +1,4 @@
-"""New folders appear whole or not at all; what a run that was killed left behind, the next one clears away."""
+"""New folders appear whole or not at all; leftovers of a killed run are cleared by the next one."""
 
 import contextlib
 import secrets
@@ -12,16 +12,14 @@ from halftone.settings.atomic import is_held, lock, rename_new
 
 _ENDING: Final = ".halftone-part"
 _MARK: Final = ".halftone-part"
-"""A file in each unfinished folder: what has none is not ours to remove. Whoever fills the folder holds a lock on it, which dies
-with its process, on another machine and in another container too; once the folder is whole, the file is empty."""
+"""A file in each unfinished folder; a folder without one is not ours to remove. Whoever fills the folder locks it, and the lock
+dies with its process, on another machine and in another container too; once the folder is whole, the file is empty.
+"""
 
 
 @contextlib.contextmanager
 def new_folder(target: Path) -> Generator[Path]:
-    """A folder beside `target` to fill. It becomes `target` (new, or an empty folder) when the block ends well, else it is gone.
-
-    Raises OSError.
-    """
+    """A folder beside `target` to fill, renamed to it (new, or an empty folder) if the block ends well. Raises OSError."""
 
     def finish(part: Path) -> None:
         if target.is_dir():
@@ -34,17 +32,14 @@ def new_folder(target: Path) -> Generator[Path]:
 
 @contextlib.contextmanager
 def new_file(target: Path) -> Generator[Path]:
-    """The path of a file to write, of any size. It becomes `target`, which must be new, when the block ends well; else it goes.
-
-    Raises OSError; FileExistsError where there is one by now.
-    """
+    """The path of a file to write, renamed to `target` if the block ends well. Raises OSError; FileExistsError for an old one."""
     with _unfinished(target, lambda part: rename_new(part / target.name, target)) as part:
         yield part / target.name
 
 
 @contextlib.contextmanager
 def _unfinished(target: Path, finish: Callable[[Path], None]) -> Generator[Path]:
-    """A hidden folder beside `target`, removed in the end if `finish` left anything of it."""
+    """A hidden folder beside `target`, removed in the end unless `finish` renamed it."""
     clear_leftovers(target.parent)
     part = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}{_ENDING}")
     part.mkdir()
@@ -71,8 +66,8 @@ def clear_leftovers(folder: Path) -> None:
 
 @contextlib.contextmanager
 def claimed(mark: Path) -> Generator[bool]:
-    """Claim what this file stands for until the block ends: the file is made, and gone afterwards. False: a process has it that
-    lives. Where the file system has no locks, or nothing can be written, everybody gets it.
+    """Claim this file's meaning until the block ends: the file is made, and removed afterwards. False: a living process has it.
+    Where the file system has no locks, or nothing can be written, everybody gets it.
     """
     try:
         file = mark.open("ab")
@@ -93,7 +88,7 @@ def claimed(mark: Path) -> Generator[bool]:
 
 
 def is_claimed(mark: Path) -> bool:
-    """Whether a process that lives has what this file stands for."""
+    """Whether a living process claims this file."""
     try:
         with mark.open("r+b") as file:
             return is_held(file)

@@ -1,4 +1,4 @@
-"""What the first paint needs of the settings file, read with the standard library alone: the rest is read after it."""
+"""What the first paint needs of the settings file, read with the standard library alone."""
 
 import tomllib
 from typing import Any, Final, Literal, NamedTuple, cast
@@ -12,7 +12,7 @@ _THEMES: Final = ("system", "dark", "light")
 
 
 class Glance(NamedTuple):
-    """Look and place of the window; what the file does not say, or says wrongly, is the default."""
+    """Look and place of the window, with defaults for missing and wrong entries."""
 
     theme: ThemeChoice = "system"
     geometry: str = ""
@@ -23,7 +23,7 @@ class Glance(NamedTuple):
 
 
 def glance() -> Glance:
-    """A look into the settings file. Never raises: `store.load` tells what is wrong with it."""
+    """Read it from the settings file. Never raises: `store.load` reports the problems."""
     try:
         content = tomllib.loads(read_text(settings_file()))
     except (OSError, ValueError, RecursionError):

@@ -14,9 +14,9 @@ TOPICS: Final = ("first-picture", "health", "numerics", "image-to-image", "loras
 """Names of the chapters' files, in the order in which they are read."""
 
 _MOST: Final = 60
-"""Letters of an unknown topic that are compared with known ones."""
+"""Letters of an unknown topic that are compared."""
 _HEADING_COUNTS: Final = 10
-"""A topic is more likely meant where a heading names it."""
+"""Weight of a heading that names a topic."""
 _FENCE: Final = "```"
 _HEADING: Final = re.compile(r"(#{1,6}) +(.+)")
 _PICTURE: Final = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)\)")
@@ -28,7 +28,7 @@ _MARKS: Final = re.compile(r"\*\*|(?<!\w)_(?=\S)|(?<=\S)_(?!\w)|^[ \t]*(?:[-*]|\
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A heading and what stands below it, up to the next heading. level: 1 for the chapter's title; text: without Markdown."""
+    """A heading and its text up to the next heading, without Markdown. level: 1 for the chapter's title."""
 
     title: str
     level: int
@@ -46,7 +46,7 @@ class Chapter(msgspec.Struct, frozen=True):
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A section that holds every word looked for. section: its index in the chapter; count: how often the words stand there."""
+    """A section with every searched word. section: its index in the chapter; count: of the words in it."""
 
     chapter: Chapter
     section: int
@@ -88,7 +88,7 @@ def plain(markdown: str) -> str:
 
 
 def search(among: Sequence[Chapter], words: str) -> tuple[Hit, ...]:
-    """Sections that hold all words, in the order of the guide, whatever the case of the letters. Nothing for no words."""
+    """Sections with all words, in the order of the guide, in any case of the letters. Nothing for no words."""
     wanted = searched(words)
     return tuple(
         Hit(one, index, sum(text.count(word) for word in wanted))
@@ -104,9 +104,10 @@ def searched(words: str) -> tuple[str, ...]:
 
 
 def closest(words: str) -> tuple[str, ...]:
-    """The topics that an unknown one may mean: of a like name, else those whose chapters speak of it most; none where none do."""
+    """The topics that an unknown one may mean: of a similar name, else those whose chapters mention it most."""
     asked = words.strip().casefold()[:_MOST]
-    names = {word: topic for topic in TOPICS for word in (topic, *topic.split("-"), *_words(chapter(topic).title))}
+    titles = {topic: re.findall(r"\w{4,}", chapter(topic).title.casefold()) for topic in TOPICS}
+    names = {word: topic for topic in TOPICS for word in (topic, *topic.split("-"), *titles[topic])}
     like = dict.fromkeys(names[name] for name in difflib.get_close_matches(asked, names, 3, 0.7))
     if like:
         return tuple(like)
@@ -141,7 +142,7 @@ def _chapter(topic: str, language: str) -> Chapter:
 
 
 def _split(markdown: str) -> Iterator[tuple[str, int, str]]:
-    """(title, level, Markdown below it); what stands before the first heading belongs to none and is left out."""
+    """(title, level, Markdown below it); text before the first heading is left out."""
     title, level, code, body = "", 0, False, list[str]()
     for line in markdown.splitlines():
         if line.startswith(_FENCE):
@@ -163,7 +164,3 @@ def _plain_line(line: str) -> str:
         line = "  ".join(cell.strip() for cell in _BAR.split(line.strip("|"))).replace("\\|", "|")
     pieces = _CODE.split(line)  # words, code, words …
     return "".join(piece if at % 2 else _MARKS.sub("", _LINK.sub(r"\1", piece)) for at, piece in enumerate(pieces)).rstrip()
-
-
-def _words(title: str) -> list[str]:
-    return [word for word in re.findall(r"\w+", title.casefold()) if len(word) > 3]

@@ -1,4 +1,4 @@
-"""Opens the pictures that a user gives: of usual kinds, and of a bounded size. What is none is named by its first bytes."""
+"""Opens the pictures that a user gives: of usual kinds and a bounded size. Other files are named by their first bytes."""
 
 import errno
 import os
@@ -17,7 +17,7 @@ from halftone.settings.disk import no_right, system_words
 from halftone.settings.regular_files import NotRegularError, check_regular, open_regular
 
 BEGINNING: Final = 64
-"""Bytes of a file by which its kind is known."""
+"""Bytes at the beginning that show a file's kind."""
 _STARTS: Final = (
     (b"\x89PNG", "PNG"),
     (b"\xff\xd8\xff", "JPEG"),
@@ -42,7 +42,7 @@ class OtherKind(NamedTuple):
 
 
 def own_kind(start: bytes) -> str:
-    """Return Pillow's name of the format that these first bytes surely begin; "" where they begin none that is known."""
+    """Pillow's name of the format that these first bytes surely begin; "" for none."""
     if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
         return "WEBP"
     if start[:2] == b"BM" and start[6:10] == bytes(4) and int.from_bytes(start[14:16], "little") in _BMP_HEADERS:
@@ -53,7 +53,7 @@ def own_kind(start: bytes) -> str:
 
 
 def other_kind(start: bytes) -> OtherKind | None:
-    """Name a kind of photograph or video that is never read, None for any other file."""
+    """A kind of photograph or video that is never read, None for any other file."""
     brands = _brands(start)
     if start.startswith(b"\x1aE\xdf\xa3") or (start[:4] == b"RIFF" and start[8:12] == b"AVI "):
         return OtherKind(Words("a video"), picture=False)
@@ -75,7 +75,7 @@ def _brands(start: bytes) -> frozenset[bytes]:
 
 
 def has_whole_directory(file: BinaryIO) -> bool:
-    """Whether the list of tags that a TIFF file points to lies in it as a whole (TIFF 6.0, section 2)."""
+    """Whether the list of tags of a TIFF file is whole (TIFF 6.0, section 2)."""
     file.seek(0)
     start = file.read(8)
     order = "<" if start[:2] == b"II" else ">"
@@ -92,9 +92,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 MOST_PIXELS: Final = 64_000_000
-"""Limit of one picture that is opaque: half a gigabyte, decoded and once more in RGB. One with transparency is laid over a
-ground, which takes twice as much, so half as many are read.
-"""
+"""Limit of one opaque picture: half a gigabyte, decoded and once more in RGB. Of transparent ones half as many."""
 _KINDS: Final = ("PNG", "JPEG", "MPO", "WEBP", "AVIF", "GIF", "BMP", "TIFF", "JPEG2000", "PPM", "TGA", "ICO", "DIB")
 """Formats that Pillow decodes itself. Others start a program (EPS runs Ghostscript) or are no pictures of a user's."""
 
@@ -103,13 +101,17 @@ _WHITE_16: Final = 65_535
 
 @contextmanager
 def opened_picture(path: str | Path, *, decoded: bool = True) -> "Generator[Image.Image]":
-    """Open a picture, which is decoded as far as the block asks. decoded: False where only its size or its texts are read, which
-    no number of pixels makes expensive. Raises HalftoneError image-missing, image-not-file, image-not-read, image-unreadable,
-    image-other-kind, image-damaged, picture-too-large, no-right.
+    """Open a picture, which is decoded as far as the block asks. decoded: False where only its size or its texts are read, at any
+    number of pixels. Raises HalftoneError image-missing, image-not-file, image-not-read, image-unreadable, image-other-kind,
+    image-damaged, picture-too-large, no-right.
     """
     from PIL import Image
 
-    with _file(path) as file:
+    try:
+        file = open_regular(path)
+    except (OSError, ValueError) as error:
+        raise _not_opened(error, path) from error
+    with file:
         refusal = _refusal(file, path)
         try:
             with warnings.catch_warnings():
@@ -140,13 +142,6 @@ def check_there(path: str | Path) -> None:
         raise _not_opened(error, path) from error
 
 
-def _file(path: str | Path) -> BinaryIO:
-    try:
-        return open_regular(path)
-    except (OSError, ValueError) as error:
-        raise _not_opened(error, path) from error
-
-
 def _not_opened(error: OSError | ValueError, path: str | Path) -> HalftoneError:
     if isinstance(error, PermissionError):
         return no_right(error, path)
@@ -166,7 +161,7 @@ _DAMAGED: Final[_Refusal] = ("image-damaged", {})
 
 
 def _refusal(file: BinaryIO, path: str | Path) -> _Refusal:
-    """What to say of a file that Pillow does not identify: only one that begins as a picture is damaged. Rewinds the file."""
+    """The error for a file that Pillow does not identify: damaged only if it begins as a picture. Rewinds the file."""
     try:
         start = file.read(BEGINNING)
         own = own_kind(start)
@@ -185,11 +180,11 @@ def _refusal(file: BinaryIO, path: str | Path) -> _Refusal:
 
 
 _BROKEN: Final = (OSError, ValueError, SyntaxError)
-"""Errors by which Pillow says that a file is damaged; on hostile ones its readers fail with others, too."""
+"""Pillow's errors for a damaged file; on hostile ones its readers fail with others, too."""
 
 
 def _is_of_picture(error: Exception) -> bool:
-    """Whether the picture's file is at fault. What the system says of a file by its name is of another one: this one is open."""
+    """Whether the picture's file is at fault. A system error with a file's name is of another file: this one is open."""
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.filename is not None):
         return False
     return isinstance(error, _BROKEN) or _raised_by_pillow(error)
@@ -217,7 +212,7 @@ def _check_size(picture: "Image.Image", path: str | Path) -> None:
 
 
 def turned(picture: "Image.Image") -> "Image.Image":
-    """The very picture, turned as its camera noted, without a second copy of it. Grey of 16 bits comes in 8, not clipped."""
+    """The same picture, turned as its camera noted, without a second copy. Grey of 16 bits becomes 8, not clipped."""
     from PIL import Image, ImageOps
 
     ImageOps.exif_transpose(picture, in_place=True)

@@ -21,7 +21,7 @@ def resources() -> Path:
 
 
 def is_own(path: Path) -> bool:
-    """Whether it lies in a folder that Halftone keeps for itself."""
+    """Whether it lies in a folder of Halftone's own."""
     moved = os.environ.get(OVERRIDE)
     return (bool(moved) and path.is_relative_to(Path(moved).expanduser().absolute())) or _APP in map(str.casefold, path.parts)
 
@@ -42,7 +42,7 @@ def log_dir() -> Path:
 
 
 def pictures_dir() -> Path:
-    """Where pictures go when the settings name no folder: `Halftone` in the user's pictures folder."""
+    """Default folder of pictures: `Halftone` in the user's pictures folder."""
     if (moved := _override("pictures")) is not None:
         return _made(moved)
     import platformdirs
@@ -56,12 +56,12 @@ def checks_dir() -> Path:
 
 
 def latents_dir() -> Path:
-    """Latents of pictures that could not be decoded or saved; each goes once its picture was."""
+    """Latents of pictures that could not be decoded or saved; each is removed with its picture's success."""
     return private_folder(data_dir() / "latents")
 
 
 def masks_dir() -> Path:
-    """Masks that were painted in the window, named by what they hold: pictures of the history go on finding theirs."""
+    """Masks that were painted in the window, named by their contents; pictures of the history refer to them."""
     return private_folder(data_dir() / "masks")
 
 
@@ -71,7 +71,7 @@ def small_files_dir() -> Path:
 
 
 def settings_file() -> Path:
-    """The settings file; it does not exist until something differs from its default."""
+    """The settings file; it is missing until something differs from its default."""
     if (moved := _override("")) is not None:  # the user's own folder: its rights stay
         return _made(moved) / "settings.toml"
     return private_folder(_platform("user_config_path")) / "settings.toml"

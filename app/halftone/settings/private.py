@@ -1,7 +1,7 @@
-"""Keeps Halftone's own files for their owner alone: prompts, pictures of the history and logs are nobody else's business.
+"""Keeps Halftone's own files for their owner alone: prompts, pictures of the history and logs are private.
 
-On POSIX only. The user's pictures, models and LoRAs keep the rights that the system gives them; what a training keeps beside its
-LoRA (settings, state, pictures and words as the model reads them) is Halftone's own.
+On POSIX only. The user's pictures, models and LoRAs keep the system's rights; what a training stores beside its LoRA (settings,
+state, pictures and words) is Halftone's own.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ def private_folder(folder: Path) -> Path:
 
 
 def make_private(path: Path) -> None:
-    """Make an empty file where there is none, so that whoever fills it does not let others read it. Raises OSError."""
+    """Make an empty file for its owner alone where there is none. Raises OSError."""
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE))
 
@@ -41,11 +41,10 @@ def is_private(folder: Path) -> bool:
 
 
 def close_to_others(places: Iterable[Path]) -> None:
-    """Take the rights of others from files and folders, with all that is in them, as an older version made them. What cannot be
-    changed is logged. Links are not followed.
+    """Remove the rights of others from files and folders, recursively, as an older version made them. Failures are logged; links
+    are not followed.
 
-    A folder that is closed already is not walked: nobody else reaches what is in it. It is closed last, so that a walk that was
-    cut short is made again.
+    A closed folder is not walked: nobody else reaches its contents. It is closed last, so that an interrupted walk is repeated.
     """
     if os.name != "posix":
         return

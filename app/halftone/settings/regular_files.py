@@ -1,4 +1,4 @@
-"""Opens the files that a user names: only regular ones, for a named pipe or a device would stop Halftone for ever."""
+"""Opens the files that a user names, only regular ones: a named pipe or a device would block Halftone for ever."""
 
 import codecs
 import errno
@@ -21,10 +21,7 @@ _KINDS: Final = (
 
 
 class NotRegularError(OSError):
-    """A pipe, a socket or a device stands where a file is to be read.
-
-    kind: what it is; words: the same as the end of a sentence.
-    """
+    """A pipe, a socket or a device instead of a file. kind: what it is; words: the same as the end of a sentence."""
 
     def __init__(self, path: str, kind: str | None) -> None:
         from halftone.contract.wording import Words  # the first paint opens files, and waits for no more than it needs
@@ -56,9 +53,7 @@ def read_json_bytes(path: str | Path) -> bytes:
 
 
 def read_once(path: Path, read: Callable[..., _Read], *given: Any) -> _Read:
-    """Return what `read` makes of a JSON file's bytes and what else it is given; the file is opened again only after it was
-    rewritten. Raises OSError, and what `read` raises.
-    """
+    """`read` of a JSON file's bytes and further arguments, again only after the file was rewritten. Raises OSError, and its."""
     now = os.stat(path)
     return _made_of(path, (now.st_ino, now.st_size, now.st_mtime_ns), read, *given)
 
@@ -69,12 +64,12 @@ def _made_of(path: Path, _stamp: tuple[int, int, int], read: Callable[..., Any],
 
 
 def check_regular(path: str | Path) -> None:
-    """Raise what `open_regular` raises for a pipe, a socket, a device or a folder; for what opens a path by itself."""
+    """Raise what `open_regular` raises for a pipe, a socket, a device or a folder, without opening it."""
     _check_mode(os.stat(path).st_mode, os.fspath(path))
 
 
 def is_folder(path: str | Path) -> bool:
-    """Whether a folder may be there: one that is closed to us counts, so that whoever lists it finds out."""
+    """Whether a folder may be there: a closed one counts, so that whoever lists it finds out."""
     try:
         return stat.S_ISDIR(os.stat(path).st_mode)
     except PermissionError:
@@ -84,7 +79,7 @@ def is_folder(path: str | Path) -> bool:
 
 
 def _opened(path: str, flags: int) -> int:
-    """Looks before it opens, as opening alone can start a device, and once more at what was opened."""
+    """Check before opening, as that alone can start a device, and again after it."""
     check_regular(path)
     handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     try:

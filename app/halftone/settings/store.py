@@ -3,6 +3,7 @@
 import difflib
 import logging
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -13,6 +14,7 @@ from halftone.contract.request import Numerics
 from halftone.contract.vocabulary import POCKET
 from halftone.contract.wording import Words
 from halftone.settings.atomic import write_atomically
+from halftone.settings.declared import DECLARED
 from halftone.settings.disk import system_words
 from halftone.settings.places import settings_file
 from halftone.settings.regular_files import read_text
@@ -55,19 +57,9 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 _FIELDS: Final[dict[str, str]] = {
-    **{f"numerics.{field}": field for field in Numerics.__struct_fields__},
-    "general.device": "device",
-    "general.language": "language",
+    **{setting.name: setting.field for setting in DECLARED},
     "general.last_model": "last_model",
     "general.first_run_done": "first_run_done",
-    "appearance.theme": "theme",
-    "folders.pictures": "pictures_folder",
-    "folders.models": "model_folders",
-    "folders.loras": "lora_folders",
-    "folders.embeddings": "embedding_folders",
-    "folders.upscalers": "upscaler_folders",
-    "folders.styles": "styles_file",
-    "folders.wildcards": "wildcard_folders",
     "window.splitters": "splitters",
     "window.geometry": "geometry",
     "window.form": "form",
@@ -88,7 +80,7 @@ def load(path: Path | None = None) -> Settings:
 
 
 def load_with_problems(path: Path | None = None) -> Loaded:
-    """The settings and what was wrong with the file. A file that is no TOML is set aside under another name. Never raises."""
+    """The settings and what was wrong with the file. A file that is not TOML is set aside under another name. Never raises."""
     try:
         path = path or settings_file()
     except OSError as error:
@@ -108,7 +100,7 @@ def load_with_problems(path: Path | None = None) -> Loaded:
 
 
 def save(settings: Settings, path: Path | None = None) -> None:
-    """Write what differs from the defaults. Comments stay, and so does what was not understood. Raises OSError."""
+    """Write what differs from the defaults. Comments stay, as does what was not understood. Raises OSError."""
     import tomlkit
 
     path = path or settings_file()
@@ -124,7 +116,8 @@ def save(settings: Settings, path: Path | None = None) -> None:
         table, _, key = name.partition(".")
         if value == default:
             if isinstance(found := document.get(table), dict):
-                if key in found and _is_understood(name, before[name]):
+                with suppress(KeyError, msgspec.ValidationError):  # what is not understood stays in the file
+                    _understood(name, before[name])
                     found.pop(key)
                 if not found:
                     document.pop(table)
@@ -153,17 +146,9 @@ def _from_content(content: dict[str, Any]) -> Loaded:
 
 
 def _understood(name: str, value: Any) -> Any:
-    """The value as its field takes it. Raises msgspec.ValidationError."""
+    """The value in its field's type. Raises msgspec.ValidationError."""
     types = _NUMERICS_TYPES if name.startswith("numerics.") else _TYPES
     return msgspec.convert(value, types[_FIELDS[name]])
-
-
-def _is_understood(name: str, value: Any) -> bool:
-    try:
-        _understood(name, value)
-    except msgspec.ValidationError:
-        return False
-    return True
 
 
 def _flat(content: dict[str, Any]) -> dict[str, Any]:
@@ -179,13 +164,11 @@ def _flat(content: dict[str, Any]) -> dict[str, Any]:
 
 def _values(settings: Settings) -> dict[str, tuple[Any, Any]]:
     """Name in the file -> (value, default), as TOML can hold them."""
-    now, default = msgspec.to_builtins(settings), msgspec.to_builtins(Settings())
-    numerics = {field: getattr(settings.numerics, field) for field in Numerics.__struct_fields__}
-    usual = {field: getattr(Numerics(), field) for field in Numerics.__struct_fields__}
-    return {
-        name: (numerics[field], usual[field]) if name.startswith("numerics.") else (now[field], default[field])
-        for name, field in _FIELDS.items()
-    }
+    found: dict[str, tuple[Any, Any]] = {}
+    for name, field in _FIELDS.items():
+        now, usual = (settings.numerics, Numerics()) if name.startswith("numerics.") else (settings, Settings())
+        found[name] = msgspec.to_builtins(getattr(now, field)), msgspec.to_builtins(getattr(usual, field))
+    return found
 
 
 def _unknown(name: str) -> Words:
@@ -203,7 +186,7 @@ def _shown(value: Any) -> Words | str:
 
 
 def _why(error: Exception) -> Words:
-    """Return what the parser says, as the end of a sentence."""
+    """The parser's reason, as the end of a sentence."""
     if isinstance(error, RecursionError):
         return Words("it is nested too deeply")
     if isinstance(error, UnicodeDecodeError):
@@ -214,7 +197,7 @@ def _why(error: Exception) -> Words:
 
 
 def _set_aside(path: Path, error: Exception) -> Words:
-    """Keep the broken file under a free name, so that nothing in it is lost when the settings are saved again."""
+    """Keep the broken file under a free name, so that nothing is lost when the settings are saved again."""
     number = 1
     while (aside := path.with_name(f"{path.stem}-damaged-{number}{path.suffix}")).exists():
         number += 1

@@ -1,4 +1,4 @@
-"""Standard streams and logs whose failures stop no work: a full disk takes no log, and the picture is made all the same."""
+"""Standard streams and logs whose failures stop no work."""
 
 import io
 import logging
@@ -15,7 +15,7 @@ from halftone.settings.regular_files import check_regular
 
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 NO_LOG: Final = "no file, because none can be written"
-"""A worker is told this in the place of its log, where there is none."""
+"""Passed to a worker in the place of its log, where there is none."""
 _PRIVATE: Final = 0o600
 
 
@@ -25,10 +25,7 @@ def log_words(place: str) -> Words | str:
 
 
 class LogFile(logging.handlers.RotatingFileHandler):
-    """A rotating log that its owner alone can read. What cannot be written to it is left out.
-
-    lost: called once, with the system's words, when something could not be written.
-    """
+    """A private rotating log; failed writes are dropped. lost: called with the system's words at the first failure."""
 
     def __init__(self, path: Path, *, most: int, backups: int, lost: Callable[[str], object] = lambda _why: None) -> None:
         self._lost: Callable[[str], object] | None = lost
@@ -69,7 +66,7 @@ def _private(path: str, flags: int) -> int:
 
 
 class _Unfailing(io.RawIOBase):
-    """Writes to a descriptor, and drops what it does not take."""
+    """Writes to a descriptor, and drops what fails."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -94,5 +91,5 @@ class _Unfailing(io.RawIOBase):
 
 
 def unfailing(descriptor: int) -> io.TextIOWrapper:
-    """A text stream over a descriptor that takes every word and raises nothing."""
+    """A text stream over a descriptor that never raises."""
     return io.TextIOWrapper(_Unfailing(descriptor), "utf-8", errors="backslashreplace", write_through=True)  # pyright: ignore[reportArgumentType]

@@ -1,4 +1,4 @@
-"""Does what comes first when the program starts: half-written files of killed processes go, and only the owner may read ours."""
+"""Tidies at the start: half-written files of killed processes are removed, and only the owner may read ours."""
 
 import logging
 import os
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 def tidy_places(pictures: str | None) -> None:
-    """pictures: the folder of the settings, whose rights stay as they are. Raises nothing: what cannot be tidied is logged."""
+    """pictures: the folder of the settings, whose rights stay as they are. Raises nothing: failures are logged."""
     try:
         own = (places.data_dir(), places.cache_dir(), places.log_dir())
         settings, made = places.settings_file(), Path(pictures) if pictures else places.pictures_dir()

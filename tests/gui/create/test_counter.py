@@ -24,5 +24,5 @@ def test_what_is_not_followed_is_told(qtbot: QtBot) -> None:
     form.prompt.setPlainText("a red sun AND green hills")
     stage.wait(lambda: bool(form.counter.text()))
     assert form.counter.property("tone") == "warn"
-    assert form.counter.toolTip() == "AND is read as a word: prompts are not weighed against each other."
+    assert form.counter.toolTip() == "AND is read as a word; composable prompts are not supported."
     stage.close()

@@ -67,7 +67,7 @@ REMOVED: dict[str, Callable[[CreateForm], object]] = {
     [
         ("lora", "The LoRA grain"),
         ("control", "The ControlNet edges does not fit"),
-        ("ip_adapter", "its words have 2048 numbers, the model's 128"),
+        ("ip_adapter", "its tokens have 2048 values, the model's 128"),
         ("refiner", "Use it with an SDXL base model."),
         ("vae", "VAE"),
     ],

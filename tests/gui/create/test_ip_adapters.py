@@ -65,7 +65,7 @@ def test_one_is_added_given_pictures_and_sent(qtbot: QtBot, tmp_path: Path) -> N
     [
         ("none", "There is no IP-Adapter at"),
         ("lora", " as an IP-Adapter: it is a LoRA."),
-        ("sdxl", "its words have 2048 numbers, the model's 128"),
+        ("sdxl", "its tokens have 2048 values, the model's 128"),
         ("lonely", "none that gives 12 numbers is at"),
     ],
 )

@@ -212,7 +212,7 @@ def test_a_vae_that_takes_other_channels_than_the_denoiser_gives(engine: Diffuse
     for run in (generate, check):
         error = refusal(run, engine, copy)
         assert error.code == "model-cannot-run"
-        assert "its VAE takes 16 channels, and its denoiser gives 4" in told(error)
+        assert "its VAE takes 16 channels, its denoiser gives 4" in told(error)
 
 
 def test_a_text_encoder_of_another_width(engine: DiffusersEngine, copy: Path) -> None:

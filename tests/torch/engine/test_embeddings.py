@@ -241,7 +241,7 @@ def test_a_model_without_weights_reads_the_words_and_says_so(engine: DiffusersEn
     assert np.array_equal(pixels(plain), pixels(weighted))
     with Image.open(weighted.images[0].path) as image:
         told = str(image.info)
-    assert "takes no weights" in told
+    assert "has no prompt weights" in told
     assert "a (red:1.5) [sun]" in told, "the prompt stays as it was typed"
 
 

@@ -85,5 +85,5 @@ def test_a_model_that_cannot_be_loaded_says_which_and_why(
     with pytest.raises(HalftoneError) as caught:
         generate(engine, broken)
     assert caught.value.code == "model-cannot-run"
-    detail = "unet/config.json says cross_attention_dim 24, and its weights have 16"
+    detail = "unet/config.json says cross_attention_dim 24, its weights have 16"
     assert {name: str(fact) for name, fact in caught.value.facts.items()} == {"path": str(broken), "detail": detail}

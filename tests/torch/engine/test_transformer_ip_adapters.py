@@ -97,7 +97,7 @@ def test_each_is_for_models_of_its_kind(models: dict[str, Path], flux: Path, tmp
     for model, given, code, said in (
         (flux / "model", theirs, "ip-adapter-other-base", "it is for Stable Diffusion models"),
         (models["sd15"], mine, "ip-adapter-other-base", "it is for FLUX models"),
-        (tmp_path / "fill", mine, "ip-adapter-unsupported", "no IP-Adapter runs with FLUX.1 Fill models here"),
+        (tmp_path / "fill", mine, "ip-adapter-unsupported", "Halftone has no IP-Adapter for FLUX.1 Fill models"),
     ):
         with pytest.raises(HalftoneError) as caught:
             check_files_fit((given,), describe(str(model)))
@@ -145,5 +145,5 @@ def test_sd3_is_given_one_picture_through_one_adapter(models: dict[str, Path], s
     one = adapter(sd3, "first", 0.8)
     check_files_fit((one,), describe(str(models["sd3"])))
     for given in ((one, one), (IpAdapter(path=one.path, images=one.images * 2),)):
-        with pytest.raises(HalftoneError, match="one picture, and no other IP-Adapter beside it"):
+        with pytest.raises(HalftoneError, match="one picture and no other IP-Adapter"):
             check_files_fit(given, describe(str(models["sd3"])))

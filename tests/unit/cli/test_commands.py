@@ -538,7 +538,7 @@ def test_what_of_a_prompt_is_not_followed_is_told(run: Run, other_family: str) -
     assert run("generate", "-m", "pocket", *words).object["notes"] == [], "nothing is cut, and weights are followed"
     cut, weights = run("generate", "-m", other_family, *words).object["notes"]
     assert cut.startswith("The prompt has 123 parts of words")
-    assert weights == "This model's text encoder takes no weights: it reads the prompt without the brackets."
+    assert weights == "This text encoder has no prompt weights; brackets are ignored."
 
 
 @pytest.mark.parametrize("where", ["python", "descriptor", "child"])

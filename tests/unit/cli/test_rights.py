@@ -71,7 +71,7 @@ def test_a_lora(tmp_path: Path, lock: Callable[[Path], Path], capfd: pytest.Capt
         (b"", "ink.safetensors is empty. Download the file again."),
         (
             b"hi",
-            "ink.safetensors is not a safetensors file: it is a text file of a few letters. Choose another file, or download",
+            "ink.safetensors is not a safetensors file: it is a short text file. Choose another file, or download",
         ),
     ],
 )

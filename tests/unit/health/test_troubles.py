@@ -20,7 +20,7 @@ from halftone.health.troubles import (
     matching,
     read_troubles,
 )
-from halftone.library.families.known_families import FAMILIES, NOT_WHOLE, of_pipeline
+from halftone.library.families.known_families import FAMILIES, KIND_NAMES, of_pipeline
 
 SDXL_PARTS: Final = ("text_encoder", "text_encoder_2", "unet", "vae")
 RTX: Final = ("cuda", "NVIDIA GeForce RTX 4090", "8.9")
@@ -261,4 +261,4 @@ def test_a_trouble_of_a_pipeline_is_found_whatever_its_family_is_called(pipeline
 
 
 def test_all_families_that_run_have_a_name() -> None:
-    assert not {family.name for family in FAMILIES} & set(NOT_WHOLE)
+    assert not {family.name for family in FAMILIES} & set(KIND_NAMES.values())

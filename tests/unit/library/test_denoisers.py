@@ -47,12 +47,12 @@ def folder(place: Path) -> Path:
 NO_TRANSFORMER: dict[str, tuple[Callable[[Path], Path], str, str]] = {
     "nothing": (lambda at: at / "none.gguf", "transformer-missing", "There is no transformer file at"),
     "folder": (lambda at: folder(at / "transformer"), "transformer-not-one", "it is a folder; choose the file inside it"),
-    "picture": (lambda at: written(at / "a.png", b"no"), "transformer-not-one", "it is neither a .gguf nor a .safetensors file"),
+    "picture": (lambda at: written(at / "a.png", b"no"), "transformer-not-one", "it is not a .gguf or .safetensors file"),
     "pickle": (lambda at: pickled(at / "a.ckpt"), "transformer-not-one", "it is a pickle file"),
     "pickle by another name": (lambda at: pickled(at / "a.safetensors"), "model-pickle", "is a pickle file"),
     "half": (lambda at: written(at / "a.gguf", packed()[:-40]), "model-truncated", "is incomplete"),
     "its beginning": (lambda at: written(at / "a.gguf", packed()[:20]), "model-truncated", "is incomplete"),
-    "page": (lambda at: written(at / "a.gguf", b"<!DOCTYPE html>" * 9), "model-bad-header", "it does not begin as a GGUF file"),
+    "page": (lambda at: written(at / "a.gguf", b"<!DOCTYPE html>" * 9), "model-bad-header", "it does not start like a GGUF file"),
     "unknown kind": (
         lambda at: written(at / "a.gguf", gguf({"token_embd.weight": ("F32", (8, 4))}, {"general.architecture": "llama"})),
         "transformer-not-one",
@@ -61,7 +61,7 @@ NO_TRANSFORMER: dict[str, tuple[Callable[[Path], Path], str, str]] = {
     "type that is not read": (
         lambda at: written(at / "a.gguf", packed("IQ2_XXS")),
         "transformer-not-one",
-        "its weights are stored as IQ2_XXS, which diffusers cannot unpack",
+        "diffusers cannot unpack its IQ2_XXS weights",
     ),
     "four bits of another kind": (
         lambda at: write_sparse(at / "a.safetensors", header(DEV + " img_in.weight.quant_state.bitsandbytes__nf4[8]")),
@@ -76,7 +76,7 @@ NO_TRANSFORMER: dict[str, tuple[Callable[[Path], Path], str, str]] = {
     "shard": (
         lambda at: write_sparse(at / "diffusion_pytorch_model-00001-of-00003.safetensors", header(DEV)),
         "transformer-not-one",
-        "it is file 1 of 3 of a divided model",
+        "it is file 1 of 3 of a split model",
     ),
     "names that diffusers does not read": (
         lambda at: write_sparse(at / "a.safetensors", header(SVD)),
@@ -113,10 +113,10 @@ def model(tmp_path: Path, patterns: str, name: str = "dev") -> Path:
     ("own", "given", "why"),
     [
         (DEV, DEV, None),
-        (DEV, SCHNELL, "it is FLUX.1 schnell, and the model's own is FLUX.1 dev"),
-        (SCHNELL, DEV, "it is FLUX.1 dev, and the model's own is FLUX.1 schnell"),
-        (DEV, FILL, "it is FLUX.1 Fill, and the model's own is FLUX.1 dev"),
-        (DEV, DEV.replace("{0-18}", "{0-7}"), "numbers, and the model's own"),
+        (DEV, SCHNELL, "it is FLUX.1 schnell, the model's own is FLUX.1 dev"),
+        (SCHNELL, DEV, "it is FLUX.1 dev, the model's own is FLUX.1 schnell"),
+        (DEV, FILL, "it is FLUX.1 Fill, the model's own is FLUX.1 dev"),
+        (DEV, DEV.replace("{0-18}", "{0-7}"), "values, the model's own"),
     ],
 )
 def test_a_file_has_to_fit_in_family_base_and_size(tmp_path: Path, own: str, given: str, why: str | None) -> None:

@@ -137,11 +137,11 @@ def test_only_a_token_that_the_user_gave_here_is_sent_and_nothing_is_told_of_the
     [
         (401, True, "", "fetch-refused", "requires you to accept its terms"),
         (403, True, "hf_mine", "fetch-refused", "requires you to accept its terms"),
-        (401, True, "hf_old", "fetch-token", "the token in HF_TOKEN is wrong, or has expired"),
-        (401, False, "hf_old", "fetch-token", "the token in HF_TOKEN is wrong, or has expired"),
-        (401, False, "", "fetch-token", "it asks for a token"),
-        (200, False, "hf_schlüssel", "fetch-token", "HF_TOKEN holds signs that no token has"),
-        (200, False, "hf one", "fetch-token", "HF_TOKEN holds signs that no token has"),
+        (401, True, "hf_old", "fetch-token", "the token in HF_TOKEN is invalid or expired"),
+        (401, False, "hf_old", "fetch-token", "the token in HF_TOKEN is invalid or expired"),
+        (401, False, "", "fetch-token", "it requires a token"),
+        (200, False, "hf_schlüssel", "fetch-token", "HF_TOKEN contains invalid characters"),
+        (200, False, "hf one", "fetch-token", "HF_TOKEN contains invalid characters"),
     ],
 )
 def test_a_token_that_is_none_is_told_apart_from_terms_to_agree_to(
@@ -190,7 +190,7 @@ def test_a_connection_that_ends_in_the_middle_is_said_and_nothing_is_kept(hub: H
     ("endpoint", "said"),
     [
         ("http://127.0.0.1:9", "the server does not answer"),
-        ("https://nowhere.invalid", "this machine does not find the server, and may be offline"),
+        ("https://nowhere.invalid", "the server was not found; this machine may be offline"),
         ("nowhere", "HF_ENDPOINT is not a web address"),
         ("https://[nowhere", "HF_ENDPOINT is not a web address"),
     ],

@@ -75,13 +75,13 @@ def tensor(name: str = "a", sizes: tuple[int, ...] = (4,), kind: int = 0, offset
 
 
 CASES = [
-    (b"GGML" + bytes(40), "does not begin as a GGUF file does"),
-    (head(version=1), "version 1 is not known"),
+    (b"GGML" + bytes(40), "does not start like a GGUF file"),
+    (head(version=1), "version 1 is unknown"),
     (b"GGUF" + (3).to_bytes(4, "big") + bytes(16), "big-endian"),
     (head(2**40), "1099511627776 tensors"),
     (head(0, 2**40), "1099511627776 pairs"),
     (head(0, 1) + struct.pack("<Q", 2**50) + bytes(64), "a text of 1125899906842624 bytes"),
-    (head(0, 1) + text("a") + struct.pack("<I", 99), "unknown kind 99"),
+    (head(0, 1) + text("a") + struct.pack("<I", 99), "unknown type 99"),
     (head(0, 1) + text("a") + struct.pack("<IIQ", 9, 8, 2**60) + bytes(64), "texts"),
     (head(0, 1) + text("a") + struct.pack("<I", 9) + struct.pack("<IQ", 9, 1) * 9, "nested too deeply"),
     (head(0, 1) + struct.pack("<Q", 1) + b"\xff" + struct.pack("<II", 4, 1), "not UTF-8"),

@@ -13,7 +13,6 @@ from tests.helpers.model_files import ramp, safetensors
 from halftone.contract.errors import HalftoneError
 from halftone.library.add_ons.inversions import (
     MOST,
-    check_inversions,
     inner,
     list_inversions,
     named_in,
@@ -74,7 +73,7 @@ def test_what_is_none_is_told(tmp_path: Path, name: str, content: bytes | None, 
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(HalftoneError) as caught:
-        check_inversions([str(file)])
+        read_inversion(str(file))
     assert caught.value.code == code
     assert word in str(caught.value)
 

@@ -65,7 +65,7 @@ SD1 = "Stable Diffusion 1.x"
     [
         (kohya(2048, 640), "it was made for SDXL or Kolors", SD1),
         (peft(1024, 320), "it was made for Stable Diffusion 2.x", SD1),
-        (kohya(768, 640), "one of its layers has the widths 768 → 640, and the model's there 768 → 320", "model"),
+        (kohya(768, 640), "one of its layers has the widths 768 → 640, the model's 768 → 320", "model"),
         (peft(3072, 3072, "transformer.single_transformer_blocks.0.attn.to_q"), "it was made for FLUX", SD1),
         (kohya(2048, 640, "lora_unet_input_blocks_4_1_transformer_blocks_0_attn2_to_k"), "it was made for SDXL or Kolors", SD1),
         (kohya(1280, 5120, "lora_te_text_model_encoder_layers_0_mlp_fc1"), "widths 1280 → 5120", "model"),
@@ -128,4 +128,4 @@ def test_an_embedding_of_another_width_is_refused_from_its_header(model: ModelFa
         with pytest.raises(HalftoneError) as caught:
             check_inversion_fit((str(file),), model)
         assert caught.value.code == "inversion-other-base"
-        assert "its vectors have 1024 numbers, the model's words 768" in str(caught.value)
+        assert "its vectors have 1024 values, the model's 768" in str(caught.value)

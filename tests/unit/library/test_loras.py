@@ -55,7 +55,7 @@ def test_a_second_weight_is_refused_and_not_dropped(folder: Path, weights: str) 
 def test_a_weight_that_is_no_number_is_told_as_such(folder: Path, weight: str) -> None:
     with pytest.raises(HalftoneError) as caught:
         take_tags(f"a sun <lora:sepia:{weight}>", known_loras((str(folder),)), (str(folder),))
-    assert str(caught.value) == f"The weight of the LoRA sepia cannot be {weight}. Use a number, for instance 0.8."
+    assert str(caught.value) == f"The weight of the LoRA sepia cannot be {weight}. Use a number, such as 0.8."
 
 
 def test_one_that_is_not_found_names_what_was_looked_through(folder: Path, tmp_path: Path) -> None:
@@ -131,5 +131,5 @@ def test_a_kind_that_is_not_understood_is_named_with_those_that_are(tmp_path: Pa
         check_loras((Lora(path=str(tmp_path / "a.safetensors")),))
     assert str(caught.value) == (
         f"The LoRA a is of the unsupported kind {kind}. Supported: LoRA, LoCon, LoHa, LoKr, IA3, "
-        "DoRA and differences of whole weights. Choose another LoRA, or remove it."
+        "DoRA and full weight differences. Choose another LoRA, or remove it."
     )

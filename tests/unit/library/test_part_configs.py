@@ -41,13 +41,13 @@ def folder(root: Path, config: dict[str, Any], layers: int = 2) -> Path:
 FAULTS: tuple[tuple[dict[str, Any], str], ...] = (
     ({}, ""),
     ({"num_hidden_layers": None}, ""),
-    ({"num_hidden_layers": 10_000_000}, "text_encoder/config.json says num_hidden_layers 10,000,000, and its weights have 2"),
+    ({"num_hidden_layers": 10_000_000}, "text_encoder/config.json says num_hidden_layers 10,000,000, its weights have 2"),
     ({"num_hidden_layers": -1}, "text_encoder/config.json says num_hidden_layers -1, which no model has"),
-    ({"num_hidden_layers": 1}, "text_encoder/config.json says num_hidden_layers 1, and its weights have 2"),
-    ({"num_hidden_layers": "two"}, "text_encoder/config.json says num_hidden_layers two, and its weights have 2"),
-    ({"vocab_size": 10**9}, "text_encoder/config.json says vocab_size 1,000,000,000, and its weights have 30"),
-    ({"hidden_size": 9}, "text_encoder/config.json says hidden_size 9, and its weights have 8"),
-    ({"max_position_embeddings": 512}, "text_encoder/config.json says max_position_embeddings 512, and its weights have 77"),
+    ({"num_hidden_layers": 1}, "text_encoder/config.json says num_hidden_layers 1, its weights have 2"),
+    ({"num_hidden_layers": "two"}, "text_encoder/config.json says num_hidden_layers two, its weights have 2"),
+    ({"vocab_size": 10**9}, "text_encoder/config.json says vocab_size 1,000,000,000, its weights have 30"),
+    ({"hidden_size": 9}, "text_encoder/config.json says hidden_size 9, its weights have 8"),
+    ({"max_position_embeddings": 512}, "text_encoder/config.json says max_position_embeddings 512, its weights have 77"),
     ({"projection_dim": 10**30}, "text_encoder/config.json says projection_dim 10^30, which no model has"),
     (
         {"text_config": {"eos_token_id": 2**40}},
@@ -56,7 +56,7 @@ FAULTS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"transformers_weights": "adapter_model.bin"}, "text_encoder/config.json names other weights than those beside it"),
     (
         {"quantization_config": {"quant_method": "bitsandbytes"}},
-        "text_encoder is quantised by bitsandbytes, which Halftone does not read in a folder",
+        "text_encoder is quantised by bitsandbytes, which Halftone cannot read in a folder",
     ),
 )
 

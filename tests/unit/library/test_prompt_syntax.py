@@ -108,7 +108,7 @@ def test_each_sign_that_is_not_followed_is_told_once() -> None:
     assert len(notes(both, weights=True)) == 1
     assert notes(("a red sun", ""), weights=False) == ()
     assert notes(("a red AND blue sun", ""), weights=True) == (
-        Words("AND is read as a word: prompts are not weighed against each other."),
+        Words("AND is read as a word; composable prompts are not supported."),
     )
 
 
@@ -159,11 +159,11 @@ def test_a_weight_is_what_it_says(words: str, weight: float) -> None:
     ],
 )
 def test_a_bracket_without_its_partner_is_told(text: str, told: str) -> None:
-    found = [str(note) for note in notes((text,), weights=True) if note.template.startswith("A bracket")]
-    assert found == ([f"A bracket without its partner is read as a letter: {told}."] if told else [])
+    found = [str(note) for note in notes((text,), weights=True) if note.template.startswith("Unmatched bracket")]
+    assert found == ([f"Unmatched bracket read as text: {told}."] if told else [])
 
 
 @given(st.text("ab()[]:;\\ ", max_size=30))
 def test_only_an_odd_bracket_is_told_of(text: str) -> None:
-    told = any(note.template.startswith("A bracket") for note in notes((text,), weights=False))
+    told = any(note.template.startswith("Unmatched bracket") for note in notes((text,), weights=False))
     assert not told or set(text) & set("()[]")

@@ -17,7 +17,7 @@ from halftone.library.families.recognise import LAYOUTS, recognise
 from halftone.library.kinds.layouts import DIFFUSERS, ORIGINAL, Layout
 from halftone.library.models import describe, runnable
 
-PLACE, NAMES, WHOLE = "", "in its own names only", "runs only whole, as a folder"
+PLACE, NAMES, WHOLE = "", "in its own names only", "runs only as a folder"
 BOTH = (PLACE, PLACE)
 OUTCOMES: dict[str, tuple[str | None, str | None]] = {
     "Stable Diffusion 1.x": BOTH,

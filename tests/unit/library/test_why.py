@@ -43,7 +43,7 @@ def test_a_denoiser_alone_says_which_parts_and_which_small_files_are_missing(tmp
 @pytest.mark.parametrize(
     ("patterns", "name", "detail"),
     [
-        (SD1_UNET, "m.safetensors", "it does not hold the VAE, the text encoder CLIP-L"),
+        (SD1_UNET, "m.safetensors", "it lacks the VAE, the text encoder CLIP-L"),
         (VAE, "m.safetensors", "it is a VAE (4 channels), not a whole model"),
         (PARTS["t5"][0], "m.safetensors", "it is a text encoder (T5-XXL), not a whole model"),
         (PARTS["siglip"][0], "m.safetensors", "it is an image encoder (SigLIP), not a whole model"),
@@ -53,7 +53,7 @@ def test_a_denoiser_alone_says_which_parts_and_which_small_files_are_missing(tmp
         ("emb_params[8,768]", "m.safetensors", "it is a textual inversion for Stable Diffusion 1.x, not a whole model"),
         ("lora_unet_x.lora_down.weight[4,9]", "m.safetensors", "it is a LoRA, not a whole model"),
         ("something.else[3,3]", "m.safetensors", "it is not clear what model it is"),
-        (QWEN, "m-00002-of-00009.safetensors", "it is file 2 of 9 of a divided model, which runs only whole, as a folder"),
+        (QWEN, "m-00002-of-00009.safetensors", "it is file 2 of 9 of a split model, which runs only as a folder"),
     ],
 )
 def test_why_a_file_cannot_run(tmp_path: Path, patterns: str, name: str, detail: str) -> None:
@@ -91,7 +91,7 @@ def test_a_part_of_a_folder_is_told_from_the_folder(tmp_path: Path) -> None:
     with pytest.raises(HalftoneError) as caught:
         describe(str(root / "unet"))
     assert caught.value.code == "model-unsupported"
-    assert "only one part of a model (UNet2DConditionModel); choose the folder above it" in str(caught.value)
+    assert "one part of a model (UNet2DConditionModel); choose the folder above" in str(caught.value)
     assert describe(str(root)).base == "Stable Diffusion 1.x"
 
 

@@ -141,7 +141,7 @@ def test_what_is_not_followed_is_told() -> None:
     assert [sentence.template.split(" are")[0] for sentence in told[:3]] == [
         "Variables (${…})", "@ and ~ before choices and wildcards", "Jinja templates",
     ]  # fmt: skip
-    assert told[3].template.startswith("A curly bracket")
+    assert told[3].template.startswith("Unmatched curly bracket")
 
 
 letters = st.text("ab_{}|$:1.2-\\*@~ \n()[]", max_size=60)

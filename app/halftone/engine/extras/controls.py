@@ -69,7 +69,7 @@ def with_controls(loaded: Loaded, controls: Sequence[Control]) -> Loaded:
         with quiet_libraries():
             pipe = _kin(loaded.pipe, loaded.controlnet)
     except (ValueError, TypeError) as error:
-        detail = Words("no ControlNet runs with {0} models here", (loaded.facts.family,))
+        detail = Words("Halftone has no ControlNet for {0} models", (loaded.facts.family,))
         raise HalftoneError("control-unsupported", str(error), model=loaded.facts.name, detail=detail) from error
     pipe.set_progress_bar_config(disable=True)
     return replace(loaded, pipe=pipe)

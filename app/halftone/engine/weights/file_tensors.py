@@ -56,7 +56,7 @@ def _tensor(whole: torch.Tensor, name: str, tensor: TensorInfo, scales: Mapping[
 def _numbers(whole: torch.Tensor, tensor: TensorInfo) -> torch.Tensor:
     data = whole[tensor.start : tensor.end]
     if tensor.dtype not in _TYPES:
-        raise UnfitFile(Words("its weights are stored as {0}, which diffusers cannot unpack", (tensor.dtype,)))
+        raise UnfitFile(Words("diffusers cannot unpack its {0} weights", (tensor.dtype,)))
     dtype = _TYPES[tensor.dtype]
     if tensor.start % dtype.itemsize:
         data = data.clone()  # only what begins at a multiple of its size can be looked at as numbers

@@ -1,7 +1,7 @@
-"""Which signs speak for which cause, and how much; what can be done about each. A table, and the sum of its numbers.
+"""Signs, causes, and what can be done about each. A table, and the sum of its numbers.
 
-The numbers are plain points: 5 and more where a sign alone nearly proves a cause, 3 where it is typical, 1 where it fits,
-below zero where it speaks against.
+The numbers are plain points: 5 and more where a sign alone nearly proves a cause, 3 where it is typical, 1 where it fits, below
+zero against it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from halftone.health.doctor.setup import Setup
 
 
 class _Case(NamedTuple):
-    """needed: without one of these signs the cause is not thought of."""
+    """needed: a cause needs one of these signs."""
 
     needed: frozenset[SignCode]
     points: Mapping[SignCode, int]
@@ -184,13 +184,13 @@ def suspects(signs: Iterable[Sign], setup: Setup) -> tuple[Suspect, ...]:
 
 
 def _weighed(signs: Iterable[Sign], case: _Case, *, speak: int) -> tuple[Sign, ...]:
-    """Those that speak for (1) or against (-1), the weightiest first, each kind once."""
+    """Signs for (1) or against (-1), the weightiest first, each kind once."""
     told: dict[SignCode, Sign] = {sign.code: sign for sign in signs if case.points.get(sign.code, 0) * speak > 0}
     return tuple(sorted(told.values(), key=lambda sign: -abs(case.points[sign.code])))
 
 
 def useful(advice: Iterable[Advice], setup: Setup) -> tuple[Advice, ...]:
-    """Without what the run had already."""
+    """The advice that the run does not follow already."""
     had: set[Advice] = set()
     if setup.precision == "bfloat16":
         had.add("bfloat16")

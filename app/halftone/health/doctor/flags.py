@@ -1,4 +1,4 @@
-"""By which name each trainer knows what is advised: its options and settings, as it spells them. A table."""
+"""Each trainer's options and settings for an advice, in its spelling. A table."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ ANY: Final[dict[Advice, str]] = {
     "clip-1": "max_grad_norm 1.0",
     "vae-float32": "kohya: no_half_vae",
 }
-"""Where the trainer is not known."""
+"""For an unknown trainer."""
 
 FLAGS: Final[dict[Trainer, dict[Advice, str]]] = {
     "sd-scripts": {
@@ -139,8 +139,8 @@ FLAGS: Final[dict[Trainer, dict[Advice, str]]] = {
         "earlier-checkpoint": "resume_from_checkpoint",
     },
 }
-"""Those of sd-scripts, SimpleTuner, OneTrainer, ai-toolkit, Hallo, TRELLIS and Sana were looked up in their sources, those
-of the others were not; what a program has no setting for is not named.
+"""Those of sd-scripts, SimpleTuner, OneTrainer, ai-toolkit, Hallo, TRELLIS and Sana were looked up in their sources, those of the
+others were not; missing settings are left out.
 """
 
 

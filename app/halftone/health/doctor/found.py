@@ -1,4 +1,4 @@
-"""What the doctor finds, as plain facts; `words` makes sentences of them."""
+"""The doctor's findings as plain facts; `sentences` makes sentences of them."""
 
 from typing import Final, Literal, NamedTuple
 
@@ -8,7 +8,7 @@ from halftone.contract.training import Remedy
 from halftone.library.run_logs.series import Point, Quantity, Track
 
 Verdict = Literal["sound", "trouble", "silent"]
-"""silent: nothing that was read tells how the run went."""
+"""silent: nothing in the files shows the course of the run."""
 
 TroubleCode = Literal[
     "nonfinite",
@@ -88,8 +88,8 @@ Suspicion = Literal[
     "vae-overflow",
     "validation",
 ]
-"""Those of `Cause` that a log can point to, and two that the guard does not meet. vae-overflow: the picture encoder leaves the
-range of float16, so that the latents are no numbers; validation: it changed the model, in a way that a log does not tell.
+"""The values of `Cause` that a log can show, and two more. vae-overflow: the picture encoder leaves the range of float16, so that
+the latents are no numbers; validation: it changed the model.
 """
 
 Advice = Remedy | Literal["vae-float32", "validate-apart", "earlier-checkpoint", "new-optimizer-state", "watch"]
@@ -97,8 +97,8 @@ Advice = Remedy | Literal["vae-float32", "validate-apart", "earlier-checkpoint",
 
 
 class Where(NamedTuple):
-    """A place in a log. line: 0 where the file has no lines; step: None where none is known; counted: the log names no steps, so
-    that its step is the count of its entries.
+    """A place in a log. line: 0 where the file has no lines; step: None: unknown; counted: the log has no steps, so its step is
+    the count of its entries.
     """
 
     file: str
@@ -108,7 +108,7 @@ class Where(NamedTuple):
 
 
 class First(msgspec.Struct, frozen=True, kw_only=True):
-    """The first number that is not finite. tag: as the log names it; wall: seconds since 1970, None if not told."""
+    """The first number that is not finite. tag: its name in the log; wall: seconds since 1970, None: unknown."""
 
     quantity: Quantity
     tag: str
@@ -118,7 +118,7 @@ class First(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sign(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was seen, with its numbers and the place where they stand."""
+    """One observation, with its numbers and their place."""
 
     code: SignCode
     where: Where | None = None
@@ -132,7 +132,7 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Suspect(msgspec.Struct, frozen=True, kw_only=True):
-    """A likely cause. score: points of the signs that speak for it, less those against it."""
+    """A likely cause. score: points of its signs, less those against it."""
 
     cause: Suspicion
     score: int
@@ -142,8 +142,8 @@ class Suspect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """troubles: the gravest first; signs: all that was seen; suspects: the likeliest first; last_sound: the checkpoint to go
-    back to, "" where there is none; steps: (first, last) of what was read.
+    """troubles: the gravest first; signs: all; suspects: the likeliest first; last_sound: the checkpoint to go back to, "" for
+    none; steps: (first, last) in the files.
     """
 
     verdict: Verdict
@@ -157,7 +157,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bad(NamedTuple):
-    """A number that is not finite. place: its index in the track; since: where the unbroken steps before it begin."""
+    """A number that is not finite. place: its index in the track; since: the beginning of the unbroken steps before it."""
 
     track: Track
     place: int

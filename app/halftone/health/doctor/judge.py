@@ -1,4 +1,4 @@
-"""From what was read of a run to a diagnosis. Pure."""
+"""The diagnosis of a run. Pure."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ from halftone.health.doctor.found import HALF_LEAST, Bad, Diagnosis, First, Sign
 from halftone.health.doctor.setup import Setup, setup_of
 from halftone.library.run_logs.checkpoints import Checkpoint
 from halftone.library.run_logs.folder import Run
-from halftone.library.run_logs.series import Happening, Point, Track
+from halftone.library.run_logs.series import Happening, Track
 
 _HIGH_RATE: Final = 1e-3
 _LOW_RATE: Final = 2e-5
@@ -21,39 +21,45 @@ _CONSTANT: Final = 50
 _DIVERGED: Final = 10.0
 _ABOVE_START: Final = 3.0
 _BEFORE: Final = 5
-"""Numbers before an explosion that show what is usual."""
+"""Numbers before an explosion that show the usual level."""
 _SEVERAL: Final = 3
-"""Numbers that an explosion without NaN has at least: one that leaps may be a single odd picture."""
+"""Least numbers of an explosion without NaN: a single leap may be one odd picture."""
 _FAR: Final = 100.0
 _LAST: Final = 400
-"""Numbers at the end of a run in which an explosion without NaN is looked for."""
+"""Numbers at the end of a run that are searched for an explosion without NaN."""
 _SKIPPED: Final = 5
 _DEFAULT_EPSILON: Final = 1e-8
 """Default of Adam and AdamW in PyTorch."""
 
 
 def diagnose(run: Run) -> Diagnosis:
-    """What is wrong with a run, if anything is."""
+    """What is wrong with a run."""
     if run.silent:
         return Diagnosis(verdict="silent")
     setup = setup_of(run.settings)
     bad = looking.first_bad(run.tracks)
     troubles = tuple(_troubles(run, bad))
     signs = tuple(_counted(run, _signs(run, bad, setup) if troubles else _sound_signs(run)))
+    loss = max(_of(run, "loss"), key=len, default=None)
+    first = None
+    if bad is not None:
+        track, point = bad.track, bad.point
+        place, wall = looking.where(track, point), point.wall if math.isfinite(point.wall) else None
+        first = First(quantity=track.quantity, tag=track.tag, value=point.value, where=place, wall=wall)
     return Diagnosis(
         verdict="trouble" if troubles else "sound" if _tells(run) else "silent",
         troubles=troubles,
-        first=None if bad is None else _first(bad),
+        first=first,
         signs=signs,
         suspects=suspects(signs, setup) if any(one.code in _NUMERIC for one in troubles) else (),
         last_sound=_last_sound(run.checkpoints, bad),
         steps=_span(run.tracks),
-        last_loss=_last_loss(run),
+        last_loss=None if loss is None or not math.isfinite(loss.values[-1]) else loss.values[-1],
     )
 
 
 def _counted(run: Run, signs: Iterable[Sign]) -> Iterator[Sign]:
-    """Mark the signs of logs that name no steps: what programs said there stands at the count of an entry, too."""
+    """Mark the signs of logs without steps: messages there are at the count of an entry, too."""
     named = {track.file for track in run.tracks if not track.counted}
     files = {track.file for track in run.tracks} - named
     for sign in signs:
@@ -68,18 +74,6 @@ def _tells(run: Run) -> bool:
     """Whether there is a number of the training itself, or of its weights."""
     return any(one.quantity in {"loss", "gradient", "validation"} for one in run.tracks) or any(
         not one.problem for one in run.checkpoints
-    )
-
-
-def _first(bad: Bad) -> First:
-    track, point = bad.track, bad.point
-    wall = point.wall if math.isfinite(point.wall) else None
-    return First(
-        quantity=track.quantity,
-        tag=track.tag,
-        value=point.value,
-        where=looking.where(track, point),
-        wall=wall,
     )
 
 
@@ -106,7 +100,7 @@ def _troubles(run: Run, bad: Bad | None) -> Iterator[Trouble]:
 
 
 def _quiet_troubles(run: Run) -> Iterator[Trouble]:
-    """What goes wrong with finite numbers."""
+    """Troubles with finite numbers."""
     if (lost := _lost_scale(run)) is not None:
         yield lost
     for track in _of(run, "validation"):
@@ -125,7 +119,7 @@ def _quiet_troubles(run: Run) -> Iterator[Trouble]:
 
 
 def _lost_scale(run: Run) -> Trouble | None:
-    """A loss scale that fell to its floor, as the trainer says or as it stays there; or that fell to nothing without one."""
+    """A loss scale that fell to its floor, by the trainer's message or by staying there; or to nothing without one."""
     floor = next((one for one in run.happenings if one.kind == "scale-floor"), None)
     if floor is not None:
         return Trouble(code="scale-floor", where=_place(floor), values=_overflows(run, floor.file))
@@ -137,7 +131,7 @@ def _lost_scale(run: Run) -> Trouble | None:
 
 
 def _overflows(run: Run, file: str) -> tuple[int | str, ...]:
-    """(steps left out, steps, the first left out, "every" from there on or "some"); () where a log does not tell them."""
+    """(skipped steps, steps, the first skipped one, "every" from there on or "some"); () where a log does not tell them."""
     skipped = {one.step for one in run.happenings if one.kind == "skipped-step" and one.file == file and one.step is not None}
     steps = {step for track in _of(run, "loss") if track.file == file for step in track.steps}
     if not skipped or not skipped <= steps:
@@ -150,7 +144,7 @@ _MAIN: Final = frozenset(("loss", "train_loss", "avr_loss", "step_loss", "total_
 
 
 def _main_losses(run: Run) -> list[Track]:
-    """Of each file the loss that is trained with: parts of it may stay as they are, or grow."""
+    """The main loss of each file: parts of it may stay constant, or grow."""
     files: dict[str, Track] = {}
     for track in _of(run, "loss"):
         rank = (track.tag.lower().rpartition("/")[2] in _MAIN, len(track))
@@ -161,14 +155,14 @@ def _main_losses(run: Run) -> list[Track]:
 
 
 def _flat(track: Track) -> Trouble | None:
-    """One and the same loss from the first step to the last; a loss of nothing can be reached."""
+    """The same loss from the first step to the last; a loss of 0 can be reached."""
     if len(set(track.steps)) < _CONSTANT or track.values[0] == 0 or len(set(track.values)) > 1:
         return None
     return Trouble(code="nothing-learnt", where=looking.where(track, track[0]), values=(track.values[0], len(track)))
 
 
 def _diverged(track: Track) -> Trouble | None:
-    """A loss that ends far above its lowest level and above its beginning. Medians, so that single steps do not count."""
+    """A loss that ends far above its lowest level and above its beginning, by medians, so that single steps do not count."""
     if len(track) < levels.ENOUGH or track.by_epoch:
         return None
     size = max(5, len(track) // 10)
@@ -183,8 +177,8 @@ def _diverged(track: Track) -> Trouble | None:
 
 
 def _exploded(track: Track) -> Trouble | None:
-    """A loss that ends in an explosion: several numbers, each far above the one before, the last far above all of the run."""
-    found = None if track.by_epoch or len(track) < _BEFORE else looking.explosion(_points(track, _LAST))
+    """A loss that ends in an explosion: several numbers, each far above the one before, the last far above the whole run."""
+    found = None if track.by_epoch or len(track) < _BEFORE else looking.explosion(track.finite(-_LAST))
     if found is None:
         return None
     usual, begun, peak = found
@@ -207,7 +201,7 @@ def _jumped(run: Run, track: Track) -> Trouble | None:
 
 
 def _stopped(run: Run) -> Happening | None:
-    """The error that a log ends with: one with a traceback, after which it has no finite number any more."""
+    """The error at the end of a log: one with a traceback, and no finite number after it."""
     ends: dict[str, int] = {}
     for track in run.tracks:
         last_finite = next((at for at in range(len(track) - 1, -1, -1) if math.isfinite(track.values[at])), 0)
@@ -260,7 +254,7 @@ def _signs(run: Run, bad: Bad | None, setup: Setup) -> Iterator[Sign]:
 
 
 def _loss_of(run: Run, bad: Bad) -> Track:
-    """The loss to look back on: the track that went bad, or beside a norm the loss with the most numbers."""
+    """The loss before the trouble: the track that went bad, or beside a norm the loss with the most numbers."""
     if bad.track.quantity == "loss":
         return bad.track
     return max(looking.mates(run, bad.track, "loss"), key=len, default=bad.track)
@@ -278,7 +272,7 @@ def _hidden(run: Run, bad: Bad) -> Iterator[Sign]:
 
 
 def _told_signs(run: Run, bad: Bad | None) -> Iterator[Sign]:
-    """What the program itself said."""
+    """The program's own messages."""
     until = math.inf if bad is None else bad.point.step
     early = [one for one in run.happenings if one.step is None or one.step <= until]
     skipped = [one for one in early if one.kind == "skipped-step"]
@@ -317,13 +311,13 @@ def _setup_signs(run: Run, bad: Bad | None, setup: Setup) -> Iterator[Sign]:
 
 
 def _rate_sign(run: Run, bad: Bad | None, setup: Setup) -> Iterator[Sign]:
-    """Whether the rate is high or low, by what Adam is usually given."""
+    """Whether the rate is high or low for Adam."""
     if setup.adaptive:
         return
     place, _ = setup.place("rate")
     rate = setup.rate
     tracks = _of(run, "rate") if bad is None else looking.mates(run, bad.track, "rate")
-    seen = [point for track in tracks[:1] for point in (looking.before(track, bad) if bad else _points(track))]
+    seen = [point for track in tracks[:1] for point in (looking.before(track, bad) if bad else track.finite())]
     if seen:
         peak = max(seen, key=lambda point: point.value)
         rate, place = peak.value, looking.where(tracks[0], peak)
@@ -333,17 +327,8 @@ def _rate_sign(run: Run, bad: Bad | None, setup: Setup) -> Iterator[Sign]:
         yield Sign(code="rate-low", where=place, values=(rate,))
 
 
-def _points(track: Track, last: int | None = None) -> list[Point]:
-    """Return the finite numbers of a track, or those among its last ones."""
-    begin = 0 if last is None else max(0, len(track) - last)
-    return [track[index] for index in range(begin, len(track)) if math.isfinite(track.values[index])]
-
-
 def weight_signs(checkpoints: Sequence[Checkpoint], bad: Bad | None, *, resumed: bool) -> Iterator[Sign]:
-    """What the first checkpoint with bad numbers looks like, or that the last is sound though the loss is not.
-
-    resumed: whether the run began from a checkpoint.
-    """
+    """The first checkpoint with bad numbers, or a sound last one though the loss is bad. resumed: the run began from one."""
     read = [one for one in checkpoints if not one.problem]
     first = next((one for one in read if one.bad), None)
     if first is None:
@@ -364,7 +349,7 @@ def weight_signs(checkpoints: Sequence[Checkpoint], bad: Bad | None, *, resumed:
 
 
 def _last_sound(checkpoints: Sequence[Checkpoint], bad: Bad | None) -> str:
-    """The last checkpoint before the trouble that holds no bad number."""
+    """The last checkpoint before the trouble without a bad number."""
     found = ""
     for one in checkpoints:
         if one.bad:
@@ -378,8 +363,3 @@ def _span(tracks: Sequence[Track]) -> tuple[int, int] | None:
     told = [track for track in tracks if track.quantity in {"loss", "gradient"} and not track.counted]
     steps = [track.steps for track in told if not track.by_epoch]
     return (min(map(min, steps)), max(map(max, steps))) if steps else None
-
-
-def _last_loss(run: Run) -> float | None:
-    track = max((one for one in run.tracks if one.quantity == "loss"), key=len, default=None)
-    return None if track is None or not math.isfinite(track.values[-1]) else track.values[-1]

@@ -1,6 +1,5 @@
-"""Looks at the level of a finite loss over a whole run: a lasting jump, a steady rise, a loss of exactly nothing. Pure."""
+"""The level of a finite loss over a whole run: a lasting jump, a steady rise, a loss of exactly 0. Pure."""
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
@@ -16,16 +15,16 @@ _BLOCKS: Final = 20
 _LEAST: Final = 5
 """Numbers of a block at least."""
 _LASTING: Final = 3
-"""Blocks that a new level lasts at least."""
+"""Least blocks of a new level."""
 _HIGHER: Final = 2.0
 """Times the level before, from which a new level is told."""
 _ASTRAY: Final = 0.1
-"""Share of the numbers around a jump that may lie on the wrong side of it."""
+"""Share of the numbers around a jump that may be on the wrong side of it."""
 _RISING: Final = 0.8
 """Share of the blocks of a rise that lie above the one before."""
 _LEAP: Final = 10.0
 _SUDDEN: Final = 0.1
-"""Share of the usual loss above which one that is nothing from then on did not fall to it."""
+"""A loss that fell below this share of the usual before it was 0 reached it."""
 
 
 class Jump(NamedTuple):
@@ -39,7 +38,7 @@ class Jump(NamedTuple):
 def jump_of(track: Track) -> Jump | None:
     """The first lasting jump of a loss, whose numbers are finite."""
     size = _size(track)
-    levels = _levels(track, size)
+    levels = _levels(track)
     for at in range(1, len(levels) - _LASTING + 1):
         before, later = levels[at - 1], levels[at:]
         # the block in which it jumps lies between both levels
@@ -50,9 +49,9 @@ def jump_of(track: Track) -> Jump | None:
 
 
 def leap_of(norms: Sequence[Track], jump: Jump) -> Point | None:
-    """The gradient norm that leapt where the loss did, and is not as large before and after: a term that is switched on stays."""
+    """The gradient norm that leapt with the loss, and is smaller before and after: a new term of the loss would stay."""
     for track in norms:
-        points = [track[index] for index, value in enumerate(track.values) if math.isfinite(value)]
+        points = track.finite()
         early = [point.value for point in points if point.step < jump.point.step - looking.NEAR]
         late = [point.value for point in points if point.step > jump.point.step + looking.NEAR]
         near = [point for point in points if abs(point.step - jump.point.step) <= looking.NEAR]
@@ -63,7 +62,7 @@ def leap_of(norms: Sequence[Track], jump: Jump) -> Point | None:
 
 
 def level_signs(track: Track) -> list[Sign]:
-    """What is worth a note in a loss that is finite and did not come apart."""
+    """Notes on a finite loss that did not diverge."""
     if len(track) < ENOUGH or track.by_epoch:
         return []
     if (nothing := _nothing(track)) is not None:
@@ -79,12 +78,13 @@ def _size(track: Track) -> int:
     return max(_LEAST, len(track) // _BLOCKS)
 
 
-def _levels(track: Track, size: int) -> list[float]:
+def _levels(track: Track) -> list[float]:
+    size = _size(track)
     return [median(track.values[at : at + size]) for at in range(0, len(track) - size + 1, size)]
 
 
 def _edge(track: Track, begin: int, end: int, between: float) -> int | None:
-    """The index that parts numbers below from those above best; None where they do not part there."""
+    """The index that separates numbers below from those above best; None where they do not separate."""
     above = [value >= between for value in track.values[begin:end]]
     wrong = best = above.count(False)
     edge = 0
@@ -97,7 +97,7 @@ def _edge(track: Track, begin: int, end: int, between: float) -> int | None:
 
 def _rise(track: Track) -> Sign | None:
     """A level that rises from its lowest, block by block, to the end."""
-    levels = _levels(track, _size(track))
+    levels = _levels(track)
     lowest = levels.index(min(levels))
     rising = levels[lowest:]
     steps = len(rising) - 1

@@ -1,4 +1,4 @@
-"""Looks at the numbers before the first bad one. Every function is pure: tracks and happenings in, signs out."""
+"""The numbers before the first bad one: tracks and happenings in, signs out. Pure."""
 
 import math
 from bisect import bisect_right
@@ -17,13 +17,13 @@ _FEW: Final = 5
 _MANY: Final = 20
 _WINDOW: Final = 200
 _AHEAD: Final = 12
-"""Numbers in a log within which the processes that write into it come level again."""
+"""Numbers in a log within which the processes that write it come level again."""
 _IN_EACH_ROW: Final = 0.9
-"""Share of the training's rows from which a validation column counts as one that each row has."""
+"""Share of the training's rows from which a validation column is in each row."""
 _UNFILLED: Final = 50
-"""Rows from which a column without any number is one that no validation has filled yet."""
+"""Rows from which an empty column is one that no validation has filled yet."""
 _LASTING: Final = 3
-"""Bad norms in a row that no loss scale in search of its place explains, where they last to the end."""
+"""Bad norms in a row at the end that no search for the loss scale explains."""
 _RISEN: Final = 2.0
 _RISEN_MEAN: Final = 1.3
 _JUMPED: Final = 5.0
@@ -32,7 +32,7 @@ _EXPLODED: Final = 10.0
 _STEEP: Final = 1.5
 """Times the number before, for each number of an explosion."""
 _UNSETTLED: Final = 3
-"""Last numbers among which an explosion has its highest: one that breaks may fall back once more."""
+"""Last numbers with the peak of an explosion: it may fall back once more."""
 _FALLEN: Final = 16.0
 _FLOOR: Final = 1.0
 
@@ -42,8 +42,8 @@ def where(track: Track, point: Point) -> Where:
 
 
 def first_bad(tracks: Iterable[Track]) -> Bad | None:
-    """The earliest number that is not finite, of the loss before others at the same step. A norm counts where it stays bad:
-    while a loss scale looks for its place, single norms are infinite in every sound run.
+    """The earliest number that is not finite, of the loss before others at the same step. A norm counts where it stays bad: while
+    the loss scale is searched, single norms are infinite in every sound run.
     """
     found = [bad for track in tracks if track.quantity in _ORDER and not track.by_epoch and (bad := _bad_in(track))]
     found = found or [bad for track in tracks if track.quantity == "loss" and (bad := _bad_in(track))]
@@ -54,10 +54,10 @@ _ORDER: Final[tuple[Quantity, ...]] = ("loss", "gradient", "rate")
 
 
 def failed_validation(track: Track, trained: Track | None) -> Point | None:
-    """The first validation that gave a number that is not finite.
+    """The first validation with a number that is not finite.
 
-    trained: the training loss of the same file. A column that stands in nearly each of its rows is filled with NaN where no
-    validation ran, so there only those NaN count that stand where the rhythm of the finite ones wants a number.
+    trained: the training loss of the same file. A column in nearly each of its rows is filled with NaN where no validation ran,
+    so only those NaN count where the rhythm of the finite ones needs a number.
     """
     if trained is None or len(track) < _IN_EACH_ROW * len(trained):
         index = _first(track)
@@ -105,41 +105,37 @@ def _since(track: Track, index: int) -> int:
 
 
 def begins_anew(track: Track, index: int) -> bool:
-    """Whether a run was begun again at this number: its step goes back, and stays behind. Of several processes that write into
-    one log one is ahead now and another then.
-    """
+    """Whether a run begins again at this number: its step goes back, and stays behind. Parallel processes only alternate."""
     last = track.steps[index - 1]
     return track.steps[index] < last and max(track.steps[index : index + _AHEAD]) < last
 
 
 def mates(run: Run, track: Track, quantity: Quantity) -> list[Track]:
-    """Tracks of a quantity that belong to the same run: of the same file, else of the same folder, else of all."""
+    """Tracks of a quantity of the same run: of the same file, else of the same folder, else of all."""
     known = [one for one in run.tracks if one.quantity == quantity]
     folder = track.file.rpartition("/")[0]
-    for near in (
-        [one for one in known if one.file == track.file],
-        [one for one in known if one.file.rpartition("/")[0] == folder],
-    ):
-        if near:
-            return near
-    return known
+    same = [one for one in known if one.file == track.file]
+    return same or [one for one in known if one.file.rpartition("/")[0] == folder] or known
 
 
 def before(track: Track, bad: Bad) -> list[Point]:
     """Finite numbers up to the bad one: in its own track those before it, in others those up to its step."""
     if track is bad.track:
-        span = range(bad.since, bad.place)
-    else:
-        last = bad.point.step - (track.quantity == "loss")
-        end = len(track)
-        while end and track.steps[end - 1] > last:
-            end -= 1
-        span = range(_since(track, end - 1) if end else 0, end)
-    return [track[index] for index in span if math.isfinite(track.values[index])]
+        return track.finite(bad.since, bad.place)
+    end = _end_at(track, bad.point.step - (track.quantity == "loss"))
+    return track.finite(_since(track, end - 1) if end else 0, end)
+
+
+def _end_at(track: Track, step: int) -> int:
+    """The index after the last number up to a step."""
+    end = len(track)
+    while end and track.steps[end - 1] > step:
+        end -= 1
+    return end
 
 
 def loss_signs(track: Track, bad: Bad) -> Iterator[Sign]:
-    """track: the loss that is looked at, mostly the one that went bad."""
+    """track: the loss, mostly the one that went bad."""
     points = before(track, bad)
     step = bad.point.step
     if not points:
@@ -169,9 +165,7 @@ def loss_signs(track: Track, bad: Bad) -> Iterator[Sign]:
 
 
 def explosion(points: Sequence[Point]) -> tuple[float, Point, Point] | None:
-    """(usual level, first point that left it, highest point) where the last few numbers leap up one over the other, far above
-    all of before.
-    """
+    """(usual level, first point above it, highest point) where the last few numbers leap up one over the other."""
     if len(points) < 2:
         return None
     top = max(range(max(1, len(points) - _UNSETTLED), len(points)), key=lambda at: points[at].value)
@@ -208,7 +202,7 @@ def _jump(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def gradient_signs(tracks: Sequence[Track], bad: Bad) -> Iterator[Sign]:
-    """What the norm did before the bad number: it leapt, rose, was bad before the loss, or was as usual."""
+    """The norm before the bad number: it leapt, rose, was bad before the loss, or was as usual."""
     for track in tracks:
         early = _bad_before(track, bad)
         if early is not None:
@@ -219,7 +213,9 @@ def gradient_signs(tracks: Sequence[Track], bad: Bad) -> Iterator[Sign]:
         usual = median(point.value for point in points[-_WINDOW:])
         peak = max(points[-2 * _FEW :], key=lambda point: point.value)
         risen = _rise(points, _RISEN)
-        if usual > 0 and peak.value >= _SPIKE * usual and not (risen and _gradual(points)):
+        near = [point.value for point in points[-3 * _FEW : -2 * _FEW]]
+        gradual = bool(near) and peak.value < _SPIKE * median(near)
+        if usual > 0 and peak.value >= _SPIKE * usual and not (risen and gradual):
             yield Sign(code="gradient-spike", where=where(track, peak), values=(peak.value, peak.step, usual))
         elif risen:
             lowest, highest = risen
@@ -229,48 +225,35 @@ def gradient_signs(tracks: Sequence[Track], bad: Bad) -> Iterator[Sign]:
         return
 
 
-def _gradual(points: Sequence[Point]) -> bool:
-    """Whether the last numbers are no leap above those right before them."""
-    near, last = points[-3 * _FEW : -2 * _FEW], points[-2 * _FEW :]
-    return bool(near) and max(point.value for point in last) < _SPIKE * median(point.value for point in near)
-
-
 def _bad_before(track: Track, bad: Bad) -> Point | None:
-    """The first of the bad norms that lead up to the bad loss without a good one between."""
+    """The first of the bad norms that lead to the bad loss without a good one between."""
     if track is bad.track:
         return bad.point
     step = bad.point.step
-    end = len(track)
-    while end and track.steps[end - 1] > step:
-        end -= 1
-    index = end
+    index = end = _end_at(track, step)
     while index and not math.isfinite(track.values[index - 1]):
         index -= 1
     return track[index] if index < end and track.steps[index] < step else None
 
 
 def scale_signs(tracks: Sequence[Track], bad: Bad | None) -> Iterator[Sign]:
-    """Of the loss scale up to the bad number, or to the end of a run without one."""
+    """Signs of the loss scale up to the bad number, or to the end of a run without one."""
     for track in tracks:
-        points = before(track, bad) if bad else [track[i] for i in range(len(track)) if math.isfinite(track.values[i])]
+        points = before(track, bad) if bad else track.finite()
         if len(points) < 2:
             continue
         last = points[-1]
         peak = max(points[-_WINDOW:], key=lambda point: point.value)
         if last.value < peak.value and last.value <= _FLOOR and peak.value / max(last.value, 1e-300) >= 2**10:
-            told: SignCode = "scale-floor" if _stays(points) else "scale-gone"
+            least = min(point.value for point in points)
+            stays = len(points) > _LASTING and all(point.value == least for point in points[-_LASTING:])
+            told: SignCode = "scale-floor" if stays else "scale-gone"
             yield Sign(code=told, where=where(track, last), values=(peak.value, peak.step, last.value, last.step))
         elif last.value > 0 and peak.value / last.value >= _FALLEN and peak.step < last.step:
             yield Sign(code="scale-falling", where=where(track, last), values=(peak.value, peak.step, last.value, last.step))
         elif last.value >= 2.0**32:
             yield Sign(code="scale-growing", where=where(track, last), values=(points[0].value, last.value))
         return
-
-
-def _stays(points: Sequence[Point]) -> bool:
-    """Whether the last numbers are the smallest again and again."""
-    least = min(point.value for point in points)
-    return len(points) > _LASTING and all(point.value == least for point in points[-_LASTING:])
 
 
 def happening_signs(happenings: Sequence[Happening], bad: Bad) -> Iterator[Sign]:
@@ -302,13 +285,9 @@ def _right_before(one: Happening, bad: Bad, previous: Point | None) -> bool:
         since = one.step if one.step is not None else (previous.step if previous and previous.seat <= one.seat else None)
         if since is None or since > step:
             return one.kind == "resume" and bad.place - bad.since <= NEAR
-        return step - since <= NEAR or (one.kind == "resume" and _few_since(one, bad))
+        few = bad.place - bisect_right(bad.track.seats, one.seat) <= NEAR
+        return step - since <= NEAR or (one.kind == "resume" and few)
     return one.step is not None and 0 <= step - one.step <= NEAR
-
-
-def _few_since(one: Happening, bad: Bad) -> bool:
-    seats = bad.track.seats
-    return bad.place - bisect_right(seats, one.seat) <= NEAR
 
 
 def rate_signs(tracks: Sequence[Track], bad: Bad) -> Iterator[Sign]:
@@ -329,21 +308,20 @@ def rate_signs(tracks: Sequence[Track], bad: Bad) -> Iterator[Sign]:
 def skipped_norms(tracks: Iterable[Track]) -> Iterator[Sign]:
     """Norms that were not finite in a run that went on."""
     for track in tracks:
-        count = sum(1 for value in track.values if not math.isfinite(value))
-        if count:
-            index = next(index for index, value in enumerate(track.values) if not math.isfinite(value))
+        if (index := _first(track)) is not None:
+            count = sum(1 for value in track.values if not math.isfinite(value))
             yield Sign(code="gradient-skips", where=where(track, track[index]), values=(count, len(track)))
 
 
 def stretch_end(bad: Bad) -> int:
-    """The index after the last number of the bad one's stretch: there the track ends, or the run was begun again."""
+    """The index after the last number of the bad one's stretch: the end of the track, or a new start of the run."""
     track = bad.track
     return next((at for at in range(bad.place + 1, len(track)) if begins_anew(track, at)), len(track))
 
 
 def back_to_good(bad: Bad) -> tuple[int | str, ...]:
-    """How long a number was bad: () from its place to the end; else (bad ones, "in a row" or "apart", step of the last), and the
-    step from which it is finite again, where it is.
+    """() if a number stayed bad to the end; else (bad ones, "in a row" or "apart", step of the last, first finite
+    step if any).
     """
     track = bad.track
     rows = [at for at in range(bad.place, stretch_end(bad)) if not math.isfinite(track.values[at])]
@@ -357,7 +335,7 @@ def back_to_good(bad: Bad) -> tuple[int | str, ...]:
 
 
 def recovers(bad: Bad) -> Sign | None:
-    """Whether finite numbers follow in the same stretch, so that the weights stayed sound."""
+    """A sign if finite numbers follow in the same stretch, so that the weights stayed sound."""
     track = bad.track
     finite = [math.isfinite(value) for value in track.values[bad.place : stretch_end(bad)]]
     good, count = finite.count(True), finite.count(False)

@@ -1,4 +1,4 @@
-"""Sentences of the doctor, as templates with values: what was found, what came before, causes, what can be done."""
+"""The doctor's sentences as templates with values: troubles, signs, causes, advice."""
 
 from typing import Final
 
@@ -164,22 +164,19 @@ def _how_long(trouble: Trouble, first: First) -> str:
         count, how, *again = trouble.values[0], trouble.values[1], *trouble.values[3:]
         template = _APART if how == "apart" else _ONCE if count == 1 else _A_WHILE
         template += "; it is finite again from step {5} on." if again else "."
-    return (
-        _entries(template, first.where)
-        if not first.where.counted
-        else f"{_entries(template, first.where)[:-1]}; the log names no steps."
-    )
+    template = _entries(template, first.where)
+    return f"{template[:-1]}; the log names no steps." if first.where.counted else template
 
 
 def _entries(template: str, where: Where | None) -> str:
-    """The template for a log that names no steps: what it counts are entries."""
+    """The template for a log without steps: it counts entries."""
     if where is None or not where.counted:
         return template
     return template.replace("step {", "entry {").replace("steps, the first of them {", "entries, the first of them {")
 
 
 def cause_words(suspect: Suspect) -> str:
-    """Of the limit of FP16 only with an "if" where nothing tells that it was used."""
+    """The limit of FP16 is mentioned with an "if" where the precision is unknown."""
     untold = suspect.cause == "activation-overflow" and any(sign.code == "precision-untold" for sign in suspect.against)
     return _IF_HALF if untold else CAUSES[suspect.cause]
 
@@ -207,14 +204,9 @@ def _told(value: float | int | str) -> str:
 
 
 def advice_words(advice: tuple[Advice, ...], trainer: Trainer | None = None) -> str:
-    """One sentence, the first thing to try first, with the names that the trainer has for it."""
-    told = "; or ".join(_with_flag(one, trainer) for one in advice)
+    """One sentence, the best advice first, in the trainer's names."""
+    told = "; or ".join(f"{ADVICE[one]} ({name})" if (name := flag(one, trainer)) else ADVICE[one] for one in advice)
     return f"{told[:1].upper()}{told[1:]}."
-
-
-def _with_flag(advice: Advice, trainer: Trainer | None) -> str:
-    name = flag(advice, trainer)
-    return f"{ADVICE[advice]} ({name})" if name else ADVICE[advice]
 
 
 def where_words(where: Where | None) -> str:

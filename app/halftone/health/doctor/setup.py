@@ -1,4 +1,4 @@
-"""What the run was started with, as far as its files tell, in words the judge understands."""
+"""A run's settings in the judge's terms, as far as its files tell."""
 
 import math
 import re
@@ -17,8 +17,8 @@ _XL: Final = re.compile(r"sdxl|sd_xl|stable-diffusion-xl|[-_]xl[-_.]", re.IGNORE
 
 
 class Setup(NamedTuple):
-    """precision: "half", "bfloat16", "float32" or "" where it is not told; half_weights: the parameters themselves in float16;
-    rate, epsilon, clip, warm_up: None where not told. `places`: where each was told.
+    """precision: "half", "bfloat16", "float32" or "" for unknown; half_weights: the parameters themselves in float16; rate,
+    epsilon, clip, warm_up: None: unknown. `places`: of the settings.
     """
 
     precision: str = ""
@@ -35,7 +35,7 @@ class Setup(NamedTuple):
 
     @property
     def adaptive(self) -> bool:
-        """Whether the optimizer finds its own rate, so that the one that is set is a factor."""
+        """Whether the optimizer finds its own rate, so that the configured one is a factor."""
         return bool(_ADAPTIVE.search(self.optimizer))
 
     @property
@@ -89,7 +89,7 @@ _PURE: Final = ("half-weights", "weights")
 
 
 def _narrow_weights(values: dict[str, str]) -> str | None:
-    """Name the setting that puts the parameters themselves in float16; None where none does."""
+    """The setting that puts the parameters themselves in float16; None for none."""
     if values.get("precision", "").lower() in {"16-true", "pure_fp16"}:
         return "precision"
     return next((name for name in _PURE if values.get(name, "").lower() in {*_YES, "fp16", "float16"}), None)

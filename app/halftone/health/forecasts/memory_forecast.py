@@ -1,4 +1,4 @@
-"""What a picture needs of a device's memory, whether that fits, and the cheapest way in which it does. Pure: no torch."""
+"""A picture's need of device memory, whether it fits, and the cheapest way in which it does. Pure: no torch."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import floor, sqrt
@@ -25,27 +25,24 @@ weights while they became BF16, 1.01 times for FP32, and nothing where they run 
 TIGHT: Final = 0.9
 """Share of the free memory above which a picture may fail, since what else happens on the device is not known."""
 _MUCH: Final = 0.25
-"""The same share where the memory is a processor's, and every other program's too."""
+"""The same share where the memory is a processor's, shared with every other program."""
 _LARGE: Final = 500_000_000
 """Numbers of a network that comes in blocks on a processor however much is free: whole it takes 2 GB in float32, and to fill that
 for the first time takes as long as to make the blocks anew for each call (the UNet of SD 1.5: 0.98 to 1.4 times).
 """
 _ON_A_CPU: Final = 1.25
-"""Convolutions on a CPU copy what they are given into an order of their own (a decoder measured: 1.24 and 1.27). Of their weights
-they copy one layer at a time.
-"""
+"""Convolutions on a CPU reorder their inputs in a copy (a decoder measured: 1.24 and 1.27), their weights layer by layer."""
 _BESIDE_ON_A_CPU: Final = 10_000_000
-"""Bytes that a picture takes there whatever its size: kernels made for its shapes, and their work space (Pocket at 128 x 128)."""
+"""Bytes of a picture there at any size: kernels made for its shapes, and their work space (Pocket at 128 x 128)."""
 _AT_ONCE: Final = ("AutoencoderKLTemporalDecoder", "PaellaVQModel", "VQModel")
-"""Decoders that make no tiles."""
+"""Decoders without tiles."""
 _UNPACKING: Final = 4
-"""Bytes for each number of the layer that is being unpacked: float32, beside the type that it is computed in."""
+"""Bytes for each number of the layer that is being unpacked: float32, beside its type."""
 
 
 class Job(NamedTuple):
-    """A picture. tile: edge in pixels of the parts that the decoder makes, 0 for the whole at once; text: tokens of the prompt,
-    None where its network tells; joined: a given picture whose tokens run beside those of the one that is made; begun: a given
-    picture begins the video.
+    """A picture. tile: edge in pixels of the decoder's tiles, 0 for none; text: tokens of the prompt, None: the network's own;
+    joined: a start picture whose tokens run beside those of the result; begun: a start picture begins the video.
     """
 
     size: counts.Size
@@ -57,9 +54,9 @@ class Job(NamedTuple):
 
 
 class Need(NamedTuple):
-    """Bytes. weights: (network, its weights); the others: beside the weights while they compute; encode: the prompt. A picture
-    that is given is encoded by the decoder's other half, and counted with it. levels: of `denoise` in each of the denoiser's
-    stages: while its largest blocks are there, it does not compute the most.
+    """Bytes. weights: (network, its weights); the others: beside the weights while they compute; encode: the prompt. A start
+    picture is encoded by the decoder's other half, and counted with it. levels: of `denoise` in each of the denoiser's stages:
+    its largest blocks do not compute the most.
     """
 
     weights: tuple[tuple[Network, int], ...]
@@ -84,9 +81,7 @@ class Need(NamedTuple):
 
 
 class Way(NamedTuple):
-    """How a picture is made: what is offloaded, and whether it is decoded in tiles. ahead: whether what runs next of a network
-    that comes in pieces is brought while the piece before it computes.
-    """
+    """Offload, and whether it is decoded in tiles. ahead: a network's next piece is brought while the one before computes."""
 
     offload: OffloadMode = "none"
     tiled: bool = False
@@ -99,9 +94,7 @@ PLAIN: Final = Way()
 def need(
     networks: Sequence[Network], job: Job, dtype_of: Callable[[Network], DType], backend: str, *, packed: bool = False
 ) -> Need:
-    """What a picture needs with all on the device. dtype_of: in which type a network computes; backend: "cpu", "cuda" …; packed:
-    the model's own denoiser keeps its weights in eight bits.
-    """
+    """The need with all on the device. dtype_of: type of a network; packed: the model's own denoiser is stored in eight bits."""
     decoder = next((one for one in networks if one.work == "decode"), None)
     on_cpu = backend == "cpu"
     tokens = counts.read_tokens(networks, job.text)
@@ -118,11 +111,18 @@ def need(
         elif one.work == "control":
             beside += item * counts.controlling(one, decoder, job.size, guided=job.guided)
         elif one.work == "decode":
-            alive = max(_decoded(one, job), _encoded(one, job))
+            alive = _in_tiles(counts.decoding, one, job.size, job.tile)
+            if job.joined is not None:  # other given pictures take less than decoding
+                alive = max(alive, _in_tiles(counts.encoding, one, job.joined, job.tile))
             decode = max(decode, round(item * (alive * (_ON_A_CPU if on_cpu else 1.0) + copied)))
         else:
             encode = max(encode, item * (counts.reading(one, tokens) + copied))
-    weights = tuple((one, _weights(one, 1 if one.name in eight else ITEM_BYTES[dtype_of(one)])) for one in networks)
+
+    def stored(one: Network) -> int:
+        item = 1 if one.name in eight else ITEM_BYTES[dtype_of(one)]
+        return one.packed_bytes + item * (one.parameters - one.packed) + ITEM_BYTES["float32"] * one.tables
+
+    weights = tuple((one, stored(one)) for one in networks)
     kept = max((counts.keeping(one, tokens, guided=job.guided) for one in networks if one.work == "denoise"), default=0)
     waits = counts.waiting(decoder, job.size, guided=job.guided) + kept
     process = (_BESIDE_ON_A_CPU if on_cpu else 0) + ITEM_BYTES["float32"] * waits
@@ -132,52 +132,34 @@ def need(
 
 
 def computed(model: ModelFacts, request: PictureRequest, size: counts.Size) -> counts.Size:
-    """What is computed where this is asked for."""
+    """The size that is computed for this one."""
     return counts.Size(*computed_size(model, (size.width, size.height), request.options), size.frames)
 
 
 def job_of(model: ModelFacts, request: PictureRequest, size: counts.Size, *, guided: bool, tile: int = 0) -> Job:
-    """A request as it counts. size: that is computed."""
+    """A request as a job. size: that is computed."""
     joined = None if request.image is None else joined_size(model, (size.width, size.height), request.options)
     begun = request.image is not None and size.frames > 1
     return Job(size, guided, tile, prompt_tokens(request), None if joined is None else counts.Size(*joined), begun)
 
 
 def prompt_tokens(request: PictureRequest) -> int | None:
-    """Tokens that a prompt is brought to, where the request tells them."""
+    """Padded length of the prompt, where the request sets it."""
     asked = request.options.get("max_sequence_length")
     return asked if isinstance(asked, int) and not isinstance(asked, bool) else None
 
 
 def kept_in_eight(request: PictureRequest) -> bool:
-    """Whether eight bits are to be counted with. What LoRAs are added to is no longer held exactly by them and stays wide: of a
-    model with LoRAs that may be all of it, whether they were chosen or are still to be drawn.
-    """
+    """Whether eight bits count. Weights with LoRAs, chosen or still to be drawn, stay wide; that may be all of them."""
     return request.numerics.fp8_storage and not request.loras and not names_loras(request)
 
 
-def _weights(network: Network, item: int) -> int:
-    """Bytes. item: of a number that is not packed."""
-    return network.packed_bytes + item * (network.parameters - network.packed) + ITEM_BYTES["float32"] * network.tables
-
-
-def _decoded(decoder: Network, job: Job) -> int:
-    """Count what decoding takes; in tiles one of them, and the picture three times (its tiles, its rows, the whole)."""
-    size = job.size
-    if not job.tile or max(size.width, size.height) <= job.tile:
-        return counts.decoding(decoder, size)
-    part = counts.Size(min(size.width, job.tile), min(size.height, job.tile), size.frames)
-    return counts.decoding(decoder, part) + 9 * size.pixels * size.frames
-
-
-def _encoded(decoder: Network, job: Job) -> int:
-    """Count what encodes a given picture that is brought to a size of its own. Others need less than decoding does: 0."""
-    if job.joined is None:
-        return 0
-    size = job.joined
-    if not job.tile or max(size.width, size.height) <= job.tile:
-        return counts.encoding(decoder, size)
-    return counts.encoding(decoder, counts.Size(min(size.width, job.tile), min(size.height, job.tile))) + 9 * size.pixels
+def _in_tiles(count: Callable[[Network, counts.Size], int], decoder: Network, size: counts.Size, tile: int) -> int:
+    """Numbers of a whole picture, or of one tile and three copies of the picture (its tiles, its rows, the whole)."""
+    if not tile or max(size.width, size.height) <= tile:
+        return count(decoder, size)
+    part = counts.Size(min(size.width, tile), min(size.height, tile), size.frames)
+    return count(decoder, part) + 9 * size.pixels * size.frames
 
 
 def bytes_in(plain: Need, tiled: Need, way: Way) -> int:
@@ -190,9 +172,8 @@ def bytes_in(plain: Need, tiled: Need, way: Way) -> int:
 
 
 def _in_parts(network: Network, size: int, way: Way, beside: int, levels: Sequence[int]) -> int:
-    """Bytes of a network that comes to the device by itself: what is there of its weights, and what it computes meanwhile. A
-    decoder computes the most on its last level, whose weights are the smallest: before that, pictures are at most half as large,
-    and layers at most twice as wide.
+    """Bytes of a network that comes to the device alone: the present weights, and its computation. A decoder computes the most on
+    its last level, with the smallest weights: before that, pictures are at most half as large, and layers at most twice as wide.
     """
     if way.offload == "model" or not network.parameters:
         return size + beside
@@ -223,7 +204,7 @@ WAYS: Final = (
     Way("sequential", ahead=False),
     Way("sequential", tiled=True, ahead=False),
 )
-"""The cheapest first: tiles cost a little of the picture's last moment, each offload more of the time of every step."""
+"""The cheapest first: tiles cost a little at the end of a picture, each offload more of every step."""
 
 
 def allowed(tiling: VaeTiling, offload: Offload, *, on_cpu: bool, can_tile: bool) -> tuple[Way, ...]:
@@ -249,9 +230,7 @@ def choose(ways: Sequence[Way], plain: Need, tiled: Need, free: int | None) -> W
 def from_first_fit(
     modes: Sequence[OffloadMode], plain: Need, decoded_in_tiles: Need, free: int, *, tiled: bool
 ) -> tuple[OffloadMode, ...]:
-    """The modes from the first on in which a picture fits into the free bytes, the cheapest first. Where it fits in none: the
-    last alone, since what is computed may be too much; nothing where there is no choice.
-    """
+    """The modes from the first fitting one on, the cheapest first. Where none fits: the last alone; nothing without a choice."""
     for index, mode in enumerate(modes):
         if bytes_in(plain, decoded_in_tiles, Way(mode, tiled)) <= free:
             return tuple(modes[index:])
@@ -259,9 +238,8 @@ def from_first_fit(
 
 
 def in_blocks(sizes: Mapping[str, int], free: int, *, on_cpu: bool) -> set[str]:
-    """Networks that a check computes block by block. Where one would take much of the free bytes whole in float32, which is not
-    what it will run in, or is large on a processor, others that are not small come so too: they lie there at once. sizes: numbers
-    of each.
+    """Networks that a check computes block by block: those that would take much of the free bytes whole in float32, or are large
+    on a processor, and then others that are not small: they are there at once. sizes: numbers of each.
     """
     wide = free / ITEM_BYTES["float32"]
     much = min(_MUCH * wide, _LARGE) if on_cpu else TIGHT * wide
@@ -275,27 +253,27 @@ def fit(peak: int, free: int) -> Fit:
 
 
 def tile_edge(size: counts.Size, scale: int = 8) -> int:
-    """Pixels along an edge of a tile: 512, of smaller pictures about half; a multiple of what one latent stands for."""
+    """Edge of a tile in pixels: 512, of smaller pictures about half; a multiple of one latent."""
     half = max(size.width, size.height) // 2
     return max(8 * scale, min(512, half) // (8 * scale) * 8 * scale)
 
 
 class Measured(NamedTuple):
-    """A finished picture: what was computed for it before, and what was measured."""
+    """A finished picture: its computed need, and its measured peak."""
 
     computed: Need
     peak: int
 
 
 class Prediction(NamedTuple):
-    """Bytes, and of how many pictures of this very kind they were measured; 0: computed."""
+    """Bytes, and the number of pictures of this kind in the measurement; 0: computed."""
 
     peak: int
     pictures: int = 0
 
 
 def predict(computed: Need, measured: Iterable[Measured]) -> Prediction:
-    """What was measured with pictures of the same needs, else what is computed, corrected by the nearest that was measured."""
+    """The measured peak of pictures with the same needs, else the computed one, corrected by the nearest measurement."""
     known = [one for one in measured if one.peak > 0 and one.computed.resident == computed.resident]
     same = [one.peak for one in known if one.computed.activations == computed.activations]
     if same:
@@ -308,7 +286,7 @@ def predict(computed: Need, measured: Iterable[Measured]) -> Prediction:
 
 
 def largest_size(size: counts.Size, free: int, peak_of: Callable[[counts.Size], int], multiple: int = 64) -> counts.Size | None:
-    """The largest picture of about the same shape that fits; None where not even the smallest does. multiple: of its edges."""
+    """The largest fitting picture of about the same shape; None where not even the smallest fits. multiple: of its edges."""
 
     def scaled(area: float) -> counts.Size:
         factor = sqrt(area / size.pixels)

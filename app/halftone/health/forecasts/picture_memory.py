@@ -1,4 +1,4 @@
-"""The memory of the next picture, told before it is begun: counted, or measured with pictures like it, and whether it fits."""
+"""The memory of the next picture before it begins: computed, or measured with similar pictures, and whether it fits."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -15,9 +15,8 @@ Made = tuple[PictureFacts, PictureRequest]
 
 
 class Forecast(NamedTuple):
-    """peak: bytes on the device at the worst moment; pictures: with how many like it that was measured, 0: it is computed; free:
-    bytes there, None where that is not known; largest: (width, height) of the largest of this shape that fits, where this does
-    not.
+    """peak: bytes on the device at the worst moment; pictures: number of similar ones in the measurement, 0: computed; free:
+    bytes there, None: not known; largest: (width, height) of the largest fitting one of this shape, where this does not fit.
     """
 
     peak: int
@@ -29,7 +28,7 @@ class Forecast(NamedTuple):
 
 
 class Next(NamedTuple):
-    """The next picture: what is asked for, of which model, in which type, on what kind of device."""
+    """The next picture: request, model, type, and kind of device."""
 
     request: PictureRequest
     model: ModelFacts
@@ -43,30 +42,23 @@ def forecast(
     """made: finished pictures of the same model, device and precision; None where nothing is known of the networks."""
     if not any(one.work == "denoise" for one in networks):
         return None
-    size = _size(picture.request, picture.model)
-    ways = _ways(networks, picture)
+    request, model = picture.request, picture.model
+    first = request.width or model.native_width, request.height or model.native_height
+    size = Size(*last_size(request.hires, *first), request.num_frames or 1)
+    numerics, on_cpu, can_tile = request.numerics, picture.backend == "cpu", memory_forecast.tiles(networks)
+    ways = memory_forecast.allowed(numerics.vae_tiling, numerics.offload, on_cpu=on_cpu, can_tile=can_tile)
     free = None if memory is None else max(0, memory.total - memory.others)
     plain, tiled = _needs(networks, picture, picture.request, size)
     way = memory_forecast.choose(ways, plain, tiled, free)
-    known = (_measured(networks, picture, way, *one) for one in made if _alike(picture, one[1]))
+    wanted = files_in(request.extras, model), numerics.vae_float32  # with these alike, the same networks ran
+    alike = (one for one in made if (files_in(one[1].extras, model), one[1].numerics.vae_float32) == wanted)
+    known = (_measured(networks, picture, way, *one) for one in alike)
     told = memory_forecast.predict(_need_in(plain, tiled, way), filter(None, known))
     fits = None if free is None else memory_forecast.fit(told.peak, free)
     largest = None
     if fits == "no" and free is not None:
         largest = _largest(networks, picture, size, ways, free)
     return Forecast(told.peak, told.pictures, way, free, fits, largest)
-
-
-def _ways(networks: Sequence[Network], picture: Next) -> tuple[memory_forecast.Way, ...]:
-    numerics = picture.request.numerics
-    return memory_forecast.allowed(
-        numerics.vae_tiling, numerics.offload, on_cpu=picture.backend == "cpu", can_tile=memory_forecast.tiles(networks)
-    )
-
-
-def _size(request: PictureRequest, model: ModelFacts) -> Size:
-    first = request.width or model.native_width, request.height or model.native_height
-    return Size(*last_size(request.hires, *first), request.num_frames or 1)
 
 
 def _needs(
@@ -81,11 +73,9 @@ def _needs(
 
 def _need_in(plain: memory_forecast.Need, tiled: memory_forecast.Need, way: memory_forecast.Way) -> memory_forecast.Need:
     """Offloaded, no weights are there all the time."""
-    return (
-        (tiled if way.tiled else plain)
-        if way.offload == "none"
-        else memory_forecast.Need((), 0, memory_forecast.bytes_in(plain, tiled, way))
-    )
+    if way.offload == "none":
+        return tiled if way.tiled else plain
+    return memory_forecast.Need((), 0, memory_forecast.bytes_in(plain, tiled, way))
 
 
 def _need(networks: Sequence[Network], picture: Next, request: PictureRequest, size: Size, tile: int) -> memory_forecast.Need:
@@ -102,20 +92,13 @@ def _need(networks: Sequence[Network], picture: Next, request: PictureRequest, s
 def _measured(
     networks: Sequence[Network], picture: Next, way: memory_forecast.Way, facts: PictureFacts, request: PictureRequest
 ) -> memory_forecast.Measured | None:
-    """Of a finished picture; None where its memory was not measured, or ended, or other parts of the model were there."""
+    """The measurement of a finished picture; None where there is none, memory ended, or other parts of the model were there."""
     if facts.peak_memory is None or facts.shortages or facts.offload != way.offload or request.refiner is not None:
         return None
     plain, tiled = _needs(networks, picture, request, Size(facts.width, facts.height, facts.frames))
     return memory_forecast.Measured(
         _need_in(plain, tiled, memory_forecast.Way(facts.offload, tiled=facts.tiled)), facts.peak_memory
     )
-
-
-def _alike(picture: Next, made: PictureRequest) -> bool:
-    """Whether the same networks ran."""
-    wanted = picture.request
-    same = files_in(wanted.extras, picture.model) == files_in(made.extras, picture.model)
-    return same and wanted.numerics.vae_float32 == made.numerics.vae_float32
 
 
 def _largest(

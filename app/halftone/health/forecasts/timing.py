@@ -1,4 +1,4 @@
-"""Comparisons of two times: how much longer one thing takes than another, and whether the runs can show it at all."""
+"""Comparisons of two times: how much longer one thing takes than another, and whether the runs can show it."""
 
 import statistics
 from collections.abc import Sequence
@@ -7,21 +7,20 @@ from typing import Final, NamedTuple
 from halftone.contract.facts import SpeedResult
 
 LEAST: Final = 0.03
-"""Share below which no difference is shown, however close the runs are to each other."""
+"""Share below which no difference counts, however close the runs are."""
 UNREST: Final = 0.2
-"""Share by which two single runs of the same work differ on a machine that does other things too (measured: Pocket's UNet on two
-shared cores). A single pair of runs shows nothing smaller."""
+"""Share by which two single runs of the same work differ on a busy machine (measured: Pocket's UNet on two shared cores). A
+single pair of runs shows nothing smaller.
+"""
 
 FELT: Final = 1.5
 """How many times as long one network must take for a type to count as slow, though another makes up for it."""
 _MANY: Final = 5
-"""Pairs of runs from which on the two that differ most are left out: a short load of something else falls on one of them."""
+"""Pairs of runs from which the two that differ most are left out: a short load falls on one of them."""
 
 
 class Ratio(NamedTuple):
-    """Seconds of one thing over seconds of another. spread: how far single runs reach from it towards 1, of five or more without
-    the largest and the smallest; a difference counts where all of them lie on its side of 1.
-    """
+    """Seconds over seconds. spread: how far single runs reach towards 1, of five or more without the largest and smallest."""
 
     value: float
     spread: float
@@ -33,16 +32,14 @@ class Ratio(NamedTuple):
 
 
 def is_measurable(ratio: float, spread: float | None) -> bool:
-    """Whether a ratio of times differs from 1 by more than its runs reach towards 1. None: no spread was kept, so it stands
-    alone.
-    """
+    """Whether a ratio of times differs from 1 by more than its runs reach towards 1. None: no spread was stored."""
     return abs(ratio - 1.0) > (LEAST if spread is None else max(spread, LEAST))
 
 
 def paired_ratio(before: Sequence[float], after: Sequence[float]) -> Ratio | None:
-    """The median of after / before, pair by pair, so that a load that lasts shows on both sides; None without a pair.
+    """The median of after / before, pair by pair, so that a lasting load shows on both sides; None without a pair.
 
-    before, after: seconds of runs that were made in turns. A single pair shows no spread and is taken to lie within the unrest.
+    before, after: seconds of runs in turns. A single pair has no spread and is taken to lie within the unrest.
     """
     ratios = sorted(late / early for early, late in zip(before, after, strict=False) if early > 0 and late > 0)
     if not ratios:
@@ -62,8 +59,8 @@ def mode_ratio(speeds: Sequence[SpeedResult], mode: str, usual: str) -> Ratio | 
 
 
 def judged_ratio(speeds: Sequence[SpeedResult], mode: str, usual: str) -> tuple[Ratio, str] | None:
-    """What a mode is judged by: seconds as usual over its own, of all networks that were timed, and "". One that takes clearly
-    longer (`FELT`) counts alone, and its operation is named: who runs such a network gains nothing by what the others save.
+    """The figure that judges a mode: seconds as usual over its own, of all timed networks, and "". A network that takes clearly
+    longer (`FELT`) counts alone, with its operation's name: what others save does not help its users.
     """
     whole = mode_ratio(speeds, usual, mode)
     if whole is None or whole.value <= 1.0:

@@ -1,4 +1,4 @@
-"""What a picture or a text of A1111, Forge or Halftone says it was made with, as a request; and what of it cannot be had here."""
+"""The settings of a picture or a text of A1111, Forge or Halftone, as a request; and those that are missing here."""
 
 import math
 import re
@@ -28,7 +28,7 @@ from halftone.metadata.reading import Parameters
 from halftone.settings.store import Settings
 
 _LONGEST: Final = 48
-"""Letters of a value that are told."""
+"""Letters of a shown value."""
 _USUAL_SKIP: Final = 2
 """In A1111 this changes nothing with SDXL, which always leaves one layer out."""
 _SAYS_NOTHING: Final = frozenset(
@@ -37,7 +37,7 @@ _SAYS_NOTHING: Final = frozenset(
         "Styles", "Template", "Negative Template", "VAE Encoder",
     }
 )  # fmt: skip
-"""Names of what else is told, and what came of it: the picture does not depend on them."""
+"""Fields that do not change the picture."""
 _AUTOMATIC: Final = "Automatic"
 _OF_NO_EFFECT: Final = {"RNG": ("CPU",), "Emphasis": ("Original",), "VAE": ("None", _AUTOMATIC), "Face restoration": ("None",)}
 _OURS: Final = "Halftone"
@@ -47,7 +47,7 @@ _DTYPES: Final[tuple[DType, ...]] = ("float16", "bfloat16", "float32")
 
 
 class Known(NamedTuple):
-    """What there is here. loras, vaes, upscalers: name -> path; words: names of embeddings."""
+    """Files here. loras, vaes, upscalers: name -> path; words: names of embeddings."""
 
     models: Sequence[ModelFacts] = ()
     loras: Mapping[str, str] = {}
@@ -57,20 +57,20 @@ class Known(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """left: what is not in the request, each as it was written."""
+    """left: the settings that are not in the request, as written."""
 
     request: PictureRequest
     left: tuple[str, ...]
 
 
 def known_here(settings: Settings, models: Sequence[ModelFacts], words: Sequence[str]) -> Known:
-    """Reads the folders of the settings, each once. words: of the embeddings that the model can read."""
+    """Read the folders of the settings, each once. words: of the embeddings that the model can read."""
     found = list_models(lora_folders(settings))  # those of the models are among them
     return Known(models, loras_among(found), parts_among(found, "VAE"), upscalers_among(found, settings), words)
 
 
 def take_over(said: Parameters, now: PictureRequest, known: Known) -> Taken:
-    """now: what stands in the form; of it stays what such a text does not tell."""
+    """now: the form's request, for settings that the text lacks."""
     return _Reader(said, now, known).taken()
 
 
@@ -80,7 +80,7 @@ def made_in(said: Parameters) -> DType | None:
 
 
 def narrowest(dtypes: Iterable[str]) -> DType | None:
-    """Of those of a picture's parts, the one it was made in: a cure runs single parts in FP32. None without any."""
+    """The precision of a picture among its parts': a cure runs single parts in FP32. None without any."""
     among = set(dtypes)
     return next((dtype for dtype in _DTYPES if dtype in among), None)
 
@@ -99,8 +99,8 @@ class OtherFile(NamedTuple):
 
 
 def other_file(said: Parameters, model: ModelFacts, stop: Callable[[], bool]) -> OtherFile | None:
-    """The model in use, where the text has the hash of another file under its name; None too where that cannot be told, as of a
-    folder. It reads the whole file, as long as `stop` does not say otherwise.
+    """The model in use, where the text has the hash of another file under its name; None too where that is unknown, as of a
+    folder. Reads the whole file unless `stop` returns True.
     """
     wanted, name = said.fields.get("Model hash", "").lower(), _stem(said.fields.get("Model", model.name))
     if not is_hash(wanted) or model.format != "single-file" or name not in (_stem(model.name), _stem(model.path)):
@@ -110,7 +110,7 @@ def other_file(said: Parameters, model: ModelFacts, stop: Callable[[], bool]) ->
 
 
 class _Reader:
-    """Takes one value after the other; what nobody took is left over."""
+    """Takes one value after the other; the rest is left over."""
 
     def __init__(self, said: Parameters, now: PictureRequest, known: Known) -> None:
         self._said = said

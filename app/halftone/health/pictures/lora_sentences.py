@@ -1,4 +1,4 @@
-"""What is said where a LoRA makes the difference: that it does, as measured, and what can be done."""
+"""Sentences where a LoRA makes the difference: that it does, as measured, and what can be done."""
 
 from halftone.contract.facts import Finding, GuardEvent, LoraCause
 from halftone.contract.wording import Words
@@ -12,8 +12,8 @@ def damaged_words(finding: Finding) -> tuple[Words, Words]:
 
 
 def finding_cause(finding: Finding, message: Words) -> tuple[Words, Words]:
-    """A finding that LoRAs are the cause of: its message with that, and what can be done. facts: "lora", "lora_weight", "loras",
-    "lora_share" where one held, "lora_alone" false where the model goes out of range elsewhere without them.
+    """A finding with LoRAs as its cause: its message, and what can be done. facts: "lora", "lora_weight", "loras", "lora_share"
+    where one held, "lora_alone" false where the model overflows elsewhere without them.
     """
     facts = finding.facts
     name, several = str(facts["lora"]), int(facts.get("loras", 1)) > 1
@@ -41,7 +41,7 @@ def named(event: GuardEvent, title: Words) -> Words:
 
 
 def cause_words(cause: LoraCause) -> tuple[Words, Words]:
-    """What LoRAs did to a picture, and what can be done: a sentence each, with a space before it."""
+    """The LoRAs' effect on a picture, and what can be done: a sentence each, with a space before it."""
     several = len(cause.names) > 1
     said = _cause(", ".join(cause.names), cause.weight, several=several)
     return said, _advice(cause, several=several)

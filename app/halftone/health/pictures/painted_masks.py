@@ -1,10 +1,10 @@
-"""Masks that were painted in the window lie in a folder of ours: those that nothing names any more go."""
+"""Removes masks from Halftone's folder that nothing names any more."""
 
 import logging
 import re
 import time
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import suppress
 from typing import Final
 
 from halftone.contract.errors import HalftoneError
@@ -16,14 +16,14 @@ from halftone.settings.places import latents_dir, masks_dir
 log = logging.getLogger(__name__)
 
 DAYS: Final = 30
-"""So long a mask stays in any case: another window may have it in its form or its queue."""
+"""Least age of a removed mask: another window may have it in its form or its queue."""
 _OURS: Final = re.compile(r"[0-9a-f]{16}\.png")
-"""How they are named, by what they hold: whatever else lies there is not touched."""
+"""Names of these masks, by their contents; other files are not touched."""
 
 
 def forget_painted_masks(form: str) -> int:
-    """Remove old masks that no picture of the history, no kept latents and no form name; how many. form: as it is kept for the
-    next start. Raises sqlite3.Error where the history cannot be asked; then nothing goes.
+    """Remove old masks that no picture of the history, no kept latents and no form name; how many. form: as stored for the next
+    start. Raises sqlite3.Error where the history cannot be asked; then none is removed.
     """
     oldest = time.time() - DAYS * 86_400
     old = [path for path in masks_dir().iterdir() if _OURS.fullmatch(path.name) and path.stat().st_mtime < oldest]
@@ -39,15 +39,7 @@ def forget_painted_masks(form: str) -> int:
 
 
 def _kept() -> Iterator[bytes]:
-    """What the files of kept latents say of their requests."""
+    """The records in files of kept latents."""
     for path in latents_dir().glob("*.safetensors"):
-        text = _record(path)
-        if text:
-            yield text.encode()
-
-
-def _record(path: Path) -> str:
-    try:
-        return read_header(path).metadata.get(RECORD, "")
-    except (OSError, HalftoneError):
-        return ""
+        with suppress(OSError, HalftoneError):
+            yield read_header(path).metadata.get(RECORD, "").encode()

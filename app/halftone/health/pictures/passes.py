@@ -1,9 +1,9 @@
-"""Pictures made in more than one pass: sizes, steps and refusals, told from the request and the model's headers alone."""
+"""Pictures in more than one pass: sizes, steps and refusals, from the request and the model's headers alone."""
 
 import math
 from typing import Final
 
-from halftone.contract.errors import HalftoneError
+from halftone.contract.errors import HalftoneError, check_range
 from halftone.contract.facts import GuardEvent, ModelFacts, PictureFacts
 from halftone.contract.limits import SIZE_RANGE
 from halftone.contract.request import LATENT, Hires, PictureRequest
@@ -12,21 +12,21 @@ from halftone.library.add_ons.upscalers import check_upscaler
 from halftone.library.videos import makes_videos
 
 _STRENGTHS: Final = {LATENT: 0.7}
-"""Interpolated latents are blurred, and need many steps to become a picture again; A1111 has the same default for them."""
+"""Interpolated latents are blurred and need many steps; A1111 has the same default for them."""
 _STRENGTH: Final = 0.4
-"""Pixels that were enlarged keep their picture at this."""
+"""Enlarged pixels keep their picture at this."""
 _COARSE: Final = 16
-"""Pixels that the sizes of most transformers are a multiple of."""
+"""Pixels; the sizes of most transformers are multiples of it."""
 _FINE: Final = 8
 
 
 def in_passes(request: PictureRequest) -> bool:
-    """Whether one run of a pipeline does not make the picture that is asked for."""
+    """Whether the picture needs more than one run of a pipeline."""
     return request.hires is not None
 
 
 def strength_of(hires: Hires) -> float:
-    """How much of the noise the second pass begins with."""
+    """The second pass' share of the noise."""
     return _STRENGTHS.get(hires.upscaler, _STRENGTH) if hires.strength is None else hires.strength
 
 
@@ -37,7 +37,7 @@ def steps_to_ask(computed: int, strength: float) -> int:
 
 
 def larger(width: int, height: int, scale: float, multiple: int = _FINE) -> tuple[int, int]:
-    """Pixels of a pass over a picture of width x height: as fine as the first one is. multiple: of its pipeline."""
+    """Pixels of a pass over a picture of width x height, a multiple of the pipeline's."""
     multiple = math.lcm(multiple, _FINE if width % _COARSE or height % _COARSE else _COARSE)
     return _rounded(width * scale, multiple), _rounded(height * scale, multiple)
 
@@ -52,7 +52,7 @@ def _rounded(pixels: float, multiple: int) -> int:
 
 
 def step_words(event: GuardEvent) -> Words:
-    """Its step, with the pass where there are several."""
+    """The event's step, with its pass where there are several."""
     return _of_pass(event.step or 1, event.in_pass)
 
 
@@ -75,16 +75,10 @@ def check_passes(request: PictureRequest, facts: ModelFacts | None) -> None:
     if request.masked:
         raise HalftoneError("setting-bad-value", name="--hires", value=Words("used with a mask"), allowed=Words("one of the two"))
     if request.num_frames is not None or (facts is not None and makes_videos(facts)):
-        raise HalftoneError(
-            "setting-bad-value", name="--hires", value=Words("used with a video"), allowed=Words("it for pictures")
-        )
+        value, allowed = Words("used with a video"), Words("it for pictures")
+        raise HalftoneError("setting-bad-value", name="--hires", value=value, allowed=allowed)
     width = request.width or (facts.native_width if facts is not None else 0)
     height = request.height or (facts.native_height if facts is not None else 0)
     if width and height and request.image is None:
         for pixels in larger(width, height, hires.scale):
-            _range(Words("The size of the second pass"), pixels, *SIZE_RANGE)
-
-
-def _range(name: Words | str, value: float, low: float, high: float) -> None:
-    if not low <= value <= high:
-        raise HalftoneError("value-out-of-range", name=name, value=value, low=low, high=high)
+            check_range(Words("The size of the second pass"), pixels, SIZE_RANGE)

@@ -1,10 +1,10 @@
-"""Refusals before anything heavy is loaded: what can be told from the request and the model's headers alone."""
+"""Refusals before anything heavy is loaded, from the request and the model's headers alone."""
 
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from halftone.contract.errors import HalftoneError
+from halftone.contract.errors import HalftoneError, check_range
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import OUTPAINT_RANGE, SIZE_MULTIPLE, SIZE_RANGE
 from halftone.contract.parameters import BY_FIELD, PARAMETERS
@@ -15,7 +15,7 @@ from halftone.health.pictures.refiners import check_refiner
 from halftone.health.pictures.unfinished_pictures import check_kept, going_on
 from halftone.library.add_ons.controlnets import check_controls
 from halftone.library.add_ons.denoisers import check_transformer
-from halftone.library.add_ons.inversions import check_inversions
+from halftone.library.add_ons.inversions import read_inversion
 from halftone.library.add_ons.ipadapters import check_adapter_files, check_ip_adapters
 from halftone.library.add_ons.loras import check_loras
 from halftone.library.add_ons.upscalers import check_upscaler, is_upscale_model
@@ -32,7 +32,7 @@ from halftone.settings.picture_files import check_there
 _IMAGE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
 _SEEDS: Final = ("seed", "variation_seed")
 SEEDS: Final = tuple(BY_FIELD[name].label for name in _SEEDS)
-"""What a refusal calls the two seeds."""
+"""Names of the two seeds in refusals."""
 _SIZES: Final = ("width", "height")
 FIELDS: Final[dict[str, str]] = {argument: one.flags[0] for one in PARAMETERS for argument in one.arguments} | {
     "prompt": "--prompt",
@@ -43,13 +43,13 @@ FIELDS: Final[dict[str, str]] = {argument: one.flags[0] for one in PARAMETERS fo
     "ip_adapter_image": "--ip-adapter",
     "output_type": "--output",
 }
-"""Arguments of the pipelines that the request has a field for, and its flag."""
+"""Arguments of the pipelines with a field in the request, and its flag."""
 
 
 def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> None:
     """Raise HalftoneError for a picture request that cannot work: prompt-*, wildcard-*, value-out-of-range, size-not-multiple,
-    setting-bad-value, image-*, video-*, input-changed, lora-*, vae-*, transformer-*, control-*, latents-*, output-*,
-    disk-full. Of a picture that goes on, it looks at what was asked for then. facts: of its model, where they are known.
+    setting-bad-value, image-*, video-*, input-changed, lora-*, vae-*, transformer-*, control-*, latents-*, output-*, disk-full.
+    An unfinished picture is checked as it was asked for. facts: of its model, where known.
     """
     check_kept(request)
     for control in request.controls:
@@ -62,14 +62,15 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
         raise HalftoneError("prompt-empty")
     _check_numbers(request)
     for size in request.seed_size or ():
-        _range(Words("Size that the noise is drawn at"), size, *SIZE_RANGE)
+        check_range(Words("Size that the noise is drawn at"), size, SIZE_RANGE)
         check_multiple(Words("Size that the noise is drawn at"), size)
     if request.draws and not only_decode:
         check_wildcards((prompt, negative), request.wildcards)
     if not only_decode:  # neither reaches the decoder
         check_loras(request.loras)
         check_drawn_loras(request)
-        check_inversions(request.inversions)
+        for path in request.inversions:
+            read_inversion(path)
         check_controls(request.controls)
         check_passes(request, facts)
         check_refiner(request, facts)
@@ -85,9 +86,7 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
 
 
 def check_now(request: PictureRequest, facts: ModelFacts | None = None) -> None:
-    """Raise HalftoneError for what may be wrong with a request that worked before: its seeds, and the place where its pictures
-    go. facts: of the model, if they are known.
-    """
+    """Raise HalftoneError for a request's seeds and the place of its pictures alone. facts: of the model, where known."""
     _check_numbers(request, _SEEDS)
     if request.output is not None:
         pixels = (request.width or 0) * (request.height or 0)
@@ -97,7 +96,7 @@ def check_now(request: PictureRequest, facts: ModelFacts | None = None) -> None:
 
 def check_upscale(request: UpscaleRequest) -> None:
     """Raise HalftoneError for an upscale request that cannot work: upscaler-*, model-truncated, model-bad-header,
-    image-unreadable, output-*, disk-full. How large the pictures become, only the model tells.
+    image-unreadable, output-*, disk-full. Only the model tells the size of the result.
     """
     if not is_upscale_model(request.upscaler):
         raise HalftoneError("upscaler-missing", path=request.upscaler)
@@ -114,37 +113,39 @@ def check_upscale(request: UpscaleRequest) -> None:
 
 
 def check_inputs(inputs: CheckInputs, facts: ModelFacts | None = None) -> None:
-    """The same for the inputs of a check, which makes up the pictures that are not given. facts: of its model, where they are
-    known.
-    """
+    """The same for the inputs of a check, which makes up missing pictures. facts: of its model, where known."""
     _check_numbers(inputs)
     check_loras(inputs.loras)
     check_vae(inputs.vae)
     check_transformer(inputs.transformer)
-    check_inversions(inputs.inversions)
+    for path in inputs.inversions:
+        read_inversion(path)
     check_controls(inputs.controls)
     check_adapter_files(inputs.ip_adapters)
     _check_given(inputs, pictured=facts is not None and needs_picture(facts.pipeline))
 
 
 def _check_given(values: PictureRequest | CheckInputs, *, pictured: bool = False) -> None:
-    """pictured: a picture to start from is made up where none is given."""
+    """pictured: a missing start picture is made up."""
     for text in (values.prompt, values.negative):
-        _check_text(text or "")
+        try:
+            (text or "").encode()
+        except UnicodeEncodeError as error:  # a lone surrogate, which Python puts in the place of bytes that it cannot decode
+            raise HalftoneError("prompt-no-text") from error
     for name, value in values.options.items():
         if name in FIELDS:
             raise HalftoneError("setting-bad-value", name="--option", value=f"{name}={value}", allowed=FIELDS[name])
     shown = (image for one in values.ip_adapters for image in one.images)
     controls = [control.image for control in values.controls if control.image or not isinstance(values, CheckInputs)]
-    for path in (values.image, values.mask, *controls, *shown):
-        _check_image(path)
+    for path in filter(None, (values.image, values.mask, *controls, *shown)):
+        check_there(path)
+        if Path(path).suffix.lower() not in _IMAGE_ENDINGS:
+            raise HalftoneError("image-unreadable", path=path)
     _check_start(values, pictured=pictured)
 
 
 def _check_start(values: PictureRequest | CheckInputs, *, pictured: bool) -> None:
-    """Check what is said of a start picture and a mask, and whether the two belong together. A mask means places of a given
-    picture, so it is never used with a made-up one.
-    """
+    """Check the settings of a start picture and a mask. A mask is never used with a made-up picture."""
     start = values.start
     given = {
         "--mask": values.mask is not None,
@@ -153,29 +154,19 @@ def _check_start(values: PictureRequest | CheckInputs, *, pictured: bool) -> Non
     }
     for name, there in given.items():
         if there and values.image is None:
-            raise HalftoneError(
-                "setting-bad-value", name=name, value=Words("used without a picture"), allowed=Words("--image as well")
-            )
+            value, allowed = Words("used without a picture"), Words("--image as well")
+            raise HalftoneError("setting-bad-value", name=name, value=value, allowed=allowed)
     if start.only_masked is not None:
-        if values.mask is None and not start.extends:
-            raise HalftoneError(
-                "setting-bad-value", name="--only-masked", value=Words("used without a mask"), allowed=Words("--mask as well")
-            )
+        if not values.masked:
+            value, allowed = Words("used without a mask"), Words("--mask as well")
+            raise HalftoneError("setting-bad-value", name="--only-masked", value=value, allowed=allowed)
     elif start.extends and (values.width or values.height):
         allowed = Words("only --outpaint: the size comes from the start picture")
         raise HalftoneError("setting-bad-value", name="--outpaint", value=Words("given together with a size"), allowed=allowed)
     for pixels in start.outpaint:
-        _range("--outpaint", pixels, *OUTPAINT_RANGE)
+        check_range("--outpaint", pixels, OUTPAINT_RANGE)
     if values.mask is not None and values.image is not None:
         check_mask(values.mask, values.image)
-
-
-def _check_text(text: str) -> None:
-    """Python stands lone surrogates in the place of bytes that it cannot decode; no tokenizer takes them."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise HalftoneError("prompt-no-text") from error
 
 
 def _check_numbers(values: PictureRequest | CheckInputs, fields: Iterable[str] = BY_FIELD) -> None:
@@ -184,7 +175,7 @@ def _check_numbers(values: PictureRequest | CheckInputs, fields: Iterable[str] =
         value = one.number(values)
         if value is None:
             continue
-        _range(one.label, value, *one.limits)
+        check_range(one.label, value, one.limits)
         if one.field in _SIZES:
             check_multiple(one.label, int(value))
 
@@ -192,25 +183,6 @@ def _check_numbers(values: PictureRequest | CheckInputs, fields: Iterable[str] =
 def check_multiple(name: Words, value: int, multiple: int = SIZE_MULTIPLE) -> None:
     """Raise size-not-multiple with the nearest sizes that work."""
     if value % multiple:
-        below = max(multiple, value // multiple * multiple)
-        raise HalftoneError(
-            "size-not-multiple",
-            name=name,
-            value=value,
-            multiple=multiple,
-            below=below,
-            above=value // multiple * multiple + multiple,
-        )
-
-
-def _range(name: Words | str, value: float, low: float, high: float) -> None:
-    if not low <= value <= high:
-        raise HalftoneError("value-out-of-range", name=name, value=value, low=low, high=high)
-
-
-def _check_image(path: str | None) -> None:
-    if path is None:
-        return
-    check_there(path)
-    if Path(path).suffix.lower() not in _IMAGE_ENDINGS:
-        raise HalftoneError("image-unreadable", path=path)
+        below = value // multiple * multiple
+        least, above = max(multiple, below), below + multiple
+        raise HalftoneError("size-not-multiple", name=name, value=value, multiple=multiple, below=least, above=above)

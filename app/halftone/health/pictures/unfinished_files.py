@@ -1,4 +1,4 @@
-"""Files that kept latents name, where a user hands their file over: a record from elsewhere is no wish of the user's."""
+"""Files that kept latents name: a record from elsewhere is no wish of the user's."""
 
 import re
 from collections.abc import Iterator
@@ -14,16 +14,15 @@ from halftone.settings.places import data_dir, latents_dir, pictures_dir
 from halftone.settings.store import Settings
 
 _FAR: Final = re.compile(r"[\\/]{2}")
-"""How a path to another machine, or to a device, begins on Windows."""
+"""Beginning of a path to another machine, or to a device, on Windows."""
 
 
 def check_named_files(kept: Kept, path: Path, saved: Settings, model: str | None) -> None:
-    """Raise latents-strange-file for a file that would be read because a record names it, not because the user did.
+    """Raise latents-strange-file for a file that only a record names, not the user.
 
-    What lies in Halftone's own folder of kept latents it wrote here itself: all of it is read, as the user named it when the
-    picture was made. Of latents that lie elsewhere, only files below the folders of the settings, the folder of pictures and
-    the data folder are read, and the model where the user named it or used it last: these are places that the user gave to
-    Halftone. model: that was named with the latents.
+    Latents in Halftone's own folder were written here: all their files are read. Latents elsewhere may name only files below the
+    folders of the settings, the folder of pictures and the data folder, and the model that the user named or used last. model:
+    that was named with the latents.
     """
     if path.resolve().parent == latents_dir().resolve():
         return
@@ -33,7 +32,7 @@ def check_named_files(kept: Kept, path: Path, saved: Settings, model: str | None
 
 
 def _is_below(file: str, folders: tuple[Path, ...]) -> bool:
-    """Of a file on a network the names alone decide: Windows would send the user's name and password to the machine it asks."""
+    """For a file on a network the names alone decide: Windows would send the user's name and password to that machine."""
     if _FAR.match(file):
         named = PureWindowsPath(file)
         return ".." not in named.parts and any(named.is_relative_to(PureWindowsPath(folder)) for folder in folders)
@@ -42,19 +41,13 @@ def _is_below(file: str, folders: tuple[Path, ...]) -> bool:
 
 
 def _folders(saved: Settings) -> Iterator[Path]:
-    given = (
-        *saved.model_folders,
-        *lora_folders(saved),
-        *saved.embedding_folders,
-        *saved.wildcard_folders,
-        *saved.upscaler_folders,
-    )
-    yield from map(Path, given)
+    others = (*saved.embedding_folders, *saved.wildcard_folders, *saved.upscaler_folders)
+    yield from map(Path, (*lora_folders(saved), *others))  # with the models' folders
     yield from (Path(saved.pictures_folder) if saved.pictures_folder else pictures_dir(), data_dir())
 
 
 def _named(kept: Kept, model: str | None) -> Iterator[str]:
-    """Every file that would be read. A picture that only waits for its decode takes its VAE, and what it is laid over."""
+    """Every file that would be read. A picture that only waits for its decode takes its VAE and the pictures under it."""
     if model is None and kept.request.model != POCKET:
         yield kept.request.model
     then, asked = kept.request, kept.asked

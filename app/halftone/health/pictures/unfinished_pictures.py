@@ -1,4 +1,4 @@
-"""A picture whose latents were kept: what its file says of it, read without torch."""
+"""A picture with kept latents: its record in the file, read without torch."""
 
 import hashlib
 import os
@@ -18,18 +18,17 @@ from halftone.library.models import describe
 from halftone.settings.regular_files import open_regular
 
 RECORD = "halftone"
-"""Under this name the record stands in the metadata of the safetensors file."""
+"""Key of the record in the metadata of the safetensors file."""
 
 _SECOND = 2
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that the receipt of the picture needs once it is decoded.
+    """Everything for the receipt of the picture once it is decoded.
 
-    request: of this picture alone (its own seed, a batch of one); picture: what was known when the latents were kept; plan: under
-    which its steps were made; path, fingerprint: of the model. asked: of a picture whose step failed, what its steps are to go on
-    with; None where only the decode is left; given: what the files that were given were, as `given_files` tells it. in_pass: of a
-    picture made in several passes, the one (from 1) that goes on.
+    request: of this picture alone (its own seed, a batch of one); picture: known when the latents were kept; plan: of its steps;
+    path, fingerprint: of the model. asked: the request of a picture whose step failed, None where only the decode is left; given:
+    versions of the given files, see `given_files`. in_pass: of a picture made in several passes, the unfinished one (from 1).
     """
 
     request: ResolvedRequest
@@ -43,9 +42,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def given_files(request: PictureRequest) -> dict[str, str]:
-    """Path -> what changes with the file, "" where there is none: a digest of pictures, of what is used with a model when it was
-    written.
-    """
+    """Path -> its version, "" where there is none: a digest of pictures, the time of other files."""
     pictures = {path: _digest(Path(path)) for path in request.pictures}
     replaced = tuple(path for path in (request.vae, request.transformer) if path is not None)
     if request.hires is not None and is_upscale_model(request.hires.upscaler):
@@ -81,7 +78,7 @@ def _decoded(text: str) -> Kept:
 
 
 def read_kept(path: Path) -> Kept:
-    """What a file of kept latents says. Raises latents-missing, latents-unreadable."""
+    """The record in a file of kept latents. Raises latents-missing, latents-unreadable."""
     try:
         return _decoded(read_header(path).metadata.get(RECORD, ""))
     except FileNotFoundError as error:
@@ -95,16 +92,15 @@ def check_kept(request: PictureRequest) -> None:
     if request.resume_latents is None:
         return
     if request.batch != 1:
-        raise HalftoneError(
-            "setting-bad-value", name=Words("Number of pictures"), value=request.batch, allowed=Words("1 with kept latents")
-        )
+        name, allowed = Words("Number of pictures"), Words("1 with kept latents")
+        raise HalftoneError("setting-bad-value", name=name, value=request.batch, allowed=allowed)
     read_kept(Path(request.resume_latents))
 
 
 def going_on(request: PictureRequest) -> tuple[PictureRequest, bool]:
-    """(what is to be made, True where no step of it is left). Of a picture whose step failed all is as it was asked for then, but
-    for where it runs, in what precision, and where it goes; of one that only waits for its decode, its VAE. Raises
-    latents-missing, latents-unreadable, image-gone, vae-gone, transformer-gone, input-changed.
+    """(what is to be made, True where no step of it is left). A picture whose step failed is made as it was asked for then, but
+    for its device, precision and place; one that only waits for its decode uses its VAE. Raises latents-missing,
+    latents-unreadable, image-gone, vae-gone, transformer-gone, input-changed.
     """
     if request.resume_latents is None:
         return request, False
@@ -128,7 +124,7 @@ def going_on(request: PictureRequest) -> tuple[PictureRequest, bool]:
 
 
 def _left_to_decode(request: PictureRequest, kept: Kept) -> PictureRequest:
-    """With the VAE of then, and with the start picture where the result is laid over it; of what the steps were given nothing."""
+    """The request with the VAE of then, and the start picture under the result; without the inputs of the steps."""
     then = kept.request
     nothing_else: dict[str, Any] = {"controls": (), "ip_adapters": (), "options": {}}
     if not then.masked:
@@ -143,7 +139,7 @@ def _left_to_decode(request: PictureRequest, kept: Kept) -> PictureRequest:
 
 
 def _check_same(pictures: tuple[str, ...], given: dict[str, str], kept: Kept) -> None:
-    """Raise image-gone for a picture that is not there, input-changed for a file that is another one now."""
+    """Raise image-gone for a missing picture, input-changed for a changed file."""
     for path in pictures:
         if not os.path.isfile(path):
             raise HalftoneError("image-gone", path=path)
@@ -153,11 +149,10 @@ def _check_same(pictures: tuple[str, ...], given: dict[str, str], kept: Kept) ->
 
 
 def check_same_model(kept: Kept, model: ModelFacts, path: str) -> None:
-    """Other weights would make another picture of the same numbers. path: of the latents. Raises latents-other-model, or
-    latents-model-changed.
+    """Raise latents-other-model or latents-model-changed: other weights would make another picture. path: of the latents.
 
-    A copy of the model elsewhere is the same one. So is one that lies where it lay, even if its files were mended since, but
-    where only the decode is left: half of the steps are not another model's.
+    A copy of the model elsewhere is the same one. So is one in the old place, even if its files were repaired since, where only
+    the decode is left: half of the steps are not another model's.
     """
     if model.fingerprint == kept.fingerprint:
         return

@@ -1,6 +1,5 @@
-"""Cures as plans, cheapest first: rescaling, settings, the smallest float32 region, bfloat16, float32.
-
-Everything here is arithmetic on measured peaks; a plan becomes an offer only after the engine verified it.
+"""Cures as plans, cheapest first: rescaling, settings, the smallest float32 region, bfloat16, float32. All is computed from
+measured peaks; a plan is offered only after the engine verified it.
 """
 
 import math
@@ -31,10 +30,10 @@ from halftone.health.planning.rescaling import (
 __all__ = ["MARGIN_BITS", "Region", "RescaleGroup", "candidate_plans"]
 
 BY_SCALE: Final[frozenset[FindingCode]] = frozenset({"activation-overflow", "weights-overflow", "tight"})
-"""What a rescaling can cure."""
+"""Findings that a rescaling can cure."""
 _BY_SETTING: Final[frozenset[FindingCode]] = frozenset({"attention-overflow", "accumulation-overflow", "underflow"})
 _VAES: Final = ("vae", "vqvae", "vqgan", "movq")
-"""How the libraries name the component that decodes latents."""
+"""Names in the libraries of the component that decodes latents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +64,12 @@ def candidate_plans(
     tensors: TensorPeaks | None = None,
     margin_bits: float = MARGIN_BITS,
 ) -> list[tuple[CureKind, Plan]]:
-    """Plans that may cure what was found, cheapest first (NUMERICS 3); empty when nothing needs a cure or none can help.
+    """Plans that may cure the findings, cheapest first (NUMERICS 3); empty when nothing needs a cure or none can help.
 
-    layers: peaks of a range pass in running order; regions: blocks in running order; components: parameters of each component
-    that runs; dtype: the precision asked for; states: verdict of the self-test per dtype (what is not in it counts as missing);
-    findings: what went wrong, beyond what the peaks say; tensors: peaks of the stored tensors. The same kind may stand there
-    twice: a float32 region is offered as small as the peaks allow, then with its tight neighbours.
+    layers: peaks of a range pass in running order; regions: blocks in running order; components: parameters of each running
+    component; dtype: the wanted precision; states: verdict of the self-test per dtype (missing ones count as missing); findings:
+    beyond the peaks; tensors: peaks of the stored tensors. A kind may appear twice: a float32 region as small as the peaks allow,
+    then with its tight neighbours.
     """
     case = _Case(
         tuple(groups), tuple(layers), tuple(regions), dict(components), dtype, dict(states), tuple(findings),
@@ -80,14 +79,20 @@ def candidate_plans(
         return []
     plans = _components(case)
     if not case.faulty:
-        plans = [*_rescale(case), *_settings(case), *_regions(case), *plans]
-    plans = [offer for offer in plans if not _forbidden(offer[1], case)]
+        plans = [*_regions(case), *plans]
+        if case.rescale and not case.left:
+            plans.insert(0, ("rescale", case.plan(rescale=True, settings=bool(case.settings))))
+        elif case.settings and not case.rescale and not case.left:
+            plans.insert(0, ("setting", case.plan(settings=True)))
+    vaes = [component for component in components if component.startswith(_VAES)]
+    if case.numerics.vae_float32 == "never" and case.dtype != "float32":  # rules the whole VAE in float32 out
+        plans = [offer for offer in plans if not any(offer[1].dtypes[vae] == "float32" for vae in vaes)]
     return [plan for index, plan in enumerate(plans) if plan[1] not in [earlier for _, earlier in plans[:index]]]
 
 
 @dataclass(frozen=True)
 class _Case:
-    """What is known when plans are made, and what follows from it."""
+    """The facts for plans, and their consequences."""
 
     groups: tuple[RescaleGroup, ...]
     layers: tuple[LayerPeak, ...]
@@ -193,24 +198,6 @@ class _Case:
         )
 
 
-def _forbidden(plan: Plan, case: _Case) -> bool:
-    """Whether a plan does what a setting of Never rules out: the whole VAE in float32."""
-    wide = {component for component, dtype in plan.dtypes.items() if dtype == "float32" != case.dtype}
-    return case.numerics.vae_float32 == "never" and any(component.startswith(_VAES) for component in wide)
-
-
-def _rescale(case: _Case) -> list[tuple[CureKind, Plan]]:
-    if not case.rescale or case.left:
-        return []
-    return [("rescale", case.plan(rescale=True, settings=bool(case.settings)))]
-
-
-def _settings(case: _Case) -> list[tuple[CureKind, Plan]]:
-    if not case.settings or case.rescale or case.left:
-        return []
-    return [("setting", case.plan(settings=True))]
-
-
 def _regions(case: _Case) -> list[tuple[CureKind, Plan]]:
     """As small as the peaks allow beside a rescaling, then without one, then with tight neighbours."""
     plans: list[tuple[CureKind, Plan]] = []
@@ -264,13 +251,13 @@ def _block_of(module: str, blocks: Sequence[Region]) -> int | None:
 
 
 def _holds(module: str, blocks: Sequence[Region]) -> bool:
-    """A container of blocks hands on what they made: they decide."""
+    """Whether it is a container of blocks, which passes their outputs on: they decide."""
     return any(not module or p.startswith(f"{module}.") for block in blocks for p in block.modules)
 
 
 def _spread(blocks: Sequence[Region], modules: set[str], case: _Case) -> list[Region]:
-    """Blocks that hold `modules`, every block that reads a value over the limit from one of them, and those between a layer whose
-    offset swallows the rest and the norm that takes it off.
+    """Blocks with `modules`, every block that reads a value over the limit from one of them, and those from a layer with an
+    overwhelming offset to the norm that removes it.
     """
     limit = FLOAT_LIMITS[case.dtype]
     peaks = {p.module: p.peak for p in case.layers if blocks and p.component == blocks[0].component}
@@ -287,7 +274,7 @@ def _spread(blocks: Sequence[Region], modules: set[str], case: _Case) -> list[Re
 
 
 def _until_it_shows(finding: Finding, blocks: Sequence[Region], modules: set[str]) -> range:
-    """Indices of the blocks from the layer that adds an offset to the norm that takes it off; none for another finding."""
+    """Indices of the blocks from the layer that adds an offset to the norm that removes it; none for another finding."""
     if "shows" not in finding.facts or finding.module not in modules or not blocks or blocks[0].component != finding.component:
         return range(0)
     first, last = (_block_of(name, blocks) for name in (finding.module, str(finding.facts["shows"])))
@@ -319,9 +306,7 @@ def _moved_plan(case: _Case, components: Sequence[str], dtype: DType) -> Plan:
 
 
 def _safe_settings(codes: set[FindingCode], numerics: Numerics) -> dict[str, str | bool]:
-    """Settings that answer these findings and differ from what is set. The cheapest kind first; only one for attention at a
-    time.
-    """
+    """Settings that fix these findings and differ from the current ones, the cheapest kind first; one at a time for attention."""
     chosen: dict[str, str | bool] = {}
     if "attention-overflow" in codes:
         if numerics.math_attention_reduction:
@@ -338,25 +323,15 @@ def _safe_settings(codes: set[FindingCode], numerics: Numerics) -> dict[str, str
 
 
 def _rescale_reasons(case: _Case) -> list[Words]:
-    return [
-        Words(
-            "{1}: {0} layers rescaled, up to 2^{2}; {3}.",
-            (
-                len(rescaled_modules(own)),
-                plain_component(component),
-                str(max((abs(k) for name, k in own.items() if not is_epsilon(name)), default=0)),
-                _change_words(case.deviation.get(component, 0.0)),
-            ),
-            one="{1}: 1 layer rescaled, up to 2^{2}; {3}.",
-        )
-        for component, own in case.rescale.items()
-    ]
-
-
-def _change_words(deviation: float) -> Words:
-    if not deviation:
-        return Words("exact but for rounding")
-    return Words("not exact, the result changed by up to {0}", (share_of_change(deviation),))
+    found: list[Words] = []
+    for component, own in case.rescale.items():
+        change = Words("exact but for rounding")
+        if deviation := case.deviation.get(component):
+            change = Words("not exact, the result changed by up to {0}", (share_of_change(deviation),))
+        most = str(max((abs(k) for name, k in own.items() if not is_epsilon(name)), default=0))
+        values = (len(rescaled_modules(own)), plain_component(component), most, change)
+        found.append(Words("{1}: {0} layers rescaled, up to 2^{2}; {3}.", values, one="{1}: 1 layer rescaled, up to 2^{2}; {3}."))
+    return found
 
 
 _SETTING_REASONS: Final = {

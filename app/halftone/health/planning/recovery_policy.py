@@ -1,4 +1,4 @@
-"""What the sentinel does next when a picture went bad: pure decisions."""
+"""The sentinel's next step after a bad picture: pure decisions."""
 
 from collections.abc import Sequence
 from typing import Final, Literal
@@ -12,10 +12,9 @@ ActionKind = Literal["cure", "stop", "ask"]
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do.
-
-    kind: "cure": try the cures in their order and repeat where it failed; "stop": give this picture up, keep its latents, go on
-    with the batch; "ask": keep the latents and ask. word and why: as a GuardEvent spells them. reason: a sentence for the log.
+    """What to do. kind: "cure": try the cures in order and repeat the failed part; "stop": give this picture up, keep its
+    latents, continue the batch; "ask": keep the latents and ask. word and why: as in a GuardEvent. reason: a sentence for the
+    log.
     """
 
     kind: ActionKind
@@ -28,10 +27,8 @@ _WORDS: Final[dict[Where, str]] = {"encode": "encoded-again", "step": "went-back
 
 
 def next_action(policy: OnBlack, where: Where, available: Sequence[CureKind], *, bad_in_float32: bool = False) -> Action:
-    """Decide after a bad number (or a flat picture) at `where`.
-
-    available: kinds of all candidate plans, cheapest first. bad_in_float32: the same inputs give bad numbers in float32 too, so
-    no cure helps.
+    """Decide after a bad number (or a flat picture) at `where`. available: kinds of all candidate plans, cheapest first.
+    bad_in_float32: the same inputs give bad numbers in float32 too, so no cure helps.
     """
     if policy == "stop":
         return _stop("setting", "The setting says to stop at a black picture.")

@@ -1,9 +1,9 @@
-"""The exact cure: by which powers of two to scale groups of tensors so that every peak has room.
+"""The exact cure: powers of two for groups of tensors so that every peak has room.
 
-A group shrinks what its modules write by 2**-k and grows what reads them by 2**k. Where a norm reads them, its epsilon shrinks by
-2**-2k, so that it gives the same. Then the result is the same in exact arithmetic (NUMERICS 3a). Groups that were found by
-experiment may leave out what adds next to nothing: by how much those change the result was measured. Only k is chosen here, from
-peaks; the engine reads from the structure which groups a network has, or finds them by experiment.
+A group shrinks its modules' outputs by 2**-k and grows their readers by 2**k. The epsilon of a norm that reads them shrinks by
+2**-2k, so that its output stays. The result is the same in exact arithmetic (NUMERICS 3a). Groups found by experiment may omit
+what adds next to nothing: their change of the result was measured. Only k is chosen here, from peaks; the engine finds a
+network's groups from its structure or by experiment.
 """
 
 import math
@@ -19,7 +19,8 @@ MARGIN_BITS: Final = 3.0
 
 SMALLEST_PEAK: Final[dict[DType, float]] = {"float16": 2.0**-12, "bfloat16": 2.0**-124, "float32": 2.0**-124}
 """A shrunk tensor keeps its largest value above this: four times the smallest normal number, so that typical values, a quarter of
-the largest, stay normal and keep all their bits."""
+the largest, stay normal and keep all their bits.
+"""
 
 _UNBOUNDED: Final = 64
 
@@ -29,13 +30,13 @@ TensorPeaks = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class RescaleGroup:
-    """Tensors that can be scaled together without changing what the component computes.
+    """Tensors that can be scaled together without changing the component's result.
 
-    A tensor may be a part of a stored one ("proj.weight[:640]"); parts are tensors of their own here.
-    shrink: parameter tensors multiplied by 2**-k, and arguments of forward that are added to what they write (`input_of`);
-    grow: parameter tensors multiplied by 2**k; modules: those whose outputs become 2**-k times as large; epsilons: of the norms
-    that read those, multiplied by 2**-2k. deviation: relative change of the result that was measured with the group shrunk by as
-    much as it needs alone, 0.0 where it is exact. wide: it goes beyond one layer and what reads it, so it acts after the others.
+    A part of a stored tensor ("proj.weight[:640]") is a tensor of its own here. shrink: parameter tensors multiplied by 2**-k,
+    and arguments of forward that are added to their outputs (`input_of`); grow: parameter tensors multiplied by 2**k; modules:
+    those whose outputs shrink; epsilons: of the norms that read those, multiplied by 2**-2k. deviation: measured relative change
+    of the result with the group shrunk by its own need, 0.0: exact. wide: it spans more than one layer and its readers, so it
+    acts after the others.
     """
 
     component: str
@@ -55,12 +56,11 @@ def choose_shifts(
     margin_bits: float = MARGIN_BITS,
     tensors: TensorPeaks | None = None,
 ) -> list[int]:
-    """The k of every group, 0 for those that are left alone.
+    """The k of every group, 0 for none.
 
-    Each group gets the smallest k that brings all of its modules `margin_bits` below the limit of `dtype`, and its stored
-    tensors to the limit at most. A group whose modules and tensors have that room is left alone, and so is one that cannot
-    reach at least the limit itself without pushing a tensor over it or below `SMALLEST_PEAK`. Where groups overlap, wide
-    ones act last.
+    Each group gets the smallest k that brings all of its modules `margin_bits` below the limit of `dtype`, and its stored tensors
+    to the limit at most. A group that has that room is left alone, and so is one that cannot reach at least the limit itself
+    without pushing a tensor over it or below `SMALLEST_PEAK`. Where groups overlap, wide ones act last.
     """
     state = _State(groups, peaks_by_module(layers), dtype, tensors or {})
     order = sorted(range(len(groups)), key=lambda i: groups[i].wide)
@@ -70,10 +70,7 @@ def choose_shifts(
 
 
 def exponents(groups: Sequence[RescaleGroup], shifts: Sequence[int]) -> dict[str, dict[str, int]]:
-    """Shifts of groups as exponents: component -> parameter tensor or epsilon -> e, meaning it is multiplied by 2**e (never 0).
-
-    Those of a tensor in several groups add up.
-    """
+    """Shifts as exponents: component -> tensor or epsilon -> e, multiplied by 2**e (never 0), of several groups added up."""
     found: dict[str, dict[str, int]] = {}
     for group, k in zip(groups, shifts, strict=True):
         if k:
@@ -86,9 +83,7 @@ def exponents(groups: Sequence[RescaleGroup], shifts: Sequence[int]) -> dict[str
 
 
 def deviations(groups: Sequence[RescaleGroup], shifts: Sequence[int]) -> dict[str, float]:
-    """Component -> relative change of its result by the groups that are shifted, each as it was measured alone, added up; those
-    that are rescaled exactly are not in it.
-    """
+    """Component -> relative change of its result by the shifted groups, added up; exact ones are left out."""
     found: dict[str, float] = {}
     for group, k in zip(groups, shifts, strict=True):
         if k and group.deviation > 0:
@@ -154,7 +149,7 @@ class _State:
     def _bits_allowed(self, group: RescaleGroup) -> int:
         """How far the stored tensors let this group move; a tensor that both shrinks and grows does not move.
 
-        Biases may become as small as they like (what they are added to is far larger), and so may tensors that were below
+        Biases may become as small as they like (they are added to far larger numbers), and so may tensors that were below
         SMALLEST_PEAK from the start: verification judges those.
         """
         shrinking = {t for t in group.shrink if t not in group.grow and not t.partition("[")[0].endswith("bias")}

@@ -1,6 +1,5 @@
-"""The headroom chart as inline SVG: bars in running order, limit and tight lines, the cure's box, a disc on each finding.
-
-Colours are classes, which the page that holds it defines (`report.css`).
+"""The headroom chart as inline SVG: bars in running order, limit and tight lines, the cure's box, a disc on each finding. The
+page's style sheet (`report.css`) colours its classes.
 """
 
 import html
@@ -19,7 +18,7 @@ HEIGHT: Final = 330.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 34.0, 1.0, 8.0, 44.0
 _PITCH, _GAP = 5.4, 11.0
 _LETTER: Final = 6.2
-"""Pixels that a letter of a name takes, so that one that does not fit is shortened."""
+"""Pixels of a letter of a name; longer names are shortened."""
 
 
 class _Frame:
@@ -40,15 +39,19 @@ class _Frame:
 
 
 def chart_svg(data: headroom.ChartData, title: str, catalogue: NullTranslations = ENGLISH) -> str:
-    """An <svg> element. title: what it shows, in one sentence, for those who cannot see it."""
+    """An <svg> element. title: its contents in one sentence, for screen readers."""
     frame = _Frame(data)
     boxes = headroom.lay_out(data, frame.left, frame.right - frame.left, _PITCH, _GAP, after=False)
+    height = frame.bottom - frame.top
     parts = [
         *_grid(frame),
         *_bars(frame, data, boxes, catalogue),
         *_lines(frame, data, catalogue),
         *(part for box in boxes for part in _part(frame, box, catalogue)),
-        *_cures(frame, boxes),
+        *(
+            f'<rect class="cure" x="{start - 1.5:.1f}" y="{frame.top:g}" width="{end - start + 2:.1f}" height="{height:g}"/>'
+            for start, end in headroom.cure_boxes(boxes)
+        ),
         *_discs(frame, data, boxes),
     ]
     return (
@@ -91,12 +94,9 @@ def _bar(frame: _Frame, data: headroom.ChartData, column: headroom.Column, tone:
 def layer_words(layer: headroom.Layer, data: headroom.ChartData) -> Words:
     """One layer: its name, its peak and its room."""
     name = f"{layer.component}.{layer.module}" if layer.module else layer.component
-    return Words("{0}: peak {1}, headroom {2} bits", (name, number(layer.peak), _room(layer, data)))
-
-
-def _room(layer: headroom.Layer, data: headroom.ChartData) -> str:
     room = headroom.room_bits(layer.exp, data.dtype)
-    return bits(room) if math.isfinite(room) else "\u2013"
+    shown = bits(room) if math.isfinite(room) else "\u2013"
+    return Words("{0}: peak {1}, headroom {2} bits", (name, number(layer.peak), shown))
 
 
 def _lines(frame: _Frame, data: headroom.ChartData, catalogue: NullTranslations) -> Iterable[str]:
@@ -126,12 +126,6 @@ def _part(frame: _Frame, box: headroom.PartBox, catalogue: NullTranslations) -> 
     count = len(box.part.layers)
     if len(said := Words("{0} layers", (count,), one="1 layer").text(catalogue)) <= room:
         yield _text(box.x, y + 30, said, "axis")
-
-
-def _cures(frame: _Frame, boxes: Iterable[headroom.PartBox]) -> Iterable[str]:
-    for start, end in headroom.cure_boxes(boxes):
-        height = frame.bottom - frame.top
-        yield f'<rect class="cure" x="{start - 1.5:.1f}" y="{frame.top:g}" width="{end - start + 2:.1f}" height="{height:g}"/>'
 
 
 def _discs(frame: _Frame, data: headroom.ChartData, boxes: Iterable[headroom.PartBox]) -> Iterable[str]:

@@ -1,17 +1,18 @@
-"""A check as files to hand on: JSON with every number, and one self-contained page to read. Neither holds a prompt or a path."""
+"""A check as files to share: JSON with every number, and one self-contained page. Neither has a prompt or a path."""
 
 import html
 import json
 from collections.abc import Iterable, Sequence
 from gettext import NullTranslations
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, Final, cast
 
 import msgspec
 
 from halftone import __version__
-from halftone.contract.facts import CheckReport, DTypeReport, Finding, LayerPeak, SelfTestReport
+from halftone.contract.facts import CheckReport, DTypeReport, Finding, SelfTestReport
 from halftone.contract.plan import Cure, Plan, rescaled_modules
+from halftone.contract.request import file_name, without_places
 from halftone.contract.vocabulary import DTYPE_NAMES
 from halftone.contract.wording import ENGLISH, Words, number, spelled_out
 from halftone.health.explain import finding_words, further_words
@@ -32,8 +33,6 @@ from halftone.health.reports.report_sentences import (
 )
 from halftone.health.troubles import helps_words, known_on, library_versions, origin_words, trouble_object
 from halftone.library.add_ons.inversions import inversion_name
-from halftone.library.add_ons.vaes import vae_name
-from halftone.metadata.parameters import without_places
 from halftone.settings.declared import DECLARED, Setting
 from halftone.settings.disk import size_text
 from halftone.settings.places import resources
@@ -41,11 +40,11 @@ from halftone.settings.places import resources
 _HIGHEST: Final = 40
 """Layers in the table of the highest."""
 Head = Sequence[tuple[str, bool]]
-"""Columns of a table: their words, and whether they hold numbers."""
+"""Columns of a table: their titles, and whether they hold numbers."""
 
 
 class Language(msgspec.Struct, frozen=True):
-    """How a page speaks. catalogue: of templates; code: as HTML names it."""
+    """A page's language. catalogue: of templates; code: as in HTML."""
 
     catalogue: NullTranslations = ENGLISH
     code: str = "en"
@@ -67,24 +66,11 @@ _CURED: Final = (
 
 
 def anonymous(report: CheckReport) -> CheckReport:
-    """The report without the places of the model and what it is used with on this machine."""
+    """The report without paths of this machine."""
     name = Path(report.model.path).name or report.model.name
     model = msgspec.structs.replace(report.model, path=name, id=name)
-    loras = tuple(msgspec.structs.replace(lora, path=PurePath(lora.path.replace("\\", "/")).name) for lora in report.loras)
-    vae, transformer = (None if path is None else vae_name(path) for path in (report.vae, report.transformer))
-    controls = tuple(msgspec.structs.replace(one, path=one.name, image=vae_name(one.image)) for one in report.controls)
-    inversions = tuple(map(inversion_name, report.inversions))
-    shown = tuple(without_places(one) for one in report.ip_adapters)
-    return msgspec.structs.replace(
-        report,
-        model=model,
-        loras=loras,
-        vae=vae,
-        transformer=transformer,
-        controls=controls,
-        inversions=inversions,
-        ip_adapters=shown,
-    )
+    loras = tuple(msgspec.structs.replace(lora, path=file_name(lora.path)) for lora in report.loras)
+    return msgspec.structs.replace(without_places(report), model=model, loras=loras)
 
 
 def as_json(report: CheckReport) -> bytes:
@@ -98,7 +84,7 @@ def as_json(report: CheckReport) -> bytes:
 
 
 def as_html(report: CheckReport, tested: SelfTestReport | None = None, language: Language = IN_ENGLISH) -> str:
-    """One page with everything in it, which needs nothing from elsewhere. tested: the self-test of the same device."""
+    """One self-contained page. tested: the self-test of the same device."""
     say = language.say
     verdict, tone = verdict_words(report)
     body = [
@@ -113,7 +99,11 @@ def as_html(report: CheckReport, tested: SelfTestReport | None = None, language:
         _part(say("Settings and versions"), _settings(report, language)),
         _part(say("Highest layers"), _layers(report, language)),
     ]
-    title = say("Model health: {0}", report.model.name)
+    return page(say("Model health: {0}", report.model.name), body, language)
+
+
+def page(title: str, body: Iterable[str], language: Language) -> str:
+    """A whole page. title, body: HTML already."""
     return (
         f'<!doctype html>\n<html lang="{language.code}"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>'
@@ -148,25 +138,17 @@ def _facts(report: CheckReport, language: Language) -> Iterable[str]:
     second = [html.escape(f"{device.name} ({device.backend})"), driver, html.escape(f"PyTorch {device.torch_version}")]
     second += [when, f"{depth}, {html.escape(elapsed(report.seconds))}", html.escape(size_words(report, language.catalogue))]
     yield f'<p class="muted">{" · ".join(part for part in second if part)}</p>'
-    if report.transformer is not None:
-        yield f"<p>{language.say('Checked with the transformer {0}.', vae_name(report.transformer))}</p>"
-    if report.vae is not None:
-        yield f"<p>{language.say('Checked with the VAE {0}.', vae_name(report.vae))}</p>"
-    if report.controls:
-        nets = ", ".join(f"{one.name} {one.scale:g}" for one in report.controls)
-        yield f"<p>{language.say('Checked with ControlNets: {0}', nets)}</p>"
-    if report.ip_adapters:
-        shown = ", ".join(f"{one.name} {one.scale:g}" for one in report.ip_adapters)
-        yield f"<p>{language.say('Checked with IP-Adapters: {0}', shown)}</p>"
-    if report.loras:
-        named = ", ".join(f"{lora.name} {lora.weight:g}" for lora in report.loras)
-        yield f"<p>{language.say('Checked with LoRAs: {0}', named)}</p>"
-    if report.made_up:
-        named = ", ".join(language.say(name) for name in report.made_up)
-        yield f"<p>{language.say('Checked with synthetic inputs: {0}', named)}</p>"
-    if report.inversions:
-        named = ", ".join(map(inversion_name, report.inversions))
-        yield f"<p>{language.say('Checked with embeddings: {0}', named)}</p>"
+    nets, adapters = (", ".join(f"{one.name} {one.scale:g}" for one in used) for used in (report.controls, report.ip_adapters))
+    used = (
+        Words("Checked with the transformer {0}.", (file_name(report.transformer or ""),)),
+        Words("Checked with the VAE {0}.", (file_name(report.vae or ""),)),
+        Words("Checked with ControlNets: {0}", (nets,)),
+        Words("Checked with IP-Adapters: {0}", (adapters,)),
+        Words("Checked with LoRAs: {0}", (", ".join(f"{lora.name} {lora.weight:g}" for lora in report.loras),)),
+        Words("Checked with synthetic inputs: {0}", (", ".join(language.say(name) for name in report.made_up),)),
+        Words("Checked with embeddings: {0}", (", ".join(map(inversion_name, report.inversions)),)),
+    )
+    yield from (f"<p>{language.words(one)}</p>" for one in used if one.values[0])
 
 
 def _chart(report: CheckReport, language: Language) -> str:
@@ -223,11 +205,9 @@ def _plan(report: CheckReport, language: Language) -> str:
     if plan.error is not None:
         rows.append((say("Error against FP32"), html.escape(number(plan.error))))
     held = say("It passed the check.") if plan.verified else say("It did not pass the check.")
-    used = (
-        language.words(used_words(report))
-        if report.applied
-        else say("Not applied by hand; a recovered picture may still use it.")
-    )
+    used = say("Not applied by hand; a recovered picture may still use it.")
+    if report.applied:
+        used = language.words(used_words(report))
     why = "".join(f"<li>{language.words(reason)}</li>" for reason in plan.reasons)
     stands = "" if plan.is_plain else f"<p>{held} {used}</p>"
     return f"{_pairs(rows)}{stands}{f'<ul>{why}</ul>' if why else ''}"
@@ -336,18 +316,13 @@ def _layers(report: CheckReport, language: Language) -> str:
     say = language.say
     highest = sorted(report.layers, key=lambda layer: log2_peak(layer.peak), reverse=True)[:_HIGHEST]
     head = [(say("Layer"), False), (say("Kind"), False), (say("Peak"), True), (say("Room"), True)]
-    return _table(head, [_layer(layer, report, language) for layer in highest]) if highest else ""
-
-
-def _layer(layer: LayerPeak, report: CheckReport, language: Language) -> list[str]:
-    name = ".".join(part for part in (layer.component, layer.module) if part)
-    room = headroom_bits(layer.peak, report.precision)
-    return [
-        f"<code>{html.escape(name)}</code>",
-        html.escape(layer.kind),
-        html.escape(number(layer.peak)),
-        "" if room is None else language.say("{0} bits", bits(room)),
-    ]
+    rows: list[list[str]] = []
+    for layer in highest:
+        name = ".".join(part for part in (layer.component, layer.module) if part)
+        room = headroom_bits(layer.peak, report.precision)
+        cells = f"<code>{html.escape(name)}</code>", html.escape(layer.kind), html.escape(number(layer.peak))
+        rows.append([*cells, "" if room is None else say("{0} bits", bits(room))])
+    return _table(head, rows) if rows else ""
 
 
 def _pairs(rows: Iterable[tuple[str, str]]) -> str:

@@ -1,4 +1,4 @@
-"""What a chart of a training draws, without a pixel: values gathered into bins, ticks of its axes, dots of the guard's strip."""
+"""A chart of a training without pixels: binned values, ticks of its axes, dots of the guard's strip."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -43,10 +43,7 @@ def sample_values(values: Sequence[float], total: int, columns: int) -> tuple[Bi
 
 
 class Bins:
-    """Bins of values that grow: those that are full are made once, however often they are asked for.
-
-    bin_of: makes one of values[start:end], None of values that are not known.
-    """
+    """Bins of growing values; full ones are made once. bin_of: makes one of values[start:end], None of unknown values."""
 
     def __init__(self, bin_of: Callable[[Sequence[float], int, int], Bin | None]) -> None:
         self._bin_of = bin_of
@@ -86,14 +83,14 @@ def _last(values: Sequence[float], start: int, end: int) -> Bin | None:
 
 
 class Curves:
-    """The three lines of a chart, kept from one look to the next."""
+    """The three lines of a chart, kept between draws."""
 
     def __init__(self) -> None:
         self.loss, self.smooth, self.norm = Bins(_whole), Bins(_last), Bins(_whole)
         self._of: tuple[object, int] | None = None
 
     def follow(self, record: object, rewound: int) -> None:
-        """record: whose values come next; rewound: how often steps of it were taken back."""
+        """record: the source of the next values; rewound: how often its steps were taken back."""
         if self._of is None or self._of[0] is not record or self._of[1] != rewound:
             for bins in (self.loss, self.smooth, self.norm):
                 bins.forget()

@@ -1,4 +1,4 @@
-"""A training as one page to hand on: the chart, what was stopped, and the settings. It holds no prompt and no path."""
+"""A training as one page to share: the chart, what was stopped, and the settings. It has no prompt and no path."""
 
 import html
 import math
@@ -11,7 +11,7 @@ from halftone.contract.training import WATCHED, TrainConfig, TrainReport
 from halftone.contract.vocabulary import DTYPE_NAMES
 from halftone.contract.wording import number
 from halftone.health.part_names import elapsed
-from halftone.health.reports.report_page import IN_ENGLISH, Language, page_style
+from halftone.health.reports.report_page import IN_ENGLISH, Language, page
 from halftone.health.training import training_curve as curve
 from halftone.health.training.training_record import RunRecord
 from halftone.health.training.training_sentences import (
@@ -33,11 +33,11 @@ _STRIP: Final = 450.0
 _ROW: Final = 17.0
 _COLUMNS: Final = 900
 _PRIVATE: Final = frozenset({"pictures", "output", "word", "test_prompt", "left_out"})
-"""Fields of TrainConfig that hold paths and words of the user's."""
+"""Fields of TrainConfig with paths and words of the user's."""
 
 
 def as_html(record: RunRecord, report: TrainReport | None = None, language: Language = IN_ENGLISH) -> str:
-    """One page, which needs nothing from elsewhere. report: of a training that has ended."""
+    """One self-contained page. report: of a finished training."""
     say = language.say
     tone = "warn" if record.stopped or record.config.guard == "off" else "ok"
     title = language.words(report_words(report)) if report else say("Step {0} of {1}", record.step, record.steps)
@@ -48,12 +48,7 @@ def as_html(record: RunRecord, report: TrainReport | None = None, language: Lang
         f"\n<h2>{say('What happened')}</h2>\n<section>{_events(record, language)}</section>",
         f"\n<h2>{say('Settings')}</h2>\n<section>{_settings(record.config, language)}</section>",
     ]
-    return (
-        f'<!doctype html>\n<html lang="{language.code}"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{say('Training: {0}', record.config.name)}</title><style>{page_style()}</style></head>\n"
-        f"<body><main>{''.join(body)}</main></body></html>\n"
-    )
+    return page(say("Training: {0}", record.config.name), body, language)
 
 
 def _facts(record: RunRecord, report: TrainReport | None, language: Language) -> Iterable[str]:

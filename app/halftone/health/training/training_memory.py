@@ -1,8 +1,8 @@
-"""How much memory a LoRA training needs: an estimate from headers and configurations, told as one.
+"""Estimates the memory of a LoRA training from headers and configurations.
 
-What a step keeps was counted on torch's meta device over networks of the published shapes (tests/bench/bench_train_memory.py),
-with LoRAs on the layers that `halftone.training.lora.bases` names and fused attention (diffusers 0.42). Under autocast more is
-kept than in FP32, counted in numbers: norms are computed in FP32, and what was cast is kept beside what it was cast from.
+A step's stored numbers were counted on torch's meta device over networks of the published shapes
+(tests/bench/bench_train_memory.py), with LoRAs on the layers in `halftone.training.lora.bases` and fused attention (diffusers
+0.42). Autocast stores more numbers than FP32: norms are computed in FP32, and casts are stored beside their sources.
 """
 
 from typing import Final, Literal, NamedTuple
@@ -26,12 +26,12 @@ _BLOCK: Final = {
     "FluxTransformer2DModel": {False: 0.83, True: 1.40},
     "SanaTransformer2DModel": {False: 2.31, True: 2.85},
 }
-"""Of one block of a transformer, in what a call has alive at its worst moment (`health.activations`)."""
+"""For one block of a transformer, in the live numbers of a call's worst moment (`health.activations`)."""
 _OTHER: Final = {False: 1.5, True: 2.0}
 
 
 def kept_numbers(denoiser: Network, decoder: Network | None, edge: int, *, mixed: bool) -> float:
-    """Of one picture of edge x edge pixels, without checkpointing. mixed: under autocast, in numbers of the narrow type."""
+    """Stored numbers for one picture of edge x edge pixels without checkpointing. mixed: under autocast, of the narrow type."""
     alive = denoising(denoiser, decoder, Size(edge, edge), guided=False)
     widths = denoiser.numbers("block_out_channels")
     if not widths:
@@ -43,7 +43,7 @@ def kept_numbers(denoiser: Network, decoder: Network | None, edge: int, *, mixed
 
 
 def lora_numbers(denoiser: Network, rank: int) -> int:
-    """Each layer of `in` and `out` features has rank * (in + out)."""
+    """rank * (in + out) for each layer of `in` and `out` features."""
     widths = denoiser.numbers("block_out_channels")
     if widths:
         told = denoiser.number("cross_attention_dim", default=widths[-1])
@@ -70,7 +70,10 @@ Place = tuple[int, int, int]
 
 def _transformers(network: Network) -> list[Place]:
     """Transformers in the attention blocks of a UNet, however deep these are."""
-    depths = _depths(network)
+    widths = network.numbers("block_out_channels")
+    depths = network.numbers("transformer_layers_per_block")
+    if len(depths) != len(widths):
+        depths = (network.number("transformer_layers_per_block", default=1),) * len(widths)
     return [(width, level, count * depths[level]) for width, level, count in _attentions(network)]
 
 
@@ -88,25 +91,18 @@ def _resnets(network: Network) -> list[Place]:
     return [(width, level, 2 * each + 1 + (2 if level == last else 0)) for level, width in enumerate(widths)]
 
 
-def _depths(network: Network) -> tuple[int, ...]:
-    """Transformers in one attention block of each level."""
-    widths = network.numbers("block_out_channels")
-    told = network.numbers("transformer_layers_per_block")
-    return told if len(told) == len(widths) else (network.number("transformer_layers_per_block", default=1),) * len(widths)
-
-
 _BYTES: Final[dict[DType, int]] = {"float16": 2, "bfloat16": 2, "float32": 4}
 _CHECKPOINTED: Final = 0.1
-"""Of the same with checkpointing: the states between the blocks; what is computed again is one block, and alive at once."""
+"""The share with checkpointing: the states between the blocks; only one block at a time is computed again."""
 _MOMENTS: Final[dict[Optimizer, float]] = {"adamw": 8.0, "adamw8bit": 2.0, "prodigy": 16.0}
 """Bytes that the optimizer keeps of each number that is trained."""
 _TRAINED: Final = 4 + 4 + 4
 """Bytes of each trained number: itself and its gradient in float32, and the guard's copy."""
 _PROCESS: Final = 600_000_000
-"""What Python, torch and its libraries take themselves, on a CPU, where they lie in the same memory."""
+"""Python, torch and its libraries, on a CPU, where they share the memory."""
 _HEAP: Final = 1.5
-"""On a CPU, of what a step keeps: copies that products of matrices are packed in, and holes in the heap. Measured at 256 pixels
-in FP32: 1.6 of SD 1.5 at its published size, 1.6 and 1.5 of smaller networks like SDXL's and SD 3's.
+"""On a CPU, of a step's numbers: packed copies for products of matrices, and holes in the heap. Measured at 256 pixels in FP32:
+1.6 of SD 1.5 at its published size, 1.6 and 1.5 of smaller networks like SDXL's and SD 3's.
 """
 _SMALLER: Final = (256, 384, 512, 640, 768)
 """Edges that are offered where a larger one does not fit."""
@@ -116,7 +112,7 @@ _WORTH: Final = 0.03
 
 class TrainingRoom(NamedTuple):
     """Bytes. base: the frozen denoiser; lora: what is trained, with gradients, moments and copies; activations: of a step;
-    loading: the weights of all networks, which a CPU holds while captions and pictures are read; process: the program itself.
+    loading: the weights of all networks, which a CPU holds while captions and pictures are read; process: the program.
     """
 
     base: int
@@ -135,7 +131,7 @@ Change = Literal["checkpointing", "batch", "size", "precision"]
 
 
 class Saving(NamedTuple):
-    """A setting that needs less. value: of this field of TrainConfig; peak: bytes with it; fit: whether that fits."""
+    """A setting that needs less. value: of this field of TrainConfig; peak: bytes with it; fit: of these."""
 
     change: Change
     value: bool | int | str
@@ -144,7 +140,7 @@ class Saving(NamedTuple):
 
 
 class TrainingForecast(NamedTuple):
-    """free: bytes on the device, None where that is not known; saving: what saves most, where it does not fit with room."""
+    """free: bytes on the device, None: not known; saving: the best setting, where it does not fit with room."""
 
     room: TrainingRoom
     free: int | None
@@ -155,7 +151,7 @@ class TrainingForecast(NamedTuple):
 def training_forecast(
     config: TrainConfig, model: ModelFacts, dtype: DType, *, on_cpu: bool, free: int | None, narrow: DType | None = None
 ) -> TrainingForecast | None:
-    """dtype: that it runs in; narrow: a type of 16 bits that the device computes well in. None where nothing is known."""
+    """dtype: of the training; narrow: a type of 16 bits that the device computes well in. None where the model is unknown."""
     room = training_room(config, model, dtype, on_cpu=on_cpu)
     if room is None or free is None:
         return None if room is None else TrainingForecast(room, None, None)
@@ -167,7 +163,7 @@ def training_forecast(
 def _saving(
     config: TrainConfig, model: ModelFacts, dtype: DType, free: int, now: int, *, on_cpu: bool, narrow: DType | None
 ) -> Saving | None:
-    """The one setting after which least is needed."""
+    """The one setting that saves most."""
     smaller = [size for size in _SMALLER if size < shapes_for(config, model).edge]
     values: dict[Change, bool | int | str | None] = {
         "checkpointing": None if config.checkpointing else True,
@@ -197,9 +193,8 @@ def training_room(config: TrainConfig, model: ModelFacts, dtype: DType, *, on_cp
     edge = shapes_for(config, model).edge
     decoder = next((one for one in networks if one.work == "decode"), None)
     alive = denoising(denoiser, decoder, Size(edge, edge), guided=False)
-    kept = alive + kept_numbers(denoiser, decoder, edge, mixed=dtype != "float32") * (
-        _CHECKPOINTED if config.checkpointing else 1
-    )
+    share = _CHECKPOINTED if config.checkpointing else 1
+    kept = alive + share * kept_numbers(denoiser, decoder, edge, mixed=dtype != "float32")
     base, step = denoiser.parameters * item, kept * item * config.batch
     if not on_cpu:
         return TrainingRoom(base, lora, round(step))

@@ -1,4 +1,4 @@
-"""A training as it is followed from its events: the numbers of its steps, what was caught, saved and shown."""
+"""A training as followed from its events: the numbers of its steps, what was caught, saved and shown."""
 
 import math
 import sys
@@ -27,7 +27,7 @@ ENOUGH: Final = 3
 
 class RunRecord:
     """Grows in place: a training may have a hundred thousand steps. Element i of `losses`, `smoothed` (of the loss) and `norms`
-    is of step i + 1; NaN where it is not known, as before the step that a resumed training began with.
+    is of step i + 1; NaN where it is not known, as before a resumed training's first step.
     """
 
     def __init__(self, config: TrainConfig) -> None:
@@ -107,7 +107,7 @@ class RunRecord:
         self._seconds.append(event.seconds)
 
     def _go_to(self, count: int) -> None:
-        """As many steps are known after this: later ones were taken back, earlier ones are filled up."""
+        """Make the known steps this many: later ones were taken back, earlier ones are filled with NaN."""
         self.rewound += len(self.losses) > count
         for values in (self.losses, self.smoothed, self.norms):
             del values[count:]

@@ -1,6 +1,5 @@
-"""A training in sentences: what was stopped and why, what Halftone did about it and what that costs, and what is foreseen."""
+"""A training in sentences: what was stopped and why, what Halftone did and its cost, and what is foreseen."""
 
-from collections.abc import Sequence
 from typing import Final, Literal
 
 from halftone.contract.training import (
@@ -21,7 +20,7 @@ from halftone.health.part_names import elapsed, module_words, percent
 from halftone.settings.disk import size_text
 
 _NAMED: Final = 3
-"""Pictures of a step that are named; of more, their number is told."""
+"""Pictures of a step that are named; of more, only their number."""
 
 ROWS: Final[dict[Watched, Words]] = {
     "loss": Words("Loss"),
@@ -116,7 +115,7 @@ def _goes_back(caught: Caught) -> bool:
 
 
 def safe_words(saved: int | None) -> Words:
-    """Which state of the LoRA nothing can happen to. saved: the step it was last saved at."""
+    """Which state of the LoRA is safe. saved: the step of its last save."""
     return Words("The LoRA from step {0} is safe.", (saved,)) if saved else Words("This step did not change the LoRA.")
 
 
@@ -136,19 +135,13 @@ def why_words(caught: Caught) -> tuple[Words, ...]:
         caught.was,
         caught.now,
     )
-    return (Words(said.template, values), *_pictures(caught.items))
-
-
-def _pictures(items: Sequence[str]) -> tuple[Words, ...]:
-    if not items:
-        return ()
-    return (Words("Pictures in this step: {0}.", (len(items) if len(items) > _NAMED else ", ".join(items),)),)
+    pictures = len(caught.items) if len(caught.items) > _NAMED else ", ".join(caught.items)
+    named = Words("Pictures in this step: {0}.", (pictures,))
+    return (Words(said.template, values), named) if caught.items else (Words(said.template, values),)
 
 
 def place_words(name: str, *, begins: bool = False) -> Words:
-    """A module or parameter in plain words; what no model of diffusers or transformers has is told as it stands, and a name that
-    is only numbers as that of a layer. begins: a sentence begins with it.
-    """
+    """A module or parameter in plain words; unknown names as they are. begins: a sentence begins with it."""
     parts = name.removeprefix("base_model.model.").split(".")
     if all(part.isdigit() for part in parts):
         return Words('Layer "{0}"' if begins else 'layer "{0}"', (name,))
@@ -207,7 +200,7 @@ def did_words(caught: Caught) -> Words:
 
 
 def cost_words(caught: Caught) -> Words:
-    """What it costs later steps, or what it took."""
+    """The cost for later steps, or the time it took."""
     if caught.cure == "none":
         return Words("{0} for this step.", (elapsed(caught.seconds),)) if caught.seconds else Words("nothing more.")
     time = Words("{0} time", (percent(caught.time_ratio - 1),)) if caught.time_ratio is not None else Words("time not measured")
@@ -314,7 +307,7 @@ _NOTES: Final[dict[str, Words]] = {
 
 
 def wider_words(wider: WiderType) -> Words:
-    """Say which layer keeps a training out of the type that was asked for, and why."""
+    """Which layer keeps a training out of the wanted type, and why."""
     template = _WIDER[wider.source]
     if wider.source == "check" and wider.peak is not None and wider.limit is not None:
         template = _TIGHT if wider.peak <= wider.limit else _MEASURED
@@ -332,7 +325,7 @@ _WIDER: Final[dict[Literal["check", "picture"], Words]] = {
 
 
 def picture_words(picture: TrainPicture) -> Words | None:
-    """What is to be said of a picture of the folder, None of a sound one."""
+    """The problem or note of a picture of the folder, None for a sound one."""
     code = picture.problem or picture.note
     return _NOTES.get(code, Words("{0}", (code,))) if code else None
 
@@ -346,11 +339,8 @@ def report_words(report: TrainReport) -> Words:
         ended = Words("Training finished, {0} steps", (report.steps,))
     if not report.guarded:
         said = Words("{0}, {1}.", (ended, Words("guard off")))
-        return _bad_losses(report.bad_losses, said) if report.bad_losses else said
+        bad = Words("{1} The loss was NaN in {0} steps.", (report.bad_losses, said), one="{1} The loss was NaN in 1 step.")
+        return bad if report.bad_losses else said
     stopped = sum(1 for one in report.caught if one.did != "warned")
     found = Words("{0} NaNs stopped", (stopped,), one="1 NaN stopped") if stopped else Words("no NaN")
     return Words("{0}, {1}.", (ended, found))
-
-
-def _bad_losses(count: int, said: Words) -> Words:
-    return Words("{1} The loss was NaN in {0} steps.", (count, said), one="{1} The loss was NaN in 1 step.")

@@ -1,4 +1,4 @@
-"""Decide in which type a LoRA is trained, and say why that is not the one that was asked for. Pure."""
+"""Decides in which type a LoRA is trained, and says why that is not the wanted one. Pure."""
 
 from halftone.contract.facts import CheckReport, Finding
 from halftone.contract.plan import Plan, rescaled_modules
@@ -7,8 +7,8 @@ from halftone.contract.vocabulary import DType, DTypeState
 
 
 def trained_type(plan: Plan, component: str, asked: DType, bfloat16: DTypeState | None) -> DType:
-    """Return the plan's type. Where the plan keeps float16 finite by changing weights or regions, return a type that needs no
-    such cure: a LoRA has to be trained on the weights that it will be added to.
+    """The plan's type. Where the plan keeps float16 finite by changing weights or regions, a type that needs no such cure: a LoRA
+    has to be trained on the weights that it will be added to.
     """
     planned = plan.dtypes.get(component, asked)
     if planned != "float16" or not (plan.rescale.get(component) or plan.upcast.get(component)):
@@ -17,9 +17,7 @@ def trained_type(plan: Plan, component: str, asked: DType, bfloat16: DTypeState 
 
 
 def wider_type(plan: Plan, component: str, asked: DType, used: DType, report: CheckReport | None) -> WiderType | None:
-    """Return why a component is not trained in the type that was asked for; None where it is. report: of the check of this model
-    in that type.
-    """
+    """Why a component is not trained in the wanted type; None where it is. report: of this model's check in that type."""
     if used == asked:
         return None
     finding = None if report is None else _finding(report, component)
@@ -32,6 +30,6 @@ def wider_type(plan: Plan, component: str, asked: DType, used: DType, report: Ch
 
 
 def _finding(report: CheckReport, component: str) -> Finding | None:
-    """Return the first thing that a check found in a component; what is merely tight comes last."""
+    """The first finding of a component; tight ones come last."""
     found = [finding for finding in report.findings if finding.component == component]
     return next((finding for finding in found if finding.code != "tight"), next(iter(found), None))

@@ -44,13 +44,13 @@ _ZERO: Final = re.compile(r"zero_convs\.(\d+)\.0\.(.*)")
 
 
 def check_controls(controls: Iterable[Control]) -> None:
-    """Raise HalftoneError for what no model can use: value-out-of-range, setting-bad-value, control-missing,
-    control-not-a-controlnet, model-truncated, model-bad-header. Reads headers only.
+    """Raise HalftoneError for what no model can use, from the headers alone: value-out-of-range, setting-bad-value,
+    control-missing, control-not-a-controlnet, model-truncated, model-bad-header.
     """
     for control in controls:
         check_range(Words("The strength of the ControlNet {0}", (control.name,)), control.scale, CONTROL_RANGE)
         if not 0 <= control.start < control.end <= 1:
-            name = Words("The part of the steps of the ControlNet {0}", (control.name,))
+            name = Words("The step range of the ControlNet {0}", (control.name,))
             value, allowed = f"{control.start:g}–{control.end:g}", Words("a part from 0 to 1, for instance 0 to 0.8")
             raise HalftoneError("setting-bad-value", name=name, value=value, allowed=allowed)
         _traits_of(control.path)
@@ -62,22 +62,19 @@ def check_fit(controls: Iterable[Control], model: ModelFacts) -> None:
         wanted = CLASSES.get(model.family)
         own = denoiser_config(model)
         if wanted is None or own is None:
-            raise HalftoneError(
-                "control-unsupported", model=model.name, detail=Words("no ControlNet runs with {0} models here", (model.family,))
-            )
+            detail = Words("Halftone has no ControlNet for {0} models", (model.family,))
+            raise HalftoneError("control-unsupported", model=model.name, detail=detail)
         kind, traits = _traits_of(control.path)
         if kind != wanted:
-            raise _other_base(
-                control, model, Words("it is of the class {0}, and those for this model are of {1}", (kind, wanted))
-            )
+            raise _other_base(control, model, Words("its class is {0}, and this model needs {1}", (kind, wanted)))
         for (name, given), theirs in zip(traits.items(), _traits(own).values(), strict=True):
             if given != theirs:
-                values = (Words(_TRAITS[name]), _said(given), _said(theirs))
+                values = (Words(_TRAITS[name]), *(Words("none") if one is None else str(one) for one in (given, theirs)))
                 raise _other_base(control, model, Words("its {0} is {1}, and the model's is {2}", values))
 
 
 def denoiser_config(model: ModelFacts) -> Config | None:
-    """How the model's denoiser is built; None where that cannot be told."""
+    """The configuration of the model's denoiser; None where that is not known."""
     path = Path(model.path)
     if os.path.isdir(path):
         file = next((path / name / "config.json" for name in ("unet", "transformer") if name in model.components), None)
@@ -86,7 +83,7 @@ def denoiser_config(model: ModelFacts) -> Config | None:
 
 
 def folder_config(path: Path) -> Config | None:
-    """Of a ControlNet's folder; None for a file."""
+    """The configuration in a ControlNet's folder; None for a file."""
     return read_json(path / "config.json") if os.path.isdir(path) else None
 
 
@@ -137,7 +134,7 @@ def shaped(shapes: Mapping[str, tuple[int, ...]]) -> Config:
 
 
 def _traits_of(path: str) -> tuple[str, dict[str, Any]]:
-    """(class, what must be as the model's denoiser has it). Raises as `check_controls`."""
+    """(class, what must be the same in the model's denoiser). Raises as `check_controls`."""
     with reading(path, "control-missing", _UNFIT) as place:
         return _of_folder(place) if os.path.isdir(place) else _of_file(place)
 
@@ -146,7 +143,8 @@ def _of_folder(folder: Path) -> tuple[str, dict[str, Any]]:
     config = config_in(folder, _UNFIT, Words("it is a whole model"))
     kind = config.get("_class_name")
     if kind not in CLASSES.values():
-        raise _no_net(str(folder), Words("its config.json is not that of a ControlNet that runs here"))
+        detail = Words("its config.json is not that of a supported ControlNet")
+        raise HalftoneError(_UNFIT, path=str(folder), detail=detail)
     weight_files(str(folder))
     return str(kind), _traits(config)
 
@@ -155,14 +153,16 @@ def _of_file(file: Path) -> tuple[str, dict[str, Any]]:
     header = read_header(file)
     found = recognise(header, file.stem)
     if found.kind != "ControlNet":
-        raise _no_net(str(file), instead(found, "ControlNet"))
+        raise HalftoneError(_UNFIT, path=str(file), detail=instead(found, "ControlNet"))
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     try:
         if found.base.startswith(("Control-", "ControlNet-", "ControlNet Union")):
             raise KeyError(found.base)
         return UNETS, _traits(shaped({ours: shapes[name] for name, ours in parameter_names(header).items()}))
     except (KeyError, IndexError) as error:
-        raise _no_net(str(file), Words("this kind of ControlNet does not run from a file yet")) from error
+        raise HalftoneError(
+            _UNFIT, path=str(file), detail=Words("this kind of ControlNet does not run from a file yet")
+        ) from error
 
 
 def _traits(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -179,13 +179,5 @@ def _traits(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _said(trait: object) -> Words | str:
-    return Words("none") if trait is None else str(trait)
-
-
 def _other_base(control: Control, model: ModelFacts, detail: Words) -> HalftoneError:
     return HalftoneError("control-other-base", name=control.name, model=model.name, detail=detail, family=model.family)
-
-
-def _no_net(path: str, detail: Words) -> HalftoneError:
-    return HalftoneError(_UNFIT, path=path, detail=detail)

@@ -1,6 +1,4 @@
-"""Which files of a denoiser can take the place of that of a folder, told from their headers: how its weights are stored and whose
-names its tensors have. No weight is read.
-"""
+"""Tells from headers which files of a denoiser can take the place of a model's own. No weight is read."""
 
 from typing import Final
 
@@ -46,7 +44,7 @@ def denoiser_tensors(header: Header) -> tuple[tuple[str, TensorInfo], ...]:
 def unreadable(header: Header, found: Recognised) -> Words | None:
     """Why the file cannot be read as a denoiser, as the end of a sentence."""
     if found.split is not None:
-        return Words("it is file {0} of {1} of a divided model", (str(found.split[0]), str(found.split[1])))
+        return Words("it is file {0} of {1} of a split model", (str(found.split[0]), str(found.split[1])))
     if found.kind not in ("denoiser", "checkpoint"):
         return instead(found, Words("transformer")) if found.kind != "unknown" else Words("it is not clear what model it is")
     packed = any(tensor.dtype in PACKED or tensor.dtype.startswith(_PACKED) for tensor in header.tensors)
@@ -54,14 +52,11 @@ def unreadable(header: Header, found: Recognised) -> Words | None:
         return Words("its weights are quantised ({0}), which Halftone does not read", (found.quantised,))
     strange = sorted({tensor.dtype for _, tensor in denoiser_tensors(header)} - PACKED - PLAIN - FLOAT8 - {"I32", "I64", "BOOL"})
     if strange:
-        return Words("its weights are stored as {0}, which diffusers cannot unpack", (strange[0],))
+        return Words("diffusers cannot unpack its {0} weights", (strange[0],))
     if found.family in _PARTED:
-        return Words("{0} has two denoisers, and runs only whole, as a folder", (found.family,))
-    return _unturned(header, found) if found.naming == ORIGINAL else None
-
-
-def _unturned(header: Header, found: Recognised) -> Words | None:
-    """Why the names that its makers gave cannot be turned into those of diffusers."""
+        return Words("{0} has two denoisers and runs only as a folder", (found.family,))
+    if found.naming != ORIGINAL:
+        return None
     if found.family not in CONVERTED:
         return Words("diffusers reads the transformer of {0} in its own names only", (found.family,))
     view = View({name: tensor.shape for name, tensor in denoiser_tensors(header)})

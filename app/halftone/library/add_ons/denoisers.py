@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from halftone.contract.error_codes import ErrorCode
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.wording import Words
@@ -25,17 +26,17 @@ from halftone.library.kinds.marks import View, view_of
 
 ENDINGS: Final = (".safetensors", ".sft", GGUF)
 NAMES: Final = ("transformer", "unet")
-"""How the libraries call the component."""
+"""The component's names in the libraries."""
 _STAY: Final = PACKED | FLOAT8
 _SCALES: Final = re.compile(r"(?:^|\.)(?:scale_weight|weight_scale|scale_input|input_scale|scaled_fp8)$")
-"""Beside the weights of a file in scaled 8-bit numbers."""
+"""Factors beside the weights of a file in scaled 8-bit numbers."""
 _NEAR: Final = 0.01
 """Share by which two files of the same network may differ in size: some leave out tables that can be computed."""
 
 
 def check_transformer(path: str | None) -> None:
-    """Raise HalftoneError for what could take the place of no model's denoiser: transformer-missing, transformer-not-one,
-    model-truncated, model-bad-header. Reads the header only.
+    """Raise HalftoneError transformer-missing, transformer-not-one, model-truncated or model-bad-header. Reads
+    its header only.
     """
     if path is not None:
         _read(path)
@@ -53,7 +54,7 @@ def check_transformer_fit(path: str | None, model: ModelFacts) -> None:
 
 
 def host_of(path: str, models: Iterable[ModelFacts]) -> ModelFacts | None:
-    """The first of the models that a transformer's file fits, so that it can run with the parts of that."""
+    """The first of the models whose other parts the transformer's file can run with."""
     for model in models:
         if (model.format == "diffusers" or model.pipeline) and not model.why and model.path != path:
             try:
@@ -70,10 +71,27 @@ def denoiser_name(model: ModelFacts) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def stored_denoiser(model: ModelFacts, transformer: str | None) -> str:
-    """The type that most bytes of the denoiser in use are stored in, spelled as in `ModelFacts.stored_dtype`.
+def read_transformer(path: str) -> Header:
+    """Its header. Raises as `check_transformer`."""
+    return _read(path)[0]
 
-    transformer: the file in the place of the model's own; one that cannot be read stands for nothing.
+
+def _read(path: str) -> tuple[Header, Recognised]:
+    unfit: ErrorCode = "transformer-not-one"
+    with reading(path, "transformer-missing", unfit) as place:
+        refuse_folder(path, unfit, Words("it is a folder; choose the file inside it"))
+        if place.suffix.lower() not in ENDINGS and os.path.exists(place):
+            raise HalftoneError(unfit, path=path, detail=Words("it is not a .gguf or .safetensors file"))
+        header = read_any(place)
+    found = recognise(header, place.stem)
+    if (why := unreadable(header, found)) is not None:
+        raise HalftoneError(unfit, path=path, detail=why)
+    return header, found
+
+
+def stored_denoiser(model: ModelFacts, transformer: str | None) -> str:
+    """The type that most bytes of the denoiser in use are stored in, spelled as in `ModelFacts.stored_dtype`. transformer: the
+    file in its place; one that cannot be read counts as none.
     """
     if transformer is not None and (stored := _stored_at(transformer, path_version(transformer))):
         return stored
@@ -82,7 +100,7 @@ def stored_denoiser(model: ModelFacts, transformer: str | None) -> str:
 
 @lru_cache(maxsize=8)
 def _stored_at(path: str, version: str) -> str:
-    """version: as `path_version` says, so that a file that was rewritten is read again."""
+    """version: of `path_version`, so that a rewritten file is read again."""
     del version
     try:
         return _read(path)[1].dtype
@@ -90,29 +108,12 @@ def _stored_at(path: str, version: str) -> str:
         return ""
 
 
-def read_transformer(path: str) -> Header:
-    """Its header. Raises as `check_transformer`."""
-    return _read(path)[0]
-
-
-def _read(path: str) -> tuple[Header, Recognised]:
-    with reading(path, "transformer-missing", "transformer-not-one") as place:
-        refuse_folder(path, "transformer-not-one", Words("it is a folder; choose the file inside it"))
-        if place.suffix.lower() not in ENDINGS and os.path.exists(place):
-            raise _no_transformer(path, Words("it is neither a .gguf nor a .safetensors file"))
-        header = read_any(place)
-    found = recognise(header, place.stem)
-    if (why := unreadable(header, found)) is not None:
-        raise _no_transformer(path, why)
-    return header, found
-
-
 def _difference(header: Header, found: Recognised, model: ModelFacts) -> Words | None:
-    """Why it cannot take the place of the model's own, as the end of a sentence."""
+    """Why it cannot take the place of the model's own denoiser, as the end of a sentence."""
     component = denoiser_name(model)
     if component is None:
         several = any(name.endswith("_2") and name.removesuffix("_2") in NAMES for name in model.components)
-        return Words("the model has two of them") if several else Words("the model has none that could be replaced")
+        return Words("the model has two of them") if several else Words("the model has none to replace")
     if found.family != model.family:
         return Words("it is {0}, and the model is {1}", (found.base, model.base or model.family))
     own = _own_tensors(model, component)
@@ -120,16 +121,16 @@ def _difference(header: Header, found: Recognised, model: ModelFacts) -> Words |
         return None  # the model lacks its own: only its configuration tells, when it is built
     here, there = (_shape_base(view) for view in (view_of(header.tensors), View(dict(own))))
     if here != there:
-        return Words("it is {0}, and the model's own is {1}", (here, there))
+        return Words("it is {0}, the model's own is {1}", (here, there))
     given = [(name, tensor.shape) for name, tensor in denoiser_tensors(header) if not is_scale(name)]
     numbers = [sum(count_numbers(shape) for _, shape in shapes) for shapes in (given, own)]
     if abs(numbers[0] - numbers[1]) > _NEAR * numbers[1]:
-        return Words("it holds {0} numbers, and the model's own {1}", (f"{numbers[0]:,}", f"{numbers[1]:,}"))
+        return Words("it holds {0} values, the model's own {1}", (f"{numbers[0]:,}", f"{numbers[1]:,}"))
     return None
 
 
 def _own_tensors(model: ModelFacts, component: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """(name, shape) of the model's own denoiser; of one file under the names that it has there."""
+    """(name, shape) of the model's own denoiser, by the names in its files."""
     path = Path(model.path)
     if os.path.isdir(path):
         return tuple((tensor.name, tensor.shape) for _, header in read_part(path, component).files for tensor in header.tensors)
@@ -140,23 +141,16 @@ def _own_tensors(model: ModelFacts, component: str) -> tuple[tuple[str, tuple[in
 
 
 def is_scale(name: str) -> bool:
-    """Of 8-bit numbers, or of what a layer is given; no weight of the network."""
+    """Whether a tensor is a factor of 8-bit numbers or of a layer's input, and no weight."""
     return _SCALES.search(name) is not None
 
 
 def stays_packed(name: str, tensor: TensorInfo) -> bool:
-    """Whether a weight stays in memory as its file packs it; others are few numbers, and are unpacked once."""
+    """Whether a weight stays packed in memory; others are few numbers, and are unpacked once."""
     return len(tensor.shape) == 2 and name.endswith(".weight") and tensor.dtype in _STAY
 
 
 def _shape_base(view: View) -> str:
     """Which model of its family it is by shapes alone, whatever its title says."""
     found = denoiser_in(view)
-    if found is None:
-        return ""
-    prefix, layout = found
-    return base_of(view.below(prefix), layout, {}, "")[0].name
-
-
-def _no_transformer(path: str, detail: Words) -> HalftoneError:
-    return HalftoneError("transformer-not-one", path=path, detail=detail)
+    return "" if found is None else base_of(view.below(found[0]), found[1], {}, "")[0].name

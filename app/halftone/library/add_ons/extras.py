@@ -1,4 +1,4 @@
-"""What is used with a model (LoRAs, VAE, ControlNets and so on) as its files are now, and whether it fits."""
+"""The add-ons of a model (LoRAs, VAE, ControlNets …): the state of their files, and whether they fit."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,11 +29,11 @@ from halftone.library.add_ons.vaes import VAE, names_in, vae_file
 from halftone.library.add_ons.vaes import check_fit as check_vae_fit
 from halftone.library.families.known_families import KIND_NAMES
 from halftone.library.files.folder import read_part
-from halftone.library.files.header import file_stamp, path_version, read_header, used_files
+from halftone.library.files.header import file_stamp, path_version, read_header
 from halftone.library.models import list_models
 
 _PLAIN_NAME: Final = "diffusion_pytorch_model"
-"""Of the weights in a diffusers folder."""
+"""Name of the weights in a diffusers folder."""
 
 
 class ExtraFile(NamedTuple):
@@ -49,12 +49,8 @@ def extras_key(extras: Extras) -> str:
     if extras == ALONE:
         return ""
     key = lora_key(extras.loras)
-    if extras.vae is not None:
-        key += f"\0vae\0{extras.vae}\n{path_version(extras.vae)}"
-    if extras.transformer is not None:
-        key += f"\0transformer\0{extras.transformer}\n{path_version(extras.transformer)}"
-    files = used_files(control.path for control in extras.controls)
-    key += "".join(f"\0control\0{file.path}\n{file.version}" for file in files)
+    paths = [("vae", extras.vae), ("transformer", extras.transformer), *(("control", one.path) for one in extras.controls)]
+    key += "".join(f"\0{kind}\0{path}\n{path_version(path)}" for kind, path in paths if path is not None)
     key += "".join(f"\0ip-adapter\0{file.path}\n{file.version}" for file in adapter_files(extras.ip_adapters))
     return key + "".join(f"\0embedding\0{path}\n{file_stamp(path)}" for path in sorted(extras.inversions))
 
@@ -66,12 +62,12 @@ def parts_of(extras: Extras) -> Iterator[Extras]:
         msgspec.structs.replace(ALONE, **{name: getattr(extras, name) for name, used in zip(parts, which, strict=True) if used})
         for which in product((False, True), repeat=len(parts))
     )
-    yield from dict.fromkeys(found)
+    return iter(dict.fromkeys(found))
 
 
 def extra_files(extras: Extras, model: ModelFacts | None = None) -> tuple[ExtraFile, ...]:
-    """Those of whole components; LoRAs are added to others. model: whose denoiser a transformer takes the place of. Raises
-    HalftoneError vae-*, transformer-* control-* and ip-adapter-*.
+    """The files of whole components; LoRAs are added to others. model: whose denoiser a transformer replaces. Raises
+    HalftoneError vae-*, transformer-*, control-* and ip-adapter-*.
     """
     found: list[ExtraFile] = []
     if extras.vae is not None:
@@ -99,12 +95,12 @@ def known_transformers(folders: Iterable[str], model: ModelFacts) -> dict[str, s
 
 
 def known_parts(folders: Iterable[str], kind: str) -> dict[str, str]:
-    """Name -> path of every VAE or ControlNet below the folders; of a diffusers folder of its own that folder."""
+    """Name -> path of every VAE or ControlNet below the folders, be it a file or a diffusers folder."""
     return parts_among(list_models(folders), kind)
 
 
 def parts_among(models: Sequence[ModelFacts], kind: str) -> dict[str, str]:
-    """The same of what was found in them."""
+    """The same, of models that were found."""
     found: dict[str, str] = {}
     for facts in reversed(models):
         if facts.family != KIND_NAMES[kind]:

@@ -1,7 +1,4 @@
-"""Textual inversions, which most programs call embeddings: words that a model learned, each a few vectors of its text encoders.
-
-Recognised from their headers, found in the folders of the settings, named in a prompt by the name of their file.
-"""
+"""Textual inversions, which most programs call embeddings: recognised from headers, named in a prompt by their files' names."""
 
 import os
 import re
@@ -38,8 +35,8 @@ Tokens = Callable[[str], Sequence[int]]
 
 
 class Inversion(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of it. tensors: encoder ("clip_l", "clip_g", or "" where there is one) -> name in the file; widths: encoder ->
-    numbers of a vector; vectors: places that it takes in a prompt.
+    """tensors: encoder ("clip_l", "clip_g", or "" where there is one) -> name in the file; widths: encoder -> numbers of a
+    vector; vectors: places that it takes in a prompt.
     """
 
     path: str
@@ -63,31 +60,20 @@ def read_inversion(path: str) -> Inversion:
         header = read_header(file)
     found = recognise(header, file.stem)
     if found.kind != "embedding":
-        raise _not_one(path, instead(found, Words("embedding")))
+        raise HalftoneError("inversion-not-one", path=path, detail=instead(found, Words("embedding")))
     names = [tensor.name for tensor in header.tensors if 0 < len(tensor.shape) <= 2]
     tensors = {encoder: encoder for encoder in _BOTH if encoder in names} or ({"": names[0]} if names else {})
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     counts = {shapes[name][0] if len(shapes[name]) == 2 else 1 for name in tensors.values()}
     if not counts or max(counts) > MOST or min(counts) < 1:
-        raise _not_one(path, Words("it holds no vectors, or more than {0}", (str(MOST),)))
+        detail = Words("it holds no vectors, or more than {0}", (str(MOST),))
+        raise HalftoneError("inversion-not-one", path=path, detail=detail)
     widths = {encoder: shapes[name][-1] for encoder, name in tensors.items()}
     return Inversion(path=path, tensors=tensors, widths=widths, vectors=max(counts))
 
 
-def _not_one(path: str, detail: Words) -> HalftoneError:
-    return HalftoneError("inversion-not-one", path=path, detail=detail)
-
-
-def check_inversions(paths: Iterable[str]) -> None:
-    """Raise HalftoneError for a file that is none: as `read_inversion`."""
-    for path in paths:
-        read_inversion(path)
-
-
 def check_inversion_fit(paths: Iterable[str], model: ModelFacts) -> None:
-    """Raise HalftoneError inversion-other-base for one whose vectors have other widths than the model's words, as far as headers
-    and configurations tell; and as `read_inversion`.
-    """
+    """Raise HalftoneError inversion-other-base where headers show other widths than the model's, and as `read_inversion`."""
     inversions = [read_inversion(path) for path in paths]
     widths = encoder_widths(model) if inversions else ()
     for one in inversions:
@@ -96,22 +82,21 @@ def check_inversion_fit(paths: Iterable[str], model: ModelFacts) -> None:
 
 
 def matching(one: Inversion, widths: Sequence[int], model: ModelFacts) -> tuple[str, ...]:
-    """As `matched`; widths: () where the text encoder takes no such words. Raises HalftoneError inversion-other-base."""
+    """`matched`, or HalftoneError inversion-other-base. widths: () where the text encoder takes no such words."""
     tensors = matched(one, widths) if widths else None
     if tensors is None:
-        raise HalftoneError(
-            "inversion-other-base", name=one.name, model=model.name, detail=_why_not(one, widths), family=model.family
-        )
+        facts = {"name": one.name, "model": model.name, "family": model.family}
+        raise HalftoneError("inversion-other-base", detail=_why_not(one, widths), **facts)
     return tensors
 
 
 def _why_not(one: Inversion, widths: Sequence[int]) -> Words:
     if not widths:
-        return Words("its text encoder takes no words from a file")
+        return Words("its text encoder does not support embeddings")
     if len(one.widths) < len(widths):
-        return Words("it holds words for one text encoder, and the model has {0}", (str(len(widths)),))
+        return Words("it is for one text encoder, the model has {0}", (str(len(widths)),))
     own, needed = (both(*map(str, some)) for some in (one.widths.values(), widths))
-    return Words("its vectors have {0} numbers, the model's words {1}", (own, needed))
+    return Words("its vectors have {0} values, the model's {1}", (own, needed))
 
 
 # --- in a prompt -----------------------------------------------------------------------------------------
@@ -123,7 +108,7 @@ def inversion_folders(settings: Settings) -> tuple[str, ...]:
 
 
 def encoder_widths(model: ModelFacts) -> tuple[int, ...]:
-    """Width of the words of each text encoder that reads in chunks, in the order of the pipeline; () for a model without such."""
+    """Widths of the text encoders that read in chunks, in the order of the pipeline; () for a model without such."""
     if not reads_in_chunks(model.family):
         return ()
     if model.format != "diffusers":
@@ -146,10 +131,7 @@ def matched(one: Inversion, widths: Sequence[int]) -> tuple[str, ...] | None:
 
 
 def named_in(texts: Iterable[str], folders: Iterable[str], model: ModelFacts, given: Iterable[str] = ()) -> tuple[str, ...]:
-    """Files below the folders that the texts name and that fit the model. Only headers of files with such a name are read.
-
-    given: files that were named otherwise, whose names are taken.
-    """
+    """Files below the folders with names in the texts that fit the model, after `given`. Only headers of these are read."""
     written, widths = spoken(texts), encoder_widths(model)
     found = {inversion_name(path).casefold(): path for path in given}
     for path in _small_files(folders) if widths else ():
@@ -163,13 +145,13 @@ def named_in(texts: Iterable[str], folders: Iterable[str], model: ModelFacts, gi
 
 
 def list_inversions(folders: Iterable[str], given: Iterable[str] = ()) -> tuple[Inversion, ...]:
-    """Every one below the folders, after those that were given; several may have one name."""
+    """All below the folders, after the given ones; several may have one name."""
     paths = dict.fromkeys((*given, *_small_files(folders)))
     return tuple(one for path in paths if (one := _read_or_none(path)) is not None)
 
 
 def _small_files(folders: Iterable[str]) -> Iterator[str]:
-    """Files that may be one, each once: a header of a model takes long to read, and none of these is as large as a model."""
+    """Files small enough to be one, each once: headers of models take long to read."""
     seen: set[str] = set()
     for path in model_files(folders):
         try:
@@ -218,9 +200,7 @@ def named_of(known: Iterable[Inversion], texts: Iterable[str]) -> tuple[Inversio
 
 
 def places(sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-    """Name -> tokens of its vectors, where the vectors of all stand in this order behind those of the vocabulary: below 0, as
-    places of a list are counted from its end.
-    """
+    """Name -> tokens of its vectors, which follow those of the vocabulary: negative, as places from a list's end."""
     start, found = -sum(sizes.values()), dict[str, tuple[int, ...]]()
     for name, size in sizes.items():
         found[name] = tuple(range(start, start + size))

@@ -1,4 +1,4 @@
-"""IP-Adapters: pictures as prompts. One safetensors file beside the folder of an image encoder; told from headers alone."""
+"""IP-Adapters: pictures as prompts. One safetensors file beside the folder of an image encoder; read from headers alone."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -26,14 +26,14 @@ _FLUX: Final = "FluxTransformer2DModel"
 _CHROMA: Final = "ChromaTransformer2DModel"
 _SD3: Final = "SD3Transformer2DModel"
 _READERS: Final = {_UNET: "Stable Diffusion", _FLUX: "FLUX", _CHROMA: "FLUX", _SD3: "SD 3"}
-"""Class of a denoiser that can read pictures -> the models whose IP-Adapters it takes."""
+"""Class of a denoiser -> the models whose IP-Adapters it takes."""
 _FLUX_PIPELINES: Final = ("", "FluxPipeline", "FluxKontextPipeline", "ChromaPipeline")
-"""Those that read pictures; of a single file no pipeline is known, and none that fills masks is made for it."""
+"""Pipelines that read pictures; of a single file no pipeline is known, and none that fills masks is made for it."""
 _PLACES: Final = ("", "..", "../models", "../sdxl_models")
-"""Where its folder may stand, seen from the adapter's: as the official repository has them."""
+"""Where the encoder's folder may be, from the adapter's: as in the official repository."""
 
 FLUX_PROJECTION: Final = "ip_adapter_proj_model."
-"""Before what turns a picture into words, in files for FLUX; each of their blocks has keys and values of its own."""
+"""Prefix of the layers that turn a picture into tokens, in files for FLUX; each block has keys and values of its own."""
 FLUX_KEYS: Final = "double_blocks.0.processor.ip_adapter_double_stream_k_proj.weight"
 
 _SD3_NORM: Final = "ip_adapter.0.norm_ip.linear.weight"
@@ -43,8 +43,8 @@ Form = Literal["plain", "plus", "full face"]
 
 
 class Facts(NamedTuple):
-    """form: how it reads a picture; text: width of the words of its model; picture: width of what the image encoder gives it;
-    denoiser: class of the one that it is for.
+    """form: how it reads a picture; text: width of the model's prompt; picture: width of the image encoder's output; denoiser:
+    class of the one that it is for.
     """
 
     form: Form
@@ -54,28 +54,27 @@ class Facts(NamedTuple):
 
 
 def adapter_files(adapters: Iterable[IpAdapter]) -> tuple[UsedFile, ...]:
-    """As they are now; the version changes with the image encoder, too."""
-    return tuple(UsedFile(one.path, f"{file_stamp(one.path)} {_encoder_version(one.path)}") for one in adapters)
+    """The adapters as they are now; the version changes with the image encoder, too."""
 
+    def version(path: str) -> str:
+        try:
+            folder = _folder(path)
+        except (HalftoneError, OSError):
+            folder = None
+        return f"{file_stamp(path)} {'' if folder is None else path_version(str(folder))}"
 
-def _encoder_version(path: str) -> str:
-    """ "" where the file or its image encoder is not there any more, or cannot be read."""
-    try:
-        folder = _folder(path)
-    except (HalftoneError, OSError):
-        return ""
-    return "" if folder is None else path_version(str(folder))
+    return tuple(UsedFile(one.path, version(one.path)) for one in adapters)
 
 
 def check_ip_adapters(adapters: Iterable[IpAdapter]) -> None:
-    """Raise HalftoneError for what no model can use: value-out-of-range, setting-bad-value, ip-adapter-missing,
-    ip-adapter-not-one, ip-adapter-no-encoder, model-truncated, model-bad-header. Reads headers only.
+    """Raise HalftoneError for what no model can use, from headers alone: value-out-of-range, setting-bad-value,
+    ip-adapter-missing, ip-adapter-not-one, ip-adapter-no-encoder, model-truncated, model-bad-header.
     """
     wanted = tuple(adapters)
     for one in wanted:
         if not one.images:
             name, allowed = Words("The IP-Adapter {0}", (one.name,)), Words("at least one picture")
-            raise HalftoneError("setting-bad-value", name=name, value=Words("given no picture"), allowed=allowed)
+            raise HalftoneError("setting-bad-value", name=name, value=Words("given without a picture"), allowed=allowed)
     check_adapter_files(wanted)
 
 
@@ -87,38 +86,36 @@ def check_adapter_files(adapters: Iterable[IpAdapter]) -> None:
         folders.setdefault(encoder_folder(one.path).resolve(), one.name)
     if len(folders) > 1:
         first, second = list(folders.values())[:2]
-        detail = Words("it is not the one that {0} reads them through; only one can be used at a time", (first,))
+        detail = Words("it differs from that of {0}; only one can be used at a time", (first,))
         raise HalftoneError("ip-adapter-no-encoder", name=second, detail=detail)
 
 
 def check_files_fit(adapters: Iterable[IpAdapter], model: ModelFacts) -> None:
-    """Raise HalftoneError ip-adapter-unsupported for a model that takes none, ip-adapter-other-base for one of another kind, and
-    as `check_ip_adapters`; whatever pictures they are given.
-    """
+    """Raise HalftoneError ip-adapter-unsupported, ip-adapter-other-base, and as `check_adapter_files`, whatever the pictures."""
     wanted = tuple(adapters)
     check_adapter_files(wanted)
     for one in wanted:
         if adapter_facts(one.path).denoiser == _SD3 and (len(wanted) > 1 or len(one.images) > 1):
-            name, allowed = Words("The IP-Adapter {0}", (one.name,)), Words("one picture, and no other IP-Adapter beside it")
+            name, allowed = Words("The IP-Adapter {0}", (one.name,)), Words("one picture and no other IP-Adapter")
             raise HalftoneError("setting-bad-value", name=name, value=Words("given more"), allowed=allowed)
         config = denoiser_config(model) or {"_class_name": ""}
         kind = config.get("_class_name", _UNET)
         if kind not in _READERS or (_READERS[kind] == "FLUX" and model.pipeline not in _FLUX_PIPELINES):
-            detail = Words("no IP-Adapter runs with {0} models here", (model.base or model.family,))
+            detail = Words("Halftone has no IP-Adapter for {0} models", (model.base or model.family,))
             raise HalftoneError("ip-adapter-unsupported", model=model.name, detail=detail)
         if config.get("encoder_hid_dim_type") not in (None, "text_proj"):
-            detail = Words("its denoiser reads its prompt in a way that leaves no room for pictures")
+            detail = Words("its denoiser does not support picture prompts")
             raise HalftoneError("ip-adapter-unsupported", model=model.name, detail=detail)
         facts = adapter_facts(one.path)
         if _READERS[facts.denoiser] != _READERS[kind]:
             raise other_base(one.path, model, Words("it is for {0} models", (_READERS[facts.denoiser],)))
         own = _width(config)
         if own != facts.text:
-            raise other_base(one.path, model, Words("its words have {0} numbers, the model's {1}", (str(facts.text), str(own))))
+            raise other_base(one.path, model, Words("its tokens have {0} values, the model's {1}", (str(facts.text), str(own))))
 
 
 def _width(config: Mapping[str, Any]) -> int | None:
-    """Of what pictures are turned into for a denoiser: that of its words, in SD 3 that of its own layers."""
+    """Width of the prompt that the denoiser reads; in SD 3 that of its own layers."""
     if config.get("_class_name") == _SD3:
         return int(config["num_attention_heads"]) * int(config["attention_head_dim"])
     return config.get("joint_attention_dim" if config.get("_class_name") in (_FLUX, _CHROMA) else "cross_attention_dim")
@@ -131,13 +128,13 @@ def other_base(path: str, model: ModelFacts, detail: Words, details: str = "") -
 
 
 def adapter_facts(path: str) -> Facts:
-    """Of a file. Raises HalftoneError ip-adapter-missing, ip-adapter-not-one, and what a header raises."""
+    """Read a file. Raises HalftoneError ip-adapter-missing, ip-adapter-not-one, and what a header raises."""
     with reading(path, "ip-adapter-missing", "ip-adapter-not-one") as file:
         refuse_folder(path, "ip-adapter-not-one")
         header = read_header(file)
     found = recognise(header, file.stem)
     if found.kind != KIND:
-        raise _not_one(path, instead(found, KIND))
+        raise HalftoneError("ip-adapter-not-one", path=path, detail=instead(found, KIND))
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     try:
         if {_SD3_NORM, _SD3_TIME} <= shapes.keys():
@@ -147,7 +144,8 @@ def adapter_facts(path: str) -> Facts:
         form, picture = _form(shapes)
         return Facts(form, shapes["ip_adapter.1.to_k_ip.weight"][1], picture)
     except (KeyError, IndexError) as error:
-        raise _not_one(path, Words("it reads faces (FaceID, InstantID) or is for another kind of denoiser")) from error
+        detail = Words("it is for faces (FaceID, InstantID) or another kind of denoiser")
+        raise HalftoneError("ip-adapter-not-one", path=path, detail=detail) from error
 
 
 def _form(shapes: Shapes) -> tuple[Form, int]:
@@ -162,26 +160,19 @@ def _form(shapes: Shapes) -> tuple[Form, int]:
 
 
 def encoder_folder(path: str) -> Path:
-    """The folder of the image encoder that it needs. Raises HalftoneError ip-adapter-no-encoder, and as `adapter_facts`."""
+    """The folder of its image encoder. Raises HalftoneError ip-adapter-no-encoder, and as `adapter_facts`."""
     facts = adapter_facts(path)
     folder = _folder(path)
     name = IpAdapter(path=path, images=()).name
     if folder is None:
-        looked = Path(path).parent / ENCODER
-        raise HalftoneError(
-            "ip-adapter-no-encoder",
-            name=name,
-            detail=Words("none that gives {0} numbers is at {1}", (str(facts.picture), str(looked))),
-        )
+        detail = Words("none that gives {0} numbers is at {1}", (str(facts.picture), str(Path(path).parent / ENCODER)))
+        raise HalftoneError("ip-adapter-no-encoder", name=name, detail=detail)
     try:
         read_part(folder.parent, folder.name)
     except HalftoneError as error:
-        missing = error.facts.get("missing")
-        detail = (
-            Words("the one at {0} lacks its {1}", (str(folder), missing))
-            if missing
-            else Words("the one at {0} cannot be read", (str(folder),))
-        )
+        detail = Words("the one at {0} cannot be read", (str(folder),))
+        if missing := error.facts.get("missing"):
+            detail = Words("the one at {0} lacks its {1}", (str(folder), missing))
         raise HalftoneError("ip-adapter-no-encoder", str(error), name=name, detail=detail) from error
     return folder
 
@@ -198,12 +189,8 @@ def _folder(path: str) -> Path | None:
 
 
 def _gives(config: Mapping[str, object], facts: Facts) -> bool:
-    """A plain one takes the picture as a whole, the others every part of it."""
+    """A plain adapter takes the encoder's picture as a whole, the others every part of it."""
     if facts.form == "plain":
         return config.get("projection_dim") == facts.picture
     inside = config.get("vision_config", config)  # of a model that reads words too
     return isinstance(inside, dict) and cast("dict[str, object]", inside).get("hidden_size") == facts.picture
-
-
-def _not_one(path: str, detail: Words) -> HalftoneError:
-    return HalftoneError("ip-adapter-not-one", path=path, detail=detail)

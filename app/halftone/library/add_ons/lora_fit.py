@@ -24,27 +24,28 @@ Shapes = Mapping[tuple[int, str], tuple[int, ...]]
 
 def check_lora_fit(loras: Iterable[Lora], model: ModelFacts) -> None:
     """Raise HalftoneError lora-other-base for one whose layers have other widths than the model's, or that is of another family
-    and has no layer of the model's size. Of a layer whose name is not the model's own nothing is said here.
+    and has no layer of the model's size. Layers whose names are not the model's own are not compared.
     """
     wanted = tuple(loras)
     shapes = _layer_shapes(model) if wanted else {}
     for lora in wanted:
-        _check_one(lora, model, shapes)
+        if (detail := _difference(lora, model, shapes)) is not None:
+            raise other_base(lora, model, detail)
 
 
-def _check_one(lora: Lora, model: ModelFacts, shapes: Shapes) -> None:
+def _difference(lora: Lora, model: ModelFacts, shapes: Shapes) -> Words | None:
     header = read_header(Path(lora.path))
     families = _families(header, lora)
+    other = None if not families or model.family in families else Words("it was made for {0}", (either(*families),))
     fitting = 0
     for layer in sized_layers({tensor.name: tensor.shape for tensor in header.tensors}):
         shape = shapes.get((layer.text, layer.path.removeprefix(_TEXT)))
         if shape is None:
             continue
         if not _fits(layer, shape):
-            raise other_base(lora, model, _made_for(families, model) or _widths(layer, shape))
+            return other or _widths(layer, shape)
         fitting += 1
-    if shapes and not fitting and (detail := _made_for(families, model)):
-        raise other_base(lora, model, detail)
+    return other if shapes and not fitting else None
 
 
 def _fits(layer: Layer, shape: tuple[int, ...]) -> bool:
@@ -52,18 +53,13 @@ def _fits(layer: Layer, shape: tuple[int, ...]) -> bool:
     return layer.outward in (0, outward) and layer.inward in (0, inward, inward * area)
 
 
-def _made_for(families: tuple[str, ...], model: ModelFacts) -> Words | None:
-    """None where that would not tell why."""
-    return None if not families or model.family in families else Words("it was made for {0}", (either(*families),))
-
-
 def _widths(layer: Layer, shape: tuple[int, ...]) -> Words:
     own, theirs = (" → ".join(map(str, widths)) for widths in ((layer.inward, layer.outward), (*shape[1:2], shape[0])))
-    return Words("one of its layers has the widths {0}, and the model's there {1}", (own, theirs))
+    return Words("one of its layers has the widths {0}, the model's {1}", (own, theirs))
 
 
 def _layer_shapes(model: ModelFacts) -> Shapes:
-    """{} where the model's own names cannot be told from its headers."""
+    """Shapes of the model's own weights; {} where headers do not tell its names."""
     found: dict[tuple[int, str], tuple[int, ...]] = {}
     for component, file in weight_files(model):
         if file.suffix.lower() != ".safetensors":
@@ -87,7 +83,7 @@ def _placed(model: ModelFacts, header: Header) -> Iterable[tuple[str, str, tuple
 
 
 def _number(component: str) -> int | None:
-    """None for a component to which no LoRA is added."""
+    """The first part of a key of `Shapes`; None for a component to which no LoRA is added."""
     if component.startswith("text_encoder"):
         return int(component.removeprefix("text_encoder").removeprefix("_") or 1)
     return 0 if component in ("unet", "transformer") else None

@@ -29,7 +29,7 @@ LORA: Final = "LoRA"
 _TAG: Final = re.compile(r"(?<!\s)\s*<(?:lora|lyco):([^:<>]+)(?::([^:<>]*))?(?::([^<>]*))?>", re.IGNORECASE)
 """With the spaces before it, from the first of them: a long run of them is walked through once."""
 _SHOWN: Final = 8
-"""Names and folders that are told where a LoRA was not found."""
+"""Names and folders that an error lists."""
 
 
 def lora_key(loras: Iterable[Lora]) -> str:
@@ -38,8 +38,9 @@ def lora_key(loras: Iterable[Lora]) -> str:
 
 
 def check_loras(loras: Iterable[Lora]) -> None:
-    """Raise HalftoneError for a LoRA that cannot be used with any model: value-out-of-range, lora-missing, lora-not-a-lora,
-    lora-kind, model-truncated, model-bad-header or model-pickle. Reads headers only."""
+    """Raise HalftoneError for a LoRA that no model can use, from headers alone: value-out-of-range, lora-missing,
+    lora-not-a-lora, lora-kind, model-truncated, model-bad-header or model-pickle.
+    """
     for lora in loras:
         check_range(Words("The weight of the LoRA {0}", (lora.name,)), lora.weight, LORA_RANGE)
         _check_file(Path(lora.path))
@@ -65,7 +66,7 @@ def known_loras(folders: Iterable[str]) -> dict[str, str]:
 
 
 def loras_among(found: Sequence[ModelFacts]) -> dict[str, str]:
-    """The same of what was found in them."""
+    """The same, of models that were found."""
     return {facts.name: facts.path for facts in reversed(found) if facts.family == LORA}
 
 
@@ -80,17 +81,17 @@ def lora_folders(settings: Settings) -> tuple[str, ...]:
 
 
 def without_tags(prompt: str) -> str:
-    """What of a prompt the model reads: all but the LoRAs that it names."""
+    """The prompt without the LoRAs that it names."""
     return _TAG.sub("", prompt).strip() if has_tags(prompt) else prompt
 
 
 def take_tags(
     prompt: str, known: Mapping[str, str], folders: Sequence[str], *, draws: bool = False
 ) -> tuple[str, tuple[Lora, ...]]:
-    """The prompt without the LoRAs that it names, and those. known: name -> path; folders: that these were looked for in; draws:
-    those in `{a|b}`, and those with a wildcard in them, stay: which of them a picture has is told when its words are drawn.
+    """(the prompt without the LoRAs that it names, these). known: name -> path, of those in `folders`; draws: LoRAs in `{a|b}` or
+    with a wildcard in them stay, as only the draw tells which of them a picture has.
 
-    Raises HalftoneError lora-unknown, lora-none-found or lora-no-folder, or setting-bad-value for a weight that is no number, and
+    Raises HalftoneError lora-unknown, lora-none-found, lora-no-folder, and setting-bad-value for a weight that is no number or
     for a second one, which in A1111 sets the text encoder and the rest apart.
     """
     spans = drawn_spans(prompt) if draws else ()
@@ -103,7 +104,7 @@ def take_tags(
 
 
 def sort_tags(prompt: str, known: Mapping[str, str]) -> tuple[str, tuple[Lora, ...], tuple[str, ...]]:
-    """The prompt without the LoRAs that it names, those that are known, and the signs of the others as they stand there."""
+    """(the prompt without the LoRAs that it names, those that are known, the tags of the others)."""
     loras: list[Lora] = []
     left: list[str] = []
     for match in _TAG.finditer(prompt):
@@ -134,11 +135,11 @@ def _named(name: str, weight: str | None, more: str | None, known: Mapping[str, 
 
 
 def weight_of(name: str, text: str) -> float:
-    """How much of a LoRA is added. Raises HalftoneError setting-bad-value for what is no number."""
+    """The weight of a LoRA as a number. Raises HalftoneError setting-bad-value."""
     try:
         return float(text)
     except ValueError as error:
-        setting, allowed = Words("The weight of the LoRA {0}", (name,)), Words("a number, for instance 0.8")
+        setting, allowed = Words("The weight of the LoRA {0}", (name,)), Words("a number, such as 0.8")
         raise HalftoneError("setting-bad-value", name=setting, value=text, allowed=allowed) from error
 
 
@@ -164,9 +165,9 @@ def _some(names: Sequence[str]) -> Words | tuple[str, ...]:
     return Words("{0} and {1} more", (tuple(names[:_SHOWN]), more)) if more > 0 else tuple(names)
 
 
-UNDERSTOOD: Final = both("LoRA", "LoCon", "LoHa", "LoKr", "IA3", "DoRA", Words("differences of whole weights"))
+UNDERSTOOD: Final = both("LoRA", "LoCon", "LoHa", "LoKr", "IA3", "DoRA", Words("full weight differences"))
 FOREIGN: Final = frozenset({"OFT", "GLoRA"})
-"""Kinds that are told from others, but not used."""
+"""Kinds that are recognised, but not used."""
 _SPELLED: Final = {
     "lora_A": "lora_down",
     "lora_B": "lora_up",

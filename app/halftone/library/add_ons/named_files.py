@@ -14,14 +14,12 @@ from halftone.library.files.header import Header
 from halftone.library.models import PICKLES
 from halftone.settings.disk import unread_words
 
-_IS_PICKLE: Final = Words("it is a pickle file, which can run code when it is opened, so Halftone does not open it")
+_IS_PICKLE: Final = Words("it is a pickle file, which can run code; Halftone does not open it")
 
 
 @contextmanager
 def reading(path: str, missing: ErrorCode, unfit: ErrorCode) -> Generator[Path]:
-    """The path, for what is read inside the block. Raises HalftoneError `missing` where nothing is there, `unfit` for a pickle
-    and for what the system does not read.
-    """
+    """The path, to be read in the block. Raises HalftoneError `missing`, or `unfit` for a pickle and for the system's refusal."""
     place = Path(path)
     if place.suffix.lower() in PICKLES and os.path.exists(place):
         raise HalftoneError(unfit, path=path, detail=_IS_PICKLE)
@@ -40,7 +38,7 @@ def refuse_folder(path: str, unfit: ErrorCode, detail: Words | None = None) -> N
 
 
 def config_in(folder: Path, unfit: ErrorCode, whole: Words) -> dict[str, Any]:
-    """Read the configuration of a part. whole: what to say of the folder of a model. Raises HalftoneError `unfit`."""
+    """Read the configuration of a part. whole: the reason for the folder of a whole model. Raises HalftoneError `unfit`."""
     if os.path.isfile(folder / INDEX):
         raise HalftoneError(unfit, path=str(folder), detail=whole)
     if not os.path.isfile(folder / "config.json"):

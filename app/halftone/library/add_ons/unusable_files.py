@@ -1,4 +1,4 @@
-"""Why a recognised file cannot make a picture as it is, in one sentence, with what it lacks and where that is published."""
+"""Why a recognised file cannot make a picture alone, in one sentence, with what it lacks and where that is published."""
 
 import re
 from typing import Final
@@ -36,7 +36,7 @@ _NAMES: Final = {
     "style model": "style model",
     "upscaler": "upscaler",
 }
-"""Kinds of files that are called by English words."""
+"""Kinds of files with English names."""
 _OF_A_BASE: Final = {
     "VAE": "VAE ({0})",
     "text encoder": "text encoder ({0})",
@@ -76,16 +76,18 @@ def instead(found: Recognised, wanted: Words | str) -> Words:
         return Words("it is part of a {0} model", (family,))
     if found.kind == "parts":
         return Words("it holds only parts of a model")
-    kind = Words(_NAMES[found.kind]) if found.kind in _NAMES else found.kind
-    return Words("it is an {0}" if _takes_an(found.kind) else "it is a {0}", (kind,))
+    kind, an = _named(found.kind)
+    return Words("it is an {0}" if an else "it is a {0}", (kind,))
 
 
-def _takes_an(kind: str) -> bool:
-    return _NAMES.get(kind, kind)[0] in "aeiouI"
+def _named(kind: str) -> tuple[Words | str, bool]:
+    """(a kind of file as it is called, whether that takes "an")."""
+    name = _NAMES.get(kind, kind)
+    return Words(name) if kind in _NAMES else name, name[0] in "aeiouI"
 
 
 def small_files(family: Family) -> tuple[str, ...]:
-    """Files of configuration and vocabulary that a diffusers folder of the family has beside its weights."""
+    """Files of configuration and vocabulary in a diffusers folder of the family."""
     denoiser = "unet" if family.name in UNETS else "transformer"
     files = ["model_index.json", "scheduler/scheduler_config.json", f"{denoiser}/config.json", "vae/config.json"]
     for number, encoder in enumerate(family.encoders, 1):
@@ -96,12 +98,10 @@ def small_files(family: Family) -> tuple[str, ...]:
 
 
 def why_not(found: Recognised) -> Words:
-    """Why this file alone makes no picture, as the end of a sentence. Of a checkpoint too, as most run only as a folder."""
+    """Why this file alone makes no picture, as the end of a sentence. Most checkpoints, too, run only as a folder."""
     if found.split is not None:
-        return Words(
-            "it is file {0} of {1} of a divided model, which runs only whole, as a folder",
-            (str(found.split[0]), str(found.split[1])),
-        )
+        number, count = map(str, found.split)
+        return Words("it is file {0} of {1} of a split model, which runs only as a folder", (number, count))
     family = BY_NAME.get(found.family)
     if found.kind in ("checkpoint", "denoiser") and family:
         return _of_model(found, family)
@@ -129,12 +129,10 @@ def _of_addition(found: Recognised) -> Words:
         return Words("it is not clear what model it is")
     if found.kind == "parts":
         return Words("it holds parts of a model, but no denoiser: {0}", (tuple(map(_word, found.holds)),))
-    an = _takes_an(found.kind)
+    kind, an = _named(found.kind)
     if found.kind in _OF_A_BASE:
-        named = _word(found.base) if "VAE" in found.base else Words(_OF_A_BASE[found.kind], (found.base,))
-        return Words("it is an {0}, not a whole model" if an else "it is a {0}, not a whole model", (named,))
-    kind = Words(_NAMES[found.kind]) if found.kind in _NAMES else found.kind
-    if not found.family:
+        kind = _word(found.base) if "VAE" in found.base else Words(_OF_A_BASE[found.kind], (found.base,))
+    if found.kind in _OF_A_BASE or not found.family:
         return Words("it is an {0}, not a whole model" if an else "it is a {0}, not a whole model", (kind,))
     fits = "it is an {0} for {1}, not a whole model" if an else "it is a {0} for {1}, not a whole model"
     return Words(fits, (kind, found.family))
@@ -186,7 +184,7 @@ REPOSITORIES: Final = {
 
 
 def home(facts: ModelFacts) -> str:
-    """Which folder's parts a file runs with: the model's name, and where its folder is published if that is known."""
+    """The model whose folder a file needs, and where it is published if that is known."""
     name = facts.base or facts.family
     found = REPOSITORIES.get(name)
     return f"{name} (huggingface.co/{found})" if found else name

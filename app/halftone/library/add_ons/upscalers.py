@@ -1,4 +1,4 @@
-"""Upscale models: one safetensors file each; what can be told of one before anything is loaded."""
+"""Upscale models: one safetensors file each, checked from headers alone."""
 
 import logging
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from halftone.library.models import describe, model_files
 from halftone.settings.store import Settings
 
 UPSCALER: Final = "upscaler"
-"""The kind of such a file, as far as it is recognised: of many architectures only what builds them tells."""
+"""The kind of such a file. Many architectures are recognised only when they are built."""
 
 _log = logging.getLogger(__name__)
 
@@ -26,9 +26,7 @@ def is_upscale_model(upscaler: str) -> bool:
 
 
 def check_upscaler(upscaler: str) -> None:
-    """Raise HalftoneError for a file that cannot be an upscale model: upscaler-missing, upscaler-not-one, model-truncated,
-    model-bad-header. Reads its header only.
-    """
+    """Raise HalftoneError upscaler-missing, upscaler-not-one, model-truncated or model-bad-header. Reads its header only."""
     if not is_upscale_model(upscaler):
         return
     with reading(upscaler, "upscaler-missing", "upscaler-not-one") as path:
@@ -37,14 +35,14 @@ def check_upscaler(upscaler: str) -> None:
 
 
 def known_upscalers(settings: Settings) -> dict[str, str]:
-    """Name -> path of all in the folders of the settings: in their own every file, in those of models what is recognised."""
+    """Name -> path of all files in the upscalers' own folders, and of those recognised in the models' folders."""
     own, others = (_files(folders) for folders in (settings.upscaler_folders, settings.model_folders))
     recognised = (path for path in others if _is_one(path))
     return {model_stem(path): path for path in sorted((*recognised, *own))}
 
 
 def upscalers_among(found: Iterable[ModelFacts], settings: Settings) -> dict[str, str]:
-    """The same, of what was found in the folders of models and what lies in their own."""
+    """The same, of models that were found and what is in the upscalers' own folders."""
     recognised = (facts.path for facts in found if facts.family == KIND_NAMES[UPSCALER])
     return {model_stem(path): path for path in sorted((*recognised, *_files(settings.upscaler_folders)))}
 
@@ -54,7 +52,7 @@ def _files(folders: Iterable[str]) -> list[str]:
 
 
 def _is_one(path: str) -> bool:
-    """Whether a file is recognised as one; what cannot be read is none now, and may be later."""
+    """Whether a file is recognised as one; what cannot be read now may be later."""
     try:
         return _family(path, file_stamp(path)) == KIND_NAMES[UPSCALER]
     except HalftoneError as error:
@@ -64,5 +62,5 @@ def _is_one(path: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _family(path: str, stamp: str) -> str:  # noqa: ARG001 - part of the key
-    """stamp: of the file as it is now; a tenth of a second is not spent again on an unchanged header."""
+    """stamp: of the file as it is now, so that an unchanged header is not read again."""
     return describe(path).family

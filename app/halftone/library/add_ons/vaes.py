@@ -1,6 +1,5 @@
-"""VAEs that take the place of a model's own: a diffusers folder, or one safetensors file in CompVis' or diffusers' names.
-
-Names, shapes and configurations tell all that can be told before anything is loaded; no weight is read.
+"""VAEs that take the place of a model's own: a diffusers folder, or one safetensors file in CompVis' or diffusers' names. No
+weight is read.
 """
 
 import os
@@ -11,6 +10,7 @@ from typing import Any, Final, cast
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.request import file_name
 from halftone.contract.wording import Words
 from halftone.library.add_ons.named_files import config_in, reading, weights_in
 from halftone.library.add_ons.unusable_files import instead
@@ -30,43 +30,38 @@ _OLD: Final = {".query.": ".to_q.", ".key.": ".to_k.", ".value.": ".to_v.", ".pr
 """How diffusers named the attention before 0.18."""
 _SCALES: Final = ("scaling_factor", "shift_factor", "latents_mean", "latents_std")
 _USUAL: Final[dict[str, dict[str, Any]]] = {KL: {"scaling_factor": 0.18215}}
-"""What a class takes where its configuration says nothing."""
+"""What a class takes where its configuration has no entry."""
 
 
 def vae_name(path: str) -> str:
     """The last part of its path, as A1111 names VAEs."""
-    return re.split(r"[/\\]", path.rstrip("/\\"))[-1] or path
+    return file_name(path) or path
 
 
 def check_vae(path: str | None) -> None:
-    """Raise HalftoneError for what is no VAE that could take the place of any model's: vae-missing, vae-not-a-vae,
-    model-truncated, model-bad-header. Reads headers only.
-    """
+    """Raise HalftoneError vae-missing, vae-not-a-vae, model-truncated or model-bad-header. Reads headers only."""
     if path is not None:
         _config(path, {})
 
 
-def check_fit(path: str | None, model: ModelFacts) -> None:
-    """Raise HalftoneError vae-other-model for a VAE that cannot take what the model's denoiser gives, and as `check_vae`."""
-    if path is None:
-        return
-    own = model_config(model)
-    if own is None:
-        detail = Words("the model has no VAE that could be replaced")
-        raise HalftoneError("vae-other-model", name=vae_name(path), model=model.name, detail=detail)
-    given = _config(path, own)
-    if (why := _difference(given, own)) is not None:
-        raise HalftoneError("vae-other-model", name=vae_name(path), model=model.name, detail=why)
-
-
 def vae_config(path: str, model: ModelFacts) -> Config:
-    """How the VAE is built. Raises as `check_fit`."""
+    """The configuration of a VAE that fits. Raises as `check_fit`."""
     check_fit(path, model)
     return _config(path, model_config(model) or {})
 
 
+def check_fit(path: str | None, model: ModelFacts) -> None:
+    """Raise HalftoneError vae-other-model for a VAE that does not fit the model's denoiser, and as `check_vae`."""
+    if path is None:
+        return
+    own = model_config(model)
+    why = Words("the model has no VAE to replace") if own is None else _difference(_config(path, own), own)
+    if why is not None:
+        raise HalftoneError("vae-other-model", name=vae_name(path), model=model.name, detail=why)
+
+
 def model_config(model: ModelFacts) -> Config | None:
-    """How the model's own VAE is built; None where it has none that can be replaced."""
+    """The configuration of the model's own VAE; None where it has none that can be replaced."""
     if VAE not in model.components:
         return None
     path = Path(model.path)
@@ -81,19 +76,19 @@ def vae_file(path: str) -> Path:
         return Path(path)
     files = weights_in(path, "vae-not-a-vae")
     if len(files) != 1:
-        raise _no_vae(path, Words("its weights are divided into several files"))
+        raise HalftoneError("vae-not-a-vae", path=path, detail=Words("its weights are split into several files"))
     return files[0][0]
 
 
 def names_in(path: str) -> dict[str, str]:
-    """Tensor of the VAE's file -> its name in diffusers; in a folder of diffusers that is its own. Raises as `check_vae`."""
+    """Tensor of the VAE's file -> its name in diffusers. Raises as `check_vae`."""
     header = read_header(vae_file(path))
     return {tensor.name: _modern(tensor.name) for tensor in header.tensors} if os.path.isdir(path) else parameter_names(header)
 
 
 def parameter_names(header: Header) -> dict[str, str]:
     """Tensor of a single file -> name of the parameter in diffusers, of all that belong to the VAE."""
-    start = _start(header)
+    start = next((start for start in _STARTS if any(tensor.name.startswith(start) for tensor in header.tensors)), "")
     given = {tensor.name: tensor.name.removeprefix(start) for tensor in header.tensors if tensor.name.startswith(start)}
     ours = vae_names(given.values())
     found = {name: _modern(ours[own]) for name, own in given.items()}
@@ -110,7 +105,7 @@ def _folder_config(folder: Path) -> Config:
     config = config_in(folder, "vae-not-a-vae", Words("it is a whole model; choose the folder of its VAE inside it"))
     kind = config.get("_class_name")
     if not isinstance(kind, str) or "Autoencoder" not in kind:
-        raise _no_vae(str(folder), Words("its config.json is not that of a VAE"))
+        raise HalftoneError("vae-not-a-vae", path=str(folder), detail=Words("its config.json is not that of a VAE"))
     vae_file(str(folder))
     return config
 
@@ -119,7 +114,7 @@ def _file_config(file: Path, own: Mapping[str, Any]) -> Config:
     header = read_header(file)
     found = recognise(header, file.stem)
     if found.kind != "VAE":
-        raise _no_vae(str(file), instead(found, "VAE"))
+        raise HalftoneError("vae-not-a-vae", path=str(file), detail=instead(found, "VAE"))
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     try:
         told = shaped({ours: shapes[name] for name, ours in parameter_names(header).items()})
@@ -127,14 +122,15 @@ def _file_config(file: Path, own: Mapping[str, Any]) -> Config:
             raise KeyError("encoder")
         return {**own, "_class_name": KL, **told}
     except (KeyError, IndexError) as error:
-        raise _no_vae(str(file), Words("this {0} can be read only as a diffusers folder", (found.base,))) from error
+        detail = Words("this {0} can be read only as a diffusers folder", (found.base,))
+        raise HalftoneError("vae-not-a-vae", path=str(file), detail=detail) from error
 
 
 def _difference(given: Mapping[str, Any], own: Mapping[str, Any]) -> Words | None:
     """Why a VAE cannot take the place of the model's own, as the end of a sentence; None where it can."""
     kinds = str(given.get("_class_name")), str(own.get("_class_name"))
     if kinds[0] != kinds[1]:
-        return Words("it is of the class {0}, the model's own VAE of {1}", (kinds[0], kinds[1]))
+        return Words("its class is {0}, the model's VAE is {1}", (kinds[0], kinds[1]))
     channels = [config.get("latent_channels", 4) for config in (given, own)]
     if channels[0] != channels[1]:
         return Words("it takes {0} channels, and the model gives {1}", (str(channels[0]), str(channels[1])))
@@ -154,16 +150,7 @@ def _difference(given: Mapping[str, Any], own: Mapping[str, Any]) -> Words | Non
     return None
 
 
-def _start(header: Header) -> str:
-    """What stands before the names of a VAE in a file."""
-    return next((start for start in _STARTS if any(tensor.name.startswith(start) for tensor in header.tensors)), "")
-
-
 def _modern(name: str) -> str:
     for old, new in _OLD.items():
         name = name.replace(old, new)
     return name
-
-
-def _no_vae(path: str, detail: Words) -> HalftoneError:
-    return HalftoneError("vae-not-a-vae", path=path, detail=detail)

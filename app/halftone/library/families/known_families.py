@@ -5,7 +5,8 @@ from typing import Final, Literal
 import msgspec
 
 Prediction = Literal["", "epsilon", "v_prediction", "flow", "edm"]
-"""What the denoiser gives: the noise, the velocity, the direction of a flow, the picture as in EDM; "" where nothing tells."""
+"""What the denoiser predicts: the noise, the velocity, the direction of a flow, the picture as in EDM; "" where it is not known.
+"""
 
 CLIP_L: Final = "CLIP-L"
 CLIP_H: Final = "OpenCLIP-H"
@@ -34,8 +35,8 @@ DC_AE: Final = "DC-AE"
 
 
 class Family(msgspec.Struct, frozen=True):
-    """size: pixels of the edge it was trained on. tokens: prompt length its pipeline uses. pipelines: how the names of diffusers'
-    classes that run it begin. vae, encoders: what a whole model has beside the denoiser. frames: it makes videos.
+    """size: pixels of the edge it was trained on. tokens: prompt length of its pipeline. pipelines: prefixes of diffusers'
+    classes that run it. vae, encoders: parts beside the denoiser. frames: it makes videos.
     """
 
     name: str
@@ -126,7 +127,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     LUMINA2, LUMINA, AURA_FLOW, QWEN_IMAGE, Z_IMAGE, COGVIEW4, COGVIEW3, CASCADE, KANDINSKY2, KANDINSKY3, KANDINSKY5, HIDREAM,
     OMNIGEN, KREA2, ANIMATE_DIFF, SVD, WAN, LTX, LTX2, HUNYUAN_VIDEO, MOCHI, COGVIDEO, COSMOS,
 )  # fmt: skip
-"""Those that have a name of their own; any other is called as diffusers calls its pipeline."""
+"""Families with a name of their own; any other has the name of its pipeline in diffusers."""
 
 KIND_NAMES: Final = {
     "LoRA": "LoRA",
@@ -143,10 +144,8 @@ KIND_NAMES: Final = {
     "parts": "Parts of a model",
     "unknown": "Unknown",
 }
-"""Kind of a file that is no model of a family -> what stands for its family."""
+"""Kind of a file that is no model of a family -> the name in the family's place."""
 
-NOT_WHOLE: Final = tuple(KIND_NAMES.values())
-"""Families of files that are described and listed but cannot make a picture alone."""
 
 BY_NAME: Final = {family.name: family for family in FAMILIES}
 
@@ -170,15 +169,15 @@ _WIDE: Final = frozenset(
 
 
 def runs_wide(family: str) -> bool:
-    """Whether its makers or other programs run it in bfloat16 before float16, as numbers in it pass the limit of float16: the
-    orders of preference in ComfyUI's model classes, InvokeAI's loaders, and the pages of diffusers on Sana and Stable Cascade.
+    """Whether its makers or other programs prefer bfloat16 to float16, as its values pass float16's limit. Sources: ComfyUI's
+    model classes, InvokeAI's loaders, diffusers' pages on Sana and Stable Cascade.
     """
     return family in _WIDE
 
 
 def of_pipeline(pipeline: str, cross_attention: object = None) -> Family:
-    """Family of a diffusers pipeline class; `cross_attention`: the UNet's width of the text, which tells SD 2.x from 1.x, and the
-    refiner of SDXL from its base.
+    """Family of a pipeline class. cross_attention: the UNet's width of the text tells SD 2.x from 1.x, and the
+    refiner from SDXL.
     """
     found = [(len(start), family) for family in FAMILIES for start in family.pipelines if pipeline.startswith(start)]
     if not found or pipeline.startswith(_NOT_MEANT):

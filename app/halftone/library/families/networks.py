@@ -1,4 +1,4 @@
-"""What the memory of a model's networks depends on, from configurations and headers alone: sizes, channels, tokens."""
+"""Sizes of a model's networks that its memory depends on, from configurations and headers alone."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.request import ALONE, Control, Extras, IpAdapter, Lora
+from halftone.contract.request import ALONE, Extras, IpAdapter, Lora
 from halftone.library.add_ons.controlnets import denoiser_config, folder_config, weight_files
 from halftone.library.add_ons.denoisers import denoiser_name, denoiser_tensors, is_scale, read_transformer, stays_packed
 from halftone.library.add_ons.ipadapters import ENCODER, encoder_folder
@@ -26,26 +26,26 @@ Work = Literal["encode", "denoise", "decode", "control"]
 _DECODERS: Final = ("vae", "movq", "vqgan", "vqvae")
 _ENCODERS: Final = ("text_encoder", "image_encoder", "mllm", "query_embed")
 _TABLES: Final = re.compile(r"(?:^|\.)(?:shared|embed_tokens|(?:token|position)_embedding|relative_attention_bias)\.weight$")
-"""Of text encoders: looked up and not multiplied, which nothing unpacks layer by layer."""
+"""Tables of text encoders: looked up, not multiplied, so nothing unpacks them layer by layer."""
 _STEERING: Final = re.compile(r"(?:(?:^|\.)norm\w*\.linear|_mod\.\d+|odulation\w*(?:\.\w+)?)\.\w+$")
-"""Layers that are given one vector, the time, for the whole picture: while they are there, little is computed."""
+"""Layers whose input is one vector, the time, for the whole picture: they compute little."""
 _LISTS_INSIDE: Final = ("to_out", "net", "to_add_out")
-"""Lists of layers inside of an attention and a feed-forward."""
+"""Lists of layers inside an attention or a feed-forward."""
 _LISTS: Final = re.compile(r"(?:s|s_in|s_out|layer|block|refiner|up|down|adapter|network)$")
-"""Names of lists of blocks: those of a sequence, which is one block, are singular ("img_mod", "resample", "channelwise")."""
+"""Names of lists of blocks. Those of a sequence, which is one block, are singular ("img_mod", "resample", "channelwise")."""
 _SEQUENCES: Final = ("AutoencoderTiny", "PaellaVQModel")
-"""Networks whose plurals name sequences too."""
+"""Networks with plural names of sequences, too."""
 _NESTED: Final = ("StableCascadeUNet",)
-"""Networks that hold lists of lists under these names; in others a block of such a list is a sequence."""
+"""Networks with lists of lists under `_OF_LISTS`; in others a block of such a list is a sequence."""
 _WAYS_UP: Final = ("up_blocks.", "decoder.up_blocks.")
-"""Where the levels of a UNet lie, and those of a decoder."""
+"""Where the levels of a UNet and of a decoder are."""
 _STREAMS: Final = ("transformer_blocks.", "single_transformer_blocks.")
-"""Where a transformer's blocks of two streams lie, and those of one."""
+"""A transformer's blocks of two streams, and those of one."""
 _OF_LISTS: Final = ("down_blocks", "up_blocks", "down_repeat_mappers", "up_repeat_mappers")
 
 
 class Parts(NamedTuple):
-    """Numbers that are brought to the device: of the largest two blocks and layers that follow each other, and of the largest."""
+    """Numbers that are brought to the device: of the largest two blocks and layers in a row, and of the largest one."""
 
     two_blocks: int
     two_layers: int
@@ -54,14 +54,14 @@ class Parts(NamedTuple):
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):
-    """One network of a model. kind: its class in diffusers or transformers; config: as its files have it.
+    """One network of a model. kind: its class in diffusers or transformers; config: as in its files.
 
     parameters: numbers of its weights; largest: of its largest tensor; block: of the largest part that is brought to the device
-    by itself where a network goes there block by block; two_blocks, two_layers: of the largest two that follow each other: the
-    next one is on its way while one computes; layers that steer are not among them. stages: these of each level on the way up of
-    a UNet or a decoder, or of a transformer's blocks of two streams and of one; blocks: how many blocks its weights lie in.
-    own_file: it took the place of the model's own, and its weights stay as its file has them: of `packed` of the numbers, which
-    are unpacked layer by layer to compute, in `packed_bytes`. tables: numbers in float32 that it makes itself when it is built.
+    by itself where a network goes there block by block; two_blocks, two_layers: of the largest two in a row, as the next one is
+    brought while one computes; layers that steer do not count. stages: these of each level on the way up of a UNet or a decoder,
+    or of a transformer's blocks of two streams and of one; blocks: number of its blocks. own_file: it replaces the model's own,
+    and `packed` of its numbers stay as the file has them, in `packed_bytes`. tables: numbers in float32 that it makes when it is
+    built.
     """
 
     name: str
@@ -106,28 +106,32 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def networks_of(model: ModelFacts, extras: Extras = ALONE) -> tuple[Network, ...]:
-    """Of a model as it is used with these. Raises HalftoneError as their headers do, and OSError."""
+    """The networks of a model with these extras. Raises HalftoneError as their headers do, and OSError."""
     path = Path(model.path)
     replaced = None if extras.transformer is None else denoiser_name(model)
     own = [name for name in model.components if name != replaced]  # a model may lack what is replaced
-    found = [
-        one
-        for one in (_in_folder(path, own) if os.path.isdir(path) else _in_file(model, path, extras.loras))
-        if one.name != replaced
-    ]
+    every = _in_folder(path, own) if os.path.isdir(path) else _in_file(model, path, extras.loras)
+    found = [one for one in every if one.name != replaced]
     if extras.transformer is not None and replaced is not None:
-        found.append(_of_file(replaced, denoiser_config(model) or {}, extras.transformer, extras.loras))
+        named = ((own, tensor) for own, tensor in denoiser_tensors(read_transformer(extras.transformer)) if not is_scale(own))
+        tensors = [msgspec.structs.replace(tensor, name=own) for own, tensor in named]
+        whole = _packed(network(replaced, denoiser_config(model) or {}, tensors), tensors, extras.loras)
+        found.append(msgspec.structs.replace(whole, own_file=True))
     if extras.vae is not None:
         vae = network(VAE, vae_config(extras.vae, model), read_header(vae_file(extras.vae)).tensors)
         found = [*(one for one in found if one.name != VAE), vae]
     if extras.ip_adapters:
         found = list(_reading_pictures(found, extras.ip_adapters))
-    return (*found, *(_control(index, control) for index, control in enumerate(extras.controls)))
+    for index, control in enumerate(extras.controls):
+        config = folder_config(Path(control.path)) or {"_class_name": "ControlNetModel"}
+        tensors = [tensor for file in weight_files(control.path) for tensor in read_header(file).tensors]
+        found.append(network(f"controlnet_{index}", config, tensors, work="control"))
+    return tuple(found)
 
 
 def files_in(extras: Extras, model: ModelFacts) -> tuple[tuple[str, ...], ...]:
-    """Paths of what the networks of a model are told with: where they are the same, so are the networks. LoRAs are among them
-    where weights may stay packed, as beside these they take room.
+    """Paths that decide the networks of a model: the same paths, the same networks. LoRAs count where weights may stay packed, as
+    their factors are kept beside these.
     """
     packed = extras.transformer is not None or (model.format == "single-file" and _stays(model.family))
     return (
@@ -139,16 +143,8 @@ def files_in(extras: Extras, model: ModelFacts) -> tuple[tuple[str, ...], ...]:
     )
 
 
-def _of_file(name: str, config: Mapping[str, Any], path: str, loras: Sequence[Lora]) -> Network:
-    """The denoiser of a file. What LoRAs add to weights that are packed lies beside them in float32; to others it is added."""
-    tensors = [
-        msgspec.structs.replace(tensor, name=own) for own, tensor in denoiser_tensors(read_transformer(path)) if not is_scale(own)
-    ]
-    return msgspec.structs.replace(_packed(network(name, config, tensors), tensors, loras), own_file=True)
-
-
 def _packed(whole: Network, tensors: Iterable[TensorInfo], loras: Sequence[Lora] = ()) -> Network:
-    """With what stays as its file packs it, and beside it what LoRAs add. tensors: under the network's names."""
+    """The network with its packed weights, and LoRAs' factors beside them in float32. tensors: by the network's names."""
     packed = [tensor for tensor in tensors if stays_packed(tensor.name, tensor) and not _TABLES.search(tensor.name)]
     size = sum(tensor.end - tensor.start for tensor in packed)
     if packed:
@@ -168,18 +164,13 @@ def _reading_pictures(networks: Sequence[Network], adapters: Sequence[IpAdapter]
 
 
 def _in_folder(root: Path, components: Iterable[str]) -> tuple[Network, ...]:
-    parts = [read_part(root, name) for name in components]
-    return tuple(
-        network(part.name, part.config, [tensor for _, header in part.files for tensor in header.tensors])
-        for part in parts
-        if part.files
-    )
+    parts = (read_part(root, name) for name in components)
+    return tuple(network(part.name, part.config, part.tensors) for part in parts if part.files)
 
 
 def _in_file(model: ModelFacts, path: Path, loras: Sequence[Lora]) -> tuple[Network, ...]:
-    """Of a whole model in one file; of others nothing is known. 8-bit numbers of UNets are converted when they are read.
-
-    loras: they add to the denoiser; what they add to a text encoder is little.
+    """The networks of a whole model in one file; () for other files. UNets' 8-bit numbers are converted when they are read.
+    loras: their share in the denoiser; in a text encoder it is small.
     """
     if model.family not in SINGLES:
         return ()
@@ -200,14 +191,8 @@ def _stays(family: str) -> bool:
     return family in SINGLES and SINGLES[family].naming is not None
 
 
-def _control(index: int, control: Control) -> Network:
-    config = folder_config(Path(control.path)) or {"_class_name": "ControlNetModel"}
-    tensors = [tensor for file in weight_files(control.path) for tensor in read_header(file).tensors]
-    return network(f"controlnet_{index}", config, tensors, work="control")
-
-
 def network(name: str, config: Mapping[str, Any], tensors: Iterable[TensorInfo], *, work: Work | None = None) -> Network:
-    """Of its configuration and the tensors that its files hold."""
+    """A network from its configuration and the tensors of its files."""
     sizes = {tensor.name: prod(tensor.shape) for tensor in tensors}
     architectures = config.get("architectures")
     kind = config.get("_class_name") or (cast("list[Any]", architectures)[0] if isinstance(architectures, list) else "")
@@ -230,7 +215,7 @@ def network(name: str, config: Mapping[str, Any], tensors: Iterable[TensorInfo],
 
 
 def _table(config: Mapping[str, Any], sizes: Mapping[str, int]) -> int:
-    """Numbers of the table of places that a patch embedding makes where its file holds none: of a transformer of squares."""
+    """Numbers of the table of positions that a patch embedding makes where its file has none: of a transformer of squares."""
     edge, patch = config.get("sample_size"), config.get("patch_size", 1)
     width = sizes.get("pos_embed.proj.bias", 0)
     if "pos_embed.pos_embed" in sizes or not isinstance(edge, int) or not isinstance(patch, int) or patch < 1:
@@ -262,7 +247,7 @@ def _layers(sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def _two(parts: Mapping[str, int]) -> int:
-    """Numbers of the largest two that follow each other."""
+    """Numbers of the largest two in a row."""
     ordered = [parts[name] for name in sorted(parts, key=_turn)]
     return max((one + other for one, other in pairwise(ordered)), default=sum(ordered))
 
@@ -285,9 +270,7 @@ def _stage(prefix: str, units: Mapping[str, int], layers: Mapping[str, int]) -> 
 
 
 def _turn(name: str) -> tuple[tuple[bool, int, bool, str], ...]:
-    """When a part runs among others: lists in the order of their indices; in a block of a UNet a unit, its attention, the next
-    unit, and what changes the size.
-    """
+    """The order of parts: lists by their indices; in a UNet's block a unit, its attention, the next unit, the resampling."""
     found: list[tuple[bool, int, bool, str]] = []
     words = ""
     for part in name.split("."):
@@ -302,7 +285,7 @@ def _turn(name: str) -> tuple[tuple[bool, int, bool, str], ...]:
 
 
 def _taken_apart(names: Sequence[str], attentions: Container[str], *, nested: bool) -> list[str]:
-    """The modules above a tensor in which a list of blocks lies: "down_blocks", "down_blocks.1", "down_blocks.1.resnets"."""
+    """The modules above a tensor that hold lists of blocks: "down_blocks", "down_blocks.1", "down_blocks.1.resnets"."""
     end = 0
     for index, (path, part, below) in enumerate(zip(_paths(names), names, names[1:], strict=False)):
         if part in _LISTS_INSIDE or path in attentions or (index and names[index - 1] == "attentions"):
@@ -325,7 +308,7 @@ def _block(tensor: str) -> str:
 
 
 def known_networks(model: ModelFacts, extras: Extras = ALONE) -> tuple[Network, ...]:
-    """The same; () where they cannot be read."""
+    """The networks; () where they cannot be read."""
     try:
         return networks_of(model, extras)
     except (HalftoneError, OSError):

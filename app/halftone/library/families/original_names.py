@@ -1,8 +1,8 @@
-"""Names of tensors in whole models of one file, and what diffusers calls the same tensors.
+"""Names of tensors in whole models of one file -> names in diffusers.
 
-CompVis and Stability AI count the blocks of a UNet through all its levels, those of a VAE's decoder from the end; OpenCLIP keeps
-the three projections of attention in one tensor, of which the first is named here. So do the makers of FLUX and SD 3
-(FLUX the first layer behind it too), who order the two halves of the last modulation the other way round.
+CompVis and Stability AI count the blocks of a UNet through all its levels, those of a VAE's decoder from the end; OpenCLIP has
+the three projections of attention in one tensor, of which the first is named here. So have FLUX (the next layer, too) and SD 3,
+with the two halves of the last modulation the other way round.
 """
 
 import re
@@ -48,7 +48,7 @@ _OPEN_CLIP: Final = (
 
 
 def unet_names(names: Iterable[str]) -> dict[str, str]:
-    """Name in the file, without what stands before all of the UNet's -> name in diffusers' UNet2DConditionModel."""
+    """Name in the file, without the UNet's prefix -> name in diffusers' UNet2DConditionModel."""
     given = tuple(names)
     downs = [int(found[1]) for name in given if (found := re.match(r"input_blocks\.(\d+)\.0\.op\.", name))]
     last = max((int(found[1]) for name in given if (found := re.match(r"input_blocks\.(\d+)\.", name))), default=0)
@@ -121,7 +121,7 @@ def original_unet_names(names: Iterable[str], per_level: int) -> dict[str, str]:
 
 
 def _original_unet_name(name: str, in_level: int, crossing: set[str]) -> str:
-    """ "" for a part that the original has not. crossing: levels of the way up that have attentions."""
+    """ "" for a part that the original does not have. crossing: levels of the way up that have attentions."""
     for theirs, ours in _OUTER.items():
         if name == ours:
             return theirs
@@ -146,7 +146,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 class Place(NamedTuple):
-    """A tensor of a file, or only these rows of it. swapped: the two halves of these rows stand in the other order."""
+    """A tensor of a file, or only these rows of it. swapped: the two halves of these rows are in the other order."""
 
     tensor: str
     rows: tuple[int, int] | None = None
@@ -154,8 +154,8 @@ class Place(NamedTuple):
 
 
 class Naming(msgspec.Struct, frozen=True, kw_only=True):
-    """width: a tensor whose first edge is the width of the network. outer: layer -> layer; blocks: list of blocks -> (what
-    diffusers calls it, layer in the block -> layer, or the layers whose rows follow one another in it).
+    """width: a tensor whose first edge is the width of the network. outer: layer -> layer; blocks: list of blocks -> (its name in
+    diffusers, layer in the block -> layer, or the layers whose rows follow one another in it).
     """
 
     width: str
@@ -251,14 +251,14 @@ SD3_NAMES: Final = Naming(
     },
 )
 _TABLE: Final = "pos_embed"
-"""Of Stable Diffusion 3: a tensor that is no part of a layer."""
+"""A tensor of Stable Diffusion 3 that is no part of a layer."""
 _MODULATION: Final = ".adaLN_modulation."
 _KINDS: Final = ("weight", "bias", "scale")
 _BLOCK: Final = re.compile(r"(\w+)\.(\d+)\.(.+)")
 
 
 def transformer_places(naming: Naming, shapes: Shapes) -> Iterator[tuple[str, Place]]:
-    """(parameter, where it lies) of all that these tensors hold. shapes: by the names in the file without their prefix."""
+    """(parameter, where it is) of all in these tensors. shapes: by the names in the file without their prefix."""
     width = shapes.get(naming.width, (0,))[0]
     for tensor, shape in shapes.items():
         if tensor == _TABLE:
@@ -276,7 +276,7 @@ def transformer_places(naming: Naming, shapes: Shapes) -> Iterator[tuple[str, Pl
 
 
 def _layers(naming: Naming, layer: str) -> tuple[str, ...]:
-    """What diffusers has in the place of a layer; () for one that it does not know."""
+    """The layers of diffusers in the place of one; () for an unknown one."""
     if (name := naming.outer.get(layer)) is not None:
         return (name,)
     match = _BLOCK.fullmatch(layer)

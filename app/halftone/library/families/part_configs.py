@@ -1,8 +1,8 @@
-"""Whether the configuration of a part says what its weights have, and whether denoiser and VAE fit; nothing is built."""
+"""Compares the configuration of a part with its weights, and denoiser with VAE; nothing is built."""
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, cast
 
 from halftone.contract.echoes import echo
@@ -13,11 +13,11 @@ from halftone.library.files.header import TensorInfo
 _LARGEST: Final = 2**31
 """Above every number in the configuration of a part; the bases of rotary positions reach 10^7."""
 _CELLS: Final = ("sample_size", "sample_height", "sample_width")
-"""Latent cells of an edge, for which a transformer computes a table of positions as it is built."""
+"""Latent cells of an edge, for which a transformer computes a table of positions when it is built."""
 _MOST_CELLS: Final = 1024
 """Twice those of 4096 pixels."""
 _COUNTED: Final = ("encoder.block", "text_model.encoder.layers")
-"""Lists that a text encoder is built of where a file holds more than it."""
+"""Lists of layers of a text encoder where a file holds more than it."""
 _LAYERS: Final[Mapping[str, tuple[str, ...]]] = {
     "num_hidden_layers": ("layers", "layer", "block"),
     "num_layers": ("transformer_blocks", "joint_transformer_blocks", "blocks", "block", "layers"),
@@ -71,22 +71,27 @@ _FOREIGN: Final = ("adapter_config.json",)
 def config_fault(part: Part) -> Words | None:
     """Say what is wrong in the part's configuration, as the end of a sentence; None where nothing is.
 
-    It names the file, what the configuration says, and what the weights have. Only what can be told for sure: the rest is
-    compared when the part is built without memory.
+    Only what headers prove: the rest is compared when the part is built without memory.
     """
     name = part.name.rstrip("0123456789_")
     if name.endswith("tokenizer"):
         return _length_fault(part)
     if name.endswith("scheduler"):
-        return _schedule_fault(part)
+        wrong = ((field, value) for field in _SCHEDULE if (value := part.config.get(field)) is not None)
+        wrong = ((field, value) for field, value in wrong if not _in_schedule(value, *_SCHEDULE[field]))
+        template = "{0}/scheduler_config.json says {1} {2}, which no scheduler can have"
+        return next((Words(template, (part.name, field, shown(value))) for field, value in wrong), None)
     if not part.files:
         return None
-    tensors = [tensor for _, header in part.files for tensor in header.tensors]
-    return next(filter(None, (_elsewhere(part), _impossible(part), *_differences(part, tensors))), None)
+    return next(filter(None, (_elsewhere(part), *_impossible(part), *_differences(part, part.tensors))), None)
+
+
+def _in_schedule(value: object, kinds: type | tuple[type, ...], low: float, high: float) -> bool:
+    return isinstance(value, kinds) and not isinstance(value, bool) and low <= cast("float", value) <= high
 
 
 def _length_fault(part: Part) -> Words | None:
-    """A tokenizer reads at least one token between its marks. No length, and one without end, are told by the text encoder."""
+    """A tokenizer reads at least one token between its marks. No length, or one without end, is left to the text encoder."""
     for field in ("model_max_length", "max_len"):
         value = part.config.get(field)
         if value is not None and (not isinstance(value, int | float) or isinstance(value, bool) or value < SHORTEST):
@@ -96,39 +101,24 @@ def _length_fault(part: Part) -> Words | None:
     return None
 
 
-def _schedule_fault(part: Part) -> Words | None:
-    """The first number of a scheduler's configuration that none can have."""
-    for field, (kinds, low, high) in _SCHEDULE.items():
-        value = part.config.get(field)
-        if value is None:
-            continue
-        fits = isinstance(value, kinds) and not isinstance(value, bool)
-        if not fits or not low <= cast("float", value) <= high:
-            return Words("{0}/scheduler_config.json says {1} {2}, which no scheduler can have", (part.name, field, shown(value)))
-    return None
-
-
 def _elsewhere(part: Part) -> Words | None:
-    """Whether the libraries would read other weights than the named ones, or need a package for them."""
+    """Whether the libraries would read other weights than these, or need a package for them."""
     folder = part.files[0][0].parent
-    if (found := next((name for name in _FOREIGN if (folder / name).exists()), None)) is not None:
-        return Words("{0}/{1} names other weights than those beside it", (part.name, found))
-    if part.config.get("transformers_weights") is not None:
-        return Words("{0}/{1} names other weights than those beside it", (part.name, "config.json"))
-    quantised = part.config.get("quantization_config")
-    if quantised is None:
+    found = next((name for name in _FOREIGN if (folder / name).exists()), None)
+    if found is not None or part.config.get("transformers_weights") is not None:
+        return Words("{0}/{1} names other weights than those beside it", (part.name, found or "config.json"))
+    if (quantised := part.config.get("quantization_config")) is None:
         return None
     method = cast("dict[str, object]", quantised).get("quant_method") if isinstance(quantised, dict) else None
     by = shown(method) if method else Words("another program")
-    return Words("{0} is quantised by {1}, which Halftone does not read in a folder", (part.name, by))
+    return Words("{0} is quantised by {1}, which Halftone cannot read in a folder", (part.name, by))
 
 
-def _impossible(part: Part) -> Words | None:
+def _impossible(part: Part) -> Iterator[Words]:
     for name, value in _numbers(part.config):
         many = part.name.startswith("transformer") and name in _CELLS and value > _MOST_CELLS
         if many or abs(value) > _LARGEST or (value < 0 and name in {*_LAYERS, *(field for field, _, _ in _EDGES)}):
-            return Words("{0}/config.json says {1} {2}, which no model has", (part.name, shown(name), shown(value)))
-    return None
+            yield Words("{0}/config.json says {1} {2}, which no model has", (part.name, shown(name), shown(value)))
 
 
 def _numbers(config: Mapping[str, object], depth: int = 0) -> Iterator[tuple[str, int | float]]:
@@ -140,8 +130,7 @@ def _numbers(config: Mapping[str, object], depth: int = 0) -> Iterator[tuple[str
             yield from _numbers(cast("dict[str, object]", value), depth + 1)
 
 
-def _differences(part: Part, tensors: Iterable[TensorInfo]) -> Iterator[Words | None]:
-    known = list(tensors)
+def _differences(part: Part, known: Sequence[TensorInfo]) -> Iterator[Words | None]:
     for field, ends in _LAYERS.items():
         yield _difference(part, field, _layers((tensor.name for tensor in known), ends))
     for field, pattern, axis in _EDGES:
@@ -150,7 +139,7 @@ def _differences(part: Part, tensors: Iterable[TensorInfo]) -> Iterator[Words | 
 
 
 def _layers(names: Iterable[str], ends: tuple[str, ...]) -> int | None:
-    """How many layers the one list has that ends so; None where there is none, or several."""
+    """Number of layers of the one list whose name ends so; None where there is none, or several."""
     found: dict[str, int] = {}
     for name in names:
         words = name.split(".")
@@ -166,7 +155,7 @@ def _difference(part: Part, field: str, held: int | None) -> Words | None:
     said = part.config.get(field)
     if held is None or said is None or isinstance(said, list | dict) or said == held:
         return None
-    return Words("{0}/config.json says {1} {2}, and its weights have {3}", (part.name, field, shown(said), f"{held:,}"))
+    return Words("{0}/config.json says {1} {2}, its weights have {3}", (part.name, field, shown(said), f"{held:,}"))
 
 
 def shown(value: object) -> str:
@@ -191,11 +180,11 @@ _GIVES: Final[dict[str, tuple[tuple[str, ...], int]]] = {
     "ZImageTransformer2DModel": (("in_channels",), 1),
     "HunyuanDiT2DModel": (("in_channels",), 1),
 }
-"""By class: entries that tell how many numbers it gives a place, the first that is set; how many of them are one channel."""
+"""Class -> entries for the numbers that it outputs per place, the first that is set; how many of them are one channel."""
 
 
 def misfit(parts: Mapping[str, Part]) -> Words | None:
-    """Why the VAE cannot take what the denoiser gives, as the end of a sentence; None where it can or nothing tells."""
+    """Why the VAE cannot decode the denoiser's output, as the end of a sentence; None where it can, or where nothing tells."""
     denoiser, vae = parts.get("unet") or parts.get("transformer"), parts.get("vae")
     if denoiser is None or vae is None:
         return None
@@ -204,4 +193,4 @@ def misfit(parts: Mapping[str, Part]) -> Words | None:
     takes = vae.config.get("latent_channels", vae.config.get("z_dim"))
     if gives is None or not isinstance(takes, int) or gives == takes * places:
         return None
-    return Words("its VAE takes {0} channels, and its denoiser gives {1}", (str(takes), str(gives // places)))
+    return Words("its VAE takes {0} channels, its denoiser gives {1}", (str(takes), str(gives // places)))

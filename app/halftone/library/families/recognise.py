@@ -1,6 +1,6 @@
-"""What a model file or a diffusers folder is, from headers alone: family, base, kind, stored type, what it holds and lacks.
+"""Recognises a model file or a diffusers folder from headers alone: family, base, kind, stored type, what it holds and lacks.
 
-A table a kind stands in `kinds`; here a file is taken apart into its parts, and each is looked up. No weight is read.
+The tables are in `kinds`; here a file is divided into its parts, and each is looked up. No weight is read.
 """
 
 import re
@@ -51,12 +51,13 @@ _WORDS: Final = (768, 1024, 1280, 2048, 4096)
 
 
 class Recognised(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """family: as `families` names it, "" where nothing tells. base: more exactly. sure: False where only the file's name says so.
+    """family: as in `known_families`, "" where it is not known. base: which model of it. sure: False where only the file's name
+    says so.
 
-    naming: "original" or "diffusers". dtype: as torch spells it, or GGUF's type; quantised: the scheme, "" for plain numbers.
-    takes: what it needs beside a prompt. alike: built as its family's other models are, whatever it takes.
-    holds, lacks: parts of the model. size, steps, guidance: what it is used to. lora: of a LoRA; its families are those it fits.
-    scale: of an upscaler. split: (number of this file, of all) of a shard.
+    naming: "original" or "diffusers". dtype: as in torch, or GGUF's type; quantised: the scheme, "" for plain numbers. takes:
+    needed inputs beside a prompt. alike: built as its family's other models are, whatever it takes. holds, lacks: parts of the
+    model. size, steps, guidance: its usual ones. lora: of a LoRA; its families are those it fits. scale: of an upscaler. split:
+    (number of this file, of all) of a shard.
     """
 
     kind: Kind
@@ -80,7 +81,7 @@ class Recognised(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def recognise(header: Header, name: str = "") -> Recognised:
-    """What the file with this header is. name: the file's, without its ending; only told where shapes leave a choice."""
+    """Recognise the file with this header. name: the file's, without its ending; used only where shapes leave a choice."""
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     found = _recognised(View(shapes), header.metadata, name)
     dtype = stored_dtype(list(header.tensors))
@@ -110,7 +111,7 @@ def _embedding(view: View) -> Recognised | None:
     if not named and not (alone and widths & set(_WORDS)):
         return None
     fits = {768: "Stable Diffusion 1.x", 1024: "Stable Diffusion 2.x", 1280: "SDXL"}
-    family = next((fits[width] for width in sorted(widths) if width in fits), "") if len(widths) == 1 else ""
+    family = fits.get(next(iter(widths)), "") if len(widths) == 1 else ""
     return Recognised(kind="embedding", family=family, base=family)
 
 
@@ -118,9 +119,8 @@ def _addition(view: View) -> Recognised | None:
     for addition in ADDITIONS:
         if view.all(addition.marks) and not view.any(addition.without):
             kind: Kind = msgspec.convert(addition.kind, Kind)
-            return Recognised(
-                kind=kind, family=addition.base, base=addition.name, scale=_scale(view) if kind == "upscaler" else None
-            )
+            scale = _scale(view) if kind == "upscaler" else None
+            return Recognised(kind=kind, family=addition.base, base=addition.name, scale=scale)
     return None
 
 
@@ -135,8 +135,7 @@ def _scale(view: View) -> int | None:
 
 def _whole(view: View, metadata: Mapping[str, str], name: str) -> Recognised | None:
     """A denoiser, alone or with other parts."""
-    found = denoiser_in(view)
-    if found is None:
+    if (found := denoiser_in(view)) is None:
         return None
     prefix, layout = found
     return _denoiser(_with_rest(view, prefix), layout, _parts(view, prefix), metadata, name)
@@ -155,7 +154,7 @@ def denoiser_in(view: View) -> tuple[str, Layout] | None:
 
 
 def _with_rest(view: View, prefix: str) -> View:
-    """The denoiser's tensors without their prefix, and the others as they are called."""
+    """All tensors, the denoiser's without their prefix."""
     if not prefix:
         return view
     return View({name.removeprefix(prefix): shape for name, shape in view.shapes.items()})
@@ -185,7 +184,7 @@ def _denoiser(
 
 
 def base_of(view: View, layout: Layout, metadata: Mapping[str, str], name: str) -> tuple[Base, bool]:
-    """Which model of its family, and whether the file itself tells."""
+    """(which model of its family it is, whether the file itself says so)."""
     fits = (base for base in layout.bases if view.all(base.marks) and not view.any(base.without))
     base = next(fits, Base(layout.family, alike=True))
     told = told_base(base.name, metadata, name)
@@ -193,7 +192,7 @@ def base_of(view: View, layout: Layout, metadata: Mapping[str, str], name: str) 
 
 
 def lacking(family: Family, holds: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """Parts of a whole model that are not among those held; one whose exact kind is not known stands for one that is missing."""
+    """Parts of a whole model that are not among those held; one whose exact kind is not known counts as one that is missing."""
     kinds = list(holds)
     encoders = [name for kind, name in kinds if kind in ("text encoder", "image encoder")]
     missing = [name for name in family.encoders if name not in encoders]
@@ -261,17 +260,20 @@ _SAID: Final[dict[str, Prediction]] = {"epsilon": "epsilon", "v_prediction": "v_
 
 
 def of_folder(root: Path, pipeline: str, parts: Mapping[str, Part], scheduler: Mapping[str, object]) -> tuple[Family, Recognised]:
-    """What runs as `pipeline` with these parts. scheduler: the configuration of its own."""
+    """(family, facts) of a folder that runs as `pipeline` with these parts. scheduler: its configuration."""
     denoiser = next((part for name in _DENOISERS if (part := parts.get(name))), None)
     family = of_pipeline(pipeline, denoiser.config.get("cross_attention_dim") if denoiser else None)
-    base, sure = _base(f"{pipeline} {scheduler.get('_class_name', '')}", family, denoiser, _folder_name(root))
+    name = root.name
+    if root.parent.name == "snapshots" and root.parent.parent.name.startswith("models--"):  # in a hub cache: the repository's
+        name = root.parent.parent.name.removeprefix("models--").replace("--", " ")
+    base, sure = _base(f"{pipeline} {scheduler.get('_class_name', '')}", family, denoiser, name)
     return family, Recognised(
         kind="checkpoint",
         family=family.name,
         base=base.name,
         sure=sure,
         naming=DIFFUSERS,
-        dtype=stored_dtype([tensor for part in parts.values() for _, header in part.files for tensor in header.tensors]),
+        dtype=stored_dtype([tensor for part in parts.values() for tensor in part.tensors]),
         prediction=_scheduled(scheduler) or (family.prediction if base.prediction is None else base.prediction),
         takes=base.takes,
         holds=tuple(parts),
@@ -282,8 +284,8 @@ def of_folder(root: Path, pipeline: str, parts: Mapping[str, Part], scheduler: M
 
 
 def _base(classes: str, family: Family, denoiser: Part | None, name: str) -> tuple[Base, bool]:
-    """classes: of the pipeline and the scheduler, whose words count as the model's own."""
-    view = view_of(tensor for _, header in (denoiser.files if denoiser else ()) for tensor in header.tensors)
+    """classes: of the pipeline and the scheduler; words in them count as the model's own."""
+    view = view_of(denoiser.tensors if denoiser else ())
     for layout in LAYOUTS:
         same = layout.family == family.name and layout.naming == DIFFUSERS
         if same and view.all(layout.marks) and not view.any(layout.without):
@@ -296,10 +298,3 @@ def _scheduled(scheduler: Mapping[str, object]) -> Prediction:
     if name.startswith("FlowMatch") or scheduler.get("use_flow_sigmas"):
         return "flow"
     return "edm" if name.startswith("EDM") else _SAID.get(str(scheduler.get("prediction_type", "")), "")
-
-
-def _folder_name(root: Path) -> str:
-    """The folder's name; in a hub cache the repository's, as the folder's own is only a number."""
-    if root.parent.name == "snapshots" and root.parent.parent.name.startswith("models--"):
-        return root.parent.parent.name.removeprefix("models--").replace("--", " ")
-    return root.name

@@ -1,5 +1,5 @@
-"""How the parts of a whole model in one file are built, read from the shapes of its tensors; no weight is read. All raise
-KeyError and IndexError where a part lacks the tensors that tell its shape.
+"""Configurations of the parts of a whole model in one file, from the shapes of its tensors. All raise KeyError and IndexError
+where a part lacks the tensors that tell its shape.
 """
 
 import math
@@ -13,11 +13,11 @@ Config = dict[str, Any]
 _HEAD: Final = 64
 """Channels of one attention head: in CLIP, in the UNets after the first family, in SD 3 where no norm of it tells."""
 _UNUSED: Final = 23
-"""The text encoder of Stable Diffusion 2 has one layer more, which is never used: diffusers reads the result before it."""
+"""The text encoder of Stable Diffusion 2 has one more layer, which is never used: diffusers reads the result before it."""
 
 
 def unet(shapes: Shapes, family: Config) -> Config:
-    """Of UNet2DConditionModel. family: of the published model."""
+    """The configuration of UNet2DConditionModel. family: of the published model."""
     levels: list[list[int]] = [[]]
     for index in range(1, 1 + count_blocks(shapes, r"input_blocks\.(\d+)\.")):
         if f"input_blocks.{index}.0.op.weight" in shapes:
@@ -56,7 +56,7 @@ def _first(shapes: Shapes, end: str) -> tuple[int, ...]:
 
 
 def vae(shapes: Shapes) -> Config:
-    """Of AutoencoderKL, by the names in diffusers."""
+    """The configuration of AutoencoderKL, by the names in diffusers."""
     levels = count_blocks(shapes, r"encoder\.down_blocks\.(\d+)\.")
     return {
         "block_out_channels": [shapes[f"encoder.down_blocks.{level}.resnets.0.conv1.weight"][0] for level in range(levels)],
@@ -70,7 +70,7 @@ def vae(shapes: Shapes) -> Config:
 
 
 def clip(shapes: Shapes) -> Config:
-    """Of a text encoder of CLIP, as transformers or OpenCLIP names its tensors."""
+    """The configuration of a text encoder of CLIP, in the names of transformers or OpenCLIP."""
     own = {ours: shapes[name] for name, ours in text_names(shapes).items()}
     table = own["embeddings.token_embedding.weight"]
     layers = count_blocks(own, r"encoder\.layers\.(\d+)\.")
@@ -88,13 +88,13 @@ def clip(shapes: Shapes) -> Config:
 
 
 def count_blocks(shapes: Shapes, pattern: str) -> int:
-    """One more than the largest index that stands in such names; 0 where there is none."""
+    """One more than the largest index in such names; 0 where there is none."""
     found = [int(match[1]) for name in shapes if (match := re.match(pattern, name))]
     return max(found, default=-1) + 1
 
 
 def flux(shapes: Shapes) -> Config:
-    """Of FluxTransformer2DModel. Raises KeyError."""
+    """The configuration of FluxTransformer2DModel."""
     width, channels = shapes["img_in.weight"][:2]
     head = shapes["double_blocks.0.img_attn.norm.query_norm.scale"][0]
     first = head // 8
@@ -118,7 +118,7 @@ def flux_scheduler(shapes: Shapes) -> Config:
 
 
 def flux_pipeline(shapes: Shapes) -> str:
-    """By what its first layer takes beside the 16 channels of the latents, in patches of 2 × 2."""
+    """The pipeline by the width of the first layer's input beside the 16 channels of the latents, in patches of 2 × 2."""
     latents = shapes["final_layer.linear.weight"][0]
     extra = shapes["img_in.weight"][1] - latents
     if extra == 0:
@@ -127,7 +127,7 @@ def flux_pipeline(shapes: Shapes) -> str:
 
 
 def sd3(shapes: Shapes) -> Config:
-    """Of SD3Transformer2DModel. Raises KeyError."""
+    """The configuration of SD3Transformer2DModel."""
     width, channels, patch = shapes["x_embedder.proj.weight"][:3]
     norm = shapes.get("joint_blocks.0.x_block.attn.ln_q.weight")
     head = norm[0] if norm else min(_HEAD, width)
@@ -149,7 +149,7 @@ def sd3(shapes: Shapes) -> Config:
 
 
 def t5(shapes: Shapes) -> Config:
-    """Of T5EncoderModel. Raises KeyError."""
+    """The configuration of T5EncoderModel."""
     table = shapes.get("shared.weight") or shapes["encoder.embed_tokens.weight"]
     buckets, heads = shapes["encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"]
     return {

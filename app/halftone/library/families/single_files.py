@@ -1,7 +1,7 @@
 """Whole models in one file, as their makers and ComfyUI write them: which parts it holds, and how each is built.
 
-The configurations of the families stand in `resources/configs`; what a file's own shapes say goes before them, so that a smaller
-or pruned variant is read as what it is. No weight is read.
+The configurations of the families are in `resources/configs`; the file's own shapes go before them, so that a smaller or pruned
+variant is read as it is. No weight is read.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,8 +35,8 @@ _VAE: Final = (*_FIRST, "vae.")
 
 
 class Single(msgspec.Struct, frozen=True, kw_only=True):
-    """How one family lies in a file. key: its folder in resources/configs; prefixes: component -> what its tensors' names begin
-    with there; optional: components that it runs without; naming: of its transformer, None for a UNet.
+    """Where a family's parts are in a file. key: its folder in resources/configs; prefixes: component -> prefixes of its tensors;
+    optional: components that it runs without; naming: of its transformer, None for a UNet.
     """
 
     key: str
@@ -88,7 +88,7 @@ SINGLES: Final[dict[str, Single]] = {
 _NAMES: Final = {"unet": unet_names, "vae": vae_names}
 _DENOISERS: Final = ("unet", "transformer")
 _TABLES: Final = ("encoder.embed_tokens.weight", "shared.weight")
-"""Two names of the words of T5, of which files have one or both."""
+"""Two names of T5's embedding table, of which files have one or both."""
 _TRANSFORMERS: Final[dict[str, Callable[[single_configs.Shapes], Config]]] = {
     "sd3": single_configs.sd3,
     "flux": single_configs.flux,
@@ -102,7 +102,7 @@ _PARTS: Final = {
 
 
 def missing_parts(family: str, header: Header) -> tuple[Words, ...]:
-    """Parts that a whole model of this family has and the file has not, for a sentence; () also for a family not known here."""
+    """Parts of a whole model of this family that the file lacks, for a sentence; () also for an unknown family."""
     single = SINGLES.get(family)
     if single is None:
         return ()
@@ -118,7 +118,7 @@ def missing_parts(family: str, header: Header) -> tuple[Words, ...]:
 
 
 def component_of(family: str, tensor: str) -> str | None:
-    """The component that a tensor belongs to; None where none reads it (averages kept by training, noise schedules)."""
+    """The component of a tensor; None for averages from training and noise schedules, which none reads."""
     prefixes = SINGLES[family].prefixes.items()
     return next((name for name, starts in prefixes if tensor.startswith(starts)), None)
 
@@ -138,7 +138,7 @@ def kinds_by_component(family: str, header: Header) -> dict[str, set[str]]:
 
 
 def module_names(family: str, header: Header) -> dict[str, tuple[str, str]]:
-    """Tensor of the file -> (component, name of the first parameter in it there), of all that a component reads."""
+    """Tensor of the file -> (component, its first parameter there), of all that a component reads."""
     found: dict[str, tuple[str, str]] = {}
     for key, place in places(family, header).items():
         found.setdefault(place.tensor, key)
@@ -146,7 +146,7 @@ def module_names(family: str, header: Header) -> dict[str, tuple[str, str]]:
 
 
 def places(family: str, header: Header) -> dict[tuple[str, str], Place]:
-    """(component, parameter) -> where it lies in the file."""
+    """(component, parameter) -> its place in the file."""
     single = SINGLES[family]
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     found: dict[tuple[str, str], Place] = {}
@@ -162,7 +162,7 @@ def places(family: str, header: Header) -> dict[tuple[str, str], Place]:
 
 
 def _by_name(names: Mapping[str, str], shapes: single_configs.Shapes) -> dict[str, Place]:
-    """Where the parameters lie of which each has a tensor, but for the three of attention in OpenCLIP."""
+    """Places of parameters that have a tensor each, but for the three of attention in OpenCLIP."""
     found: dict[str, Place] = {}
     for tensor, name in names.items():
         if ".in_proj_" not in tensor:
@@ -203,7 +203,8 @@ def configs(family: str, header: Header) -> dict[str, Config]:
     try:
         found["vae"] |= single_configs.vae({ours: own["vae"][name] for name, ours in vae_names(own["vae"]).items()})
         for name in own.keys() - {*_DENOISERS, "vae"}:
-            found[name] |= _text_encoder(own[name])
+            is_t5 = any("SelfAttention" in tensor for tensor in own[name])
+            found[name] |= (single_configs.t5 if is_t5 else single_configs.clip)(own[name])
         if single.naming is None:
             _tell_unet(found, own["unet"], header)
         else:
@@ -213,12 +214,8 @@ def configs(family: str, header: Header) -> dict[str, Config]:
     return found
 
 
-def _text_encoder(shapes: single_configs.Shapes) -> Config:
-    return single_configs.t5(shapes) if any("SelfAttention" in name for name in shapes) else single_configs.clip(shapes)
-
-
 def _tell_unet(found: dict[str, Config], shapes: single_configs.Shapes, header: Header) -> None:
-    """What the UNet's shapes and the file's metadata tell of the UNet, the scheduler and the pipeline."""
+    """Complete the configurations of the UNet, the scheduler and the pipeline from the UNet's shapes and the file's metadata."""
     found["unet"] |= single_configs.unet(shapes, found["unet"])
     if "addition_time_embed_dim" in found["unet"]:
         pooled = found["text_encoder_2"]["projection_dim"]
@@ -245,7 +242,7 @@ def _without(starts: tuple[str, ...], header: Header) -> dict[str, tuple[int, ..
 
 
 def _prediction(header: Header) -> Config:
-    """What the model predicts, where the file says so: by its metadata (Stability's model specification), or by empty tensors
+    """The scheduler's prediction, where the file says so: by its metadata (Stability's model specification), or by empty tensors
     that trainers of velocity models add.
     """
     names = {tensor.name for tensor in header.tensors}

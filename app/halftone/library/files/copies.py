@@ -1,4 +1,4 @@
-"""Repaired copies of models: where one may be written, and what tells it from its original, which is never touched."""
+"""Repaired copies of models: where one may be written, and its marks. The original is never touched."""
 
 import os
 from collections.abc import Iterable
@@ -14,12 +14,12 @@ from halftone.library.files.header import Header
 from halftone.settings.disk import need_room, no_folder
 
 REPAIRED: Final = "rescaled so that float16 does not overflow"
-"""What the rescaled weight files of a repaired copy say of themselves."""
+"""Mark in the metadata of a repaired copy's rescaled weight files."""
 _REPAIRED_EARLIER: Final = "rescaled exactly so that float16 does not overflow"
-"""The same of copies that earlier versions wrote."""
+"""The mark that earlier versions wrote."""
 SUFFIX: Final = ".safetensors"
 MERGED: Final = "LoRAs merged"
-"""What those say into which only LoRAs were merged."""
+"""Mark of files into which only LoRAs were merged."""
 
 
 class _Change(msgspec.Struct):
@@ -33,8 +33,7 @@ def is_repaired(headers: Iterable[Header]) -> bool:
 
 
 def exponents_in(header: Header) -> dict[str, int]:
-    """By which powers of two tensors of a file (or some rows of them) are larger than they were made, as it says of itself:
-    tensor -> k. Empty for a file that Halftone did not rescale."""
+    """Tensors of a file (or some rows) that Halftone multiplied by 2**k: tensor -> k."""
     return _change(header.metadata.get("halftone")).exponents
 
 
@@ -47,7 +46,7 @@ def _change(note: str | None) -> _Change:
 
 
 def check_copy(facts: ModelFacts, output: str) -> Path:
-    """The path of the copy: a new or empty folder; of a model in one file a new file, with the ending of such.
+    """The path of the copy: a new or empty folder, or a new file for a model in one file.
 
     Raises HalftoneError output-exists, output-folder-missing, output-not-folder, output-read-only, output-failed or disk-full.
     """

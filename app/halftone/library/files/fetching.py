@@ -1,19 +1,20 @@
-"""Fetches small files from the hub that Hugging Face (or HF_ENDPOINT) runs, and only when a user asked for exactly that.
+"""Fetches small files from the hub of Hugging Face (or HF_ENDPOINT), and only when a user asked for exactly that.
 
-One plain request each, not the hub's own download: that tries for half a minute, prints every try, tells the server about the
-machine, and sends a token that was stored for another program.
+One plain request each. The hub's own download retries for half a minute, prints every try, tells the server about the machine,
+and sends a token that was stored for another program.
 """
 
 import os
 import re
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 from halftone import __version__
+from halftone.contract.error_codes import ErrorCode
 from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import Words
 from halftone.library.files.small_files import LARGEST, SmallFile, Unfit, unfit
@@ -24,7 +25,7 @@ _HUB: Final = "https://huggingface.co"
 _PATIENCE_S: Final = 10.0
 """For a connection, and for each next piece of what comes."""
 _REASONS: Final = (
-    (socket.gaierror, Words("this machine does not find the server, and may be offline")),
+    (socket.gaierror, Words("the server was not found; this machine may be offline")),
     (ssl.SSLError, Words("the server's certificate could not be verified")),
     ((TimeoutError, ConnectionRefusedError), Words("the server does not answer")),
 )
@@ -33,7 +34,7 @@ _CAME: Final[dict[Unfit, str]] = {
     "other": "what came is the tokenizer of another model",
 }
 
-Told = Callable[[int, int], None]
+OnWay = Callable[[int, int], None]
 
 
 def hub() -> str:
@@ -41,12 +42,12 @@ def hub() -> str:
     return os.environ.get("HF_ENDPOINT", "").rstrip("/") or _HUB
 
 
-def fetch(file: SmallFile, told: Told = lambda _done, _whole: None) -> Path:
-    """Its place, once it is there. told: called with (bytes that came, bytes of the whole) as they come.
+def fetch(file: SmallFile, on_way: OnWay = lambda _done, _whole: None) -> Path:
+    """Download the file to its place. on_way: called with (bytes received, bytes of the whole).
 
     Raises HalftoneError fetch-refused, fetch-token, fetch-missing, fetch-failed, disk-full.
     """
-    data = _downloaded(file, told)
+    data = _downloaded(file, on_way)
     if why := unfit(data):
         raise _failed(file, Words(_CAME[why]))
     try:
@@ -58,62 +59,48 @@ def fetch(file: SmallFile, told: Told = lambda _done, _whole: None) -> Path:
     return file.place
 
 
-def _downloaded(file: SmallFile, told: Told) -> bytes:
-    """What the server gives; empty when it is larger than any such file."""
+def _downloaded(file: SmallFile, on_way: OnWay) -> bytes:
+    """The server's answer; empty when it is larger than any such file."""
     from huggingface_hub import constants, errors, get_session
 
     if constants.HF_HUB_OFFLINE:
         raise _failed(file, Words("HF_HUB_OFFLINE is set"))
     if not _is_address(hub()):
         raise _failed(file, Words("HF_ENDPOINT is not a web address"))
-    url, token = f"{hub()}/{file.repository}/resolve/main/{file.path}", _token(file)
+    token = os.environ.get("HF_TOKEN", "").strip()  # no stored one: the files are public, and HF_ENDPOINT may be anybody's server
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise _failed(file, Words("HF_TOKEN contains invalid characters"), "fetch-token")
+    url = f"{hub()}/{file.repository}/resolve/main/{file.path}"
     headers = {"User-Agent": f"halftone/{__version__}"} | ({"Authorization": f"Bearer {token}"} if token else {})
     try:
         with get_session().stream("GET", url, headers=headers, timeout=_PATIENCE_S) as answer:
             _check(file, answer.status_code, answer.headers, token)
-            length = _length(answer.headers)
-            return b"" if length > LARGEST else _whole(answer.iter_bytes(), length or file.size, told)
+            size = answer.headers.get("Content-Length", "")
+            length = int(size) if re.fullmatch(r"[0-9]{1,12}", size) and not answer.headers.get("Content-Encoding") else 0
+            data = bytearray()
+            for piece in answer.iter_bytes() if length <= LARGEST else ():
+                data += piece
+                on_way(len(data), max(length or file.size, len(data)))
+                if len(data) > LARGEST:
+                    return b""
+            return bytes(data)
     except errors.HTTPError as error:  # the base of all that the library of the hub raises for a connection
         raise _failed(file, _reason(error)) from error
 
 
-def _token(file: SmallFile) -> str:
-    """Only where the user gave one in HF_TOKEN: the files are public, and HF_ENDPOINT may be anybody's server."""
-    token = os.environ.get("HF_TOKEN", "").strip()
-    if not (token.isascii() and token.isprintable()) or " " in token:
-        raise _no_token(file, Words("HF_TOKEN holds signs that no token has"))
-    return token
-
-
-def _length(headers: Mapping[str, str]) -> int:
-    """Bytes of the whole file; 0 where the server does not say."""
-    said = headers.get("Content-Length", "")
-    return int(said) if re.fullmatch(r"[0-9]{1,12}", said) and not headers.get("Content-Encoding") else 0
-
-
 def _check(file: SmallFile, status: int, headers: Mapping[str, str], token: str) -> None:
-    """401: nobody is signed in, or not with this token; of what has terms to agree to, the hub says so either way."""
+    """401: not signed in, or a wrong token; the hub answers the same for files with terms to accept."""
     source = f"{hub()}/{file.repository}"
     if status == 401 and token:
-        raise _no_token(file, Words("the token in HF_TOKEN is wrong, or has expired"))
+        raise _failed(file, Words("the token in HF_TOKEN is invalid or expired"), "fetch-token")
     if status == 401 and headers.get("X-Error-Code") != "GatedRepo":
-        raise _no_token(file, Words("it asks for a token"))
+        raise _failed(file, Words("it requires a token"), "fetch-token")
     if status in (401, 403):
         raise HalftoneError("fetch-refused", file=file.path, source=source)
     if status == 404:
         raise HalftoneError("fetch-missing", file=file.path, source=source)
     if status != 200:
         raise _failed(file, Words("the server answered {0}", (str(status),)))
-
-
-def _whole(pieces: Iterator[bytes], size: int, told: Told) -> bytes:
-    data = bytearray()
-    for piece in pieces:
-        data += piece
-        told(len(data), max(size, len(data)))
-        if len(data) > LARGEST:
-            return b""
-    return bytes(data)
 
 
 def _is_address(url: str) -> bool:
@@ -127,7 +114,7 @@ def _is_address(url: str) -> bool:
 
 
 def _reason(error: BaseException) -> Words:
-    """Why a connection failed, from what the system said below the library's own words."""
+    """Why a connection failed, from the system's error below the library's."""
     cause: BaseException | None = error
     while cause is not None:
         if said := next((said for kinds, said in _REASONS if isinstance(cause, kinds)), None):
@@ -136,9 +123,5 @@ def _reason(error: BaseException) -> Words:
     return Words("the connection failed")
 
 
-def _no_token(file: SmallFile, detail: Words) -> HalftoneError:
-    return HalftoneError("fetch-token", file=file.path, source=f"{hub()}/{file.repository}", detail=detail)
-
-
-def _failed(file: SmallFile, detail: Words) -> HalftoneError:
-    return HalftoneError("fetch-failed", file=file.path, source=f"{hub()}/{file.repository}", detail=detail)
+def _failed(file: SmallFile, detail: Words, code: ErrorCode = "fetch-failed") -> HalftoneError:
+    return HalftoneError(code, file=file.path, source=f"{hub()}/{file.repository}", detail=detail)

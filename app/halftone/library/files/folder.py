@@ -4,7 +4,6 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -13,14 +12,14 @@ import msgspec
 from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import SIZE_MULTIPLE
 from halftone.contract.wording import Words
-from halftone.library.files.header import Header, TensorInfo, file_version, read_header
-from halftone.settings.regular_files import read_json_bytes
+from halftone.library.files.header import Header, TensorInfo, read_header
+from halftone.settings.regular_files import read_json_bytes, read_once
 
 INDEX: Final = "model_index.json"
 _MAX_JSON: Final = 16 * 2**20
 _SMALL_JSON: Final = 2**18
 _PYTHONS_NUMBERS: Final = (b"Infinity", b"NaN")
-"""Numbers that Python's json writes and reads, and that JSON does not have: in the configuration of a DPM++ scheduler."""
+"""Numbers of Python's json that JSON does not have: in the configuration of a DPM++ scheduler."""
 _PLAIN_PARTS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "tokenizer": (
         ("tokenizer.json",),
@@ -46,8 +45,8 @@ _PICKLES: Final = (".bin", ".ckpt", ".pt", ".pth", ".pkl")
 
 
 class Part(msgspec.Struct, frozen=True):
-    """One component: its weight files, with their headers, in the order they are read. variant: "fp16" where they are those of
-    model.fp16.safetensors, "" for the plain ones.
+    """One component: its weight files with their headers, in the order they are read. variant: "fp16" of model.fp16.safetensors,
+    "" of the plain ones.
     """
 
     name: str
@@ -55,24 +54,22 @@ class Part(msgspec.Struct, frozen=True):
     files: tuple[tuple[Path, Header], ...]
     variant: str = ""
 
+    @property
+    def tensors(self) -> list[TensorInfo]:
+        return [tensor for _, header in self.files for tensor in header.tensors]
+
 
 def read_json(path: Path) -> dict[str, object]:
     """A JSON object from an untrusted file; a small one is read once a version. Raises HalftoneError model-bad-header."""
     try:
-        version = file_version(path)
-        if version[0] > _MAX_JSON:
-            raise HalftoneError("model-bad-header", path=str(path), detail=Words("it is larger than any such file"))
-        data = _known(path, version) if version[0] <= _SMALL_JSON else read_json_bytes(path)
+        if (size := path.stat().st_size) > _MAX_JSON:
+            raise HalftoneError("model-bad-header", path=str(path), detail=Words("it is too large"))
+        data = read_once(path, bytes) if size <= _SMALL_JSON else read_json_bytes(path)
         if any(word in data for word in _PYTHONS_NUMBERS):
             return msgspec.convert(json.loads(data), dict[str, object])
         return msgspec.json.decode(data, type=dict[str, object])
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise HalftoneError("model-bad-header", str(error), path=str(path), detail=Words("it is not valid JSON")) from error
-
-
-@lru_cache(maxsize=128)
-def _known(path: Path, _version: tuple[int, int, int]) -> bytes:
-    return read_json_bytes(path)
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -81,10 +78,7 @@ def files_in(folder: Path) -> list[Path]:
 
 
 def component_names(index: dict[str, object]) -> tuple[str, ...]:
-    """The components that model_index.json names: pairs of library and class; [null, null] means left out.
-
-    Not the safety checker: it is never loaded, and often deleted.
-    """
+    """The components in model_index.json ([null, null]: left out), without the safety checker: it is never loaded."""
     named: list[str] = []
     for name, value in index.items():
         if name.startswith("_") or name == "safety_checker" or not isinstance(value, list) or len(value) != 2:
@@ -101,7 +95,12 @@ def read_part(root: Path, name: str) -> Part:
         raise _missing(root, Words("folder {0}", (name,)))
     for kind, choices in _PLAIN_PARTS.items():
         if name.rstrip("0123456789_").endswith(kind):
-            return _plain_part(root, name, kind, choices)
+            own = folder / "tokenizer_config.json"  # a tokenizer of bytes has no vocabulary
+            of_bytes = os.path.isfile(own) and read_json(own).get("tokenizer_class") == "ByT5Tokenizer"
+            if not of_bytes and not any(all(os.path.isfile(folder / file) for file in files) for files in choices):
+                raise _missing(root, f"{name}/{choices[0][0]}")
+            config = folder / f"{kind}_config.json"
+            return Part(name, read_json(config) if os.path.isfile(config) else {}, ())
     config = folder / "config.json"
     if not os.path.isfile(config):
         raise _missing(root, f"{name}/config.json")
@@ -110,23 +109,9 @@ def read_part(root: Path, name: str) -> Part:
     return Part(name, content, tuple(files), variant)
 
 
-def _plain_part(root: Path, name: str, kind: str, choices: tuple[tuple[str, ...], ...]) -> Part:
-    folder = root / name
-    if not any(all(os.path.isfile(folder / file) for file in files) for files in choices) and not _reads_bytes(folder):
-        raise _missing(root, f"{name}/{choices[0][0]}")
-    config = folder / f"{kind}_config.json"
-    return Part(name, read_json(config) if os.path.isfile(config) else {}, ())
-
-
-def _reads_bytes(folder: Path) -> bool:
-    """A tokenizer of bytes has no vocabulary."""
-    config = folder / "tokenizer_config.json"
-    return os.path.isfile(config) and read_json(config).get("tokenizer_class") == "ByT5Tokenizer"
-
-
 def _weights(root: Path, name: str, config: Mapping[str, object]) -> tuple[str, list[tuple[Path, Header]]]:
-    """(variant, weight files) of a component, by the names that its library reads: the plain ones before a variant such as fp16,
-    a divided set by its index. Others beside them are never opened.
+    """(variant, weight files) of a component, by the names that its library reads: plain ones before a variant such as fp16, a
+    divided set by its index. Other files are never opened.
     """
     folder = root / name
     files = sorted(file.name for file in files_in(folder))
@@ -144,7 +129,7 @@ def _weights(root: Path, name: str, config: Mapping[str, object]) -> tuple[str, 
 
 
 def _stem(config: Mapping[str, object], files: Iterable[str]) -> str:
-    """How the library of a part's class names its weights."""
+    """The beginning of the weight files' names in the library of a part's class."""
     if "_class_name" in config or "_diffusers_version" in config:
         return _DIFFUSERS
     told = "model_type" in config or "architectures" in config
@@ -183,7 +168,7 @@ def _shards(root: Path, name: str, index: str) -> list[tuple[Path, Header]]:
 
 
 def stored_dtype(tensors: list[TensorInfo]) -> str:
-    """The type that most bytes are stored in, spelled as torch does where there is a common name."""
+    """The type that most bytes are stored in, spelled as in torch where there is a common name."""
     sizes: Counter[str] = Counter()
     for tensor in tensors:
         sizes[tensor.dtype] += tensor.end - tensor.start

@@ -1,7 +1,7 @@
 """Reads the header of a GGUF file and trusts nothing in it.
 
 Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md: "GGUF", a version, the number of tensors and of pairs, the
-pairs, one entry a tensor, then the tensors' bytes. What does not tell a model (vocabularies) is passed over, not kept.
+pairs, one entry a tensor, then the tensors' bytes. Vocabularies are skipped.
 """
 
 import os
@@ -18,7 +18,7 @@ MAGIC: Final = b"GGUF"
 GGUF: Final = ".gguf"
 _VERSIONS: Final = (2, 3)
 _MAX_HEADER: Final = 100_000_000
-"""Bytes, of which most are a vocabulary that is passed over."""
+"""Bytes, most of them of a vocabulary that is skipped."""
 _MAX_TENSORS: Final = 100_000
 _MAX_PAIRS: Final = 200_000
 _MAX_WORDS: Final = 2_000_000
@@ -26,12 +26,12 @@ _MAX_WORDS: Final = 2_000_000
 _MAX_NAME: Final = 1024
 _MAX_TEXT: Final = 2**20
 _KEPT: Final = 4096
-"""Characters of a text that is kept: those that tell a model are short."""
+"""Characters of a text that are kept: those that identify a model are short."""
 _MAX_DIMS: Final = 8
 _MAX_DEPTH: Final = 4
 _CLAIMS: Final = {"tensors": "it claims to hold {0} tensors", "pairs": "it claims to hold {0} pairs"}
 _OWN_SHAPE: Final = "comfy.gguf.orig_shape."
-"""Pairs under which converters leave the shape of a tensor that they had to reshape."""
+"""Prefix of the pairs in which converters keep the shape of a tensor that they had to reshape."""
 
 _TEXT: Final = 8
 _ARRAY: Final = 9
@@ -91,31 +91,31 @@ def read_gguf(path: Path) -> Header:
 
 
 def parse_gguf(file: BinaryIO, size: int, path: Path) -> Header:
-    """The header of an open file of `size` bytes, shapes as torch has them; `path` is for the error's words.
+    """The header of an open file of `size` bytes, with shapes as in torch; `path` is for errors.
 
-    metadata: the pairs that are a text or a number, as text. Raises HalftoneError model-truncated if the file is shorter than it
-    promises, model-bad-header for anything else that is wrong.
+    metadata: pairs of a text or a number, as text. Raises HalftoneError model-truncated for a file shorter than its header says,
+    model-bad-header for anything else that is wrong.
     """
     reader = _Reader(file, size, path)
     if reader.take(4) != MAGIC:
-        raise reader.bad(Words("it does not begin as a GGUF file does"))
+        raise reader.bad(Words("it does not start like a GGUF file"))
     version = reader.number("I")
     if version not in _VERSIONS:
-        swapped = int.from_bytes(version.to_bytes(4, "little"), "big") in _VERSIONS
-        raise reader.bad(
-            Words("it is written for big-endian machines")
-            if swapped
-            else Words("its GGUF version {0} is not known", (str(version),))
-        )
+        if int.from_bytes(version.to_bytes(4, "little"), "big") in _VERSIONS:
+            raise reader.bad(Words("it is big-endian"))
+        raise reader.bad(Words("its GGUF version {0} is unknown", (str(version),)))
     count = reader.counted(_MAX_TENSORS, 8 + 4 + 8 + 4 + 8, "tensors")
     pairs = reader.counted(_MAX_PAIRS, 8 + 4 + 1, "pairs")
     metadata, shapes = _pairs(reader, pairs)
     entries = _entries(reader, count, shapes)
-    return Header(_placed(reader, entries, _alignment(reader, metadata)), metadata)
+    alignment = metadata.get("general.alignment", "32")
+    if not alignment.isdecimal() or not 0 < int(alignment) <= 2**20:
+        raise reader.bad(Words("its alignment cannot be {0}", (alignment[:20],)))
+    return Header(_placed(reader, entries, int(alignment)), metadata)
 
 
 class _Reader:
-    """Walks through the header: no step leaves the file, and none reads more than the header may have."""
+    """Walks through the header: no step leaves the file, and none reads more than a header may have."""
 
     def __init__(self, file: BinaryIO, size: int, path: Path) -> None:
         self.file, self.size, self.path = file, size, path
@@ -123,28 +123,26 @@ class _Reader:
         self.words = 0
 
     def take(self, length: int) -> bytes:
-        self._room(length)
-        data = self.file.read(length)
-        if len(data) < length:
+        start = self.at
+        self.skip(length)
+        self.file.seek(start)
+        if len(data := self.file.read(length)) < length:
             raise self.short(self.at)
         return data
 
     def skip(self, length: int) -> None:
-        self._room(length)
-        self.file.seek(self.at)
-
-    def _room(self, length: int) -> None:
         self.at += length
         if self.at > self.size:
             raise self.short(self.at)
         if self.at > _MAX_HEADER:
             raise self.bad(Words("it is larger than {0} bytes", (str(_MAX_HEADER),)))
+        self.file.seek(self.at)
 
     def number(self, kind: str) -> int:
         return int(struct.unpack("<" + kind, self.take(struct.calcsize(kind)))[0])
 
     def counted(self, most: int, least_bytes: int, what: Literal["tensors", "pairs"]) -> int:
-        """A count that the rest of the file has room for."""
+        """A count of entries that the rest of the file can hold."""
         count = self.number("Q")
         if count > most:
             raise self.bad(Words(_CLAIMS[what], (str(count),)))
@@ -155,11 +153,11 @@ class _Reader:
     def text(self, most: int) -> str:
         length = self.number("Q")
         if length > most:
-            raise self.bad(Words("it holds a text of {0} bytes", (str(length),)))
+            raise self.bad(Words("it contains a text of {0} bytes", (str(length),)))
         try:
             return self.take(length).decode()
         except UnicodeDecodeError as error:
-            raise self.bad(Words("it holds a text that is not UTF-8")) from error
+            raise self.bad(Words("it contains text that is not UTF-8")) from error
 
     def short(self, expected: int) -> HalftoneError:
         return HalftoneError("model-truncated", path=str(self.path), expected=expected, actual=self.size)
@@ -178,27 +176,23 @@ def _pairs(reader: _Reader, count: int) -> tuple[dict[str, str], dict[str, tuple
             shape = _array(reader, 0, keep=name.startswith(_OWN_SHAPE))
             if shape:
                 shapes[name.removeprefix(_OWN_SHAPE)] = shape
+        elif kind == _TEXT:
+            metadata[name] = reader.text(_MAX_TEXT)[:_KEPT]
         else:
-            metadata[name] = _value(reader, kind)
+            letter = _scalar(reader, kind)
+            metadata[name] = str(struct.unpack("<" + letter, reader.take(struct.calcsize(letter)))[0])
     return metadata, shapes
-
-
-def _value(reader: _Reader, kind: int) -> str:
-    if kind == _TEXT:
-        return reader.text(_MAX_TEXT)[:_KEPT]
-    letter = _scalar(reader, kind)
-    return str(struct.unpack("<" + letter, reader.take(struct.calcsize(letter)))[0])
 
 
 def _scalar(reader: _Reader, kind: int) -> str:
     letter = _SCALARS.get(kind)
     if letter is None:
-        raise reader.bad(Words("it holds a value of the unknown kind {0}", (str(kind),)))
+        raise reader.bad(Words("it contains a value of unknown type {0}", (str(kind),)))
     return letter
 
 
 def _array(reader: _Reader, depth: int, *, keep: bool) -> tuple[int, ...]:
-    """Passes over an array; its numbers where `keep` and they can be a shape, else ()."""
+    """Skip an array; its numbers where `keep` and they can be a shape, else ()."""
     if depth == _MAX_DEPTH:
         raise reader.bad(Words("it is nested too deeply"))
     kind, count = reader.number("I"), reader.number("Q")
@@ -219,21 +213,13 @@ def _array(reader: _Reader, depth: int, *, keep: bool) -> tuple[int, ...]:
     return ()
 
 
-def _alignment(reader: _Reader, metadata: dict[str, str]) -> int:
-    said = metadata.get("general.alignment", "32")
-    alignment = int(said) if said.isdecimal() else 0
-    if not 0 < alignment <= 2**20:
-        raise reader.bad(Words("its alignment cannot be {0}", (said[:20],)))
-    return alignment
-
-
 def _entries(reader: _Reader, count: int, shapes: dict[str, tuple[int, ...]]) -> dict[str, TensorInfo]:
     """start, end: behind the header."""
     found: dict[str, TensorInfo] = {}
     for _ in range(count):
         name, dims = reader.text(_MAX_NAME), reader.number("I")
         if name in found:
-            raise reader.bad(Words("the name {0} stands in it twice", (quoted(name),)))
+            raise reader.bad(Words("it contains the name {0} twice", (quoted(name),)))
         if dims > _MAX_DIMS:
             raise reader.bad(Words("tensor {0} has {1} dimensions", (quoted(name), str(dims))))
         sizes = tuple(reader.number("Q") for _ in range(dims))
@@ -244,7 +230,7 @@ def _entries(reader: _Reader, count: int, shapes: dict[str, tuple[int, ...]]) ->
         total = count_numbers(sizes)
         length = total // block[1] * block[2]
         if total % block[1] or (sizes and sizes[0] % block[1]):
-            raise reader.bad(Words("tensor {0} does not divide into blocks of {1}", (quoted(name), str(block[1]))))
+            raise reader.bad(Words("tensor {0} is not divisible into blocks of {1}", (quoted(name), str(block[1]))))
         own = shapes.get(name, ())
         shape = own if count_numbers(own) == total and own else tuple(reversed(sizes))
         found[name] = TensorInfo(name, block[0], shape, offset, offset + length)

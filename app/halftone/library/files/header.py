@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final, NamedTuple, NoReturn, cast
+from typing import Annotated, Any, BinaryIO, Final, NamedTuple, NoReturn, TypeVar, cast
 
 import msgspec
 
@@ -23,8 +23,9 @@ from halftone.contract.wording import Words
 from halftone.settings.regular_files import open_regular
 
 MAX_HEADER: Final = 32_000_000
-"""Bytes of a header that is read; those of models have some hundred thousand, and the reference reader stops at 100 MB. Memory
-and time stay within a small multiple of the header."""
+"""Bytes of a header that is read; models have some hundred thousand, the reference reader stops at 100 MB. Memory and time stay
+within a small multiple of it.
+"""
 MAX_TENSORS: Final = 100_000
 """Tensors in one file; the largest models have some thousands."""
 
@@ -41,6 +42,7 @@ ITEM_BITS: Final[dict[str, int]] = {
     for name in names.split()
 }
 _Size = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Kind = TypeVar("_Kind")
 
 
 class _Entry(msgspec.Struct, forbid_unknown_fields=True):
@@ -50,7 +52,7 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TensorInfo(msgspec.Struct, frozen=True, gc=False):
-    """One tensor. dtype as the file spells it ("F16"); start, end: bytes from the beginning of the file."""
+    """dtype as in the file ("F16"); start, end: bytes from the beginning of the file."""
 
     name: str
     dtype: str
@@ -60,7 +62,7 @@ class TensorInfo(msgspec.Struct, frozen=True, gc=False):
 
 
 class Header(msgspec.Struct, frozen=True):
-    """tensors: in the order of their bytes. metadata: free text pairs that the writer left."""
+    """tensors: in the order of their bytes. metadata: the writer's free text pairs."""
 
     tensors: tuple[TensorInfo, ...]
     metadata: dict[str, str]
@@ -82,7 +84,7 @@ def file_version(path: Path) -> tuple[int, int, int]:
 
 
 class UsedFile(NamedTuple):
-    """A file or a folder as it was at one time. version: see `path_version`."""
+    """A file or a folder at one time. version: see `path_version`."""
 
     path: str
     version: str
@@ -116,10 +118,10 @@ def _read(path: Path, _version: tuple[int, int, int]) -> Header:
 
 
 def parse_header(file: BinaryIO, size: int, path: Path) -> Header:
-    """The header of an open file of `size` bytes; `path` is for the error's words.
+    """The header of an open file of `size` bytes; `path` is for errors.
 
-    Raises HalftoneError file-empty, not-safetensors for a short text, model-truncated if the file is shorter than
-    it promises, model-pickle for a pickle or zip under a wrong name, model-bad-header for anything else that is wrong.
+    Raises HalftoneError file-empty, not-safetensors for a short text, model-truncated for a file shorter than its header says,
+    model-pickle for a pickle or zip under a wrong name, model-bad-header for anything else that is wrong.
     """
     first = file.read(8)
     if len(first) < 8:
@@ -149,14 +151,14 @@ def _parsed(path: Path, text: str, base: int) -> tuple[list[TensorInfo], dict[st
     seen: set[str] = set()
     for name, value in _pairs(path, text):
         if name in seen:
-            raise _bad(path, Words("the name {0} stands in it twice", (quoted(name),)))
+            raise _bad(path, Words("it contains the name {0} twice", (quoted(name),)))
         seen.add(name)
         if name == "__metadata__":
-            metadata = _metadata(path, name, value)
+            metadata = _converted(path, name, value, dict[str, str])
         elif len(tensors) == MAX_TENSORS:
             raise _bad(path, Words("it names more than the {0} tensors that Halftone reads", (str(MAX_TENSORS),)))
         else:
-            tensors.append(_tensor(path, name, _entry(path, name, value), base))
+            tensors.append(_tensor(path, name, _converted(path, name, value, _Entry), base))
     tensors.sort(key=lambda tensor: (tensor.start, tensor.end))
     _refuse_gaps(path, tensors, base)
     return tensors, metadata
@@ -169,8 +171,7 @@ _EMPTY: Final = re.compile(r"\{\s*\}")
 
 
 def _pairs(path: Path, text: str) -> Iterator[tuple[str, object]]:
-    """The pairs of the outermost object, one at a time: a hostile header is refused at its first wrong entry, not after
-    all of it has become objects in memory."""
+    """The pairs of the outermost object, one at a time: a hostile header is refused before all of it is in memory."""
     try:
         end = match.end() if (match := _EMPTY.match(text)) else 1
         more = match is None
@@ -183,9 +184,9 @@ def _pairs(path: Path, text: str) -> Iterator[tuple[str, object]]:
             separator = _after(_NEXT, text, end)
             end, more = separator.end(), separator[1] == ","
         if text[end:].strip(" \t\r\n"):
-            raise _bad(path, Words("it is not valid JSON (extra text after its end)"))
+            raise _bad(path, Words("it is not valid JSON (extra text at the end)"))
     except _TwinError as error:
-        raise _bad(path, Words("the name {0} stands in it twice", (quoted(str(error)),))) from error
+        raise _bad(path, Words("it contains the name {0} twice", (quoted(str(error)),))) from error
     except _ConstantError as error:
         raise _bad(path, Words("it is not valid JSON ({0} is not a JSON number)", (str(error),))) from error
     except RecursionError as error:
@@ -201,7 +202,7 @@ def _after(pattern: re.Pattern[str], text: str, position: int) -> re.Match[str]:
 
 
 class _TwinError(Exception):
-    """JSON allows a key twice and readers disagree which counts, so two programs would see two models."""
+    """JSON allows a key twice, and readers disagree which counts: two programs would see two models."""
 
 
 def _no_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -223,27 +224,21 @@ def _no_constant(name: str) -> NoReturn:
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_no_twins, parse_constant=_no_constant)
 
 
-def _metadata(path: Path, name: str, value: object) -> dict[str, str]:
-    try:
-        return msgspec.convert(value, dict[str, str])
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        raise _bad(path, Words("the entry {0} is wrong ({1})", (name, Words("it holds more than pairs of text")))) from error
-
-
-def _entry(path: Path, name: str, value: object) -> _Entry:
-    """Read what a tensor's entry says. Raises model-bad-header that names the field that is wrong."""
+def _converted(path: Path, name: str, value: object, kind: type[_Kind]) -> _Kind:
+    """The value of an entry. Raises model-bad-header that names the wrong field."""
     try:
         name.encode()
-        return msgspec.convert(value, _Entry)
+        return msgspec.convert(value, kind)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        raise _bad(path, Words("the entry {0} is wrong ({1})", (quoted(name), _wrong_field(value)))) from error
+        why = _wrong_field(value) if kind is _Entry else Words("it holds more than pairs of text")
+        raise _bad(path, Words("the entry {0} is wrong ({1})", (quoted(name), why))) from error
 
 
 _FIELDS: Final[dict[str, Any]] = {"dtype": str, "shape": list[_Size], "data_offsets": tuple[_Size, _Size]}
 
 
 def _wrong_field(value: object) -> Words:
-    """The first field of an entry that is not as it has to be, as words in brackets."""
+    """The first wrong field of an entry, as words in brackets."""
     if not isinstance(value, dict):
         return Words("it describes no tensor")
     given = cast("dict[str, object]", value)
@@ -252,7 +247,7 @@ def _wrong_field(value: object) -> Words:
             msgspec.convert(given.get(field), kind)
         except (msgspec.ValidationError, UnicodeEncodeError):
             return Words("its {0} is wrong", (field,)) if field in given else Words("it has no {0}", (field,))
-    return Words("it has an unknown field") if given.keys() - _FIELDS.keys() else Words("its name is no text")
+    return Words("it has an unknown field") if given.keys() - _FIELDS.keys() else Words("its name is not text")
 
 
 def _tensor(path: Path, name: str, entry: _Entry, base: int) -> TensorInfo:
@@ -261,9 +256,9 @@ def _tensor(path: Path, name: str, entry: _Entry, base: int) -> TensorInfo:
         raise _bad(path, Words("tensor {0} has the unknown type {1}", (quoted(name), quoted(entry.dtype))))
     start, end = entry.data_offsets
     if end < start:
-        raise _bad(path, Words("tensor {0} ends before it begins", (quoted(name),)))
+        raise _bad(path, Words("tensor {0} ends before it starts", (quoted(name),)))
     if count_numbers(entry.shape) * bits != (end - start) * 8:
-        raise _bad(path, Words("tensor {0} has {1} bytes, which is not what its shape needs", (quoted(name), str(end - start))))
+        raise _bad(path, Words("tensor {0} has {1} bytes, which does not match its shape", (quoted(name), str(end - start))))
     return TensorInfo(name, entry.dtype, tuple(entry.shape), base + start, base + end)
 
 
@@ -289,7 +284,7 @@ def _refuse_gaps(path: Path, tensors: list[TensorInfo], base: int) -> None:
 
 
 _NO_SAFETENSORS: Final[tuple[tuple[bytes, Words], ...]] = (
-    (b"version ", Words("it is a Git LFS pointer, not the file itself")),
+    (b"version ", Words("it is a Git LFS pointer, not the file")),
     (b"<!DOCTYP", Words("it is a web page, not a model")),
     (b"<!doctyp", Words("it is a web page, not a model")),
     (b"<html", Words("it is a web page, not a model")),
@@ -307,7 +302,7 @@ def _is_text(first: bytes) -> bool:
 
 
 def _refuse_length(path: Path, first: bytes, length: int) -> NoReturn:
-    """The first eight bytes are no length that can be: say what the file is instead."""
+    """Name the kind of file whose first eight bytes are no possible length."""
     if first.startswith((b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")):
         raise HalftoneError("model-pickle", path=str(path))
     for start, what in _NO_SAFETENSORS:
@@ -321,11 +316,11 @@ def _refuse_length(path: Path, first: bytes, length: int) -> NoReturn:
 
 
 def _too_short(path: Path, first: bytes, size: int) -> HalftoneError:
-    """Of a file that ends within its first eight bytes."""
+    """The error of a file that ends within its first eight bytes."""
     if not first:
         return HalftoneError("file-empty", path=str(path))
     if _is_text(first):
-        return HalftoneError("not-safetensors", path=str(path), detail=Words("it is a text file of a few letters"))
+        return HalftoneError("not-safetensors", path=str(path), detail=Words("it is a short text file"))
     return _truncated(path, 8, size)
 
 

@@ -1,12 +1,11 @@
-"""Looks at every weight of a model without torch: bad numbers and peaks.
+"""Reads every weight of a model without torch: bad numbers and peaks.
 
-The numbers are read as the integers of their bits, which sort like the numbers but for the sign bit. So the largest as signed
-integers is the largest positive number and the largest as unsigned ones the largest negative one: two maxima, nothing written,
-give the peak and tell whether everything is finite, at the speed of memory. The file is mapped window by window, so the memory
-that is used does not grow with it.
+Numbers are read as the integers of their bits, which sort like the numbers but for the sign bit: the largest signed integer is
+the largest positive number, the largest unsigned one the largest negative number. Two maxima give the peak and show whether all
+is finite, at the speed of memory. The file is mapped window by window, so memory does not grow with it.
 
 GGUF packs numbers in blocks of small whole numbers and one or two factors in float16. They are finite where the factors are, and
-none is larger than the factors allow; so only the few blocks that could hold the largest number are unpacked.
+bounded by them, so only the few blocks that could hold the largest number are unpacked.
 """
 
 import math
@@ -56,7 +55,7 @@ BOUNDS: Final[dict[str, tuple[tuple[int, int], ...]]] = {
 
 
 def whole_blocks(kind: str, most: int) -> int:
-    """Bytes of as many whole blocks as go into `most`."""
+    """Bytes of as many whole blocks as fit into `most`."""
     size = _SIZES[kind][1] if kind in BOUNDS else 1
     return most // size * size
 
@@ -75,7 +74,7 @@ def tally_blocks(data: NDArray[np.uint8], kind: str) -> tuple[int, float]:
 
 
 def _block_peak(blocks: NDArray[np.uint8], bounds: NDArray[np.float32], kind: str) -> float:
-    """bounds: what no number of a block passes; below zero for one that is left out."""
+    """bounds: limits of the blocks' numbers; below zero for a block that is left out."""
     from gguf import GGMLQuantizationType, quants
 
     found = 0.0
@@ -98,10 +97,8 @@ _LOT: Final = 2
 
 
 class TensorScan(msgspec.Struct, frozen=True, kw_only=True):
-    """One tensor of floating-point numbers. dtype: as stored ("F16").
-
-    nonfinite: how many are NaN or infinite; peak: largest absolute value of the finite ones; clipped: how many stand at exactly
-    the limit of float16, where it is the peak.
+    """One tensor of floating-point numbers. dtype: as stored ("F16"); nonfinite: how many are NaN or infinite; peak: largest
+    absolute value of the finite ones; clipped: how many are exactly the limit of float16, where it is the peak.
     """
 
     component: str
@@ -115,9 +112,8 @@ class TensorScan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Format(msgspec.Struct, frozen=True):
-    """A stored format: its bits as unsigned and signed integers, exponent bias, mantissa bits, first pattern not finite.
-
-    half: the pattern of float16's limit, which numbers have that were cut off there; 0: they have none.
+    """A stored format: its bits as unsigned and signed integers, exponent bias, mantissa bits, first pattern that is not finite.
+    half: the pattern of float16's limit, 0 for none.
     """
 
     bits: type[np.unsignedinteger[Any]]
@@ -144,7 +140,7 @@ _FORMATS: Final[dict[str, _Format]] = {
 
 
 class _Part(NamedTuple):
-    """Bytes start to end of the file: a tensor, or as much of it as goes into a window. tensor: its place in the header."""
+    """Bytes start to end of the file: a tensor, or as much of it as fits into a window. tensor: its place in the header."""
 
     tensor: int
     start: int
@@ -152,8 +148,8 @@ class _Part(NamedTuple):
 
 
 class _Tally(NamedTuple):
-    """Counts over some numbers of one tensor. peak: bits of the largest finite magnitude; of packed numbers that magnitude
-    itself; clipped: how many have the limit of float16.
+    """Counts over some numbers of one tensor. peak: bits of the largest finite magnitude, or that magnitude of packed numbers;
+    clipped: how many are at the limit of float16.
     """
 
     nonfinite: int = 0
@@ -168,7 +164,7 @@ def scan_weights(
     threads: int = THREADS,
     extras: Extras = ALONE,
 ) -> tuple[TensorScan, ...]:
-    """Every floating-point tensor that a part of the model reads, and of what took the place of one; see `scan_files`."""
+    """Every floating-point tensor of the model's parts, and of what replaces one; see `scan_files`."""
     others = {str(extra.path): extra for extra in extra_files(extras, facts)}
     replaced = {extra.component for extra in others.values()}
     files = [(name, path) for name, path in weight_files(facts) if name not in replaced]
@@ -249,7 +245,7 @@ def _is_looked_at(info: TensorInfo) -> bool:
 
 
 def _look(source: _Source, window: list[_Part]) -> list[_Tally]:
-    """What the numbers of each part are, in their order."""
+    """Tally each part, in order."""
     first = window[0].start // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
     try:
         mapped = _mapped(source.path, first, window[-1].end)
@@ -258,12 +254,12 @@ def _look(source: _Source, window: list[_Part]) -> list[_Tally]:
     except (OSError, ValueError) as error:  # the second where the file became shorter meanwhile
         raise HalftoneError("model-load-failed", path=str(source.path), detail=unread_words(error)) from error
     data = np.frombuffer(mapped, np.uint8)
-    return [_look_at(data[part.start - first : part.end - first], source.tensors[part.tensor].dtype) for part in window]
-
-
-def _look_at(data: NDArray[np.uint8], dtype: str) -> _Tally:
-    kind = _FORMATS.get(dtype)
-    return _Tally(*tally_blocks(data, dtype)) if kind is None else _tally(data.view(kind.bits), kind)
+    tallies: list[_Tally] = []
+    for part in window:
+        own, dtype = data[part.start - first : part.end - first], source.tensors[part.tensor].dtype
+        kind = _FORMATS.get(dtype)
+        tallies.append(_Tally(*tally_blocks(own, dtype)) if kind is None else _tally(own.view(kind.bits), kind))
+    return tallies
 
 
 def _mapped(path: Path, start: int, end: int) -> mmap.mmap:
@@ -294,7 +290,7 @@ def _tally(values: NDArray[np.unsignedinteger[Any]], kind: _Format) -> _Tally:
 
 
 def _told(source: _Source, info: TensorInfo, tallies: Sequence[_Tally]) -> TensorScan:
-    """tallies: of the tensor's parts; of an empty one there are none, and it has peak 0 and nothing else."""
+    """tallies: of the tensor's parts; an empty tensor has none, and peak 0."""
     peak, kind = max((tally.peak for tally in tallies), default=0), _FORMATS.get(info.dtype)
     return TensorScan(
         component=source.component,

@@ -1,5 +1,5 @@
-"""Small files that no model in one file holds and Halftone does not carry (the words of T5's tokenizer): which a model needs,
-where they are published, whether they are here, and how a user's own is taken. Nothing is fetched.
+"""Small files that models in one file lack and Halftone does not include (T5's tokenizer): which a model needs, where they are
+published, whether they are here, and taking a user's own. Nothing is fetched.
 """
 
 from contextlib import suppress
@@ -20,7 +20,7 @@ from halftone.settings.regular_files import read_regular
 
 
 class SmallFile(msgspec.Struct, frozen=True, kw_only=True):
-    """repository, path: where it lies on the hub; size: bytes there, as published; folder: its own in Halftone's data."""
+    """repository, path: on the hub; size: bytes there, as published; folder: in Halftone's data."""
 
     repository: str
     path: str
@@ -29,13 +29,13 @@ class SmallFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> Path:
-        """Where it is kept here."""
+        """Where the file is here."""
         return small_files_dir() / self.folder / Path(self.path).name
 
 
 T5: Final = SmallFile(repository="google-t5/t5-base", path="tokenizer.json", size=1_389_353, folder="t5")
-"""The same for every T5 of 32 128 words, as T5-XXL. The repositories of FLUX.1 and Stable Diffusion 3.5 hold it too, but only for
-those who agreed to their terms.
+"""The same for every T5 of 32 128 words, as T5-XXL. The repositories of FLUX.1 and Stable Diffusion 3.5 have it too, but only for
+those who accepted their terms.
 """
 _NEEDED: Final[dict[str, dict[str, SmallFile]]] = {FLUX.name: {"tokenizer_2": T5}, SD3.name: {"tokenizer_3": T5}}
 """Family -> component -> its file."""
@@ -43,7 +43,7 @@ LARGEST: Final = 64_000_000
 """Bytes of the largest file that is looked into: no tokenizer comes near."""
 
 _T5_MARKS: Final = ("<pad>", "</s>", "<unk>")
-"""T5's first words. Others of as many words, as XLNet's, begin otherwise."""
+"""T5's first words. Other tokenizers of as many words, as XLNet's, begin otherwise."""
 _T5_SIZES: Final = range(32_000, 32_129)
 """T5's words; its extra ids may be among them, and its table ends at 32 128."""
 
@@ -69,7 +69,7 @@ def needed(facts: ModelFacts) -> tuple[SmallFile, ...]:
 
 
 def lacking(facts: ModelFacts) -> tuple[SmallFile, ...]:
-    """Those of them that are not here, or are none: anybody may put a file there."""
+    """Those of them that are missing or damaged."""
     return tuple(file for file in needed(facts) if not _is_here(file))
 
 
@@ -91,7 +91,7 @@ def _is_fit(path: str, _changed: int, size: int) -> bool:
 
 
 def check_here(facts: ModelFacts) -> None:
-    """Raise HalftoneError model-needs-files where some are not here; the folder for them is made."""
+    """Raise HalftoneError model-needs-files where some are missing; their folder is made."""
     if files := lacking(facts):
         with suppress(OSError):
             files[0].place.parent.mkdir(exist_ok=True)
@@ -114,7 +114,7 @@ def unfit(data: bytes) -> Unfit | None:
 
 
 def _read(data: bytes) -> tuple[int, tuple[str | None, ...]]:
-    """(words, the first of them) of a tokenizer that reads what it does not know, too; no words where it does not."""
+    """(words, the first of them) of a tokenizer that can read unknown letters, too; 0 words where it fails."""
     from tokenizers import Tokenizer
 
     try:

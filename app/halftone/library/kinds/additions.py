@@ -1,6 +1,5 @@
-"""Files that are added to a model: ControlNets, adapters for pictures, motion modules, textual inversions; and upscalers.
-
-LoRAs stand in `loras`.
+"""Files that are added to a model: ControlNets, adapters for pictures, motion modules, textual inversions; and upscalers. LoRAs
+are in `loras`.
 """
 
 from typing import Final
@@ -18,7 +17,7 @@ UPSCALER: Final = "upscaler"
 
 
 class Addition(msgspec.Struct, frozen=True, kw_only=True):
-    """kind: one of the words above; base: the family it fits, "" for all or where nothing tells; name: which one it is."""
+    """kind: one of the words above; base: the family it fits, "" for all or unknown; name: which one it is."""
 
     kind: str
     name: str
@@ -30,6 +29,7 @@ class Addition(msgspec.Struct, frozen=True, kw_only=True):
 _NETS: Final = ("controlnet_cond_embedding.conv_in.weight", "controlnet_down_blocks.0.weight")
 _NET_TEXT: Final = "down_blocks.{0,1}.attentions.0.transformer_blocks.0.attn2.to_k.weight"
 _BLOCKS: Final = "controlnet_blocks.*"
+_IP: Final = "ip_adapter.1.to_k_ip.weight"
 
 
 def _add(kind: str, base: str, *marks: str, name: str = "", without: tuple[str, ...] = ()) -> Addition:
@@ -39,14 +39,7 @@ def _add(kind: str, base: str, *marks: str, name: str = "", without: tuple[str, 
 def _original(width: int, family: str) -> tuple[Addition, ...]:
     first = "1" if width != 2048 else "4"
     name = f"input_blocks.{first}.1.transformer_blocks.0.attn2.to_k.weight[*,{width}]"
-    return tuple(
-        Addition(kind=CONTROLNET, name=CONTROLNET, base=family, marks=(f"{start}input_hint_block.0.weight", start + name))
-        for start in ("", "control_model.")
-    )
-
-
-def _ip(width: int, family: str) -> Addition:
-    return Addition(kind=IP_ADAPTER, name=IP_ADAPTER, base=family, marks=(f"ip_adapter.1.to_k_ip.weight[*,{width}]",))
+    return tuple(_add(CONTROLNET, family, f"{start}input_hint_block.0.weight", start + name) for start in ("", "control_model."))
 
 
 ADDITIONS: Final[tuple[Addition, ...]] = (
@@ -77,9 +70,9 @@ ADDITIONS: Final[tuple[Addition, ...]] = (
     _add(CONTROLNET, "", "{controlnet_blocks,controlnet_down_blocks}.*"),
     _add(T2I_ADAPTER, of.SDXL.name, "{adapter.,}conv_in.weight[320,768,3,3]", "{adapter.,}body.0.*"),
     _add(T2I_ADAPTER, of.SD1.name, "{adapter.,}conv_in.weight[320,*,3,3]", "{adapter.,}body.0.*"),
-    _ip(768, of.SD1.name),
-    _ip(1024, of.SD2.name),
-    _ip(2048, of.SDXL.name),
+    _add(IP_ADAPTER, of.SD1.name, _IP + "[*,768]"),
+    _add(IP_ADAPTER, of.SD2.name, _IP + "[*,1024]"),
+    _add(IP_ADAPTER, of.SDXL.name, _IP + "[*,2048]"),
     _add(IP_ADAPTER, of.FLUX.name, "{ip_adapter_proj_model,double_blocks}.*", "double_blocks.0.processor.*"),
     _add(IP_ADAPTER, of.SD3.name, "ip_adapter.0.norm_ip.linear.weight", "image_proj.*"),
     _add(IP_ADAPTER, "", "ip_adapter.*", "image_proj.*"),

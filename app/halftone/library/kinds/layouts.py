@@ -1,4 +1,4 @@
-"""How a denoiser is told from its tensors: a layout a family and way of naming, and its bases, by tensors or else by words."""
+"""Recognises a denoiser by its tensors: a layout for a family and way of naming, with its bases, by tensors or else by words."""
 
 import re
 from collections.abc import Mapping
@@ -10,15 +10,14 @@ from halftone.library.families import known_families as of
 from halftone.library.families.known_families import Family, Prediction
 
 ORIGINAL: Final = "original"
-"""Named as in the code of those who trained it, and in single files."""
+"""Names of the makers' code, and of single files."""
 DIFFUSERS: Final = "diffusers"
 
 
 class Base(msgspec.Struct, frozen=True):
-    """One model of a family, told by further marks. size, steps, guidance, prediction: where they differ from the family's.
-
-    takes: what it needs beside a prompt: "picture", "mask", "low-resolution picture", "depth map" … alike: built as its family is
-    and run in the same way, but for other inputs, steps or guidance.
+    """One model of a family, by further marks. size, steps, guidance, prediction: where they differ from the family's. takes:
+    inputs beside a prompt: "picture", "mask", "low-resolution picture", "depth map" … alike: built and run as its family, but for
+    other inputs, steps or guidance.
     """
 
     name: str
@@ -76,11 +75,11 @@ _TOLD: Final[tuple[tuple[tuple[str, ...], str, Base], ...]] = (
     ((of.QWEN_IMAGE.name,), r"\blightning\b", Base("Qwen-Image Lightning", steps=8, guidance=1.0)),
     (("Lumina 2",), r"\bneta\b", Base("Neta Lumina")),
 )
-"""(bases of which it may be one, words, what it is)."""
+"""(bases of which it may be one, words, the base)."""
 
 
 def told_base(base: str, metadata: Mapping[str, str], name: str) -> tuple[Base, bool] | None:
-    """The base that a title tells, and whether the file itself says so; False: only its name does, which anyone may change."""
+    """(the base in a title, whether the file itself has it; False: only its name, which anyone may change)."""
     title = _plain(" ".join(metadata.get(key, "") for key in _TITLES))
     for bases, words, told in _TOLD:
         if base not in bases:

@@ -1,4 +1,4 @@
-"""LoRAs and their relatives (LoHa, LoKr, DoRA, OFT …): which kind a file is, which families it fits by its layers' widths."""
+"""LoRAs and their relatives (LoHa, LoKr, DoRA, OFT …): the kind of a file, and the families that fit its layers' widths."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -23,9 +23,9 @@ _ENDS: Final[tuple[tuple[str, str], ...]] = (
 )  # fmt: skip
 _COMPILED: Final = tuple((re.compile(pattern + r"$"), kind) for pattern, kind in _ENDS)
 _CORE: Final = re.compile(r"lora_mid|hada_t[12]|lokr_t2")
-"""Of a convolution that is divided into more than two factors."""
+"""Tensors of a convolution with more than two factors."""
 _ALONE: Final = ("LoHa", "LoKr", "OFT", "GLoRA", "LoRA", "IA3", "differences")
-"""In the order in which they name a file that has several; DoRA only goes with another."""
+"""In the order in which they name a file with several; DoRA only goes with another."""
 
 _PREFIX: Final = re.compile(
     r"(?:base_model\.model\.|lycoris_)?(?:model\.diffusion_model\.|diffusion_model\.|transformer\.(?=\w*(?:block|layer|refiner))|unet\.|dit\.|"
@@ -37,9 +37,8 @@ _TEXT: Final = re.compile(
 
 
 class Layer(msgspec.Struct):
-    """One layer that a file changes. text: of a text encoder, by its number (1 for the first), 0 for the denoiser.
-
-    inward, outward: its widths, 0 where the file does not tell; rank: 0 likewise; kernel: of a convolution.
+    """One changed layer. text: number of its text encoder (from 1), 0 for the denoiser. inward, outward: its widths, 0: unknown;
+    rank: 0 likewise; kernel: of a convolution.
     """
 
     path: str
@@ -51,9 +50,8 @@ class Layer(msgspec.Struct):
 
 
 class LoraFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """kind: "LoRA", "LoCon", "LoHa", "LoKr", "OFT", "GLoRA", "IA3", "differences". rank: smallest and largest, 0 where none.
-
-    families: those that it fits by its shapes, best first; () where nothing tells. parts: "denoiser", "text encoder".
+    """kind: "LoRA", "LoCon", "LoHa", "LoKr", "OFT", "GLoRA", "IA3", "differences". rank: smallest and largest, 0 for none.
+    families: those that fit its shapes, best first; () for unknown. parts: "denoiser", "text encoder".
     """
 
     kind: str
@@ -158,7 +156,7 @@ _SAYS: Final = ("ss_base_model_version", "modelspec.architecture", "baseModel", 
 
 
 def lora_facts(shapes: Shapes, metadata: Mapping[str, str]) -> LoraFacts | None:
-    """What kind of LoRA these tensors are; None where most of them are not of one."""
+    """The kind of LoRA of these tensors; None where most of them are of none."""
     layers, kinds = _grouped(shapes)
     if kinds <= {"", "DoRA"} or sum(len(ends) for ends in layers.values()) * 2 < len(shapes):
         return None
@@ -179,7 +177,7 @@ def lora_facts(shapes: Shapes, metadata: Mapping[str, str]) -> LoraFacts | None:
 
 
 def _grouped(shapes: Shapes) -> tuple[dict[str, dict[str, tuple[int, ...]]], set[str]]:
-    """(path of a layer -> how its tensors' names end -> shape, kinds that the ends are of)."""
+    """(path of a layer -> ending of its tensors' names -> shape, kinds of the endings)."""
     layers: dict[str, dict[str, tuple[int, ...]]] = {}
     kinds: set[str] = set()
     for name, shape in shapes.items():
@@ -202,7 +200,7 @@ def _named(fit: Fit) -> tuple[str, ...]:
 
 
 def _families(fit: Fit | None, metadata: Mapping[str, str]) -> tuple[str, ...]:
-    """What the file says of itself counts where the shapes leave a choice, and nowhere else."""
+    """The file's own statement counts where the shapes leave a choice, and nowhere else."""
     fitting = () if fit is None else _named(fit)
     if len(fitting) == 1:
         return fitting
@@ -214,7 +212,7 @@ def _families(fit: Fit | None, metadata: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _fitting(layers: Iterable[Layer]) -> Fit | None:
-    """One search a fit over all paths that have its width, a line each: files have thousands of layers."""
+    """One search a fit over all paths of its width, a line each: files have thousands of layers."""
     found = list(layers)
     lines: dict[tuple[int, int | None, int | None], str] = {}
     for fit in FITS:
@@ -249,7 +247,16 @@ def _layer(path: str, ends: Mapping[str, tuple[int, ...]]) -> Layer:
     layer = Layer(rest, text)
     small = {end.lstrip("._").replace(".weight", "").replace(".default", ""): shape for end, shape in ends.items() if shape}
     _low_rank(layer, small)
-    _kronecker(layer, small)
+    factors: list[tuple[int, int]] = []
+    for name in ("lokr_w1", "lokr_w2"):  # a Kronecker product has the products of their edges; each may be of low rank
+        whole, first, second = small.get(name, ()), small.get(f"{name}_a", ()), small.get(f"{name}_b", ())
+        if len(whole) >= 2:
+            factors.append((whole[0], whole[1]))
+        elif len(first) >= 2 and len(second) >= 2:
+            factors.append((first[0], second[1]))
+            layer.rank = second[0]
+    if len(factors) == 2:
+        layer.outward, layer.inward = (one * other for one, other in zip(*factors, strict=True))
     for name in ("diff", "set_weight"):
         if len(shape := small.get(name, ())) >= 2:
             layer.outward, layer.inward = shape[0], shape[1]
@@ -266,18 +273,3 @@ def _low_rank(layer: Layer, ends: Mapping[str, tuple[int, ...]]) -> None:
             layer.outward, layer.rank = shape[0], shape[1]
     if len(middle := ends.get("lora_mid", ())) > 2:
         layer.kernel = max(middle[2:])
-
-
-def _kronecker(layer: Layer, ends: Mapping[str, tuple[int, ...]]) -> None:
-    """A Kronecker product has the products of its factors' edges; each factor may itself be of low rank."""
-    factors: list[tuple[int, int]] = []
-    for name in ("lokr_w1", "lokr_w2"):
-        whole, first, second = ends.get(name, ()), ends.get(f"{name}_a", ()), ends.get(f"{name}_b", ())
-        if len(whole) >= 2:
-            factors.append((whole[0], whole[1]))
-        elif len(first) >= 2 and len(second) >= 2:
-            factors.append((first[0], second[1]))
-            layer.rank = second[0]
-    if len(factors) == 2:
-        (out_1, in_1), (out_2, in_2) = factors
-        layer.outward, layer.inward = out_1 * out_2, in_1 * in_2

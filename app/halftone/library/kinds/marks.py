@@ -1,7 +1,7 @@
-"""Marks: short patterns of a tensor's name and shape, looked up in a file's header.
+"""Marks: short patterns of a tensor's name and shape, for a file's header.
 
 "img_in.weight[*,384]": this name, with two edges of which the second is 384. "[64,...]": further edges may follow. Without
-brackets any shape will do. "blocks.0.{scale,weight}": either of the two. "double_blocks.*": any name that begins so.
+brackets any shape fits. "blocks.0.{scale,weight}": either of the two. "double_blocks.*": any name that begins so.
 """
 
 import re

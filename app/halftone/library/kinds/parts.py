@@ -8,7 +8,7 @@ from halftone.library.families import known_families as of
 
 
 class PartKind(msgspec.Struct, frozen=True, kw_only=True):
-    """What a part is called, and what tells it."""
+    """A part's name and marks."""
 
     name: str
     marks: tuple[str, ...]

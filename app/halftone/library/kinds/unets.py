@@ -1,4 +1,4 @@
-"""Denoisers that are U-shaped networks: Stable Diffusion 1 and 2, SDXL and what is built upon them, Cascade, Kandinsky."""
+"""Denoisers that are UNets: Stable Diffusion 1 and 2, SDXL and its descendants, Cascade, Kandinsky."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ _CONDITION: Final = {ORIGINAL: "time_embed.cond_proj.weight", DIFFUSERS: "time_e
 
 
 def _bases(naming: str, name: str, low: str = "") -> tuple[Base, ...]:
-    """What the first layer takes beside the latents tells the model's purpose; a layer for the guidance, a consistency model."""
+    """The width of the first layer shows the model's purpose; a layer for the guidance, a consistency model."""
     first = _INPUT[naming]
     return (
         Base(f"{name} inpainting", (f"{first}[*,9,...]",), takes=("picture", "mask"), alike=True),

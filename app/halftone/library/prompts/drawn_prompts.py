@@ -1,12 +1,11 @@
-"""The prompts that each picture of a request is made with, with styles and draws, and the LoRAs that they name.
+"""The prompts of each picture of a request, with styles and draws, and the LoRAs in them.
 
-A LoRA may stand inside of `{a|b}` or in the line of a wildcard. What is drawn comes first; then the LoRAs of that one picture's
-words are read, as in A1111.
+A LoRA may be inside `{a|b}` or in the line of a wildcard. The draw comes first; then the LoRAs of that picture's words are read,
+as in A1111.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -19,20 +18,17 @@ from halftone.library.prompts.wildcards import Book, draw, drawn_from, is_drawn
 
 _NEGATIVE = "negative"
 VARIATION: Final = 0.2
-"""How far the noise of a picture is turned for others like it: the same things in the same places, and details that differ."""
+"""How far the noise of a picture is turned for similar ones: the same things in the same places, with other details."""
 VARIATIONS: Final = 4
 
 
 def says_otherwise(request: PictureRequest) -> bool:
-    """Whether the prompts that the model reads may not be those that were written."""
+    """Whether the model's prompts may differ from the written ones."""
     return bool(request.styles) or (request.draws and (is_drawn(request.prompt) or is_drawn(request.negative)))
 
 
 def spoken(request: PictureRequest, seed: int) -> tuple[str, str]:
-    """The prompt and the negative one of the picture with a seed. LoRAs that they name are no words: they go.
-
-    Raises wildcard-*, words-unreadable.
-    """
+    """The prompt and the negative one of a seed's picture, without LoRAs. Raises wildcard-*, words-unreadable."""
     prompt, negative = styled(request.prompt, request.negative, request.styles)
     if not request.draws:
         return prompt, negative
@@ -41,25 +37,25 @@ def spoken(request: PictureRequest, seed: int) -> tuple[str, str]:
 
 
 def again(request: PictureRequest, facts: PictureFacts) -> PictureRequest:
-    """What makes one picture of a request again, or another like it: its seeds, and nothing of latents it was rescued from."""
+    """The request for one picture again, or a similar one: with its seeds, and without latents it was rescued from."""
     variation = request.variation_seed if facts.variation_seed is None else facts.variation_seed
     return msgspec.structs.replace(request, seed=facts.seed, variation_seed=variation, batch=1, resume_latents=None)
 
 
 def as_made(request: PictureRequest, facts: PictureFacts) -> PictureRequest:
-    """With the LoRAs that the picture's words named."""
+    """The request with the LoRAs in the picture's words."""
     return msgspec.structs.replace(request, loras=(*request.loras, *facts.loras)) if facts.loras else request
 
 
 def variations(request: PictureRequest, facts: PictureFacts) -> PictureRequest:
-    """Pictures like one of a request: its noise, turned a little towards others. Of a variation, others as near to its seed."""
+    """Pictures like this one: its noise, turned a little towards others. Of a variation, others as near to its seed."""
     strength = request.variation_strength or VARIATION
     noises = {"seed": facts.seed, "variation_seed": None, "variation_strength": strength}
     return msgspec.structs.replace(request, **noises, batch=VARIATIONS, resume_latents=None)
 
 
 def fixed(request: PictureRequest, facts: PictureFacts) -> PictureRequest:
-    """The same, whatever becomes of the files of the wildcards: with the words that were drawn."""
+    """`again` with the drawn words, so that later changes of the wildcards do not matter."""
     one = again(request, facts)
     if not facts.prompt and not facts.negative:
         return one
@@ -67,7 +63,7 @@ def fixed(request: PictureRequest, facts: PictureFacts) -> PictureRequest:
 
 
 _BEGUN: Final = re.compile(r"<(?:lora|lyco):", re.IGNORECASE)
-"""Of a tag that is whole only when its parts are drawn: `<lora:{a|b}:1>`."""
+"""Beginning of a tag that may be whole only after the draw: `<lora:{a|b}:1>`."""
 
 
 def draws_words(request: PictureRequest) -> bool:
@@ -81,12 +77,12 @@ def may_draw_loras(request: PictureRequest) -> bool:
 
 
 def names_loras(request: PictureRequest) -> bool:
-    """Whether the words that were written name some for pictures of the request; no file is read."""
+    """Whether the written words name LoRAs for the request's pictures; no file is read."""
     return request.lora_folders is not None and _BEGUN.search(_prompt(request)) is not None
 
 
 def check_drawn_loras(request: PictureRequest) -> None:
-    """Raise, as `take_tags` and `check_loras` do, for a LoRA that some picture might draw and that cannot be used."""
+    """Raise, as `take_tags` and `check_loras` do, for an unusable LoRA that some picture might draw."""
     named = dict.fromkeys(piece for piece in _pieces(request) if has_tags(piece))
     if not named:
         return
@@ -96,16 +92,12 @@ def check_drawn_loras(request: PictureRequest) -> None:
 
 
 def drawn_loras(request: PictureRequest, seeds: Sequence[int]) -> tuple[tuple[Lora, ...], ...]:
-    """For each picture, by its seed, the LoRAs that its words name. Raises as `draw` and `take_tags`."""
+    """The LoRAs in each picture's words, by its seed. Raises as `draw` and `take_tags`."""
     folders, book = request.lora_folders or (), Book(request.wildcards)
     prompt = _prompt(request)
-    known = lru_cache(maxsize=1)(lambda: known_loras(folders))
-
-    def named(seed: int) -> tuple[Lora, ...]:
-        words = draw(prompt, seed, book)
-        return take_tags(words, known(), folders)[1] if has_tags(words) else ()
-
-    return tuple(map(named, seeds))
+    drawn = [draw(prompt, seed, book) for seed in seeds]
+    known = known_loras(folders) if any(map(has_tags, drawn)) else {}
+    return tuple(take_tags(words, known, folders)[1] for words in drawn)
 
 
 def _prompt(request: PictureRequest) -> str:

@@ -1,9 +1,9 @@
-"""Prompts as A1111's users write them: weights, BREAK, words that change over the steps. Pure text in, pure text out.
+"""Prompts in A1111's syntax: weights, BREAK, words that change over the steps. Pure text in, pure text out.
 
-`(word)` weighs 1.1, `(word:1.3)` as much as it says, `[word]` 1/1.1, nested ones multiply; a backslash makes a bracket a letter.
-`[from:to:when]` and `[a|b]` change with the step. A bracket without its partner is text, for a smiley is not meant to weigh the
-rest of the prompt; there A1111 weighs all that follows. Brackets around nothing are an empty prompt, as in A1111. `AND`, which
-weighs whole prompts against each other there, is a word.
+`(word)` weighs 1.1, `(word:1.3)` 1.3, `[word]` 1/1.1, nested ones multiply; a backslash makes a bracket a letter.
+`[from:to:when]` and `[a|b]` change with the step. A bracket without its partner is text, for the sake of smileys; in A1111 it
+weighs all that follows. Brackets around nothing are an empty prompt, as in A1111. `AND`, which weighs whole prompts against each
+other there, is a word.
 """
 
 import re
@@ -17,7 +17,7 @@ from halftone.contract.wording import Words
 UP: Final = 1.1
 """What a pair of round brackets multiplies by."""
 MOST: Final = 10.0
-"""Weights beyond it count as this much: no encoder gives anything but noise there."""
+"""Larger weights count as this: encoders give only noise beyond it."""
 _HUGE: Final = 1e6
 _DEEPEST: Final = 64
 """A bracket further inside is text."""
@@ -29,7 +29,7 @@ _MARK: Final = re.compile(r"\\[()\[\]:|\\]|[()\[\]:|]|(?:[^\\()\[\]:|]|\\(?![()\
 _WEIGHT: Final = re.compile(rf":\s*({_NUMBER})\s*\Z")
 _WHEN: Final = re.compile(rf"\s*{_NUMBER}\s*")
 _BREAK: Final = re.compile(r"(?<!\s)\s*\bBREAK\b\s*")
-"""Begins where the spaces do, so that a long run of them is walked through once."""
+"""Begins where the spaces do, so that a long run of them is scanned once."""
 _AND: Final = re.compile(r"\bAND\b")
 _SMILEY: Final = re.compile(r"[:;=]['^o-]?\Z")
 _BESIDE: Final = 20
@@ -45,7 +45,7 @@ class Part(NamedTuple):
 
 
 Sections = tuple[tuple[Part, ...], ...]
-"""What stands between one BREAK and the next."""
+"""The parts between one BREAK and the next."""
 
 
 # --- weights -------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def _pairs(pieces: list[str]) -> dict[int, int]:
 
 
 def _factor(pieces: list[str], start: int, end: int) -> float:
-    """What a pair multiplies by; a weight that stands in it is taken out of the text."""
+    """The factor of a pair; a weight in it is removed from the text."""
     if pieces[start] == "[":
         return 1 / UP
     told = _WEIGHT.search(pieces[end - 1]) if end - 1 > start else None
@@ -132,7 +132,7 @@ _Row = tuple["str | _Swap | _Turn", ...]
 
 @dataclass
 class _Frame:
-    """An open bracket, and what stands in it so far: rows, and the signs between them."""
+    """An open bracket and its contents so far: rows, and the signs between them."""
 
     bracket: str
     rows: list[list[str | _Swap | _Turn]] = field(default_factory=lambda: [[]])
@@ -142,16 +142,14 @@ class _Frame:
         self.rows[-1].extend(pieces)
 
     def closed(self, bracket: str) -> list[str | _Swap | _Turn]:
-        """What the whole means; bracket: "" where its partner is missing."""
+        """The meaning of the whole; bracket: "" where its partner is missing."""
         rows = [tuple(row) for row in self.rows]
-        if self.bracket == "[" and bracket and "|" in self.signs:
-            return [_Turn(tuple(rows))] if set(self.signs) == {"|"} else self._as_text(bracket)
-        when = rows[-1][0] if len(rows) in (2, 3) and len(rows[-1]) == 1 else None
-        if self.bracket == "[" and bracket and isinstance(when, str) and _WHEN.fullmatch(when):
+        whole = self.bracket == "[" and bracket
+        if whole and set(self.signs) == {"|"}:
+            return [_Turn(tuple(rows))]
+        when = rows[-1][0] if len(rows) in (2, 3) and len(rows[-1]) == 1 and "|" not in self.signs else None
+        if whole and isinstance(when, str) and _WHEN.fullmatch(when):
             return [_Swap(rows[0] if len(rows) == 3 else (), rows[-2], float(when), "." in when)]
-        return self._as_text(bracket)
-
-    def _as_text(self, bracket: str) -> list[str | _Swap | _Turn]:
         found: list[str | _Swap | _Turn] = [self.bracket]
         for row, sign in zip(self.rows, [*self.signs, bracket], strict=True):
             found += [*row, sign]
@@ -160,7 +158,7 @@ class _Frame:
 
 @lru_cache(maxsize=64)
 def _read(text: str) -> _Row:
-    """What of a prompt changes with the step, and what does not."""
+    """The parts of a prompt that change with the step, and those that do not."""
     frames = [_Frame("")]
     for sign in _MARK.findall(text):
         if sign in ("(", "[") and len(frames) <= _DEEPEST:
@@ -197,12 +195,12 @@ def _at(row: _Row, step: int, steps: int) -> Iterator[str]:
 
 @lru_cache(maxsize=64)
 def changes(text: str) -> bool:
-    """Whether a prompt is not the same at every step."""
+    """Whether a prompt changes over the steps."""
     return any(not isinstance(piece, str) for piece in _read(text))
 
 
 def at_step(text: str, step: int, steps: int) -> str:
-    """The prompt of a step, counted from 1; weights still stand in it."""
+    """The prompt of a step, counted from 1, with its weights."""
     return "".join(_at(_read(text), step, steps)) if changes(text) else text
 
 
@@ -215,35 +213,35 @@ def is_plain(text: str) -> bool:
 
 
 def is_weighted(text: str) -> bool:
-    """Whether some words are to count more or less than others."""
+    """Whether some words count more or less than others."""
     return any(part.weight != 1 for section in parse(text) for part in section)
 
 
 def plain(text: str) -> str:
-    """The words alone, as they are at the first step: for a model whose text encoder takes no weights."""
+    """The words alone, at the first step: for a model whose text encoder takes no weights."""
     if is_plain(text):
         return text
     return " ".join("".join(part.text for part in section) for section in parse(at_step(text, 1, 1000)) if section)
 
 
 def notes(texts: tuple[str, ...], *, weights: bool) -> tuple[Words, ...]:
-    """A sentence for each sign that is not followed here. weights: whether the model's text encoder takes them."""
+    """A sentence for each sign without effect here. weights: whether the model's text encoder takes them."""
     found: list[Words] = []
     if not weights and any(is_weighted(at_step(text, 1, 1000)) for text in texts):
-        found.append(Words("This model's text encoder takes no weights: it reads the prompt without the brackets."))
+        found.append(Words("This text encoder has no prompt weights; brackets are ignored."))
     if not weights and any(map(changes, texts)):
         found.append(
             Words("This model reads one prompt for all steps: of what changes with the step it reads what stands first.")
         )
     if left := next((left for text in texts for left in _left_open(text)), None):
-        found.append(Words("A bracket without its partner is read as a letter: “{0}”.", (left,)))
+        found.append(Words("Unmatched bracket read as text: “{0}”.", (left,)))
     if any(map(_AND.search, texts)):
-        found.append(Words("AND is read as a word: prompts are not weighed against each other."))
+        found.append(Words("AND is read as a word; composable prompts are not supported."))
     return tuple(found)
 
 
 def _left_open(text: str) -> Iterator[str]:
-    """Brackets that have no partner, each with the words beside it; a smiley is none."""
+    """Brackets without a partner, each with the words beside it; a smiley is none."""
     pieces: list[str] = _PIECE.findall(text)
     pairs = _pairs(pieces)
     matched = {*pairs, *pairs.values()}

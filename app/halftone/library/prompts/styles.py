@@ -1,4 +1,4 @@
-"""Styles as A1111 keeps them: a CSV of name, prompt and negative_prompt, each put around or behind what the user writes."""
+"""Styles in A1111's form: a CSV of name, prompt and negative_prompt, each put around or behind the user's words."""
 
 import csv
 import io
@@ -16,10 +16,10 @@ from halftone.settings.atomic import write_atomically
 from halftone.settings.places import data_dir
 
 PLACE: Final = "{prompt}"
-"""Where the user's own words go; without it they come first."""
+"""The place of the user's words; without it they come first."""
 _COLUMNS: Final = ("name", "prompt", "negative_prompt")
 _OLD_PROMPT: Final = "text"
-"""How A1111 called the column once."""
+"""The column's former name in A1111."""
 _NEAR: Final = 3
 
 
@@ -31,7 +31,7 @@ class StyleBook(NamedTuple):
 
 
 def own_file() -> Path:
-    """Where styles go that are saved here."""
+    """Styles that are saved here."""
     return data_dir() / "styles.csv"
 
 
@@ -63,7 +63,7 @@ def read_styles(path: Path) -> StyleBook:
 
 
 def known_styles(chosen: str | None) -> StyleBook:
-    """Those of the user's file, then those that were saved here. Raises as `read_styles`, for the user's file."""
+    """The user's file, then the styles saved here. Raises as `read_styles`, for the user's file."""
     book = read_styles(Path(chosen)) if chosen else StyleBook(())
     own = read_styles(own_file()).styles if os.path.isfile(own_file()) else ()
     both = {style.name: style for style in (*own, *book.styles)}
@@ -80,13 +80,13 @@ def styles_named(names: Sequence[str], book: StyleBook) -> tuple[Style, ...]:
         style = known.get(name) or folded.get(name.casefold())
         if style is None:
             near = get_close_matches(name, list(known), n=_NEAR, cutoff=0.5) or list(known)[:_NEAR]
-            raise HalftoneError("style-unknown", name=name, known=either(*near) if near else Words("a file that has styles"))
+            raise HalftoneError("style-unknown", name=name, known=either(*near) if near else Words("a file with styles"))
         found.append(style)
     return tuple(found)
 
 
 def save_style(style: Style) -> None:
-    """Put a style into our own file, in the place of one with its name. Raises HalftoneError as `read_styles`, and OSError."""
+    """Put a style into our own file, over one of its name. Raises HalftoneError as `read_styles`, and OSError."""
     path = own_file()
     before = read_styles(path).styles if os.path.isfile(path) else ()
     written = io.StringIO(newline="")
@@ -105,9 +105,7 @@ def styled(prompt: str, negative: str, styles: Sequence[Style]) -> tuple[str, st
 
 
 def _joined(words: str, style: str, name: str) -> str:
-    """Put the style around the words as A1111 does. A style may repeat the prompt, and several that do double it again and again:
-    no text is made that is longer than a prompt may be.
-    """
+    """Put the style around the words as A1111 does, within LONGEST: styles that repeat the prompt double it again and again."""
     places = style.count(PLACE)
     if places and len(style) + places * (len(words) - len(PLACE)) > max(LONGEST, len(words)):
         raise HalftoneError("style-too-long", name=name, most=LONGEST)

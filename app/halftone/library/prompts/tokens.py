@@ -1,7 +1,7 @@
-"""How much of a prompt a model reads, counted with the model's own tokenizer; no torch.
+"""Counts a prompt's tokens with the model's own tokenizer; no torch.
 
-Every file of Stable Diffusion takes CLIP's words for granted and none holds them. Source of their merges: OpenAI's CLIP (MIT
-licence, see `resources/configs/README.md`), https://arxiv.org/abs/2103.00020.
+Single files of Stable Diffusion need CLIP's vocabulary and lack it. Source of its merges: OpenAI's CLIP (MIT licence, see
+`resources/configs/README.md`), https://arxiv.org/abs/2103.00020.
 """
 
 import gzip
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 Counter = Callable[[str, Mapping[str, int]], int]
-"""Of a prompt, in which names stand for so many learned vectors."""
+"""Counts a prompt's tokens, with names of so many learned vectors in it."""
 
 _SPECIAL: Final = 2
-"""Start and end marks, which take two places of the reading length."""
+"""Start and end marks, which count in the reading length."""
 _STEPS: Final = 20
-"""Of a picture, as long as it is not known how many there will be."""
+"""Of a picture whose number of steps is not known yet."""
 
 
 def reading_length(model: ModelFacts) -> int:
@@ -44,16 +44,15 @@ def room_for(model: ModelFacts, tokens: int) -> int:
 
 
 def make_counter(model: ModelFacts) -> Counter | None:
-    """Counts the tokens of a prompt, without the start and end marks; None where the model's tokenizer is not at hand.
-
-    Places that a BREAK leaves empty count, and of a prompt that changes with the step its longest form.
+    """A counter of a prompt's tokens, without the start and end marks; None without the model's tokenizer. Places after a BREAK
+    count, and the longest form of a prompt that changes with the step.
     """
     tokenizer = _own_tokenizer(model)
     return None if tokenizer is None else partial(_count, model, tokenizer)
 
 
 def make_plain_counter(model: ModelFacts) -> Callable[[str], int] | None:
-    """As `make_counter`, of a text that is no prompt: all its signs are read as they stand."""
+    """`make_counter` for a text that is no prompt: all its signs are read as they are."""
     tokenizer = _own_tokenizer(model)
     return None if tokenizer is None else lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
 
@@ -71,9 +70,7 @@ def _count(model: ModelFacts, tokenizer: "Tokenizer", prompt: str, words: Mappin
 
 
 def cut_prompt(model: ModelFacts, prompt: str) -> tuple[int, str] | None:
-    """(tokens of the prompt, the part of it that is read) of a prompt that is too long; None if all of it is read, and where the
-    model's tokenizer is not at hand.
-    """
+    """(tokens of a prompt, the part that is read) where it is too long; None if it fits, or without the model's tokenizer."""
     tokenizer = None if reads_in_chunks(model.family) else _own_tokenizer(model)
     if tokenizer is None:
         return None
@@ -101,12 +98,9 @@ def _own_tokenizer(model: ModelFacts) -> "Tokenizer | None":
     return tokenizer
 
 
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
 START, END = "<|startoftext|>", "<|endoftext|>"
 _WORDS = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+"
-"""What is cut up by itself: marks, English endings, runs of letters, single digits, runs of anything else."""
+"""Pieces: marks, English endings, runs of letters, single digits, runs of anything else."""
 
 
 @cache
@@ -119,15 +113,11 @@ def merges() -> tuple[tuple[str, str], ...]:
 @cache
 def vocabulary() -> dict[str, int]:
     """Piece of text -> number: every byte, every byte at the end of a word, every merge, the two marks."""
-    letters = _letters()
+    # a visible character for each byte, in the order of byte-level encoding: printable ones as they are, then the others
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    letters = [*map(chr, printable), *(chr(256 + index) for index in range(256 - len(printable)))]
     pieces = [*letters, *(f"{letter}</w>" for letter in letters), *("".join(pair) for pair in merges()), START, END]
     return {piece: number for number, piece in enumerate(pieces)}
-
-
-def _letters() -> list[str]:
-    """A visible character for each byte, in the order of byte-level encoding: printable ones as they are, then the others."""
-    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-    return [*map(chr, printable), *(chr(256 + index) for index in range(256 - len(printable)))]
 
 
 @cache

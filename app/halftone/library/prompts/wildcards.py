@@ -1,10 +1,10 @@
-"""Prompts that are drawn anew for each picture, as users of dynamic prompts write them. Pure text in, pure text out, but for the
-files of the wildcards.
+"""Prompts that are drawn for each picture, in the syntax of dynamic prompts. Pure text in, pure text out, but for the files of
+the wildcards.
 
 `{a|b|c}` is one of them, `{3::a|b}` three times as often a, `{2$$a|b|c}` two of them, `{1-3$$ and $$a|b|c}` one to three, joined
 by " and ". `__name__` is a line of name.txt in one of the folders, `__dir/name__` of one further inside, `__dir/*__` of all
-there. Empty lines and those that begin with # are left out, and a line may be written in the same ways. `\\{` is a bracket. All
-is drawn from the picture's seed. Variables (`${x=...}`), samplers by name (`{@a|b}`, `{~a|b}`) and Jinja are not followed.
+there. Empty lines and those that begin with # are skipped, and a line may have the same syntax. `\\{` is a bracket. All is drawn
+from the picture's seed. Variables (`${x=...}`), samplers by name (`{@a|b}`, `{~a|b}`) and Jinja are not followed.
 """
 
 import logging
@@ -30,9 +30,9 @@ _DEEPEST: Final = 20
 _MOST: Final = 10_000
 """Draws for one prompt."""
 _MOST_WEIGHED: Final = 10_000_000
-"""Options that are weighed against each other for one prompt: all of some thousands, or a few of very many."""
+"""Weighed options for one prompt: all of some thousands, or a few of very many."""
 LONGEST: Final = 200_000
-"""Letters that a prompt may come to."""
+"""Letters of the longest prompt."""
 _NEAR: Final = 3
 _NAME: Final = r"__((?:(?!__)[\w\-./*])+)__"
 _TOKEN: Final = re.compile(rf"\\[{{}}|]|(?<!\$)\$\{{[^{{}}]*\}}|{_NAME}|[{{}}|]|[^\\{{}}|_$]+|.", re.DOTALL)
@@ -50,7 +50,7 @@ class Wild(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """`{least-most$$joined by$$option|option}`; the options with the weight of each."""
+    """`{least-most$$joined by$$option|option}`; the options with their weights."""
 
     options: tuple[tuple[float, "Row"], ...]
     least: int = 1
@@ -69,7 +69,7 @@ Lines = Callable[[str], tuple[tuple[float, Row], ...]]
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Row:
-    """What of a text is drawn, and what is not. A bracket without its partner is text."""
+    """The drawn parts of a text, and the others. A bracket without its partner is text."""
     tokens = list(_TOKEN.finditer(text))
     ends = _partners([token[0] for token in tokens])
     return _row(tokens, 0, len(tokens), ends)
@@ -138,7 +138,7 @@ def _choice(tokens: Sequence[re.Match[str]], start: int, end: int, ends: Mapping
 
 
 def _counted(row: Row) -> tuple[int, int | None, str, Row]:
-    """(least, most, what joins them, the first option) of `2$$a`, `1-3$$a`, `2-$$a`, `-3$$a` or `2$$ and $$a`."""
+    """(least, most, separator, the first option) of `2$$a`, `1-3$$a`, `2-$$a`, `-3$$a` or `2$$ and $$a`."""
     first = row[0] if row and isinstance(row[0], str) else ""
     told = _COUNT.match(first)
     if told is None or not (told[1] or told[3]):
@@ -162,7 +162,7 @@ def weighed(row: Row) -> tuple[float, Row]:
 
 
 def is_drawn(text: str) -> bool:
-    """Whether a prompt may come out otherwise than it is written."""
+    """Whether a prompt may differ from its written form."""
     return parse(text) != ((text,) if text else ())
 
 
@@ -170,7 +170,7 @@ def is_drawn(text: str) -> bool:
 
 
 class Book:
-    """The wildcards of some folders; where two have the same name, the first folder's."""
+    """The wildcards of some folders; of one name, the first folder's."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         self._folders = folders
@@ -205,7 +205,7 @@ class Book:
 
 
 def _texts_below(folder: Path) -> Iterator[Path]:
-    """A folder that cannot be read is left out, and the log names it."""
+    """Unreadable folders are left out and logged."""
     for inside, folders, names in os.walk(folder, onerror=partial(log.info, "left out of the wildcards: %s")):
         yield from (Path(inside, name) for name in (*folders, *names) if name.endswith(".txt"))
 
@@ -218,7 +218,7 @@ def _lines(path: Path, _changed: int) -> tuple[tuple[float, Row], ...]:
 
 
 def _changed_at(path: Path) -> int:
-    """0 for what cannot be asked: reading it says why."""
+    """0 for an unreadable file: reading it raises the error."""
     try:
         return path.stat().st_mtime_ns
     except OSError:
@@ -239,7 +239,7 @@ def read_words(path: Path) -> str:
 
 
 class _Draw:
-    """One prompt's draws. Only `random()` is used, whose numbers stay the same from one Python to the next."""
+    """One prompt's draws. Only `random()` is used, whose numbers stay the same in all Python versions."""
 
     def __init__(self, lines: Lines, seed: str) -> None:
         self._lines = lines
@@ -290,7 +290,7 @@ class _Draw:
 
 
 def draw(text: str, seed: int, book: Book, which: str = "") -> str:
-    """What a prompt comes to with a seed. which: another word draws otherwise, the negative prompt for one.
+    """The prompt for a seed. which: another word draws otherwise, the negative prompt for one.
 
     Raises wildcard-missing, wildcard-none, wildcard-empty, wildcard-endless, words-unreadable.
     """
@@ -298,16 +298,13 @@ def draw(text: str, seed: int, book: Book, which: str = "") -> str:
 
 
 def check_wildcards(texts: Sequence[str], folders: Sequence[str]) -> None:
-    """Raise, as `draw` does, for wildcards that are not there, be they named by a line of another."""
+    """Raise, as `draw` does, for missing wildcards, named by the texts or by a line of another wildcard."""
     for _ in drawn_from(texts, folders):
         pass
 
 
 def drawn_from(texts: Sequence[str], folders: Sequence[str]) -> Iterator[str]:
-    """Every piece of text that may be drawn for these: those between the signs, and those of the lines that are named.
-
-    Raises as `check_wildcards`.
-    """
+    """Every piece of text that may be drawn, of the texts and of the named lines. Raises as `check_wildcards`."""
     book, seen = Book(folders), set[str]()
     left = [parse(text) for text in texts]
     while left:
@@ -322,7 +319,7 @@ def drawn_from(texts: Sequence[str], folders: Sequence[str]) -> Iterator[str]:
 
 
 class Span(NamedTuple):
-    """Where in a text something is drawn. start, end: its letters; is_choice: it is in curly brackets."""
+    """A drawn place in a text. start, end: its letters; is_choice: it is in curly brackets."""
 
     start: int
     end: int
@@ -330,7 +327,7 @@ class Span(NamedTuple):
 
 
 def drawn_spans(text: str) -> tuple[Span, ...]:
-    """The places in a text that are drawn, in order; what is inside of one is not told."""
+    """The drawn places in a text, in order, without those inside of one."""
     tokens = list(_TOKEN.finditer(text))
     ends = _partners([token[0] for token in tokens])
     found: list[Span] = []
@@ -344,19 +341,15 @@ def drawn_spans(text: str) -> tuple[Span, ...]:
 
 
 def unfollowed(texts: Sequence[str]) -> tuple[Words, ...]:
-    """A sentence for each sign that users of dynamic prompts know and that is not followed here."""
+    """A sentence for each sign of dynamic prompts without effect here."""
     found: list[Words] = []
-    if any(_VARIABLE.search(text) for text in texts):
-        found.append(Words("Variables (${…}) are not followed: they are read as words."))
-    if any(_BY_NAME.search(text) for text in texts):
-        found.append(Words("@ and ~ before choices and wildcards are not followed: each picture draws for itself."))
-    if any(_JINJA.search(text) for text in texts):
-        found.append(Words("Jinja templates are not followed: they are read as words."))
-    if any(_unclosed(text) for text in texts):
-        found.append(Words("A curly bracket without its partner is read as a letter."))
+    if any(map(_VARIABLE.search, texts)):
+        found.append(Words("Variables (${…}) are not supported; read as words."))
+    if any(map(_BY_NAME.search, texts)):
+        found.append(Words("@ and ~ before choices and wildcards are ignored."))
+    if any(map(_JINJA.search, texts)):
+        found.append(Words("Jinja templates are not supported; read as words."))
+    rows = [[token[0] for token in _TOKEN.finditer(text)] for text in texts]
+    if any(row.count("{") != row.count("}") or len(_partners(row)) != row.count("{") for row in rows):
+        found.append(Words("Unmatched curly bracket read as text."))
     return tuple(found)
-
-
-def _unclosed(text: str) -> bool:
-    tokens = [token[0] for token in _TOKEN.finditer(text)]
-    return tokens.count("{") != tokens.count("}") or len(_partners(tokens)) != tokens.count("{")

@@ -1,6 +1,5 @@
-"""Reads text by whole blocks: lines of a shape that was learnt all at once, of the others only those that can tell something.
-
-What is read is the same as line by line; only the time is another.
+"""Reads text by whole blocks: lines of a known shape all at once, of the others only those that can tell something. The result is
+the same as line by line, several times as fast.
 """
 
 import math
@@ -21,18 +20,18 @@ from halftone.library.run_logs.text import HITS, KEYS, Reader
 from halftone.library.run_logs.trainer import marks_in
 
 _TELLING: Final = (*HITS, "precision", *(key for key in KEYS if not any(hit in key for hit in HITS)))
-"""Pieces of which a line that tells something has one: each is looked for in a whole block, which is quick."""
+"""A line that tells something has one of these pieces: each is searched in a whole block, which is quick."""
 _TELLING_FIRST: Final = (*_TELLING, *(stem for stem in STEMS if not any(key in stem for key in _TELLING)))
-"""While settings are still looked for."""
+"""While settings are still read."""
 _BAR: Final = re.compile(r"/\d{1,12} ?\[")
 _END: Final = re.compile(r"[\r\n]")
 _OFTEN: Final = 4
-"""Times that lines of one shape are read one by one before it is learnt."""
+"""Lines of one shape that are read one by one before it is learnt."""
 _SHAPES: Final = 6
 _MARKED: Final = 4
-"""Blocks in which signs of the program are looked for."""
+"""Blocks in which signs of the program are searched."""
 _WORTH: Final = 8
-"""Lines of a block that must have a shape for it to be kept."""
+"""Lines of a block that a shape needs to stay known."""
 _ENDS: Final = {"\n": 1, "\r\n": 1, "\r": 0}
 
 Row = tuple[str, ...]
@@ -119,7 +118,7 @@ class Bulk:
         return len(text), ends[-1]
 
     def _forget(self, columns: Sequence[Sequence[str]], count: int) -> None:
-        """Drops the shapes that hardly any line of a block had."""
+        """Drop the shapes of hardly any line in a block."""
         if count < 4 * _WORTH:
             return
         kept: list[Shape] = []
@@ -133,7 +132,7 @@ class Bulk:
             self._known = together(kept) if kept else None
 
     def _apply(self, rows: Sequence[Row], columns: Sequence[Row], ends: Sequence[int], begin: int, end: int, seat: int) -> None:
-        """Puts what the lines from begin to end hold whose shape is known."""
+        """Put the numbers of known lines from begin to end."""
         if begin >= end:
             return
         first = 0
@@ -154,7 +153,7 @@ class Bulk:
 
 
 class _Part(NamedTuple):
-    """Lines of one shape. roles: its columns; at: where the lines stand."""
+    """Lines of one shape. roles: its columns; at: places of the lines."""
 
     shape: Shape
     roles: dict[str | int, Sequence[str]]
@@ -168,7 +167,7 @@ class _Part(NamedTuple):
 
 
 class _Segment:
-    """Lines of known shapes between two that are read alone. seat: of the first; lines: the number of each."""
+    """Lines of known shapes between two that are read alone. seat: of the first; lines: their numbers."""
 
     def __init__(self, reader: Reader, seat: int, lines: Ints) -> None:
         self._reader = reader
@@ -190,7 +189,7 @@ class _Segment:
         self._note_last([one for one in stepped if one[0].shape.seen.values])
 
     def _note_last(self, stepped: Sequence[tuple["_Part", Ints]]) -> None:
-        """What the last line leaves for the next."""
+        """The last line's state for the next."""
         if not stepped:
             return
         part, steps = max(stepped, key=lambda one: one[0].at[-1])
@@ -249,7 +248,7 @@ class _Segment:
             self._kept.setdefault((value.tag, value.quantity), []).append(Numbers(steps, numbers, lines, seats, walls))
 
     def _put_kept(self) -> None:
-        """Lines of several shapes may tell the same number: in the order in which they stand."""
+        """Several shapes may have the same number: put them in the order of their lines."""
         for (tag, quantity), parts in self._kept.items():
             found = parts[0]
             if len(parts) > 1:

@@ -1,6 +1,7 @@
-"""Checkpoints of a run: which of their tensors are not finite. Only safetensors are looked into; a pickle is never opened."""
+"""Checkpoints of a run: their tensors that are not finite. Only safetensors are read; a pickle is never opened."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -19,7 +20,7 @@ _STEP: Final = (
 )
 _NO_RUN: Final = re.compile(r"optimizer|random_states|^state\.safetensors$", re.IGNORECASE)
 _CACHE: Final = re.compile(r"(?:^|[_-])cache$", re.IGNORECASE)
-"""Folders of latents and words that were made ready, not of weights."""
+"""Folders of cached latents and text embeddings."""
 
 
 class Kind(NamedTuple):
@@ -30,9 +31,8 @@ class Kind(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """One file. step: None where neither its name nor its header tells; problem: why it could not be read.
-
-    bad: tensors that hold bad numbers, in the file's order; kinds: by dtype as stored ("F16").
+    """One file. step: None where neither its name nor its header tells; problem: why it could not be read. bad: tensors with bad
+    numbers, in the file's order; kinds: by dtype as stored ("F16").
     """
 
     file: str
@@ -52,7 +52,7 @@ def is_pickle(path: Path) -> bool:
 
 
 def step_in_name(name: str) -> int | None:
-    """ "checkpoint-500/model.safetensors" -> 500; the last part that tells counts."""
+    """ "checkpoint-500/model.safetensors" -> 500; the last part with a number counts."""
     for part in reversed(name.split("/")):
         for pattern in _STEP:
             if found := pattern.search(part):
@@ -63,10 +63,7 @@ def step_in_name(name: str) -> int | None:
 def read_checkpoints(
     files: Sequence[tuple[str, Path]], cancelled: Callable[[], bool], progress: Callable[[int, int], None]
 ) -> tuple[list[Checkpoint], list[Setting]]:
-    """(name, path) of each, looked at in full, by their steps or else their times; and the settings in their headers.
-
-    Raises JobCancelled.
-    """
+    """All (name, path), read in full, by their steps or else times; and their headers' settings. Raises JobCancelled."""
     found: list[Checkpoint] = []
     settings: list[Setting] = []
     for done, (name, path) in enumerate(sorted(files, key=_age)):
@@ -75,10 +72,16 @@ def read_checkpoints(
             metadata = read_header(path).metadata
             scans = scan_files([("", path)], cancelled)
         except (HalftoneError, OSError) as error:
-            found.append(Checkpoint(name, step_in_name(name), {}, problem=_problem(error, name)))
+            if isinstance(error, OSError):
+                error = HalftoneError("model-load-failed", path=name, detail=system_words(error))
+            problem = error.as_facts()
+            found.append(Checkpoint(name, step_in_name(name), {}, problem=problem))
             continue
         settings += known_settings(metadata.items(), name)
-        found.append(Checkpoint(name, _step(name, metadata), _kinds(scans), tuple(scan for scan in scans if scan.nonfinite)))
+        bad = tuple(scan for scan in scans if scan.nonfinite)
+        tensors, broken = (Counter(scan.dtype for scan in some) for some in (scans, bad))
+        kinds = {dtype: Kind(count, broken[dtype]) for dtype, count in tensors.items()}
+        found.append(Checkpoint(name, _step(name, metadata), kinds, bad))
     stepped = all(one.step is not None for one in found)
     return (sorted(found, key=lambda one: one.step or 0) if stepped else found), settings
 
@@ -93,17 +96,3 @@ def _age(entry: tuple[str, Path]) -> tuple[float, str]:
 def _step(name: str, metadata: Mapping[str, str]) -> int | None:
     written = metadata.get("ss_steps", "")
     return int(written) if written.isascii() and written.isdigit() and len(written) < 16 else step_in_name(name)
-
-
-def _kinds(scans: Sequence[TensorScan]) -> dict[str, Kind]:
-    kinds: dict[str, Kind] = {}
-    for scan in scans:
-        tensors, bad = kinds.get(scan.dtype, Kind(0, 0))
-        kinds[scan.dtype] = Kind(tensors + 1, bad + (scan.nonfinite > 0))
-    return kinds
-
-
-def _problem(error: HalftoneError | OSError, name: str) -> ErrorFacts:
-    if isinstance(error, HalftoneError):
-        return error.as_facts()
-    return ErrorFacts(code="model-load-failed", facts={"path": name, "detail": system_words(error)})

@@ -1,8 +1,8 @@
 """TensorBoard's event files, without TensorBoard.
 
 A file is a row of TFRecords: eight bytes length, their checksum, the data, its checksum (CRC-32C, masked; tensorflow's
-`record_writer.cc`). The data is an `Event` message (`event.proto`, `summary.proto`); only scalars are looked at. Records that
-are alike but for their numbers are read together.
+`record_writer.cc`). The data is an `Event` message (`event.proto`, `summary.proto`); only scalars are read, and records with
+other numbers only are read together.
 """
 
 import os
@@ -24,11 +24,11 @@ _FOOT: Final = 4
 _LARGEST: Final = 2**31
 """Bytes of a record; a longer one is a broken length."""
 _LOOKED_AT: Final = 2**14
-"""Bytes of a record that can be a scalar; pictures and graphs are passed over."""
+"""Bytes of a record that can be a scalar; pictures and graphs are skipped."""
 _CHUNK: Final = 2**22
-"""Bytes of a file that are looked at together."""
+"""Bytes of a file that are read together."""
 _LAYOUTS: Final = 32
-"""Kinds of records of one length that are taken together; of further kinds each is read alone."""
+"""Kinds of records of one length that are read together; further kinds are read one by one."""
 _WRONG: Final = Words("a checksum is wrong")
 _TENSOR: Final = (
     ("dtype", 1, INT32),
@@ -49,7 +49,7 @@ def is_events(path: Path) -> bool:
 
 
 def read_events(path: Path, into: Collector) -> None:
-    """Scalars of an event file. What is broken is noted, and what stands before it kept. OSError if it cannot be read."""
+    """Scalars of an event file up to a broken record, which is noted. OSError if it cannot be read."""
     with open_regular(path) as file:
         walk = _Walk(file)
         seat = 0
@@ -66,7 +66,7 @@ def read_events(path: Path, into: Collector) -> None:
 
 
 class _Chunk(NamedTuple):
-    """Records. starts, lengths: of their data; a length of 0 is one that is too large for a scalar."""
+    """Records. starts, lengths: of their data; a length of 0: too large for a scalar."""
 
     data: bytes
     starts: list[int]
@@ -114,7 +114,7 @@ class _Walk:
         return found
 
     def _ended(self, *, over: int, read: bytes) -> None:
-        """over: bytes by which the last record, a large one, goes beyond what was read."""
+        """over: bytes of the last, large record beyond what was read."""
         if over > 0:
             self.cut_off = self._file.seek(over, 1) > self._size
             self.going = not self.cut_off
@@ -123,7 +123,7 @@ class _Walk:
 
 
 class _Lot:
-    """Takes the scalars of a chunk. seat: of its first record."""
+    """Reads the scalars of a chunk. seat: of its first record."""
 
     def __init__(self, into: Collector, seat: int) -> None:
         self._into = into
@@ -133,7 +133,7 @@ class _Lot:
         self._end = 0
 
     def read(self, chunk: _Chunk) -> bool:
-        """Whether a checksum was wrong; what stands before it counts."""
+        """Whether a checksum was wrong; what is before it counts."""
         data = np.frombuffer(chunk.data, np.uint8)
         starts, lengths = np.array(chunk.starts, np.int64), np.array(chunk.lengths, np.int64)
         groups: list[tuple[NDArray[np.int64], Bytes]] = []
@@ -152,7 +152,7 @@ class _Lot:
         return self._end < len(starts)
 
     def _take(self, at: NDArray[np.int64], rows: Bytes) -> None:
-        """Records of one length: those laid out like the first of them, then those like the first that is left."""
+        """Records of one length: those with the layout of the first, then those like the first of the rest."""
         for _ in range(_LAYOUTS):
             if not len(at):
                 return
@@ -162,7 +162,7 @@ class _Lot:
             self._one(int(index), row.tobytes())
 
     def _together(self, at: NDArray[np.int64], rows: Bytes) -> NDArray[np.bool_]:
-        """Reads the first record and all that are like it; tells which."""
+        """Read the first record and all like it; which these are."""
         data = rows[0].tobytes()
         layout = layout_of(data)
         values = self._one(int(at[0]), data)
@@ -183,7 +183,7 @@ class _Lot:
         try:
             event = self._type.FromString(data)
         except self._broken:
-            self._into.note("damaged", Words("record {0} is no event", (str(self._seat + index + 1),)))
+            self._into.note("damaged", Words("record {0} is not an event", (str(self._seat + index + 1),)))
             return []
         found: list[tuple[str, int, float]] = []
         for value in event.summary.value:
@@ -212,7 +212,7 @@ class _Lot:
 
 
 def _scalar(value: Any) -> float | None:
-    """Of `add_scalar`: a plain value in the first form of summaries, a tensor of one number in the second."""
+    """The number of `add_scalar`: a plain value in the first form of summaries, a tensor of one number in the second."""
     if not value.HasField("tensor"):
         return value.simple_value if value.HasField("simple_value") else None
     tensor = value.tensor

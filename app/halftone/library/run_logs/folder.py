@@ -1,4 +1,4 @@
-"""A run: everything of it that lies in a folder, or one file, read by the reader it needs."""
+"""A run: all of it in a folder, or one file, each file with its reader."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -31,9 +31,7 @@ _NO_FOLDER: Final = frozenset(("node_modules", "__pycache__", "site-packages"))
 
 
 class Run(NamedTuple):
-    """What was read. logs: files in which something was found; files: how many were looked at; pickles: not opened;
-    trainer: the program that it is of, None where nothing tells.
-    """
+    """logs: files with findings; files: how many were read; pickles: not opened; trainer: the program, None: unknown."""
 
     tracks: tuple[Track, ...] = ()
     happenings: tuple[Happening, ...] = ()
@@ -56,56 +54,47 @@ def read_run(
     cancelled: Callable[[], bool] = lambda: False,
     progress: Callable[[str, float, int], None] = lambda _name, _done, _total: None,
 ) -> Run:
-    """Logs, settings and checkpoints of a folder, or of one file. progress: called with a name, and how many files of how many
-    are done, with the share of the one that is being read.
+    """Logs, settings and checkpoints of a folder, or of one file. progress: called with a name, how many files are done, with the
+    share of the present one, and how many there are.
 
     Raises JobCancelled; OSError if the folder itself cannot be read.
     """
     files, more = _files(place)
     read: list[Collector] = []
+
+    def report(name: str, done: int, share: float) -> None:
+        if cancelled():
+            raise JobCancelled
+        progress(name, done + min(share, 0.999), len(files))
+
     for done, (name, path) in enumerate(files):
         if not (is_checkpoint(path) or is_pickle(path)):
             progress(name, done, len(files))
-            on_way = partial(_on_way, cancelled, progress, name, done, len(files))
+            on_way = partial(report, name, done)
             read.append(_read(name, path, on_way, alone=os.path.isfile(place)))
     points = [(name, path) for name, path in files if is_checkpoint(path)]
     checkpoints, spoken = read_checkpoints(points, cancelled, lambda done, total: progress("", done, total))
     kept = [setting for one in read for setting in one.settings]
+    # the run's own files before its text; accelerate's defaults last
+    kept.sort(key=lambda one: (one.file.endswith((".yaml", ".yml")), not one.file.endswith((".toml", ".json"))))
     notes = [note for one in read for note in one.notes]
+    names = (*(name for name, _ in files), *(tag for one in read for tag in one.tracks))
+    marks = set().union(*(one.marks for one in read), marks_in("\n".join(names)))
     return Run(
         tracks=tuple(track for one in read for track in one.tracks.values()),
         happenings=tuple(happening for one in read for happening in one.happenings),
-        settings=(*sorted(kept, key=_rank), *spoken),
+        settings=(*kept, *spoken),
         checkpoints=tuple(checkpoints),
         notes=(*notes, *([Note("too-many", place.name, Words("{0}", (str(_MOST),)))] if more else [])),
         logs=tuple(one.file for one in read if one.tracks or one.happenings),
         pickles=tuple(name for name, path in files if is_pickle(path)),
         files=len(files),
-        trainer=trainer_of((*_marks(read, [name for name, _ in files]), *(["sd-scripts"] if spoken else []))),
+        trainer=trainer_of((*marks, *(["sd-scripts"] if spoken else []))),
     )
 
 
-def _marks(read: list[Collector], names: list[str]) -> set[Trainer]:
-    """By what the files say, and by the names of the files and of the numbers."""
-    tags = [tag for one in read for tag in one.tracks]
-    return set().union(*(one.marks for one in read), marks_in("\n".join((*names, *tags))))
-
-
-def _on_way(
-    cancelled: Callable[[], bool], progress: Callable[[str, float, int], None], name: str, done: int, total: int, share: float
-) -> None:
-    if cancelled():
-        raise JobCancelled
-    progress(name, done + min(share, 0.999), total)
-
-
-def _rank(setting: Setting) -> tuple[bool, bool]:
-    """Those of the run's own files before what its text says; accelerate's own defaults last."""
-    return setting.file.endswith((".yaml", ".yml")), not setting.file.endswith((".toml", ".json"))
-
-
 def _files(place: Path) -> tuple[list[tuple[str, Path]], bool]:
-    """(name from the folder on, path) of at most _MOST files, and whether there are more. Hidden folders are left out."""
+    """(name from the folder on, path) of at most _MOST files, and whether there are more, without hidden folders."""
     if os.path.isfile(place):
         return [(place.name, place)], False
     found: list[tuple[str, Path]] = []
@@ -124,7 +113,7 @@ def _walk(place: Path) -> Iterator[Path]:
 
 
 def _read(name: str, path: Path, on_way: Callable[[float], None], *, alone: bool) -> Collector:
-    """alone: the file is what was asked for, so that its ending does not count."""
+    """alone: the user named the file, so that its ending does not count."""
     into = Collector(name, on_way)
     try:
         if (read := next((read for fits, read in _READERS if fits(path)), None)) is not None:

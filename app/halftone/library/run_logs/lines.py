@@ -1,4 +1,4 @@
-"""Any file as lines of text, in a stream: encodings, colours and carriage returns of progress bars taken care of."""
+"""Any file as lines of text, in a stream: encodings, colours and carriage returns of progress bars are handled."""
 
 import codecs
 import os
@@ -11,12 +11,12 @@ from halftone.settings.regular_files import open_regular
 
 _CHUNK: Final = 2**18
 _LONGEST: Final = 2**16
-"""Letters of a line that are looked at in one go; a longer one comes in pieces."""
+"""Letters of a line that are read in one go; a longer one comes in pieces."""
 PIECE: Final = re.compile(r"([^\r\n]*)(\r\n?|\n)")
 _CONTROL: Final = re.compile(
     r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)?|[@-Z\\-_])|[\x00-\x08\x0b\x0e-\x1f]"
 )
-"""Colours and movements (ECMA-48), and what else no terminal shows."""
+"""Colours and movements (ECMA-48), and other invisible characters."""
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -26,7 +26,7 @@ _MARKS: Final = (
 
 
 class Piece(NamedTuple):
-    """A line, or what stands between two carriage returns of one. number: of the line, from 1, as editors count."""
+    """A line, or a part of it between two carriage returns. number: of the line, from 1, as in editors."""
 
     text: str
     number: int
@@ -60,17 +60,11 @@ def is_text(path: Path) -> bool:
         return encoding_of(file.read(4096)) is not None
 
 
-def pieces(path: Path) -> Iterator[Piece]:
-    """Lines of a text file without colours; letters that cannot be decoded become signs. OSError if it cannot be read."""
-    for block in blocks(path):
-        number = block.number
-        for found in PIECE.finditer(block.text):
-            yield Piece(found.group(1), number)
-            number += found.group(2) != "\r"
-
-
 def blocks(path: Path, chunk: int = _CHUNK) -> Iterator[Block]:
-    """The same by many lines at once, of so many bytes of the file. OSError if it cannot be read."""
+    """Lines of a text file without colours, with replacements for undecodable letters, in blocks of so many bytes of the file.
+
+    OSError if it cannot be read.
+    """
     with open_regular(path) as file:
         size = max(1, os.fstat(file.fileno()).st_size)
         number = 1

@@ -1,4 +1,4 @@
-"""Messages of protocol buffers, described by the few fields that are read, without the files that their makers generate."""
+"""Messages of protocol buffers, by the few fields that are read, without generated files."""
 
 from functools import cache
 from typing import Any, Final, cast

@@ -1,4 +1,4 @@
-"""Records of TensorBoard's files, many at once: their checksums, and where in one of them the numbers stand."""
+"""TensorBoard's records, many at once: their checksums, and the places of the numbers in one of them."""
 
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -17,7 +17,7 @@ _KINDS: Final = {4: "<f4", 8: "<f8", 2: "<f2"}
 
 
 def _table() -> tuple[int, ...]:
-    """Of CRC-32C (Castagnoli), reflected polynomial 0x82F63B78."""
+    """The table of CRC-32C (Castagnoli), reflected polynomial 0x82F63B78."""
     found: list[int] = []
     for byte in range(256):
         crc = byte
@@ -51,8 +51,8 @@ def checksums(rows: Bytes) -> NDArray[np.uint32]:
 
 
 class Layout(NamedTuple):
-    """Where an event with one scalar keeps its numbers. fixed: bytes that others of its kind share, shape [bytes];
-    step: (begin, end); wall, value: where they begin, wall is -1 where there is none; kind: of the value, as numpy names it.
+    """Places of the numbers in an event with one scalar. fixed: bytes that others of its kind share, shape [bytes]; step: (begin,
+    end); wall, value: their beginnings, wall is -1 for none; kind: of the value, as in numpy.
     """
 
     fixed: NDArray[np.bool_]
@@ -88,7 +88,7 @@ class Layout(NamedTuple):
 
 
 def layout_of(data: bytes) -> Layout | None:
-    """None of an event that has not exactly one scalar and a step."""
+    """None for an event without exactly one scalar and a step."""
     try:
         event = list(_fields(data, 0, len(data)))
         (step,) = _named(event, _EVENT["step"], _VARINT)
@@ -106,7 +106,7 @@ def layout_of(data: bytes) -> Layout | None:
 
 
 def _scalar(data: bytes, value: Field) -> tuple[int, str]:
-    """(where it stands, its kind) in a value of a summary. ValueError if it is no plain scalar."""
+    """(its place, its kind) in a value of a summary. ValueError if it is no plain scalar."""
     parts = list(_fields(data, value[2], value[3]))
     for begin, _ in _named(parts, _VALUE["simple"], _FIXED32):
         return begin, "<f4"
@@ -124,7 +124,7 @@ def _named(fields: list[Field], number: int, kind: int) -> list[tuple[int, int]]
 
 
 def _fields(data: bytes, place: int, end: int) -> Iterator[Field]:
-    """Of a message in protocol buffers' form. ValueError or IndexError if it is none."""
+    """The fields of a message of protocol buffers. ValueError or IndexError if it is none."""
     while place < end:
         tag, place = _varint(data, place)
         number, kind = tag >> 3, tag & 7

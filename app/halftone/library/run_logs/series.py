@@ -1,4 +1,4 @@
-"""The common form: numbers over steps, what was said between them, settings; and the name by which a number is known."""
+"""The common form: numbers over steps, messages between them, settings; and the meaning of a number's name."""
 
 import math
 import re
@@ -16,7 +16,7 @@ from halftone.library.run_logs.trainer import Trainer
 
 Quantity = Literal["loss", "gradient", "rate", "scale", "validation"]
 """loss: of training; gradient: norm of all gradients; rate: learning rate; scale: of the loss, against underflow in float16;
-validation: a loss on pictures that are not learnt from.
+validation: a loss on other pictures.
 """
 HappeningKind = Literal[
     "resume",
@@ -35,7 +35,7 @@ NoteCode = Literal["cut-off", "damaged", "unreadable", "too-many", "too-large", 
 _MOST: Final = 2**62
 """Steps beyond it are no steps."""
 _KEPT: Final = 20_000
-"""Happenings of one kind that are kept of one file."""
+"""Most happenings of one kind from one file."""
 
 
 class Point(NamedTuple):
@@ -59,7 +59,7 @@ class Numbers(NamedTuple):
 
 
 class Happening(NamedTuple):
-    """Something a program said. step: the last one that was seen before it in that file, None before the first."""
+    """A program's message. step: the last one before it in that file, None before the first."""
 
     kind: HappeningKind
     step: int | None
@@ -70,7 +70,7 @@ class Happening(NamedTuple):
 
 
 class Note(NamedTuple):
-    """What of a file could not be used."""
+    """The unusable part of a file."""
 
     code: NoteCode
     file: str
@@ -78,7 +78,7 @@ class Note(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """One thing the run was started with. name: one of `settings.NAMES`; value: as it stands there."""
+    """A setting of the run. name: one of `settings.NAMES`; value: as written."""
 
     name: str
     value: str
@@ -88,7 +88,7 @@ class Setting(NamedTuple):
 
 @dataclass
 class Track:
-    """One number over the steps, in the order it was written: steps may begin anew where a run was started again."""
+    """One number over the steps, in the order of writing: steps may begin anew where a run was started again."""
 
     file: str
     tag: str
@@ -109,13 +109,17 @@ class Track:
 
     @property
     def averaged(self) -> bool:
-        """Whether each number is a mean over many steps, in which one bad step stays."""
+        """Whether each number is a mean over many steps, which one bad step spoils."""
         return bool(_AVERAGED.search(self.tag))
 
     @property
     def by_epoch(self) -> bool:
         """Whether its steps count epochs."""
         return "epoch" in self.tag.lower()
+
+    def finite(self, begin: int = 0, end: int | None = None) -> list[Point]:
+        """The finite numbers among those from begin to end."""
+        return [self[index] for index in range(len(self))[begin:end] if math.isfinite(self.values[index])]
 
     def put(self, step: int, value: float, line: int, seat: int, wall: float) -> None:
         """Append; a bar that is drawn again at the same step, on the same line, replaces what it showed before."""
@@ -141,7 +145,7 @@ class Track:
 
 
 class Collector:
-    """Takes in what the readers find in one file."""
+    """Collects what the readers find in one file."""
 
     def __init__(self, file: str, on_way: Callable[[float], None] = lambda _share: None) -> None:
         """on_way: told now and then what share of the file was read; it may raise JobCancelled."""
@@ -155,24 +159,13 @@ class Collector:
         """Programs of which the file shows a sign."""
         self._told: dict[str, int] = {}
 
-    def put(
-        self,
-        tag: str,
-        quantity: Quantity,
-        step: int,
-        value: float,
-        line: int,
-        seat: int,
-        wall: float = math.nan,
-        *,
-        counted: bool = False,
-    ) -> None:
+    def put(self, tag: str, quantity: Quantity, point: Point, *, counted: bool = False) -> None:
         """counted: the step is only the number's place among those of its name."""
-        if abs(step) > _MOST:
+        if abs(point.step) > _MOST:
             return
         if tag not in self.tracks:
             self.tracks[tag] = Track(self.file, tag, quantity, counted=counted)
-        self.tracks[tag].put(step, value, line, seat, wall)
+        self.tracks[tag].put(*point)
 
     def put_many(self, tag: str, quantity: Quantity, found: "Numbers") -> None:
         """Numbers of one name, in order."""
@@ -206,7 +199,7 @@ _SCALES: Final = frozenset(("log_scale", "amp_scale", "scaler", "fp16_scale", "g
 
 @lru_cache(4096)
 def quantity_of(name: str) -> Quantity | None:
-    """What a tag, column or word of a log stands for; None: nothing that is looked at. Spelling as programs have it."""
+    """The meaning of a tag, column or word of a log; None: none that matters. Spelling as in programs."""
     lower = name.lower().strip()
     words = frozenset(_SPLIT.split(lower))
     if ("scale" in words and not words.isdisjoint(("loss", "grad", "fp16"))) or lower.rpartition("/")[2] in _SCALES:
@@ -225,14 +218,11 @@ def quantity_of(name: str) -> Quantity | None:
 NUMBER: Final = (
     r"[+-]?(?:nan(?:\(\w{0,9}\))?(?:\.0)?|inf(?:inity)?(?:\.0)?|1\.\#(?:ind|qnan|inf)|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)"
 )
-"""As Python, C, JSON and Lightning ("nan.0") write one."""
+"""As written by Python, C, JSON and Lightning ("nan.0")."""
 
 
 def number_of(text: str) -> float:
-    """The number that NUMBER matched.
-
-    Raises ValueError for any other text.
-    """
+    """The number that NUMBER matched. Raises ValueError for any other text."""
     lower = text.strip().lower()
     if "#" in lower:
         return math.inf if "inf" in lower else math.nan
@@ -244,7 +234,7 @@ def number_of(text: str) -> float:
 
 
 def numbers_of(texts: Sequence[str]) -> NDArray[np.float64]:
-    """Of many texts. ValueError if one is no number."""
+    """The same of many texts."""
     try:
         return np.frombuffer(array("d", map(float, texts)))
     except ValueError:
@@ -252,6 +242,6 @@ def numbers_of(texts: Sequence[str]) -> NDArray[np.float64]:
 
 
 def exact_scale(logarithms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Loss scales of which logarithms to base 2 are told."""
+    """Loss scales from their logarithms to base 2."""
     near = np.abs(logarithms) < 1000
     return np.where(near, np.exp2(np.where(near, logarithms, 0.0)), logarithms)

@@ -1,4 +1,4 @@
-"""What a run was started with, wherever it is written: TOML, JSON, YAML, arguments in the text, a checkpoint's header."""
+"""A run's settings, wherever they are written: TOML, JSON, YAML, arguments in the text, a checkpoint's header."""
 
 import json
 import re
@@ -34,7 +34,7 @@ _CALLED: Final = {
     "resumed": "resume_from_checkpoint, resume",
 }
 NAMES: Final[dict[str, tuple[str, ...]]] = {name: tuple(called.split(", ")) for name, called in _CALLED.items()}
-"""What is known here -> what programs call it."""
+"""Setting -> its names in programs."""
 
 _BY_NAME: Final = {other: name for name, others in NAMES.items() for other in others}
 _ANY: Final = "|".join(sorted(map(re.escape, (name for name in _BY_NAME if "/" not in name)), key=len, reverse=True))
@@ -58,11 +58,11 @@ STEMS: Final = (
     "precision", "fp16", "bf16", "bfloat", "lr", "learning", "optim", "eps", "norm", "clip", "batch", "warmup", "model",
     "vae", "resume", "dtype",
 )  # fmt: skip
-"""Each name has one of these in it."""
+"""Each name contains one of these."""
 
 
 def settings_in(text: str, lower: str, file: str, line: int) -> Iterator[Setting]:
-    """Those that a line of a log names. lower: the line in small letters."""
+    """The settings in a line of a log. lower: the line in small letters."""
     if not any(stem in lower for stem in STEMS):
         return iter(())
     found = [(pair.group(1), pair.group(2)) for pattern in (_SAID, _ARGUMENT) for pair in pattern.finditer(text)]
@@ -74,7 +74,7 @@ def settings_in(text: str, lower: str, file: str, line: int) -> Iterator[Setting
 
 
 def precision_in(text: str, file: str, line: int) -> Setting | None:
-    """The precision that a line names anywhere in a log, where settings are not looked for any more."""
+    """The precision in a line anywhere in a log, where other settings are not read any more."""
     if not _PRECISE.search(text):
         return None
     found = settings_in(text, text.lower(), file, line)
@@ -96,7 +96,7 @@ def _spelled(value: Any) -> str:
 
 
 def known_settings(pairs: Iterable[tuple[str, Any]], file: str) -> list[Setting]:
-    """Those of names and values that are known: of a checkpoint's header as kohya's scripts write it, of a tracker."""
+    """The known ones among names and values: of a checkpoint's header from kohya's scripts, of a tracker."""
     return list(_known(pairs, file, 0))
 
 
@@ -105,7 +105,7 @@ def is_settings(path: Path) -> bool:
 
 
 def read_settings(path: Path, into: Collector) -> None:
-    """Settings of a TOML, JSON or YAML file; a file that is none of a run gives none. OSError if it cannot be read."""
+    """Settings of a TOML, JSON or YAML file, none where it is not of a run. OSError if it cannot be read."""
     if path.stat().st_size > _MOST:
         return
     text = read_regular(path).decode("utf-8-sig", errors="replace")
@@ -119,14 +119,14 @@ def read_settings(path: Path, into: Collector) -> None:
     try:
         content = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except (ValueError, RecursionError):
-        into.note("damaged", Words("it is not whole"))
+        into.note("damaged", Words("it is incomplete"))
         return
     pairs = [(name, value) for name, value in _named(content) if not isinstance(value, dict)]
     into.settings += [msg._replace(line=_line_of(msg, text)) for msg in _known(pairs, into.file, 0)]
 
 
 def _yaml(text: str) -> Iterator[tuple[int, str, str]]:
-    """(line, name with the one it stands under, value) of plain values; anything finer of YAML is passed over."""
+    """(line, name with the one above it, value) of plain values; other YAML is skipped."""
     above: list[tuple[int, str]] = []
     for number, line in enumerate(text.splitlines(), 1):
         found = _YAML.match(line)
@@ -152,7 +152,7 @@ def _named(content: Any, depth: int = 0, above: str = "") -> Iterator[tuple[str,
 
 
 def _line_of(setting: Setting, text: str) -> int:
-    """Where its name stands first, 0 if that is not known."""
+    """The line of its first name, 0 if that is not known."""
     for name in NAMES[setting.name]:
         found = re.search(rf"(?m)^[^\n]{{0,80}}?\b{re.escape(name)}\b", text)
         if found:
@@ -167,6 +167,6 @@ _AMBIGUOUS: Final = frozenset(("16", "32", "no"))
 
 
 def names_type(value: str) -> bool:
-    """Whether a value can mean nothing but a type, even where precision is also a measure, as in 0.93 or 16."""
+    """Whether a value can only mean a type, even where precision is also a measure, as in 0.93 or 16."""
     name = value.lower()
     return name not in _AMBIGUOUS and any(pattern.match(name) for pattern in (HALF, BRAIN, WIDE))

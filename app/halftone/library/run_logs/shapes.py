@@ -1,8 +1,7 @@
-"""The shape of a line of a log: what stays the same from line to line, and where in it the numbers stand that are kept.
+"""The shape of a line of a log: its constant parts, and the places of the numbers in it.
 
-A log repeats few lines a million times, with other numbers. Once one was understood, a regular expression made of it takes
-all of its kind at once. Everything but numbers, gaps and the gauge of a bar must be as it was, so that no name can mean
-anything else.
+A log repeats few lines a million times, with other numbers. Once a line is understood, a regular expression reads all of its kind
+at once. Everything but numbers, gaps and the gauge of a bar must stay the same, so that no name can mean anything else.
 """
 
 import re
@@ -14,7 +13,7 @@ from halftone.library.run_logs.series import Quantity
 
 Span = tuple[int, int]
 Kind = Literal["own", "bar", "under"]
-"""Where a line's step comes from: it names it; it is a bar; it stands under a bar."""
+"""The origin of a line's step: itself, a bar in it, or a bar above it."""
 
 _NUMBER: Final = r"[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?|[+-]?(?:nan|NaN|inf|Infinity)(?:\.0)?"
 _WHOLE: Final = r"\d{1,15}"
@@ -33,7 +32,7 @@ _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?|(-?\d+(?:\.\d+)?(?:[eE][+-
 
 
 class Value(NamedTuple):
-    """A number that is kept, and where it stands. doubled: it is the logarithm to base 2."""
+    """A number and its place. doubled: it is the logarithm to base 2."""
 
     tag: str
     quantity: Quantity
@@ -42,8 +41,8 @@ class Value(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A line that was understood. total: of a bar; epoch: where the number of its epoch stands; of_epoch: a bar that begins anew
-    in each; fixed: what must stay as it is; of_loss: a bar that speaks of a loss, and so is the one of the training.
+    """An understood line. total: of a bar; epoch: place of its epoch's number; of_epoch: a bar that begins anew in each; fixed:
+    constant parts; of_loss: a bar with a loss, and so the training's.
     """
 
     text: str
@@ -67,7 +66,7 @@ class Shape(NamedTuple):
 
 
 def shape_of(seen: Seen) -> Shape | None:
-    """None of a line that cannot stand for others."""
+    """None for a line that cannot stand for others."""
     if len(seen.text) > _LONGEST:
         return None
     kept: list[tuple[Span, str | int]] = [(value.span, at) for at, value in enumerate(seen.values)]
@@ -104,7 +103,7 @@ def _gap(text: str, found: re.Match[str]) -> str:
 
 
 def json_spans(text: str, content: Any) -> dict[str, Span]:
-    """Where the plain numbers of an object stand, by their names joined with "/"; nothing where that is not certain."""
+    """Places of an object's plain numbers, by their names joined with "/"; none where that is not certain."""
     tokens = [found for found in _TOKEN.finditer(text) if found.group(1) is None]
     leaves = list(_leaves(content, ""))
     if len(tokens) != len(leaves):

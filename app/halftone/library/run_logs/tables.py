@@ -6,6 +6,7 @@ import math
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import accumulate
 from operator import methodcaller
 from pathlib import Path
@@ -36,7 +37,7 @@ def is_table(path: Path) -> bool:
 
 
 def read_table(path: Path, into: Collector) -> None:
-    """Columns that are known by their names; a table without one gives nothing. OSError if it cannot be read."""
+    """Columns with known names; none in other tables. OSError if it cannot be read."""
     table: _Table | None = None
     for block in blocks(path):
         text = block.text.replace("\r\n", "\n")
@@ -53,7 +54,7 @@ def read_table(path: Path, into: Collector) -> None:
 
 
 def _table_of(first: str, stem: str, into: Collector) -> "_Table | None":
-    """None where no column is known. stem: of the file's name, which stands for the one column of an export."""
+    """None where no column is known. stem: of the file's name, the name of the one column of an export."""
     delimiter = max(_DELIMITERS, key=first.count)
     names = _row(first, delimiter)
     if {name.lower() for name in names} == _EXPORT:
@@ -93,7 +94,7 @@ class _Table:
             self._reader.row({name: cell for name, cell in row if cell.strip()}, _STEPS, Piece("", number))
 
     def _by_columns(self, text: str, number: int) -> bool:
-        """False, and nothing taken, where a cell is not what it should be."""
+        """False, and nothing is read, where a cell is not what it should be."""
         lines = text.removesuffix("\n").split("\n")
         count = len(self._names)
         if set(map(methodcaller("count", self._delimiter), lines)) != {count - 1}:
@@ -134,10 +135,7 @@ def _row(text: str, delimiter: str) -> list[str]:
 
 
 def read_trainer_state(path: Path, into: Collector) -> bool:
-    """The history in a trainer_state.json, also of one that is cut off; False where the file holds none.
-
-    OSError if it cannot be read.
-    """
+    """The history in a trainer_state.json, whole or cut off; False where the file has none. OSError if it cannot be read."""
     if path.stat().st_size > _MOST:
         into.note("too-large")
         return True
@@ -150,23 +148,16 @@ def read_trainer_state(path: Path, into: Collector) -> bool:
     last = begin
     for found in _ENTRY.finditer(text, begin):
         last = found.end()
-        entry = _entry(found.group())
-        if entry is not None:
+        with suppress(ValueError):
+            entry = json.loads(found.group())
             reader.row(entry, _STEPS, Piece("", bisect_left(ends, _bad_place(found, entry) + 1) + 1))
     if "]" not in text[last:]:
         into.note("cut-off")
     return True
 
 
-def _entry(text: str) -> Mapping[str, object] | None:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
-
-
 def _bad_place(found: re.Match[str], entry: Mapping[str, object]) -> int:
-    """Where in the text the first bad number of an entry stands, else its loss, else its beginning."""
+    """Place of an entry's first bad number in the text, else of its loss, else its beginning."""
     for name, value in entry.items():
         if quantity_of(name) and isinstance(value, float) and not math.isfinite(value):
             return found.start() + found.group().find(f'"{name}"')

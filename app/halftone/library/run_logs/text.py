@@ -1,5 +1,5 @@
-"""Plain text of any shape: bars, tables, dictionaries, JSON-lines; what stands in it of steps, losses, norms and rates, and what
-programs say between the numbers: saved, resumed, validated, skipped, failed.
+"""Plain text of any shape: bars, tables, dictionaries, JSON-lines; its steps, losses, norms and rates, and messages between the
+numbers: saved, resumed, validated, skipped, failed.
 """
 
 import json
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from halftone.library.run_logs.lines import Piece
-from halftone.library.run_logs.series import NUMBER, Collector, HappeningKind, Quantity, number_of, quantity_of
+from halftone.library.run_logs.series import NUMBER, Collector, HappeningKind, Point, Quantity, number_of, quantity_of
 from halftone.library.run_logs.settings import precision_in, settings_in
 from halftone.library.run_logs.shapes import Seen, Span, Value, json_spans, keys_in
 
@@ -64,7 +64,7 @@ _KEYS: Final[dict[HappeningKind, tuple[str, ...]]] = {
     "checkpoint": ("saving ", "saved ", "save state"),
     "error": ("error: ", "exception: ", "traceback"),
 }
-"""Pieces without which a pattern cannot fit: looking for them is quick."""
+"""Each pattern needs one of these pieces, which are quick to find."""
 KEYS: Final = tuple(key for keys in _KEYS.values() for key in keys)
 _COMPILED: Final[tuple[tuple[HappeningKind, tuple[str, ...], re.Pattern[str]], ...]] = tuple(
     (kind, _KEYS[kind], re.compile(pattern)) for kind, pattern in _PATTERNS
@@ -75,19 +75,14 @@ _NOT: Final[dict[HappeningKind, re.Pattern[str]]] = {
     ),
     "nan-loss": re.compile(r"\bif\b|\bwhen|\bmay\b.{0,20}\bloss|\bmight\b|\bcould\b|avoid|prevent|in case|--|skip_|causes? "),
 }
-"""Words that show that a thing did not happen, or was only spoken of."""
+"""Words that show that a thing did not happen, or was only mentioned."""
 _REDUCED: Final = re.compile(
     rf"(?:reducing|reduced|reduce)(?: the)?(?: loss)?(?: scale)? (?:to|by a factor to) ({NUMBER})", re.IGNORECASE
 )
 
 
 def happening_in(text: str, lower: str) -> HappeningKind | None:
-    """What a line tells beside its numbers; the first of the table that fits. lower: the line in small letters."""
-    for key in KEYS:
-        if key in lower:
-            break
-    else:
-        return None
+    """A line's message beside its numbers; the first of the table that fits. lower: the line in small letters."""
     for kind, keys, pattern in _COMPILED:
         if any(key in lower for key in keys) and pattern.search(text if kind == "error" else lower):
             unless = _NOT.get(kind)
@@ -95,14 +90,8 @@ def happening_in(text: str, lower: str) -> HappeningKind | None:
     return None
 
 
-def reduced_scale(text: str) -> str | None:
-    """The loss scale that a skipped step leads to, as it stands there."""
-    found = _REDUCED.search(text)
-    return None if found is None else found.group(1)
-
-
 HITS: Final = ("loss", "norm", "lr", "rate", "scale")
-"""Of every name that is known one of these is a part."""
+"""Every known name contains one of these."""
 _HIT: Final = re.compile("|".join(HITS))
 _NAME: Final = "abcdefghijklmnopqrstuvwxyz0123456789_./*-"
 _LONGEST: Final = 60
@@ -116,10 +105,10 @@ _BEFORE: Final = re.compile(
 _BAR: Final = re.compile(r"(?:^|[\s|])(\d{1,12})/(\d{1,12}) ?\[")
 _EPOCH: Final = re.compile(r"^\s*epoch[ :]{1,2}(\d{1,9})\b(?!.{0,20}steps?\b)")
 _EPOCHS: Final = re.compile(r"^\s*epochs?: {1,3}\d{1,3}%")
-"""A bar of the epochs themselves, under which another counts the steps of each."""
+"""A bar of the epochs, above another of the steps of each."""
 _OF_EPOCH: Final = re.compile(r"^\s*(?:step|iteration)s?: {1,3}\d{1,3}%")
 _ASIDE: Final = re.compile("val|eval|test|sampl|generat")
-"""Bars of something else than the training."""
+"""Bars of something other than the training."""
 _STEP: Final = re.compile(
     r"(?<![\w-])(?:global[ _]?step|total[ _]?step|train[ _]?step|step|iter(?:ation)?|_step)s?(?:\([a-z]{1,9}\))?"
     r"['\"]?\s{0,3}[:=#|\[(]{0,2}\s{0,9}(\d{1,15})(?![\d.]*[a-z%]|\.\d*[1-9])"
@@ -128,16 +117,15 @@ _NUMBERED: Final = re.compile(r"^\s*(\d{1,15}): (?=\{)")
 _STEPS: Final = ("global_step", "_step", "step", "iteration", "iter", "steps")
 WALLS: Final = ("_timestamp", "timestamp", "wall_time", "time")
 _JSON_MOST: Final = 30_000
-"""Letters of a line of JSON; a longer one holds no numbers of training alone."""
+"""Letters of a line of JSON; longer ones hold more than numbers of training."""
 
 
 class Reader:
     """Reads one file of text into a collector, line by line.
 
-    bar: (step, of how many) of the bar that is longest, the one of the training; epochs: how many were done, where a bar of its
-    own counts them; counted: the last step by name; loss: (name, last number) of the loss of the training; begun: whether there
-    was one; told: whether any number came with its step; seat: how many lines were taken; seen: how the last line was understood,
-    None where it must not stand for others.
+    bar: (step, of how many) of the longest bar, the training's; epochs: how many were done, where a bar of their own counts them;
+    counted: the last step by name; loss: (name, last number) of the training's loss; begun: whether there was one; told: whether
+    any number came with its step; seat: number of lines; seen: the last line's parts, None where it must not stand for others.
     """
 
     def __init__(self, into: Collector) -> None:
@@ -183,7 +171,7 @@ class Reader:
             self.seen = self._understood(text, kept, told, bar)
 
     def _note_precision(self, piece: Piece) -> None:
-        """Settings stand before the numbers, but for the precision, which some programs name beside them."""
+        """Settings come before the numbers, but for the precision, which some programs name beside them."""
         if not self.precise and (said := precision_in(piece.text, self.into.file, piece.number)) is not None:
             self.precise = True
             self.into.settings.append(said)
@@ -209,12 +197,11 @@ class Reader:
         self.into.happened("error" if fatal else kind, step, piece.number, self.seat, piece.text)
         if kind == "nan-loss":
             self._bad_loss(piece)
-        scale = reduced_scale(piece.text) if kind == "skipped-step" else None
-        if scale is not None:
-            self._put([("loss scale", "scale", number_of(scale))], self.step, piece, math.nan)
+        if kind == "skipped-step" and (reduced := _REDUCED.search(piece.text)):
+            self._put([("loss scale", "scale", number_of(reduced.group(1)))], self.step, piece, math.nan)
 
     def _bad_loss(self, piece: Piece) -> None:
-        """A loss that is told in words alone, in the step after the last one that was shown."""
+        """A loss that only words report, in the step after the last one shown."""
         name, last = self.loss
         if math.isfinite(last):
             told = _STEP.search(piece.text.lower())
@@ -222,7 +209,7 @@ class Reader:
             self._put([(name, "loss", math.nan)], step, piece, math.nan)
 
     def _bar_of(self, text: str) -> "_Bar | None":
-        """A bar of the training; of one for each epoch the step since the beginning. text: in small letters."""
+        """A bar of the training; for a bar per epoch the step since the beginning. text: in small letters."""
         found = _BAR.search(text)
         if found is None:
             return None
@@ -241,7 +228,7 @@ class Reader:
         return None
 
     def _took_json(self, piece: Piece) -> bool:
-        """Whether the line is one object of JSON, with or without its step before it."""
+        """Whether the line is one JSON object, with or without its step before it."""
         numbered = _NUMBERED.match(piece.text)
         begin = numbered.end() if numbered else 0
         text = piece.text[begin:].strip()
@@ -259,7 +246,7 @@ class Reader:
         return True
 
     def _object_seen(self, text: str, content: Any, record: Mapping[str, Any], numbered: re.Match[str] | None) -> Seen | None:
-        """Where the numbers of an object stand; None if one that is kept is no plain number, or its step is no whole one."""
+        """The places of an object's numbers; None if one of them is no plain number, or its step is no whole one."""
         begin = numbered.end() if numbered else 0
         spans = {name: (begin + start, begin + end) for name, (start, end) in json_spans(text[begin:], content).items()}
         numbers = [name for name, value in record.items() if numeric(value) is not None]
@@ -276,7 +263,7 @@ class Reader:
         return Seen(text, "own", step, values, wall=spans.get(wall), fixed=fixed)
 
     def row(self, record: Mapping[str, Any], names: tuple[str, ...], piece: Piece) -> None:
-        """A record of its own line, with its step under one of these names."""
+        """A record on its own line, with its step under one of these names."""
         self.seat += 1
         self.record(record, whole(record, names), piece)
 
@@ -299,7 +286,8 @@ class Reader:
             at = self._unstepped(tag, quantity) if step is None else step
             self.counted[tag] = at
             exact = 2.0**value if tag.endswith("log_scale") and abs(value) < 1000 else value
-            self.into.put(tag, quantity, at, exact, piece.number, self.seat, wall, counted=step is None and not self.told)
+            point = Point(at, exact, piece.number, self.seat, wall)
+            self.into.put(tag, quantity, point, counted=step is None and not self.told)
             if step is not None or self.bar or quantity != "scale":  # a count of scales is not a step
                 self.step = at
             if quantity == "loss":
@@ -307,7 +295,7 @@ class Reader:
                 self.loss = (tag, exact)
 
     def _unstepped(self, tag: str, quantity: Quantity) -> int:
-        """The step of a number that stands without one: that of the bar, the last one that was told, or its count."""
+        """The step of a number without one: the bar's, the last known one, or its count."""
         if self.bar:
             return self.bar[0]
         if self.told and self.step is not None and quantity in {"scale", "gradient", "rate"}:
@@ -316,7 +304,7 @@ class Reader:
 
 
 class _Bar(NamedTuple):
-    """span, total_span, epoch: where its step, its length and the number of its epoch stand; total: its length itself."""
+    """span, total_span, epoch: places of its step, its length and its epoch; total: its length."""
 
     step: int
     span: Span
@@ -341,18 +329,18 @@ def _value(name: str, quantity: Quantity, span: Span) -> Value:
 
 
 def column_quantity(name: str) -> Quantity | None:
-    """What a column or an entry stands for; "scale" alone only there."""
+    """The meaning of a column or an entry; "scale" alone only there."""
     return "scale" if name == "scale" else quantity_of(name)
 
 
 def _lower(text: str) -> str:
-    """In small letters, of the same length: some letters would become two."""
+    """In small letters, of the same length, as some letters would become two."""
     lower = text.lower()
     return lower if len(lower) == len(text) else "".join(letter.lower() if letter.isascii() else letter for letter in text)
 
 
 def _pairs(text: str, lower: str) -> "list[_Pair]":
-    """Names and numbers as they stand in a line; of several with one name the last. lower: it in small letters."""
+    """Names and numbers in a line; of several with one name the last. lower: the line in small letters."""
     found: dict[str, _Pair] = {}
     end = 0
     for hit in _HIT.finditer(lower):
@@ -369,7 +357,7 @@ def _pairs(text: str, lower: str) -> "list[_Pair]":
 
 
 def _begin(lower: str, start: int) -> int:
-    """Where a name begins of which a part stands at `start`; names of two words are known."""
+    """The beginning of a name with a part at `start`; names of two words are known."""
     least = max(0, start - _LONGEST)
     start = least + len(lower[least:start].rstrip(_NAME))
     if start and lower[start - 1] == " " and (before := _BEFORE.search(lower, max(0, start - 20), start)):

@@ -1,4 +1,4 @@
-"""Numbers as MLflow keeps them in files, and ai-toolkit in a database."""
+"""Numbers in MLflow's files and ai-toolkit's database."""
 
 import math
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from halftone.contract.wording import Words
-from halftone.library.run_logs.series import NUMBER, Collector, number_of, quantity_of
+from halftone.library.run_logs.series import NUMBER, Collector, Point, number_of, quantity_of
 from halftone.library.run_logs.settings import known_settings
 from halftone.settings.regular_files import open_regular
 
@@ -33,7 +33,7 @@ def is_metric(path: Path) -> bool:
 
 
 def read_metric(path: Path, into: Collector) -> None:
-    """Of one number over the steps; its name is that of the file. OSError if it cannot be read."""
+    """Read one number over the steps; its name is that of the file. OSError if it cannot be read."""
     parts = path.parts
     tag = "/".join(parts[len(parts) - parts[::-1].index("metrics") :])
     quantity = quantity_of(tag)
@@ -44,7 +44,8 @@ def read_metric(path: Path, into: Collector) -> None:
             if found := _LINE.fullmatch(line[:200]):
                 wall = int(found.group(1))
                 step = int(found.group(3) or number)
-                into.put(tag, quantity, step, number_of(found.group(2)), number, number, wall / 1000 if wall > 10**11 else wall)
+                point = Point(step, number_of(found.group(2)), number, number, wall / 1000 if wall > 10**11 else wall)
+                into.put(tag, quantity, point)
 
 
 def is_parameter(path: Path) -> bool:
@@ -66,10 +67,7 @@ def is_database(path: Path) -> bool:
 
 
 def read_database(path: Path, into: Collector) -> None:
-    """The table that ai-toolkit's window draws from; of another database nothing. OSError if it cannot be read.
-
-    Read from a copy: SQLite writes beside a file that it opens.
-    """
+    """Read a copy of ai-toolkit's table, as SQLite writes beside an open file; other databases give nothing. Raises OSError."""
     if path.stat().st_size > _LARGEST:
         return into.note("too-large")
     with tempfile.TemporaryDirectory(prefix="halftone-") as folder:
@@ -79,20 +77,15 @@ def read_database(path: Path, into: Collector) -> None:
             shutil.copyfile(f"{path}-wal", f"{copy}-wal")
         try:
             with closing(sqlite3.connect(copy)) as base:
-                _guard(base)
+                left = iter(range(_PATIENCE))  # nothing in the file may run for ever
+                base.set_progress_handler(lambda: next(left, None) is None, 1_000_000)
+                base.execute("PRAGMA trusted_schema=OFF")
+                base.text_factory = lambda data: data.decode("utf-8", "replace")
                 for seat, (step, key, value, wall) in enumerate(_rows(base), 1):
                     _take(into, seat, step, key, value, wall)
         except (sqlite3.Error, ValueError, OverflowError):
-            into.note("damaged", Words("it is no whole database"))
+            into.note("damaged", Words("the database is incomplete"))
     return None
-
-
-def _guard(base: sqlite3.Connection) -> None:
-    """Nothing in the file may run, or go on for ever."""
-    left = iter(range(_PATIENCE))
-    base.set_progress_handler(lambda: next(left, None) is None, 1_000_000)
-    base.execute("PRAGMA trusted_schema=OFF")
-    base.text_factory = lambda data: data.decode("utf-8", "replace")
 
 
 def _rows(base: sqlite3.Connection) -> Iterator[tuple[object, object, object, object]]:
@@ -108,11 +101,11 @@ def _rows(base: sqlite3.Connection) -> Iterator[tuple[object, object, object, ob
 
 
 def _take(into: Collector, seat: int, step: object, key: object, value: object, wall: object) -> None:
-    """SQLite keeps a NaN as nothing; and ai-toolkit writes a loss of exactly 0 in the place of one that is not finite."""
+    """SQLite stores NaN as NULL; ai-toolkit writes a loss of exactly 0 for one that is not finite."""
     if not isinstance(step, int) or not isinstance(key, str) or not isinstance(value, float | int | None):
         return
     quantity = quantity_of(key)
     if quantity is None:
         return
     number = math.nan if value is None or (quantity == "loss" and value == 0) else float(value)
-    into.put(key, quantity, step, number, 0, seat, float(wall) if isinstance(wall, float | int) else math.nan)
+    into.put(key, quantity, Point(step, number, 0, seat, float(wall) if isinstance(wall, float | int) else math.nan))

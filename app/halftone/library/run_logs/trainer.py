@@ -1,4 +1,4 @@
-"""Which program a run is of, by what its files say and how they are called."""
+"""The program of a run, by its files' texts and names."""
 
 import re
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ Trainer = Literal[
     "diffusers",
     "transformers",
 ]
-"""The more particular first: what stands upon another comes before it."""
+"""The most specific first: a program built on another comes before it."""
 TRAINERS: Final[tuple[Trainer, ...]] = get_args(Trainer)
 _MARKS: Final[dict[Trainer, re.Pattern[str]]] = {
     "sana": re.compile(r" - Sana - |\bSanaMS_"),
@@ -41,6 +41,6 @@ def marks_in(text: str) -> set[Trainer]:
 
 
 def trainer_of(marks: Iterable[Trainer]) -> Trainer | None:
-    """The most particular of them; None where nothing tells."""
+    """The most specific of them; None for none."""
     found = set(marks)
     return next((trainer for trainer in TRAINERS if trainer in found), None)

@@ -1,7 +1,7 @@
-"""The file in which wandb keeps a run ("run-ID.wandb"), without wandb: rows of the history and the configuration.
+"""wandb's file of a run ("run-ID.wandb"), without wandb: rows of the history and the configuration.
 
 Blocks of 32 KiB as in LevelDB's log format, with zlib's CRC-32 over the type and the data; in them messages of
-`wandb_internal.proto`, of which only numbers and settings are looked at.
+`wandb_internal.proto`, of which only numbers and settings are read.
 """
 
 import json
@@ -42,17 +42,17 @@ def is_wandb(path: Path) -> bool:
 
 
 def read_wandb(path: Path, into: Collector) -> None:
-    """History and configuration. What is broken is noted, and what stands before it kept. OSError if it cannot be read."""
+    """History and configuration up to a broken record, which is noted. OSError if it cannot be read."""
     record_type, broken = message_type("Record", _FORM)
     reader = Reader(into)
     with open_regular(path) as file:
         if file.read(len(_START)) != _START:
-            return into.note("unknown-form", Words("export the history as CSV and give that"))
+            return into.note("unknown-form", Words("export the history as CSV and use that"))
         for seat, data in enumerate(_records(file, into)):
             try:
                 _take(record_type.FromString(data), reader, into)
             except broken:
-                into.note("damaged", Words("record {0} is no message", (str(seat + 1),)))
+                into.note("damaged", Words("record {0} is not a message", (str(seat + 1),)))
     return None
 
 
@@ -73,7 +73,7 @@ def _row(items: Any) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """Of a number, or of other JSON; None of what is neither."""
+    """A number, or other JSON; None for other text."""
     try:
         return float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What no training can be made with, told before anything is loaded; and what a model is known to learn well with."""
+"""Refuses impossible trainings before anything is loaded; and the settings a model learns well with."""
 
 import math
 import os
@@ -52,7 +52,7 @@ _RATES: Final[dict[Optimizer, str]] = {"adamw": "0.0001", "adamw8bit": "0.0001",
 
 
 def check_config(config: TrainConfig) -> None:
-    """Raise HalftoneError value-out-of-range or setting-bad-value for what no training can be made with."""
+    """Raise HalftoneError value-out-of-range or setting-bad-value for an impossible training."""
     for name, allowed in _COUNTS.items():
         check_range(Words(_NAMES[name]), getattr(config, name), allowed)
     for name in (*_POSITIVE, *_NOT_NEGATIVE):
@@ -69,7 +69,7 @@ def check_config(config: TrainConfig) -> None:
 
 
 def check_size(config: TrainConfig, model: ModelFacts) -> None:
-    """Raise HalftoneError train-size where pictures would have to be trained at another size than the one asked for."""
+    """Raise HalftoneError train-size where pictures would need another size than the one asked for."""
     shapes = shapes_for(config, model)
     below = shapes.edge // shapes.step * shapes.step
     if below != shapes.edge:
@@ -78,7 +78,7 @@ def check_size(config: TrainConfig, model: ModelFacts) -> None:
 
 
 def check_before(config: TrainConfig, *, new: bool) -> None:
-    """Settings, model and the folder of pictures; of a new training also what is left out of it. Raises what `check_config`,
+    """Check settings, model and the folder of pictures; of a new training also its left-out pictures. Raises what `check_config`,
     `describe` and `check_folder` raise, and HalftoneError setting-bad-value.
     """
     check_config(config)
@@ -96,7 +96,7 @@ Settings = dict[str, int | float]
 
 
 def settings_of(model: ModelFacts) -> Settings:
-    """Those that a training has; empty where the note tells none, or is wrong about one of them."""
+    """The model's own training settings; none where its note has none, or a wrong one."""
     told = {name: value for name, value in model.training.items() if name in TrainConfig.__struct_fields__}
     try:
         msgspec.convert({"model": "", "pictures": "", "output": "", **told}, TrainConfig)
@@ -106,7 +106,7 @@ def settings_of(model: ModelFacts) -> Settings:
 
 
 def settings_for(model: object) -> Settings:
-    """Of a model as a file of settings names it; empty where that is no model: the training itself says why."""
+    """The same for a model as a file of settings names it; none where that is no model: the training itself says why."""
     if not isinstance(model, str):
         return {}
     try:

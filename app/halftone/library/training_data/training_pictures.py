@@ -1,4 +1,4 @@
-"""The folder of pictures that a LoRA learns from: read before the start, with captions, problems and the shapes they come to."""
+"""The folder of pictures for a LoRA, read before the start: captions, problems and shapes."""
 
 import math
 import os
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from PIL import Image
 
 ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".avif", ".heic", ".heif")
-"""Also of what may not be readable here: a picture that is not used is told, and not passed over."""
+"""Also of unreadable kinds: an unused picture is reported."""
 _CAPTIONS: Final = (".txt", ".caption")
 """Endings of captions; the first that is there counts."""
 _LONGEST_CAPTION: Final = 1_000_000
 """Bytes of a caption that are read."""
 _RATIOS: Final = (1.0, 4 / 3, 3 / 4, 16 / 9, 9 / 16, 3 / 2, 2 / 3, 2.0, 1 / 2, 5 / 4, 4 / 5)
-"""Width over height of the shapes, in the order in which they come to be used."""
+"""Width over height of the shapes, in the order of their use."""
 _LEAST: Final = 8
-"""Pixels that the edges of every picture are a multiple of."""
+"""Pixels; every edge is a multiple of it."""
 _SMALLEST: Final = 4
-"""A picture that would be enlarged more than so many times has nothing to teach."""
+"""The largest factor by which a picture may be enlarged."""
 _STEPS: Final = {of.SD3.name: 16, of.FLUX.name: 16, of.SANA.name: 32}
 """Pixels of one patch of the denoiser. Of the others, whose networks halve what they get several times: 64."""
 _UNIFORM: Final = 8
-"""Levels of 255 by which a picture may differ from all white or all black and still be called that."""
+"""Levels of 255 by which an all white or all black picture may differ."""
 
 Size = tuple[int, int]
 """(width, height)."""
@@ -46,7 +46,7 @@ Size = tuple[int, int]
 
 @dataclass(frozen=True)
 class Shapes:
-    """What pictures are brought to. edge: of a square one; step: pixels that every edge is a multiple of."""
+    """Shapes of the training. edge: of a square; step: pixels that every edge is a multiple of."""
 
     edge: int
     step: int
@@ -54,8 +54,12 @@ class Shapes:
 
     def all(self) -> tuple[Size, ...]:
         """Of about the same area, the square first."""
-        found = (_size(self.edge, ratio, self.step) for ratio in _RATIOS[: max(1, self.count)])
-        return tuple(dict.fromkeys(found))
+
+        def stepped(edge: float) -> int:
+            return max(self.step, round(edge / self.step) * self.step)
+
+        roots = (math.sqrt(ratio) for ratio in _RATIOS[: max(1, self.count)])
+        return tuple(dict.fromkeys((stepped(self.edge * root), stepped(self.edge / root)) for root in roots))
 
     def nearest(self, own: Size) -> Size:
         """The one that cuts off least of a picture."""
@@ -72,7 +76,7 @@ def shapes_for(config: TrainConfig, model: ModelFacts) -> Shapes:
 
 @dataclass(frozen=True)
 class Reading:
-    """How much of a caption a model is told. count: tokens of a text; room: of how many it is told."""
+    """How much of a caption a model reads. count: tokens of a text; room: tokens that it reads."""
 
     count: Callable[[str], int]
     room: int
@@ -85,9 +89,8 @@ def reading_of(model: ModelFacts) -> Reading | None:
 
 
 def read_pictures(config: TrainConfig, shapes: Shapes, reading: Reading | None = None) -> tuple[TrainPicture, ...]:
-    """All pictures of the folder by name, each with what was found in it; those left out by the user are not among them.
-
-    Raises HalftoneError train-no-folder, train-no-pictures or train-pictures-inside.
+    """All pictures of the folder by name, but the left-out ones, with their problems and notes. Raises HalftoneError
+    train-no-folder, train-no-pictures or train-pictures-inside.
     """
     folder = check_folder(config.pictures)
     found = tuple(_read(folder / name, shapes) for name in sorted(_names_in(folder)) if name not in config.left_out)
@@ -110,7 +113,7 @@ def check_folder(pictures: str) -> Path:
 
 
 def _names_in(folder: Path) -> Iterator[str]:
-    """Of its pictures, without hidden files (a Mac puts one beside each picture)."""
+    """Names of its pictures, without hidden files (a Mac puts one beside each picture)."""
     for path in folder.iterdir():
         if path.suffix.lower() in ENDINGS and not path.name.startswith(".") and os.path.isfile(path):
             yield path.name
@@ -126,26 +129,17 @@ def usable(folder: str, pictures: Iterable[TrainPicture]) -> tuple[TrainPicture,
 
 
 def caption_of(picture: TrainPicture, word: str) -> str:
-    """What the model is told: the word, then the caption."""
+    """The model's caption: the word, then the picture's."""
     return ", ".join(part for part in (word.strip(), picture.caption.strip()) if part)
 
 
 def brought_to(path: Path, shape: Size, *, flip: bool = False) -> "Image.Image":
-    """The picture in RGB, turned as its camera noted, on white where it is transparent, filling the shape, the rest cut off at
-    both sides. Raises image-unreadable.
-    """
+    """The picture in RGB, turned as its camera noted, on white, filling the shape, cut at both sides. Raises image-unreadable."""
     from PIL import Image, ImageOps
 
     picture = _on_white(str(path))
     fitted = ImageOps.fit(picture, shape, Image.Resampling.LANCZOS)
     return ImageOps.mirror(fitted) if flip else fitted
-
-
-def _size(edge: int, ratio: float, step: int) -> Size:
-    """Width and height of that ratio with about the area of a square, in steps."""
-    width = max(step, round(edge * math.sqrt(ratio) / step) * step)
-    height = max(step, round(edge / math.sqrt(ratio) / step) * step)
-    return width, height
 
 
 def _read(path: Path, shapes: Shapes) -> TrainPicture:
@@ -160,21 +154,15 @@ def _read(path: Path, shapes: Shapes) -> TrainPicture:
     shape = shapes.nearest(picture.size)
     enlarged = max(shape[0] / width, shape[1] / height)
     problem = "too-small" if enlarged > _SMALLEST else ""
-    notes = _notes(note, _uniform(picture), "small" if enlarged > 1 else "")
-    return made(width=width, height=height, shape=shape, problem=problem, note=notes)
+    note = _uniform(picture) or note or ("small" if enlarged > 1 else "")  # what matters most
+    return made(width=width, height=height, shape=shape, problem=problem, note=note)
 
 
 def _with_length(picture: TrainPicture, word: str, reading: Reading) -> TrainPicture:
-    """With the note that only the beginning of its caption is read, where nothing more important is to be said of it."""
+    """Note that only the beginning of its caption is read, where no other note is more important."""
     if picture.note not in ("", "small") or reading.count(caption_of(picture, word)) <= reading.room:
         return picture
     return msgspec.structs.replace(picture, note="caption-long")
-
-
-def _notes(*notes: str) -> str:
-    """The first of them: what matters most stands first."""
-    order = ("white", "black", "caption-unreadable", "no-caption", "small")
-    return next((note for note in order if note in notes), "")
 
 
 def _caption(path: Path) -> tuple[str, str]:
@@ -209,5 +197,5 @@ def _uniform(picture: "Image.Image") -> str:
 
 
 def left_out(picture: TrainPicture, problem: str) -> TrainPicture:
-    """The same, told why it is not used."""
+    """The picture with the reason why it is not used."""
     return msgspec.structs.replace(picture, problem=problem)

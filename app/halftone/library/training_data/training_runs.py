@@ -1,6 +1,7 @@
-"""Runs that can be gone on with: trainings that saved something to go on from, and never came to their last step."""
+"""Runs that can be resumed: trainings with a saved state that never came to their last step."""
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,14 +17,14 @@ from halftone.settings.regular_files import read_json_bytes
 _RUN: Final = "run.json"
 _STATE: Final = "state.safetensors"
 _NOTE: Final = "halftone.training"
-"""As the trainer names them."""
+"""The trainer's names."""
 RUNNING: Final = ".running"
-"""In the folder of a run while it runs: whoever runs it has claimed this file."""
+"""A file in the folder of a run that is claimed while it runs."""
 
 
 @dataclass(frozen=True)
 class BrokenRun:
-    """step: the last that was saved; kept: it was stopped, and has its LoRA."""
+    """step: of the last save; kept: it was stopped, and has its LoRA."""
 
     folder: str
     config: TrainConfig
@@ -41,22 +42,28 @@ class _Note(msgspec.Struct, frozen=True):
 
 
 def unfinished(output: str) -> tuple[BrokenRun, ...]:
-    """Unfinished runs in a folder of LoRAs, the newest first. What cannot be read, or runs now, is none."""
+    """Unfinished runs in a folder of LoRAs, the newest first, without unreadable and running ones."""
     try:
         folders = [path.parent for path in Path(output).expanduser().glob(f"*/{_STATE}")]
     except OSError:
         return ()
     found = [run for run in (_read(folder) for folder in folders) if run is not None]
-    return tuple(sorted(found, key=lambda run: _written(run.folder), reverse=True))
+
+    def written(run: BrokenRun) -> float:
+        with suppress(OSError):
+            return (Path(run.folder) / _STATE).stat().st_mtime
+        return 0.0
+
+    return tuple(sorted(found, key=written, reverse=True))
 
 
 def broken_off(output: str) -> tuple[BrokenRun, ...]:
-    """Those of them that nobody stopped."""
+    """Unfinished runs that nobody stopped."""
     return tuple(run for run in unfinished(output) if not run.kept)
 
 
 def finished(folder: str, steps: int) -> str:
-    """Return the LoRA of a run that made all of so many steps; "" where steps are left, or something of it is gone."""
+    """The LoRA of a run that made all of so many steps; "" where steps are left, or something of it is missing."""
     lora = Path(f"{folder}.safetensors")
     try:
         note = msgspec.json.decode(read_header(Path(folder) / _STATE).metadata[_NOTE], type=_Note)
@@ -66,7 +73,7 @@ def finished(folder: str, steps: int) -> str:
 
 
 def config_in(folder: str) -> TrainConfig:
-    """The settings that a run was begun with. Raises HalftoneError train-no-run, and train-state-unreadable of a damaged one."""
+    """The settings of a run. Raises HalftoneError train-no-run, and train-state-unreadable for a damaged one."""
     path = Path(folder) / _RUN
     try:
         return msgspec.json.decode(read_json_bytes(path), type=_Run).config
@@ -85,10 +92,3 @@ def _read(folder: Path) -> BrokenRun | None:
     if not 0 < note.step < run.config.steps or is_claimed(folder / RUNNING):
         return None
     return BrokenRun(str(folder), run.config, note.step, kept=os.path.exists(folder.parent / run.file))
-
-
-def _written(folder: str) -> float:
-    try:
-        return (Path(folder) / _STATE).stat().st_mtime
-    except OSError:
-        return 0.0

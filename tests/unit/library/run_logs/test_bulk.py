@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from tests.helpers.trainer_logs import WRITERS, Writer
 from halftone.contract.errors import JobCancelled
 from halftone.library.run_logs.bulk import Bulk, read_text
 from halftone.library.run_logs.folder import read_run
-from halftone.library.run_logs.lines import Block, Piece, blocks, pieces
+from halftone.library.run_logs.lines import PIECE, Block, Piece, blocks
 from halftone.library.run_logs.series import Collector
 from halftone.library.run_logs.text import Reader
 
@@ -37,6 +37,14 @@ def in_order(into: Collector) -> list[tuple[int, str]]:
     """Everything by its seat."""
     told = [(track.seats[at], f"{tag} {track.values[at]!r}") for tag, track in into.tracks.items() for at in range(len(track))]
     return sorted([*told, *((one.seat, one.words) for one in into.happenings)])
+
+
+def pieces(path: Path) -> Iterator[Piece]:
+    for block in blocks(path):
+        number = block.number
+        for found in PIECE.finditer(block.text):
+            yield Piece(found.group(1), number)
+            number += found.group(2) != "\r"
 
 
 def both(path: Path, chunk: int = 0) -> tuple[Collector, Collector]:
