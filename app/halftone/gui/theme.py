@@ -149,7 +149,7 @@ def tabular(font: QFont) -> QFont:
 
 
 class ThemeWatcher(QObject):
-    """Tells that the theme changed; custom-painted widgets repaint, tinted icons are made anew."""
+    """Tells that the theme changed. What paints itself need not listen: Qt repaints it with the new style sheet."""
 
     changed = Signal()
 

@@ -66,7 +66,7 @@ def test_a_switch_is_a_check_box(qtbot: QtBot) -> None:
 
 def test_the_memory_meter_shows_the_others_first(qtbot: QtBot) -> None:
     theme.set_theme("dark")
-    meter = MemoryMeter(100, 6)
+    meter = MemoryMeter()
     qtbot.addWidget(meter)
     meter.set_memory(MemoryFacts(total=100, own=40, others=20))
     image = meter.grab().toImage()

@@ -4,11 +4,12 @@ import math
 from dataclasses import dataclass
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QFontMetricsF, QPainter, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from halftone.gui import icons, theme
 from halftone.gui.i18n import tr
+from halftone.gui.kit.painting import Painted
 
 ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 TIME, CLOSENESS = 204, 196
@@ -50,7 +51,7 @@ def dots_for_error(ratio: float) -> float:
     return min(8.0, max(1.0, 7 - 2 * math.log2(max(ratio, 1e-6))))
 
 
-class EffectCell(QWidget):
+class EffectCell(Painted):
     """Two columns; the time column reaches from -1 (far left: twice as quick or better) to +1."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -59,7 +60,6 @@ class EffectCell(QWidget):
         self.setFixedHeight(32)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setFixedWidth(TIME + CLOSENESS)
-        theme.watcher().changed.connect(self.update)
 
     def set_effect(self, effect: Effect) -> None:
         self._effect = effect
@@ -73,18 +73,14 @@ class EffectCell(QWidget):
     def sizeHint(self) -> QSize:
         return QSize(TIME + CLOSENESS, 32)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
+    def draw(self, painter: QPainter) -> None:
         if self._effect is None:
             return
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         if self._effect.note:
             self._words(painter, 0, self.width() - 4, self._effect.note, quiet=True)
-            painter.end()
             return
         self._paint_time(painter, self._effect)
         self._paint_closeness(painter, self._effect)
-        painter.end()
 
     def _words(self, painter: QPainter, x: float, width: float, words: str, *, quiet: bool = False, token: str = "") -> None:
         style = theme.current()

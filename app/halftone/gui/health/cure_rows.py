@@ -29,7 +29,6 @@ class CureHead(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._columns = True
         self.setToolTip(health_text.decibels())
-        theme.watcher().changed.connect(self.update)
 
     def show_columns(self, shown: bool) -> None:
         """The column heads make sense only above rows."""
@@ -79,10 +78,8 @@ class CureRow(HoverButton):
     def minimumSizeHint(self) -> QSize:
         return QSize(200 + sum(COLUMNS), 48)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
+    def draw(self, painter: QPainter) -> None:
         style = theme.current()
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         box = QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
         if self.isChecked():
             painter.setPen(QPen(style.color("accent"), 1))
@@ -95,7 +92,6 @@ class CureRow(HoverButton):
         self._paint_radio(painter)
         self._paint_prices(painter)
         self._paint_words(painter)
-        painter.end()
 
     def _ink(self, token: str) -> str:
         return token if self.isEnabled() else "text-disabled" if token == "border-control" else "text-muted"

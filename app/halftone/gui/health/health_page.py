@@ -23,7 +23,7 @@ from halftone.gui.health.verdict_and_chart_cards import ChartCard, VerdictCard
 from halftone.gui.i18n import say, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.page_base import NARROW, Page
-from halftone.gui.kit.stock_widgets import column, hline, row, scrolling
+from halftone.gui.kit.stock_widgets import boxed, column, hline, row, scrolling
 from halftone.health.troubles import Trouble, known_on
 from halftone.session.state import Ended, Job
 
@@ -58,16 +58,13 @@ class HealthPage(Page):
     # layout
 
     def _build(self) -> None:
-        self._bottom = QWidget()
-        self._bottom_layout = row(self.findings, self.cure, spacing=12)
-        self._bottom_layout.setStretch(0, 1)
-        self._bottom.setLayout(self._bottom_layout)
-        inner = QWidget()
-        self._inner_layout = column(self.verdict, self.chart, self._bottom, self.known, spacing=10, margins=(20, 0, 20, 14))
-        self._inner_layout.setStretch(2, 1)
+        self._bottom_layout = row(self.findings, self.cure, spacing=12, stretch=0)
+        self._bottom = boxed(self._bottom_layout)
+        self._inner_layout = column(
+            self.verdict, self.chart, self._bottom, self.known, spacing=10, margins=(20, 0, 20, 14), stretch=2
+        )
         self._inner_layout.addStretch(0)
-        inner.setLayout(self._inner_layout)
-        self._scroll = scrolling(inner)
+        self._scroll = scrolling(boxed(self._inner_layout))
         self._pinned = QVBoxLayout()
         self._pinned.setContentsMargins(8, 0, 8, 0)
         head = row(self.header, margins=(20, 12, 20, 10))

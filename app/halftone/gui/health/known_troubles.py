@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from halftone.gui import icons
 from halftone.gui.i18n import catalogue, sentences, tr
-from halftone.gui.kit.stock_widgets import button, clear, column, label, row
+from halftone.gui.kit.stock_widgets import boxed, button, clear, column, label, row
 from halftone.health.troubles import Trouble, helps_words, origin_words
 
 
@@ -50,13 +50,11 @@ class KnownCard(QFrame):
 
 
 def _entry(trouble: Trouble) -> QWidget:
-    made = QWidget()
     said = sentences(tr(trouble.what), helps_words(trouble).text(catalogue()))
-    made.setLayout(
+    return boxed(
         column(
             label(said, "small", "secondary", wrap=True),
             label(origin_words(trouble).text(catalogue()), "caption", "muted", wrap=True),
             spacing=1,
         )
     )
-    return made

@@ -20,7 +20,7 @@ from halftone.gui.charts.headroom_chart_text import type_name
 from halftone.gui.health.health_view import CARDS, Figure, HealthView
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit import figures
-from halftone.gui.kit.stock_widgets import IconLabel, button, clear, column, icon_button, label, repolish, row, set_tone
+from halftone.gui.kit.stock_widgets import Card, IconLabel, button, clear, column, icon_button, label, row, set_tone
 from halftone.gui.kit.switches import Segmented
 from halftone.health.headroom import log2_peak, room_bits
 from halftone.health.part_names import rounded_room
@@ -40,7 +40,7 @@ class FigureLabel(QFrame):
         self.setAccessibleName(f"{figure.value} {figure.caption}")
 
 
-class VerdictCard(QFrame):
+class VerdictCard(Card):
     """One verdict: icon, sentence, four figures; while a check runs its progress; on the right what can be done."""
 
     check = Signal()
@@ -52,8 +52,7 @@ class VerdictCard(QFrame):
     """The one to look at."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.setProperty("card", "unknown")
+        super().__init__("unknown")
         self._icon = IconLabel("circle-dashed", "unknown", 32)
         self._title = label("", "heading-m", wrap=True)
         self._text = label("", "body", "secondary", wrap=True)
@@ -77,8 +76,7 @@ class VerdictCard(QFrame):
         self._actions = row(
             self._left, self.show_other, self._check, self._cancel, self._again, self._copy, self._undo, spacing=8
         )
-        top = row(self._icon, words, self._figures, self._actions, spacing=16)
-        top.setStretch(1, 1)
+        top = row(self._icon, words, self._figures, self._actions, spacing=16, stretch=1)
         top.setAlignment(self._icon, Qt.AlignmentFlag.AlignVCenter)
         self.setLayout(column(top, self._narrow_figures, spacing=10, margins=(18, 12, 18, 12)))
         self._shown: tuple[Figure, ...] | None = None
@@ -93,9 +91,7 @@ class VerdictCard(QFrame):
     def set_view(self, view: HealthView, *, running: bool, check_words: str, left: str, share: float | None) -> None:
         """running: the worker is on it. check_words: for the button. share: of the whole job, None: not known."""
         style, icon, tone = CARDS[view.state]
-        if self.property("card") != style:
-            self.setProperty("card", style)
-            repolish(self)
+        self.set_kind(style)
         self._icon.set(icon, tone)
         self._title.setText(view.title)
         self._text.setText(view.text)
@@ -260,12 +256,11 @@ class LayerTable(QTableView):
         head.setFont(theme.current().font("small"))
 
 
-class ChartCard(QFrame):
+class ChartCard(Card):
     """Headroom by layer: the chart, its table, and the switch between now and after the cure."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.setProperty("card", "true")
         self.chart = HeadroomChart()
         self.table = LayerTable()
         self._stack = QStackedWidget()

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 from halftone.gui.health import file_dialogs
 from halftone.gui.i18n import tr
-from halftone.gui.kit.stock_widgets import ElidedLabel, button, clear, column, icon_button, row
+from halftone.gui.kit.stock_widgets import ElidedLabel, boxed, button, clear, column, icon_button, row
 
 WIDTH = 420
 
@@ -36,11 +36,7 @@ class FoldersControl(QWidget):
 
     def _line(self, folder: str) -> QWidget:
         remove = icon_button("x", tr("Remove {0}", folder), size=14, clicked=partial(self._remove, folder))
-        made = QWidget()
-        line = row(ElidedLabel(folder, "small", "secondary"), remove, spacing=8)
-        line.setStretch(0, 1)
-        made.setLayout(line)
-        return made
+        return boxed(row(ElidedLabel(folder, "small", "secondary"), remove, spacing=8, stretch=0))
 
     def _remove(self, folder: str) -> None:
         self.add.setFocus(Qt.FocusReason.OtherFocusReason)
@@ -63,9 +59,7 @@ class FileControl(QWidget):
         self.path = ElidedLabel("", "small", "secondary")
         self.choose = button(tr("Choose…"), "", "folder-open", clicked=self._ask)
         self.setFixedWidth(WIDTH)
-        line = row(self.path, self.choose, spacing=8)
-        line.setStretch(0, 1)
-        self.setLayout(line)
+        self.setLayout(row(self.path, self.choose, spacing=8, stretch=0))
 
     def set_file(self, path: str) -> None:
         """Show this one; "" for none."""

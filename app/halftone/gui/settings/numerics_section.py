@@ -28,8 +28,7 @@ class NumericsSection(QWidget):
         self.reset = button(tr("Reset to defaults"), "quiet", size="large", clicked=self.reset_all)
         self.reset.setToolTip(tr("This page only. You can undo."))
         words = column(label(tr("Numerics"), "heading-m"), self._sub, spacing=0)
-        head = row(words, self.measure, self.reset, spacing=8)
-        head.setStretch(0, 1)
+        head = row(words, self.measure, self.reset, spacing=8, stretch=0)
         body = column(head, spacing=9)
         self._cards: list[GroupCard] = []
         declared = [one for one in DECLARED if one.page == "Numerics"]

@@ -13,7 +13,7 @@ from halftone import __version__
 from halftone.gui.controller import Controller
 from halftone.gui.health import file_dialogs
 from halftone.gui.i18n import tr
-from halftone.gui.kit.stock_widgets import ElidedLabel, button, card, column, label, row
+from halftone.gui.kit.stock_widgets import Card, ElidedLabel, button, column, label, row
 from halftone.gui.settings.folder_list import FileControl, FoldersControl
 from halftone.gui.settings.setting_rows import Control, GroupCard, SettingRow
 from halftone.settings import places
@@ -30,9 +30,7 @@ class FolderControl(QWidget):
         self.choose = button(tr("Choose…"), "", "folder-open", clicked=self.ask)
         self.show_folder = button(tr("Show"), "quiet", clicked=self._open)
         self.setFixedWidth(420)
-        line = row(self.path, self.show_folder, self.choose, spacing=8)
-        line.setStretch(0, 1)
-        self.setLayout(line)
+        self.setLayout(row(self.path, self.show_folder, self.choose, spacing=8, stretch=0))
 
     def folder(self) -> Path:
         chosen = self._owner.controller.settings.pictures_folder
@@ -161,18 +159,16 @@ class AboutSection(QWidget):
         for index, (name, value) in enumerate(known):
             self._facts.addWidget(label(name, "small", "secondary"), index, 0)
             self._facts.addWidget(value, index, 1)
-        facts = card()
         about = label(
             tr("Makes pictures and explains every black one."),
             "body",
             "secondary",
             wrap=True,
         )
-        facts.setLayout(column(label("Halftone", "heading-s"), about, 4, self._facts, spacing=4, margins=(16, 14, 16, 16)))
+        facts = Card(layout=column(label("Halftone", "heading-s"), about, 4, self._facts, spacing=4, margins=(16, 14, 16, 16)))
         self.setLayout(column(label(tr("About"), "heading-m"), facts, self._folders(), self._licences(), -1, spacing=10))
 
     def _folders(self) -> QWidget:
-        made = card()
         body = column(label(tr("Locations"), "heading-s"), spacing=6, margins=(16, 12, 16, 12))
         self.folder_buttons = {}
         for name, folder in (
@@ -185,14 +181,11 @@ class AboutSection(QWidget):
             show.setAccessibleName(tr("Show: {0}", name))
             title = label(name, "body")
             title.setMinimumWidth(_NAMES)
-            line = row(title, ElidedLabel(str(folder), "small", "secondary"), show, spacing=12)
-            line.setStretch(1, 1)
+            line = row(title, ElidedLabel(str(folder), "small", "secondary"), show, spacing=12, stretch=1)
             body.addLayout(line)
-        made.setLayout(body)
-        return made
+        return Card(layout=body)
 
     def _licences(self) -> QWidget:
-        made = card()
         body = column(label(tr("Bundled licences"), "heading-s"), spacing=6, margins=(16, 12, 16, 12))
         base = places.resources()
         for name, licence, file in (
@@ -207,8 +200,7 @@ class AboutSection(QWidget):
             title.setMinimumWidth(_NAMES)
             line = row(title, label(licence, "small", "secondary"), -1, read, spacing=12)
             body.addLayout(line)
-        made.setLayout(body)
-        return made
+        return Card(layout=body)
 
     def set_narrow(self, *, narrow: bool) -> None:
         del narrow

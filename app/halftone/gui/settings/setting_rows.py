@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFontMetricsF, QStandardItem, QStandardItemModel
-from PySide6.QtWidgets import QComboBox, QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QWidget
+from PySide6.QtWidgets import QComboBox, QGridLayout, QHBoxLayout, QSizePolicy, QWidget
 
 from halftone.gui import theme
 from halftone.gui.charts.effect_cell import CLOSENESS, TIME, Effect, EffectCell
 from halftone.gui.i18n import tr
-from halftone.gui.kit.stock_widgets import column, hline, icon_button, label, row
+from halftone.gui.kit.stock_widgets import Card, boxed, column, hline, icon_button, label, row
 from halftone.gui.kit.switches import Segmented, Switch
 from halftone.settings.declared import Setting
 
@@ -158,8 +158,7 @@ class SettingRow(QWidget):
         self._undo.setFixedSize(24, 20)
         self._sentence = label(tr(setting.sentence), "caption", "secondary", wrap=True)
         head: QHBoxLayout = row(self._title, self._changed, self._undo, -1, spacing=8)
-        self._words = QWidget()
-        self._words.setLayout(column(head, self._sentence, spacing=0))
+        self._words = boxed(column(head, self._sentence, spacing=0))
         self._words.setToolTip(_tip(setting))
         self.control.setToolTip(_tip(setting))
         self._grid = QGridLayout()
@@ -204,21 +203,19 @@ def _tip(setting: Setting) -> str:
     return f"{words}\n{flags}" if flags else words
 
 
-class GroupCard(QFrame):
+class GroupCard(Card):
     """A section: its title, optionally the heads of the effect columns, and its rows with hairlines between. The heads stand
     above their columns: beside the title, or below it where the effects are on a line of their own.
     """
 
     def __init__(self, title: str, rows: Sequence[QWidget], *, heads: bool) -> None:
         super().__init__()
-        self.setProperty("card", "true")
-        self._heads = QWidget()
         line = row(spacing=0)
         for words, width in ((tr("Time"), TIME), (tr("Closeness to FP32"), CLOSENESS)):
             made = label(words, "caption", "secondary")
             made.setFixedWidth(width)
             line.addWidget(made)
-        self._heads.setLayout(line)
+        self._heads = boxed(line)
         self._heads.setVisible(heads)
         self._heads.setParent(self)
         body = column(spacing=0, margins=(1, 10 if title else 2, 1, 1 if title else 2))

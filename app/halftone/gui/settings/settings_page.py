@@ -4,13 +4,13 @@ from typing import cast
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QButtonGroup, QFrame, QScrollArea, QStackedWidget, QWidget
+from PySide6.QtWidgets import QButtonGroup, QFrame, QScrollArea, QStackedWidget
 
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.kit.navigation import NavButton, guide_button
 from halftone.gui.kit.page_base import NARROW, Page
-from halftone.gui.kit.stock_widgets import column, label, row, scrolling, surface
+from halftone.gui.kit.stock_widgets import boxed, column, label, row, scrolling, surface
 from halftone.gui.settings.numerics_section import NumericsSection
 from halftone.gui.settings.program_section import AboutSection, ProgramSection
 
@@ -40,9 +40,7 @@ class SettingsPage(Page):
         self._stack = QStackedWidget()
         self.nav: dict[str, NavButton] = {}
         self._side = self._navigation()
-        line = row(self._side, self._stack, spacing=0)
-        line.setStretch(1, 1)
-        self.setLayout(line)
+        self.setLayout(row(self._side, self._stack, spacing=0, stretch=1))
         self.follow(controller.changed, controller.settings_changed, controller.badges_changed)
         self.show_section(SECTIONS[0][0])
 
@@ -56,9 +54,7 @@ class SettingsPage(Page):
                     made = AboutSection(self._controller)
                 case _:
                     made = ProgramSection(self._controller, name)
-            inside = QWidget()
-            inside.setLayout(column(made, margins=(20, 12, 20, 12)))
-            self._sections[name], self._scrolls[name] = made, scrolling(inside)
+            self._sections[name], self._scrolls[name] = made, scrolling(boxed(column(made, margins=(20, 12, 20, 12))))
             if self._narrow is not None:
                 made.set_narrow(narrow=self._narrow)
             self._stack.addWidget(self._scrolls[name])

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QFrame, QGridLayout, QMenu, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QGridLayout, QMenu, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from halftone.contract.training import Caught
 from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.message_bars import Act, announce
-from halftone.gui.kit.stock_widgets import IconLabel, button, clear, column, icon_button, label, repolish, row, set_icon
+from halftone.gui.kit.stock_widgets import Card, IconLabel, boxed, button, clear, column, icon_button, label, row, set_icon
 from halftone.health.training.training_sentences import (
     caught_title,
     cost_words,
@@ -26,7 +26,7 @@ _ABREAST = 620
 """Narrower cards put the two reasons below each other."""
 
 
-class CaughtCard(QFrame):
+class CaughtCard(Card):
     """`acted` carries the key of the action: "keep-cure", "leave-out", "float32-block", "stop", "copy" or "close"."""
 
     acted = Signal(str)
@@ -63,14 +63,12 @@ class CaughtCard(QFrame):
         self.hide()
 
     def _build(self) -> None:
-        head = row(self._title, self._ago, self._close, spacing=10)
-        head.setStretch(0, 1)
+        head = row(self._title, self._ago, self._close, spacing=10, stretch=0)
         self._reasons = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._reasons.setSpacing(20)
         for made in (column(self._why_head, self._why, -1, spacing=4), column(self._did_head, self._did, -1, spacing=4)):
             self._reasons.addLayout(made, 1)
-        self._acts = QWidget()
-        self._acts.setLayout(self._buttons)
+        self._acts = boxed(self._buttons)
         self._acts.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)  # it does not make the card wider
         self._foot = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._foot.setSpacing(8)
@@ -84,9 +82,8 @@ class CaughtCard(QFrame):
         words.addSpacing(2)
         words.addLayout(self._foot)
         words.addWidget(self._details)
-        layout = row(self._icon, words, spacing=10, margins=(14, 12, 12, 10))
+        layout = row(self._icon, words, spacing=10, margins=(14, 12, 12, 10), stretch=1)
         layout.setAlignment(self._icon, Qt.AlignmentFlag.AlignTop)
-        layout.setStretch(1, 1)
         self.setLayout(layout)
 
     # --- content ----------------------------------------------------------------------------------------------------
@@ -99,8 +96,7 @@ class CaughtCard(QFrame):
             return
         self.caught, self._asks = caught, asks
         self.setProperty("running", running)
-        self.setProperty("card", "danger" if asks or caught.did == "stopped" else "warn")
-        repolish(self)
+        self.set_kind("danger" if asks or caught.did == "stopped" else "warn")
         self._icon.set(*(("octagon-alert", "danger") if self.property("card") == "danger" else ("triangle-alert", "warn")))
         self._title.setText(caught_title(caught, asks=asks).text(catalogue()))
         self._why.setText(sentences(*(words.text(catalogue()) for words in why_words(caught))))

@@ -11,7 +11,7 @@ from halftone.gui.charts.training_chart import TrainChart
 from halftone.gui.charts.training_table import StepsTable
 from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.kit import figures
-from halftone.gui.kit.stock_widgets import IconLabel, button, card, clear, column, icon_button, label, row
+from halftone.gui.kit.stock_widgets import Card, IconLabel, boxed, button, clear, column, icon_button, label, row
 from halftone.gui.kit.switches import Segmented
 from halftone.gui.train.preparation_view import part_of, part_words, progress_words
 from halftone.health.training.training_record import RunRecord
@@ -126,11 +126,10 @@ class EventList(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._listed: tuple[Caught, ...] = ()
-        frame = card()
         self._rows = QVBoxLayout()
         self._rows.setSpacing(0)
         head = label(tr("What happened"), "body-strong")
-        frame.setLayout(column(head, self._rows, spacing=4, margins=(14, 12, 14, 10)))
+        frame = Card(layout=column(head, self._rows, spacing=4, margins=(14, 12, 14, 10)))
         self.setLayout(column(frame))
         self.hide()
 
@@ -150,11 +149,7 @@ class EventList(QWidget):
         step = button(tr("Step {0}", figures.group(caught.step)), "link", clicked=lambda: self.chosen.emit(caught))
         words = label(caught_line(caught).text(catalogue()), "small", "secondary", wrap=True)
         watched = label(ROWS[caught.watched].text(catalogue()), "small", "muted")
-        layout = row(icon, step, watched, words, spacing=10, margins=(0, 3, 0, 3))
-        layout.setStretch(3, 1)
-        made = QWidget()
-        made.setLayout(layout)
-        return made
+        return boxed(row(icon, step, watched, words, spacing=10, margins=(0, 3, 0, 3), stretch=3))
 
 
 class ChartCard(QWidget):
@@ -168,8 +163,7 @@ class ChartCard(QWidget):
         self._stack = QStackedWidget()
         self._stack.addWidget(self.chart)
         self._stack.addWidget(self.table)
-        frame = card()
-        frame.setLayout(column(self._stack, margins=(14, 10, 14, 6)))
+        frame = Card(layout=column(self._stack, margins=(14, 10, 14, 6)))
         self.setLayout(column(frame))
 
     def follow(self, record: RunRecord) -> None:
@@ -204,12 +198,9 @@ def omen_card(omen: Omen, *buttons: Offered) -> QWidget:
 
 def notice(level: str, icon: str, words: str, *buttons: Offered) -> QWidget:
     """A card of one line."""
-    frame = card(level)
     made = [button(said, "primary" if kind == "primary" else "link", clicked=act) for said, kind, act in buttons]
     tone = {"ok": "ok", "warn": "warn", "danger": "danger"}.get(level, "accent-text")
     text = label(words, "body", wrap=True)
-    layout = row(IconLabel(icon, tone, 18), text, *made, spacing=10, margins=(14, 9, 14, 9))
-    layout.setStretch(1, 1)
-    frame.setLayout(layout)
+    frame = Card(level, layout=row(IconLabel(icon, tone, 18), text, *made, spacing=10, margins=(14, 9, 14, 9), stretch=1))
     frame.setAccessibleName(words)
     return frame

@@ -40,9 +40,7 @@ class TrainRow(QWidget):
         self._places.addWidget(editor)
         self._places.addWidget(self._locked)
         editor.setMinimumWidth(60)
-        layout = row(words, places, spacing=8)
-        layout.setStretch(1, 1)
-        self.setLayout(layout)
+        self.setLayout(row(words, places, spacing=8, stretch=1))
         self.setFixedHeight(_HEIGHT)
 
     def lock(self, on: bool, words: str = "") -> None:
@@ -78,9 +76,7 @@ class _Locked(QFrame):
         self.setToolTip(tip)
         self.setAccessibleName(name)
         self.words = ElidedLabel("", numbers=True)
-        layout = row(self.words, IconLabel("lock", "text-muted", 14), spacing=4, margins=(8, 0, 7, 0))
-        layout.setStretch(0, 1)
-        self.setLayout(layout)
+        self.setLayout(row(self.words, IconLabel("lock", "text-muted", 14), spacing=4, margins=(8, 0, 7, 0), stretch=0))
 
 
 class _Box(NumberBox):

@@ -1,14 +1,14 @@
 """The test pictures of a training, the newest first; a click opens one large."""
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QImage, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QImage, QPainter, QPen
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from halftone.gui import icons, theme
 from halftone.gui.create.form.model_picker import paint_thumbnail
 from halftone.gui.i18n import listed, tr
 from halftone.gui.kit import figures
-from halftone.gui.kit.stock_widgets import HoverButton, clear, column, icon_button, label, row, scrolling, surface
+from halftone.gui.kit.stock_widgets import HoverButton, boxed, clear, column, icon_button, label, row, scrolling, surface
 from halftone.session.state import Shown
 
 WIDTH = 208
@@ -40,10 +40,8 @@ class TestPictureButton(HoverButton):
     def sizeHint(self) -> QSize:
         return QSize(_WIDE, round(self._box().height()) + 24)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
+    def draw(self, painter: QPainter) -> None:
         colours, box = theme.current(), self._box()
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         paint_thumbnail(painter, box, self._image)
         if self.hovered:
             painter.setPen(QPen(colours.color("accent"), 2))
@@ -57,7 +55,6 @@ class TestPictureButton(HoverButton):
         painter.setPen(colours.color("text-secondary"))
         line = QRectF(left, box.bottom() + 2, _WIDE - left, 20)
         painter.drawText(line, int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft), self._words)
-        painter.end()
 
 
 class PicturesColumn(QWidget):
@@ -74,15 +71,10 @@ class PicturesColumn(QWidget):
         self._prompt = label("", "small", "muted", wrap=True)
         self._list = QVBoxLayout()
         self._list.setSpacing(12)
-        inside = QWidget()
-        inside.setLayout(column(self._prompt, self._list, -1, spacing=10, margins=(12, 12, 12, 12)))
-        frame = surface("plain")
-        line = surface("plain", "bottom")
-        line.setLayout(head)
+        inside = boxed(column(self._prompt, self._list, -1, spacing=10, margins=(12, 12, 12, 12)))
+        line = surface("plain", "bottom", layout=head)
         line.setFixedHeight(40)
-        layout = column(line, scrolling(inside), spacing=0)
-        layout.setStretch(1, 1)
-        frame.setLayout(layout)
+        frame = surface("plain", layout=column(line, scrolling(inside), spacing=0, stretch=1))
         self.setLayout(column(frame))
         self.setMinimumWidth(WIDTH)
         self.show_pictures(())

@@ -16,7 +16,7 @@ from halftone.gui.create.form.memory_estimate import ask
 from halftone.gui.i18n import tr
 from halftone.gui.kit.page_base import NARROW, Page
 from halftone.gui.kit.splitter import LineSplitter
-from halftone.gui.kit.stock_widgets import column, scrolling
+from halftone.gui.kit.stock_widgets import boxed, column, scrolling
 from halftone.gui.text import error_sentence
 from halftone.gui.train.caught_card import CaughtCard
 from halftone.gui.train.memory_line import shortage_words
@@ -80,29 +80,21 @@ class TrainPage(Page):
     # --- layout -----------------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        inside = QWidget()
-        lines = column(self.notes, self.card, self.prepare, self.chart, self.events, spacing=10, margins=(16, 0, 16, 14))
-        lines.setStretch(2, 1)
-        lines.setStretch(3, 1)
-        inside.setLayout(lines)
-        self._scroll = scrolling(inside)
+        lines = column(
+            self.notes, self.card, self.prepare, self.chart, self.events, spacing=10, margins=(16, 0, 16, 14), stretch=(2, 3)
+        )
+        self._scroll = scrolling(boxed(lines))
         self._views = QStackedWidget()
         self._views.addWidget(self._scroll)
-        self._run = QWidget()
-        head = QWidget()
-        head.setLayout(column(self.header, margins=(16, 12, 16, 10)))
-        layout = column(head, self._views, spacing=0)
-        layout.setStretch(1, 1)
-        self._run.setLayout(layout)
+        head = boxed(column(self.header, margins=(16, 12, 16, 10)))
+        self._run = boxed(column(head, self._views, spacing=0, stretch=1))
         self.centre = QStackedWidget()
         self.centre.addWidget(self.empty)
         self.centre.addWidget(self.checked)
         self.centre.addWidget(self._run)
         self.centre.setMinimumWidth(360)
-        middle = QWidget()
-        lines = column(self.offers, self.centre, spacing=0)
-        lines.setStretch(1, 1)
-        middle.setLayout(lines)
+        lines = column(self.offers, self.centre, spacing=0, stretch=1)
+        middle = boxed(lines)
         self.splitter = LineSplitter()
         for part in (self.setup, middle, self.pictures):
             self.splitter.addWidget(part)

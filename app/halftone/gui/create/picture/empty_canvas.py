@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from functools import cache
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QImage, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QImage, QPainter, QPen
 from PySide6.QtWidgets import QGridLayout, QSizePolicy, QWidget
 
 from halftone.gui import theme
 from halftone.gui.create.form.model_picker import paint_thumbnail
 from halftone.gui.i18n import language, tr
 from halftone.gui.kit.dots import DotField
-from halftone.gui.kit.stock_widgets import HoverButton, button, column, label, row
+from halftone.gui.kit.stock_widgets import HoverButton, boxed, button, column, label, row
 from halftone.gui.shell.topbar import MarkLabel
 from halftone.settings.places import resources
 
@@ -34,10 +34,8 @@ class ExampleCard(HoverButton):
         self.setToolTip("\n".join(filter(None, (tr("Make this picture"), prompt if self.caption else ""))))
         self.setFont(theme.current().font("body"))
 
-    def paintEvent(self, event: QPaintEvent) -> None:
+    def draw(self, painter: QPainter) -> None:
         colours = theme.current()
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(QPen(colours.color("border-control" if self.hovered else "border-strong"), 1))
         painter.setBrush(colours.color("hover" if self.hovered else "surface-raised"))
         painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 5, 5)
@@ -49,7 +47,6 @@ class ExampleCard(HoverButton):
             self._paint_two_lines(painter, words)
         else:
             painter.drawText(words, int(_LEFT | Qt.TextFlag.TextWordWrap), self.prompt[:1].upper() + self.prompt[1:])
-        painter.end()
 
     def _paint_two_lines(self, painter: QPainter, words: QRectF) -> None:
         colours, middle = theme.current(), words.center().y()
@@ -68,7 +65,7 @@ def example_image(index: int) -> QImage:
     return QImage(str(file)) if file.is_file() else QImage()
 
 
-class EmptyCanvas(QWidget):
+class EmptyCanvas(DotField):
     """Emits the prompt of an example, or that the user wants to add models."""
 
     example_chosen = Signal(str)
@@ -76,7 +73,6 @@ class EmptyCanvas(QWidget):
 
     def __init__(self, prompts: Sequence[str]) -> None:
         super().__init__()
-        self._field = DotField(self)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         title = label(tr("Describe your first picture"), "heading-l")
         words = label(
@@ -120,8 +116,7 @@ class EmptyCanvas(QWidget):
             widget = item.widget() if item is not None else None
             if widget is not None:
                 self._lines.setAlignment(widget, Qt.AlignmentFlag.AlignHCenter)
-        self._content = QWidget()
-        self._content.setLayout(self._lines)
+        self._content = boxed(self._lines)
         self.setLayout(column(self._content))
         self._columns = 0
         self._arrange(2)
@@ -138,5 +133,4 @@ class EmptyCanvas(QWidget):
             self._grid.addWidget(card, index // columns, index % columns)
 
     def resizeEvent(self, event: object) -> None:
-        self._field.setGeometry(self.rect())
         self._arrange(2 if self.width() >= 2 * _CARD.width() + 60 else 1)

@@ -14,7 +14,19 @@ from halftone.gui.create.rows.replaced_row import refiner_line
 from halftone.gui.i18n import catalogue, listed, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.dots import RoomGauge
-from halftone.gui.kit.stock_widgets import HoverButton, IconLabel, button, clear, column, label, row, scrolling, set_tone, surface
+from halftone.gui.kit.stock_widgets import (
+    HoverButton,
+    IconLabel,
+    boxed,
+    button,
+    clear,
+    column,
+    label,
+    row,
+    scrolling,
+    set_tone,
+    surface,
+)
 from halftone.health.pictures.frame_lists import frame_list, video_seconds
 from halftone.library.add_ons.vaes import vae_name
 from halftone.library.prompts.drawn_prompts import as_made
@@ -138,9 +150,10 @@ class ReceiptBar(HoverButton):
         self.gauge.setToolTip(of_what)
         self.room.setToolTip(of_what)
         self.chevron = IconLabel("chevron-up", "text-secondary", 16)
-        frame = surface("plain", "top")
-        frame.setLayout(
-            row(
+        frame = surface(
+            "plain",
+            "top",
+            layout=row(
                 self.size_words,
                 self.seed_words,
                 self.time_words,
@@ -155,7 +168,7 @@ class ReceiptBar(HoverButton):
                 self.chevron,
                 spacing=8,
                 margins=(16, 0, 20, 0),
-            )
+            ),
         )
         for part in frame.findChildren(QWidget):
             part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
@@ -192,9 +205,6 @@ class ReceiptBar(HoverButton):
         self.time_words.setVisible(not self._narrow)
         self.sentence.setVisible(not (self._narrow and not self.gauge.isHidden()))
 
-    def paintEvent(self, event: object) -> None:
-        return
-
 
 class ReceiptSheet(QWidget):
     """The whole receipt, between picture and bar; scrolls inside. `reshaped`: it wants another height."""
@@ -204,16 +214,14 @@ class ReceiptSheet(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        frame = surface("raised", "top")
         self._grid = QGridLayout()
         self._grid.setHorizontalSpacing(24)
         self._grid.setVerticalSpacing(5)
         self._message = button(tr("What happened"), "link", clicked=self.message_requested.emit)
         head = row(label(tr("Receipt"), "body-strong"), -1, self._message)
-        self._inside = QWidget()
-        self._inside.setLayout(column(head, self._grid, -1, spacing=8, margins=(16, 12, 16, 12)))
+        self._inside = boxed(column(head, self._grid, -1, spacing=8, margins=(16, 12, 16, 12)))
         self._area = scrolling(self._inside)
-        frame.setLayout(column(self._area, spacing=0))
+        frame = surface("raised", "top", layout=column(self._area, spacing=0))
         self.setLayout(column(frame, spacing=0))
         self._rows: list[tuple[str, str]] = []
         self.hide()

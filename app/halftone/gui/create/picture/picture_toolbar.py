@@ -62,8 +62,7 @@ class CanvasToolbar(QWidget):
             spacing=6,
             margins=(14, 0, 10, 0),
         )
-        frame = surface("plain", "bottom")
-        frame.setLayout(self._line)
+        frame = surface("plain", "bottom", layout=self._line)
         outside = column(frame, spacing=0)
         outside.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
         self.setLayout(outside)

@@ -14,7 +14,7 @@ from halftone.gui.i18n import listed, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.dots import PeakStrip, StepDots
 from halftone.gui.kit.message_bars import announce
-from halftone.gui.kit.stock_widgets import ElidedLabel, IconLabel, button, column, label, row, set_tone, surface, vline
+from halftone.gui.kit.stock_widgets import ElidedLabel, IconLabel, boxed, button, column, label, row, set_tone, surface, vline
 from halftone.session.state import Job
 
 PHASES: Final[tuple[Phase, ...]] = ("load", "encode", "denoise", "decode", "save")
@@ -111,8 +111,7 @@ class TransportPanel(QWidget):
             clicked=self.keep_requested.emit,
         )
         self.hint = ElidedLabel(tr("Keep the picture as it is now"), "caption", "muted")
-        buttons = row(self.cancel, self.keep, self.hint, spacing=8)
-        buttons.setStretch(2, 1)
+        buttons = row(self.cancel, self.keep, self.hint, spacing=8, stretch=2)
         left = column(
             self.phases,
             row(self.title, self.left, self.speed, -1, spacing=12),
@@ -125,23 +124,16 @@ class TransportPanel(QWidget):
         self.finite_icon = IconLabel("circle-check", "ok", 14)
         self.finite = ElidedLabel("", "small-strong", "ok", numbers=True)
         self.room = label("", "caption", "muted", numbers=True)
-        head = row(label(tr("Numerics"), "small"), 8, self.finite_icon, self.finite, spacing=5)
-        head.setStretch(3, 1)
+        head = row(label(tr("Numerics"), "small"), 8, self.finite_icon, self.finite, spacing=5, stretch=3)
         right = column(
             head,
             self.strip,
             row(label(tr("Peak per step, log scale"), "caption", "muted"), -1, self.room),
             spacing=5,
         )
-        self.right = QWidget()
-        inner = row(vline(104), right, spacing=12)
-        inner.setStretch(1, 1)
-        self.right.setLayout(inner)
+        self.right = boxed(row(vline(104), right, spacing=12, stretch=1))
         self.right.setFixedWidth(_RIGHT)
-        frame = surface("plain", "top")
-        layout = row(left, self.right, spacing=14, margins=(16, 11, 16, 11))
-        layout.setStretch(0, 1)
-        frame.setLayout(layout)
+        frame = surface("plain", "top", layout=row(left, self.right, spacing=14, margins=(16, 11, 16, 11), stretch=0))
         self.setLayout(column(frame, spacing=0))
 
     def set_narrow(self, narrow: bool) -> None:

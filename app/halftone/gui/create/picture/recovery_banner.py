@@ -1,7 +1,7 @@
 """The banner above a picture that came out black: what happened, what Halftone did, what you can do; evidence at the right."""
 
 from PySide6.QtCore import QPoint, QRectF, Qt, QTimer, Signal
-from PySide6.QtGui import QImage, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtGui import QImage, QPainter, QResizeEvent
 from PySide6.QtWidgets import QAbstractButton, QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from halftone.contract.facts import GuardEvent
@@ -11,7 +11,8 @@ from halftone.gui.charts.headroom_chart import HeadroomChart
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.message_bars import LEVEL_ICONS, Message, announce
-from halftone.gui.kit.stock_widgets import HoverButton, IconLabel, button, clear, column, label, repolish, row, scrolling
+from halftone.gui.kit.painting import Painted
+from halftone.gui.kit.stock_widgets import HoverButton, IconLabel, boxed, button, clear, column, label, repolish, row, scrolling
 from halftone.health.headroom import layer_of
 
 _RIGHT = 330
@@ -19,7 +20,7 @@ _BETWEEN = 20
 """Pixels of the evidence, and between it and the words."""
 
 
-class _Picture(QWidget):
+class _Picture(Painted):
     """A small picture of the evidence."""
 
     def __init__(self) -> None:
@@ -32,9 +33,7 @@ class _Picture(QWidget):
         self._image = image
         self.update()
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    def draw(self, painter: QPainter) -> None:
         side = min(self.height(), self.width())
         box = QRectF(0, 0, min(self.width(), side * 4 / 3), side)
         painter.fillRect(box, Qt.GlobalColor.black)
@@ -43,7 +42,6 @@ class _Picture(QWidget):
         painter.setPen(theme.current().color("border-strong"))
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawRect(box.adjusted(0.5, 0.5, -0.5, -0.5))
-        painter.end()
 
 
 def _paint_cover(painter: QPainter, box: QRectF, image: QImage) -> None:
@@ -79,8 +77,7 @@ class Evidence(QWidget):
         self._limit_words = label("", "caption", "danger", numbers=True)
         self.chart = HeadroomChart(compact=True)
         self.chart.setFixedHeight(118)
-        self.chart_part = QWidget()
-        self.chart_part.setLayout(column(row(self._chart_words, -1, self._limit_words), self.chart, spacing=2))
+        self.chart_part = boxed(column(row(self._chart_words, -1, self._limit_words), self.chart, spacing=2))
         self.setLayout(column(self.pictures, self.chart_part, -1, spacing=8))
 
     def show_event(self, event: GuardEvent, dtype: DType, failed: QImage, recovered: QImage) -> None:
@@ -113,9 +110,6 @@ class _Fold(HoverButton):
             part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.toggled.connect(lambda on: self._chevron.set("chevron-down" if on else "chevron-right", "text-secondary"))
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        return
-
 
 class PictureBanner(QWidget):
     """Scrolls inside. `acted` carries the key of the action; `reshaped`: it wants another height."""
@@ -147,14 +141,11 @@ class PictureBanner(QWidget):
         self.hide()
 
     def _build(self) -> None:
-        head = row(self._icon, self._title, spacing=10)
+        head = row(self._icon, self._title, spacing=10, stretch=1)
         head.setAlignment(self._icon, Qt.AlignmentFlag.AlignTop)
-        head.setStretch(1, 1)
-        buttons = QWidget()
-        buttons.setLayout(self._buttons)
+        buttons = boxed(self._buttons)
         self._buttons.setContentsMargins(0, 0, 0, 0)
         words = column(head, self._text, 2, buttons, self._price, self.fold, self._details, -1, spacing=6)
-        inside = QWidget()
         self._across = QVBoxLayout()
         self._pair = QHBoxLayout()
         self._pair.setSpacing(20)
@@ -162,7 +153,7 @@ class PictureBanner(QWidget):
         self._pair.addWidget(self.evidence, 0, Qt.AlignmentFlag.AlignTop)
         self._across.addLayout(self._pair)
         self._across.setContentsMargins(16, 14, 16, 12)
-        inside.setLayout(self._across)
+        inside = boxed(self._across)
         self._area = scrolling(inside)
         self._inside = inside
         self._edge = QFrame()
@@ -170,9 +161,7 @@ class PictureBanner(QWidget):
         frame = QFrame()
         frame.setProperty("surface", "raised")
         frame.setProperty("edge", "bottom")
-        layout = row(self._edge, self._area, spacing=0)
-        layout.setStretch(1, 1)
-        frame.setLayout(layout)
+        frame.setLayout(row(self._edge, self._area, spacing=0, stretch=1))
         self.setLayout(column(frame, spacing=0))
 
     # --- content ----------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """A second, larger pass over the next pictures: a folded row of the Create form."""
 
-from PySide6.QtWidgets import QCheckBox, QWidget
+from PySide6.QtWidgets import QCheckBox
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import SCALE_RANGE
@@ -11,7 +11,7 @@ from halftone.gui.create.form.form_fields import combo
 from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.i18n import listed, tr
 from halftone.gui.kit import figures
-from halftone.gui.kit.stock_widgets import column, icon_button, label, row
+from halftone.gui.kit.stock_widgets import boxed, column, icon_button, label, row
 from halftone.gui.text import short
 from halftone.health.pictures.passes import larger, strength_of
 from halftone.library.add_ons.upscalers import check_upscaler
@@ -56,9 +56,7 @@ class HiresPart(FoldedPart):
         words = label(tr("Denoising strength"), "small", "secondary")
         words.setBuddy(self.strength)
         self.becomes = label("", "caption", "muted")
-        self._inside = QWidget()
-        upscaler = row(label(tr("Upscaler"), "small", "secondary"), self.upscaler, spacing=8)
-        upscaler.setStretch(1, 1)
+        upscaler = row(label(tr("Upscaler"), "small", "secondary"), self.upscaler, spacing=8, stretch=1)
         upscaler.addWidget(
             icon_button(
                 "folder-open",
@@ -67,7 +65,7 @@ class HiresPart(FoldedPart):
                 clicked=lambda: ask_weights(self, tr("Choose an upscale model"), tr("Upscale models"), self.choose),
             )
         )
-        self._inside.setLayout(
+        self._inside = boxed(
             column(self.scale, self.becomes, upscaler, self.steps, row(words, -1, self.strength, spacing=8), spacing=6)
         )
         self.setLayout(column(self.on, self._inside, self.note, spacing=8, margins=(14, 10, 14, 12)))

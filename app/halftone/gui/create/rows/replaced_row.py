@@ -14,7 +14,7 @@ from halftone.gui.create.form.file_choosers import add_choosing, add_known
 from halftone.gui.create.rows.folded_row import FoldedPart, below, no_model_words
 from halftone.gui.i18n import listed, tr
 from halftone.gui.kit import figures
-from halftone.gui.kit.stock_widgets import ElidedLabel, button, column, icon_button, row
+from halftone.gui.kit.stock_widgets import ElidedLabel, boxed, button, column, icon_button, row
 from halftone.gui.text import part_words, short
 from halftone.health.pictures.refiners import check_is_refiner, check_takes_refiner
 from halftone.library.add_ons.denoisers import check_transformer_fit
@@ -51,10 +51,7 @@ class ReplacedRow(FoldedPart):
         self._noted: str | None = None  # the model that the note is about
         self._name = ElidedLabel("")
         self._own = icon_button("x", kind.own, size=14, clicked=lambda: self.set_file(None))
-        self._line = QWidget()
-        line = row(self._name, self._own, spacing=6)
-        line.setStretch(0, 1)
-        self._line.setLayout(line)
+        self._line = boxed(row(self._name, self._own, spacing=6, stretch=0))
         self._known: dict[str, str] = {}
         self.choose_button = button(kind.choosing, tip=kind.tip, clicked=self._open_menu)
         below_them = row(self.choose_button, -1)

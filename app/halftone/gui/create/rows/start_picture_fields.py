@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QDragEnterEvent, QDropEvent, QImage, QImageReader, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QImage, QImageReader, QPainter, QPen
 from PySide6.QtWidgets import QCheckBox, QWidget
 
 from halftone.contract.vocabulary import MaskedContent
@@ -14,7 +14,7 @@ from halftone.gui.create.form.binding import Binding, number_box
 from halftone.gui.create.form.form_fields import combo
 from halftone.gui.create.rows.mask_canvas import tinted
 from halftone.gui.i18n import tr
-from halftone.gui.kit.stock_widgets import HoverButton, button, column, label, row
+from halftone.gui.kit.stock_widgets import HoverButton, boxed, button, column, label, row
 from halftone.metadata.start_images import picture_size
 
 WELL: Final = 88
@@ -64,10 +64,8 @@ class PictureWell(HoverButton):
         self._small, self._mask = small, mask
         self.update()
 
-    def paintEvent(self, event: QPaintEvent) -> None:
+    def draw(self, painter: QPainter) -> None:
         colours, whole = theme.current(), QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
         dashed = Qt.PenStyle.SolidLine if not self._small.isNull() else Qt.PenStyle.DashLine
         painter.setPen(QPen(colours.color("border-control" if self.hovered else "border"), 1, dashed))
@@ -81,7 +79,6 @@ class PictureWell(HoverButton):
             painter.drawImage(box, self._small)
             if not self._mask.isNull():
                 painter.drawImage(box, tinted(self._mask))
-        painter.end()
 
 
 class PictureDrop(QObject):
@@ -129,15 +126,12 @@ class MaskFields(QWidget):
         tip = tr("Regenerates only the masked area, at the size above.")
         self.only.setToolTip(tip)
         self.padding = binding.number("padding", tr("Padding"), tr("Pixels around the mask to include."))
-        self._more = QWidget()
         words_of = label(tr("Padding"), "small", "secondary")
-        self._more.setLayout(row(words_of, self.padding, -1, spacing=6, margins=(24, 0, 0, 0)))
+        self._more = boxed(row(words_of, self.padding, -1, spacing=6, margins=(24, 0, 0, 0)))
         blur, content = label(tr("Mask blur"), "small", "secondary"), label(tr("Masked content"), "small", "secondary")
-        line = row(content, self.content, spacing=8)
-        line.setStretch(1, 1)
-        self.drawn = QWidget()
+        line = row(content, self.content, spacing=8, stretch=1)
         """What acts on a mask that was given, not on what is added at the sides."""
-        self.drawn.setLayout(line)
+        self.drawn = boxed(line)
         self.setLayout(column(row(blur, self.blur, -1, spacing=8), self.drawn, self.only, self._more, spacing=8))
         binding.bind("start.masked_content", self.content)
         binding.bind("only_masked", self.only)

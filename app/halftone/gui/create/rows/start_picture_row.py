@@ -30,7 +30,7 @@ from halftone.gui.create.rows.start_picture_fields import (
 )
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.kit import figures
-from halftone.gui.kit.stock_widgets import ElidedLabel, button, column, icon_button, label, row
+from halftone.gui.kit.stock_widgets import ElidedLabel, boxed, button, column, icon_button, label, row
 from halftone.gui.text import error_remedy, error_sentence, problem
 from halftone.library.tasks import takes_picture
 from halftone.metadata.start_images import check_mask, check_shape
@@ -66,11 +66,9 @@ class StartPart(FoldedPart):
         self.remove_button = icon_button("x", tr("Remove picture"), size=14, clicked=lambda: self.choose(None))
         self.choose_button = button(tr("Choose…"), icon="image", clicked=self._ask)
         self.size_button = button(tr("Use its size"))
-        head = row(self.name, self.remove_button, spacing=4)
-        head.setStretch(0, 1)
+        head = row(self.name, self.remove_button, spacing=4, stretch=0)
         beside = column(head, self.choose_button, self.size_button, -1, spacing=6)
-        top = row(self.well, beside, spacing=10)
-        top.setStretch(1, 1)
+        top = row(self.well, beside, spacing=10, stretch=1)
         tip = tr("How much to change the picture. {0} to {1}.", *STRENGTH_RANGE)
         self.strength = self._binding.slider("start.strength", tr("Denoising strength"), tip, (0.05, 1), 0.05)
         self.resize_words = label(tr("Resize mode"), "small", "secondary")
@@ -88,15 +86,12 @@ class StartPart(FoldedPart):
         self.mask_fields, self.side_fields = MaskFields(self._binding), SideFields()
         self.caption = label("", "caption", "muted", wrap=True)
         self._resizing, self._masking = QWidget(), QWidget()
-        resizing = row(self.resize_words, self.resize_mode, spacing=8)
-        resizing.setStretch(1, 1)
-        self._resizing.setLayout(resizing)
+        self._resizing.setLayout(row(self.resize_words, self.resize_mode, spacing=8, stretch=1))
         self._masking.setLayout(
             row(label(tr("Mask"), "small", "secondary"), self.paint_button, self.mask_button, self.mask_remove, -1, spacing=6)
         )
-        self._rest = QWidget()
         parts = (self.strength, self._resizing, self._masking, self.mask_fields, self.side_fields)
-        self._rest.setLayout(column(*parts, spacing=10))
+        self._rest = boxed(column(*parts, spacing=10))
         self.setLayout(column(top, self._rest, self.caption, self.note, spacing=10, margins=(14, 10, 14, 12)))
 
     def _connect(self) -> None:
