@@ -80,7 +80,7 @@ class Theme:
         font.setWeight(QFont.Weight(int(spec["weight"])))
         font.setHintingPreference(QFont.HintingPreference.PreferNoHinting)
         if numbers or "tnum" in spec.get("features", ()):
-            tabular(font)
+            font.setFeature(QFont.Tag("tnum"), 1)  # figures of equal width
         return font
 
     def line(self, role: str) -> int:
@@ -139,13 +139,6 @@ def _sheet(name: ThemeName) -> str:
         return arrows if match[1] == "arrows" else theme.color(match[1]).name()
 
     return _TOKEN.sub(fill, _style_template())
-
-
-def tabular(font: QFont) -> QFont:
-    """Figures of equal width, where this Qt can ask the font for them."""
-    if hasattr(QFont, "setFeature"):
-        font.setFeature(QFont.Tag("tnum"), 1)
-    return font
 
 
 class ThemeWatcher(QObject):

@@ -35,7 +35,8 @@ def test_the_tone_of_room(bits: float | None, tone: str) -> None:
 @pytest.mark.parametrize(("bits", "filled"), [(0.0, 0), (0.4, 0), (3.6, 4), (5.9, 6), (40.0, 6)])
 def test_the_gauge_fills_one_dot_per_bit(qtbot: QtBot, bits: float, filled: int) -> None:
     theme.set_theme("dark")
-    gauge = RoomGauge(bits)
+    gauge = RoomGauge()
+    gauge.set_bits(bits)
     qtbot.addWidget(gauge)
     gauge.resize(64, 12)
     image = gauge.grab().toImage()

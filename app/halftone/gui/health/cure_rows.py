@@ -169,7 +169,6 @@ class CureList(QWidget):
         self._layout.setContentsMargins(0, 0, 0, 0)
         self._layout.setSpacing(0)
         self._group = QButtonGroup(self)
-        self._group.setExclusive(True)
         self._group.buttonClicked.connect(self.changed)
         self._shown: tuple[tuple[Cure, ...], str, int | None] | None = None
         self.rows: list[CureRow] = []

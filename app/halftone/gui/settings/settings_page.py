@@ -63,7 +63,6 @@ class SettingsPage(Page):
     def _navigation(self) -> QFrame:
         side = surface("plain", "right")
         group = QButtonGroup(side)
-        group.setExclusive(True)
         self.guide_button = guide_button()
         self.guide_button.clicked.connect(self._controller.guide_requested)
         head = row(label(tr("Settings"), "heading-s"), -1, self.guide_button, margins=(10, 0, 4, 0))
