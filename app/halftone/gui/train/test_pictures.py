@@ -1,13 +1,14 @@
 """The test pictures of a training, the newest first; a click opens one large."""
 
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QImage, QPainter, QPen
+from PySide6.QtCore import QRectF, QSize, Signal
+from PySide6.QtGui import QImage, QPainter
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from halftone.gui import icons, theme
 from halftone.gui.create.form.model_picker import paint_thumbnail
 from halftone.gui.i18n import listed, tr
 from halftone.gui.kit import figures
+from halftone.gui.kit.painting import plate, write
 from halftone.gui.kit.stock_widgets import HoverButton, boxed, clear, column, icon_button, label, row, scrolling, surface
 from halftone.session.state import Shown
 
@@ -29,8 +30,7 @@ class TestPictureButton(HoverButton):
         self._words = listed(words, tr("black")) if shown.picture.black else words
         self.setAccessibleName(f"{self._words}: {shown.picture.prompt}")
         self.setToolTip(tr("Enlarge"))
-        policy = QSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self.setSizePolicy(policy)
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
 
     def _box(self) -> QRectF:
         image = self._image
@@ -41,20 +41,16 @@ class TestPictureButton(HoverButton):
         return QSize(_WIDE, round(self._box().height()) + 24)
 
     def draw(self, painter: QPainter) -> None:
-        colours, box = theme.current(), self._box()
+        box = self._box()
         paint_thumbnail(painter, box, self._image)
         if self.hovered:
-            painter.setPen(QPen(colours.color("accent"), 2))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawRoundedRect(box.adjusted(1, 1, -1, -1), 2, 2)
+            plate(painter, box.adjusted(1, 1, -1, -1), 2, edge="accent", width=2)
         left = 0.0
         if self.shown.picture.black:
-            icons.paint(painter, "octagon-alert", QRectF(0, box.bottom() + 5, 14, 14), colours.color("danger"))
+            icons.paint(painter, "octagon-alert", QRectF(0, box.bottom() + 5, 14, 14), theme.current().color("danger"))
             left = 19.0
-        painter.setFont(colours.font("small", numbers=True))
-        painter.setPen(colours.color("text-secondary"))
         line = QRectF(left, box.bottom() + 2, _WIDE - left, 20)
-        painter.drawText(line, int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft), self._words)
+        write(painter, line, self._words, "small", "text-secondary", numbers=True)
 
 
 class PicturesColumn(QWidget):

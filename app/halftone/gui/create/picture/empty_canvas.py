@@ -4,20 +4,18 @@ from collections.abc import Sequence
 from functools import cache
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QImage, QPainter, QPen
+from PySide6.QtGui import QImage, QPainter
 from PySide6.QtWidgets import QGridLayout, QSizePolicy, QWidget
 
-from halftone.gui import theme
 from halftone.gui.create.form.model_picker import paint_thumbnail
 from halftone.gui.i18n import language, tr
 from halftone.gui.kit.dots import DotField
+from halftone.gui.kit.painting import END, LEFT, plate, write
 from halftone.gui.kit.stock_widgets import HoverButton, boxed, button, column, label, row
 from halftone.gui.shell.topbar import MarkLabel
 from halftone.settings.places import resources
 
 _CARD = QSize(254, 58)
-_LEFT = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
-_ELIDE = Qt.TextElideMode.ElideRight
 
 
 class ExampleCard(HoverButton):
@@ -32,30 +30,21 @@ class ExampleCard(HoverButton):
         self.setFixedSize(_CARD)
         self.setAccessibleName(said)
         self.setToolTip("\n".join(filter(None, (tr("Make this picture"), prompt if self.caption else ""))))
-        self.setFont(theme.current().font("body"))
 
     def draw(self, painter: QPainter) -> None:
-        colours = theme.current()
-        painter.setPen(QPen(colours.color("border-control" if self.hovered else "border-strong"), 1))
-        painter.setBrush(colours.color("hover" if self.hovered else "surface-raised"))
-        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 5, 5)
+        ground, edge = ("hover", "border-control") if self.hovered else ("surface-raised", "border-strong")
+        plate(painter, QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 5, ground, edge)
         paint_thumbnail(painter, QRectF(9, (self.height() - 38) / 2, 38, 38), self._image)
-        painter.setPen(colours.color("text-secondary"))
-        painter.setFont(self.font())
         words = QRectF(57, 4, self.width() - 66, self.height() - 8)
-        if self.caption:
-            self._paint_two_lines(painter, words)
-        else:
-            painter.drawText(words, int(_LEFT | Qt.TextFlag.TextWordWrap), self.prompt[:1].upper() + self.prompt[1:])
-
-    def _paint_two_lines(self, painter: QPainter, words: QRectF) -> None:
-        colours, middle = theme.current(), words.center().y()
+        if not self.caption:
+            flags = LEFT | int(Qt.TextFlag.TextWordWrap)
+            write(painter, words, self.prompt[:1].upper() + self.prompt[1:], "body", "text-secondary", flags)
+            return
+        middle = words.center().y()
         upper = QRectF(words.left(), middle - 20, words.width(), 20)
-        painter.drawText(upper, int(_LEFT), painter.fontMetrics().elidedText(self.caption, _ELIDE, round(words.width())))
-        painter.setFont(colours.font("caption"))
-        painter.setPen(colours.color("text-muted"))
+        write(painter, upper, self.caption, "body", "text-secondary", cut=END)
         lower = QRectF(words.left(), middle + 1, words.width(), 18)
-        painter.drawText(lower, int(_LEFT), painter.fontMetrics().elidedText(self.prompt, _ELIDE, round(words.width())))
+        write(painter, lower, self.prompt, "caption", "text-muted", cut=END)
 
 
 @cache

@@ -11,7 +11,7 @@ from halftone.gui.charts.headroom_chart import HeadroomChart
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.message_bars import LEVEL_ICONS, Message, announce
-from halftone.gui.kit.painting import Painted
+from halftone.gui.kit.painting import Painted, ink
 from halftone.gui.kit.stock_widgets import HoverButton, IconLabel, boxed, button, clear, column, label, repolish, row, scrolling
 from halftone.health.headroom import layer_of
 
@@ -39,8 +39,7 @@ class _Picture(Painted):
         painter.fillRect(box, Qt.GlobalColor.black)
         if not self._image.isNull():
             _paint_cover(painter, box, self._image)
-        painter.setPen(theme.current().color("border-strong"))
-        painter.setBrush(Qt.BrushStyle.NoBrush)
+        ink(painter, edge="border-strong")
         painter.drawRect(box.adjusted(0.5, 0.5, -0.5, -0.5))
 
 
