@@ -4,7 +4,7 @@ from typing import Final
 
 from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QGridLayout, QProgressBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QProgressBar, QVBoxLayout, QWidget
 
 from halftone.contract.facts import DeviceFacts, MemoryFacts
 from halftone.gui import icons, theme
@@ -15,7 +15,7 @@ from halftone.gui.i18n import tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.meters import MemoryMeter
 from halftone.gui.kit.painting import Painted, plate
-from halftone.gui.kit.stock_widgets import Card, ElidedLabel, IconLabel, boxed, button, clear, column, hline, label, row
+from halftone.gui.kit.stock_widgets import Card, ElidedLabel, FactGrid, IconLabel, boxed, button, clear, column, hline, label, row
 from halftone.health.troubles import known_on_device
 
 
@@ -142,11 +142,7 @@ class DeviceCard(Card):
         self.free = button(tr("Free memory"), "", clicked=self.free_memory.emit)
         loaded = row(self._loaded, self.free, spacing=8, stretch=0)
         self._memory = boxed(column(words, self._bar, legend, 4, loaded, 4, hline(), spacing=6))
-        self._rows = QGridLayout()
-        self._rows.setHorizontalSpacing(12)
-        self._rows.setVerticalSpacing(9)
-        self._rows.setColumnMinimumWidth(0, 96)
-        self._rows.setColumnStretch(1, 1)
+        self._rows = FactGrid(across=12, down=9, names=96)
         self._shown: list[tuple[str, str]] | None = None
         names = column(self._name, self._caption, spacing=1)
         top = row(self._tile, names, spacing=12, stretch=1)
@@ -172,7 +168,10 @@ class DeviceCard(Card):
             rows.insert(0, (tr("Memory"), figures.size(device.memory_total)))
         rows += [(tr("Known"), known_text(trouble)) for trouble in known_on_device(device)]
         if rows != self._shown:
-            self._fill(rows)
+            self._shown = rows
+            self._rows.fill(
+                (label(name, "small", "secondary"), label(value, "small", wrap=True, numbers=True)) for name, value in rows
+            )
 
     def set_loaded(self, name: str, *, busy: bool) -> None:
         """name: the model in memory, "" for none; busy: a job uses it."""
@@ -180,16 +179,6 @@ class DeviceCard(Card):
         self.free.setEnabled(bool(name) and not busy)
         why = tr("In use by the running job.") if busy else tr("The next picture reloads the model.")
         self.free.setToolTip(why if name else "")
-
-    def _fill(self, rows: list[tuple[str, str]]) -> None:
-        self._shown = rows
-        clear(self._rows)
-        for index, (name, value) in enumerate(rows):
-            left = label(name, "small", "secondary")
-            right = label(value, "small", wrap=True, numbers=True)
-            right.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            self._rows.addWidget(left, index, 0, Qt.AlignmentFlag.AlignTop)
-            self._rows.addWidget(right, index, 1)
 
 
 _ONE_LINE: Final = 300

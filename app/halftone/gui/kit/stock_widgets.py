@@ -1,7 +1,7 @@
 """Small stock widgets dressed in the theme: labels, buttons, hairlines, switches, segments and health badges."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from typing import Literal, TypeVar
 
@@ -11,6 +11,7 @@ from PySide6.QtWidgets import (
     QAbstractButton,
     QBoxLayout,
     QFrame,
+    QGridLayout,
     QHBoxLayout,
     QLabel,
     QLayout,
@@ -310,6 +311,33 @@ def _filled(layout: L, items: Sequence[Item], spacing: int, margins: Margins, st
     for place in (stretch,) if isinstance(stretch, int) else stretch:
         layout.setStretch(place, 1)
     return layout
+
+
+class FactGrid(QGridLayout):
+    """Names and what they stand for, side by side. names: pixels that the names take at least."""
+
+    def __init__(self, *, across: int = 16, down: int = 4, margins: Margins = NONE, names: int = 0) -> None:
+        super().__init__()
+        self.setContentsMargins(*margins)
+        self.setHorizontalSpacing(across)
+        self.setVerticalSpacing(down)
+        self.setColumnMinimumWidth(0, names)
+        self.setColumnStretch(1, 1)
+
+    def fill(self, lines: Iterable[tuple[QLabel, QLabel]]) -> None:
+        """Show these lines instead of the former ones; what they say can be selected."""
+        clear(self)
+        for index, (name, value) in enumerate(lines):
+            value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            self.addWidget(name, index, 0, Qt.AlignmentFlag.AlignTop)
+            self.addWidget(value, index, 1)
+
+
+def detail_labels(details: Iterable[tuple[str, str]]) -> Iterator[tuple[QLabel, QLabel]]:
+    """Lay out technical details for a `FactGrid`; the first is a name in code."""
+    for index, (name, value) in enumerate(details):
+        words = label(value, "small" if index else "mono", wrap=True, numbers=index > 0)
+        yield label(name, "small", "muted"), words
 
 
 def clear(layout: QLayout) -> None:

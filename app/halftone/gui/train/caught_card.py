@@ -4,13 +4,26 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QGridLayout, QMenu, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QMenu, QPushButton, QSizePolicy, QVBoxLayout
 
 from halftone.contract.training import Caught
 from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.message_bars import Act, announce
-from halftone.gui.kit.stock_widgets import Card, IconLabel, boxed, button, clear, column, icon_button, label, row, set_icon
+from halftone.gui.kit.stock_widgets import (
+    Card,
+    FactGrid,
+    IconLabel,
+    boxed,
+    button,
+    clear,
+    column,
+    detail_labels,
+    icon_button,
+    label,
+    row,
+    set_icon,
+)
 from halftone.health.training.training_sentences import (
     caught_title,
     cost_words,
@@ -53,11 +66,8 @@ class CaughtCard(Card):
         self.fold = button(tr("Technical details"), "quiet", "chevron-right")
         self.fold.setCheckable(True)
         self.fold.toggled.connect(self._folded)
-        self._details = QWidget()
-        self._grid = QGridLayout(self._details)
-        self._grid.setContentsMargins(0, 4, 0, 0)
-        self._grid.setHorizontalSpacing(16)
-        self._grid.setVerticalSpacing(4)
+        self._grid = FactGrid(margins=(0, 4, 0, 0))
+        self._details = boxed(self._grid)
         self._details.hide()
         self._build()
         self.hide()
@@ -109,7 +119,7 @@ class CaughtCard(Card):
         self._did.setText(sentences(*did))
         self._close.setVisible(not asks)
         self._fill_buttons(caught, asks=asks, running=running)
-        self._fill_details(caught)
+        self._grid.fill(detail_labels((name.text(catalogue()), value.text(catalogue())) for name, value in detail_words(caught)))
         said = sentences(self._title.text(), self._why.text(), self._did.text())
         self.setAccessibleName(said)
         if said != self._said:
@@ -139,15 +149,6 @@ class CaughtCard(Card):
         for name in items:
             menu.addAction(name.replace("&", "&&"), lambda name=name: self.left_out.emit(name))
         menu.popup(self.mapToGlobal(self.rect().bottomLeft()))
-
-    def _fill_details(self, caught: Caught) -> None:
-        clear(self._grid)
-        for index, (name, value) in enumerate(detail_words(caught)):
-            words = label(value.text(catalogue()), "mono" if index == 0 else "small", wrap=True, numbers=index > 0)
-            words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            self._grid.addWidget(label(name.text(catalogue()), "small", "muted"), index, 0, Qt.AlignmentFlag.AlignTop)
-            self._grid.addWidget(words, index, 1)
-        self._grid.setColumnStretch(1, 1)
 
     def _folded(self, on: bool) -> None:
         set_icon(self.fold, "chevron-down" if on else "chevron-right", "text-secondary")

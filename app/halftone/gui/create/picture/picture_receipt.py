@@ -1,7 +1,7 @@
 """The bar under a finished picture: its size, seed, time and numerics receipt; a click opens the whole receipt."""
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QGridLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from halftone.contract.facts import PictureFacts
 from halftone.contract.parameters import OPTION_PARAMETERS, option_numbers
@@ -15,6 +15,7 @@ from halftone.gui.i18n import catalogue, listed, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.dots import RoomGauge
 from halftone.gui.kit.stock_widgets import (
+    FactGrid,
     HoverButton,
     IconLabel,
     boxed,
@@ -214,9 +215,7 @@ class ReceiptSheet(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._grid = QGridLayout()
-        self._grid.setHorizontalSpacing(24)
-        self._grid.setVerticalSpacing(5)
+        self._grid = FactGrid(across=24, down=5)
         self._message = button(tr("What happened"), "link", clicked=self.message_requested.emit)
         head = row(label(tr("Receipt"), "body-strong"), -1, self._message)
         self._inside = boxed(column(head, self._grid, -1, spacing=8, margins=(16, 12, 16, 12)))
@@ -246,10 +245,6 @@ class ReceiptSheet(QWidget):
             self._fill()
 
     def _fill(self) -> None:
-        for index, (name, value) in enumerate(self._rows):
-            words = label(value, "small", numbers=True, wrap=True)
-            words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            self._grid.addWidget(label(name, "small", "muted"), index, 0, Qt.AlignmentFlag.AlignTop)
-            self._grid.addWidget(words, index, 1)
-        self._grid.setColumnStretch(1, 1)
+        lines = ((label(name, "small", "muted"), label(value, "small", numbers=True, wrap=True)) for name, value in self._rows)
+        self._grid.fill(lines)
         QTimer.singleShot(0, self, self.reshaped.emit)  # labels have no height before they are shown

@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QPoint, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QImage, QPainter, QResizeEvent
-from PySide6.QtWidgets import QAbstractButton, QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractButton, QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from halftone.contract.facts import GuardEvent
 from halftone.contract.vocabulary import DTYPE_NAMES, FLOAT_LIMITS, DType
@@ -12,7 +12,20 @@ from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.message_bars import LEVEL_ICONS, Message, announce
 from halftone.gui.kit.painting import Painted, ink
-from halftone.gui.kit.stock_widgets import HoverButton, IconLabel, boxed, button, clear, column, label, repolish, row, scrolling
+from halftone.gui.kit.stock_widgets import (
+    FactGrid,
+    HoverButton,
+    IconLabel,
+    boxed,
+    button,
+    clear,
+    column,
+    detail_labels,
+    label,
+    repolish,
+    row,
+    scrolling,
+)
 from halftone.health.headroom import layer_of
 
 _RIGHT = 330
@@ -128,11 +141,8 @@ class PictureBanner(QWidget):
         self._buttons.setSpacing(8)
         self._price = label("", "caption", "muted", numbers=True)
         self.fold = _Fold()
-        self._details = QWidget()
-        self._grid = QGridLayout(self._details)
-        self._grid.setContentsMargins(22, 0, 0, 0)
-        self._grid.setHorizontalSpacing(16)
-        self._grid.setVerticalSpacing(5)
+        self._grid = FactGrid(down=5, margins=(22, 0, 0, 0))
+        self._details = boxed(self._grid)
         self.fold.toggled.connect(self._folded)
         self.evidence = Evidence()
         self.evidence.setFixedWidth(_RIGHT)
@@ -199,13 +209,7 @@ class PictureBanner(QWidget):
         self._buttons.addStretch(1)
 
     def _fill_details(self, message: Message) -> None:
-        clear(self._grid)
-        for index, (name, value) in enumerate(message.details):
-            words = label(value, "mono" if index == 0 else "small", wrap=True, numbers=index > 0)
-            words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            self._grid.addWidget(label(name, "small", "muted"), index, 0, Qt.AlignmentFlag.AlignTop)
-            self._grid.addWidget(words, index, 1)
-        self._grid.setColumnStretch(1, 1)
+        self._grid.fill(detail_labels(message.details))
         self.fold.setVisible(bool(message.details))
         self._details.setVisible(bool(message.details) and self.fold.isChecked())
 

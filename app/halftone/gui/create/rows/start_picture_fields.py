@@ -130,8 +130,8 @@ class MaskFields(QWidget):
         self._more = boxed(row(words_of, self.padding, -1, spacing=6, margins=(24, 0, 0, 0)))
         blur, content = label(tr("Mask blur"), "small", "secondary"), label(tr("Masked content"), "small", "secondary")
         line = row(content, self.content, spacing=8, stretch=1)
-        """What acts on a mask that was given, not on what is added at the sides."""
         self.drawn = boxed(line)
+        """What acts on a mask that was given, not on what is added at the sides."""
         self.setLayout(column(row(blur, self.blur, -1, spacing=8), self.drawn, self.only, self._more, spacing=8))
         binding.bind("start.masked_content", self.content)
         binding.bind("only_masked", self.only)
