@@ -4,7 +4,7 @@ from typing import Final
 
 from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QProgressBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from halftone.contract.facts import DeviceFacts, MemoryFacts
 from halftone.gui import icons, theme
@@ -15,7 +15,20 @@ from halftone.gui.i18n import tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.meters import MemoryMeter
 from halftone.gui.kit.painting import Painted, plate
-from halftone.gui.kit.stock_widgets import Card, ElidedLabel, FactGrid, IconLabel, boxed, button, clear, column, hline, label, row
+from halftone.gui.kit.stock_widgets import (
+    Card,
+    ElidedLabel,
+    FactGrid,
+    IconLabel,
+    boxed,
+    button,
+    clear,
+    column,
+    hline,
+    label,
+    progress_bar,
+    row,
+)
 from halftone.health.troubles import known_on_device
 
 
@@ -30,9 +43,7 @@ class VerdictCard(Card):
         self._icon = IconLabel("circle-dashed", "unknown", 26)
         self._title = label("", "heading-s", wrap=True)
         self._text = label("", "body", "secondary", wrap=True)
-        self._bar = QProgressBar()
-        self._bar.setTextVisible(False)
-        self._bar.setAccessibleName(tr("Measurement progress"))
+        self._bar = progress_bar(tr("Measurement progress"))
         self._help_text = label("", "small", "secondary", wrap=True)
         self._skip = button(tr("Skip, use FP32"), "", clicked=self.skip.emit)
         self._measure = button(tr("Measure now"), "primary", "gauge", clicked=self.measure.emit)
@@ -191,8 +202,7 @@ class PromiseCard(Card):
 
     def __init__(self) -> None:
         super().__init__()
-        self._rows = QVBoxLayout()
-        self._rows.setSpacing(8)
+        self._rows = column()
         head = row(label(tr("What Halftone will do"), "heading-s"), -1, button(tr("Change"), "link", clicked=self.change.emit))
         self.setLayout(column(head, self._rows, spacing=8, margins=(16, 10, 16, 14)))
         self._shown: tuple[Promise, ...] | None = None

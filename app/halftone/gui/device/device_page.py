@@ -4,12 +4,11 @@ import time
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QResizeEvent, QShowEvent
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QButtonGroup,
     QFrame,
-    QHBoxLayout,
     QRadioButton,
     QWidget,
 )
@@ -24,7 +23,7 @@ from halftone.gui.health import file_dialogs
 from halftone.gui.i18n import tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.navigation import guide_button
-from halftone.gui.kit.page_base import NARROW, Page
+from halftone.gui.kit.page_base import Page
 from halftone.gui.kit.stock_widgets import Card, IconLabel, boxed, button, clear, column, label, row, scrolling, surface
 from halftone.session.events import Noted
 from halftone.session.state import Job
@@ -36,11 +35,10 @@ class DevicePage(Page):
     make_first_picture = Signal()
     skip_tour = Signal()
 
-    def __init__(self, controller: Controller, parent: QWidget | None = None) -> None:
-        super().__init__(parent=parent)
+    def __init__(self, controller: Controller) -> None:
+        super().__init__()
         self._controller = controller
         self._first_run = False
-        self._narrow: bool | None = None
         self._shown_report: object = ()
         self._known_devices: tuple[str, ...] = ()
         self.verdict = VerdictCard()
@@ -67,12 +65,9 @@ class DevicePage(Page):
         self._pair.setStretch(0, 4)
         self._pair.setStretch(1, 5)
         right = boxed(column(self._pair, self.tests, -1, spacing=12))
-        self._body: QHBoxLayout = row(self._left, right, spacing=12, margins=(20, 16, 20, 16))
-        self._body.setStretch(1, 1)
-        scroll = scrolling(boxed(self._body))
+        self._scroll = scrolling(boxed(row(self._left, right, spacing=12, margins=(20, 16, 20, 16), stretch=1)))
         self.tests.matrix.selected.connect(lambda _row, _column: QTimer.singleShot(0, self, self._show_detail))
-        self._scroll = scroll
-        self.setLayout(column(self.tour, self.header, scroll, self.footer, spacing=0, stretch=2))
+        self.setLayout(column(self.tour, self.header, self._scroll, self.footer, spacing=0, stretch=2))
         self._show_first_run()
 
     def _show_detail(self) -> None:
@@ -157,10 +152,6 @@ class DevicePage(Page):
             self._show_first_run()
             self.refresh()
 
-    @property
-    def first_run(self) -> bool:
-        return self._first_run
-
     def _show_first_run(self) -> None:
         self.tour.setVisible(self._first_run)
         self.footer.setVisible(self._first_run)
@@ -170,14 +161,10 @@ class DevicePage(Page):
         super().showEvent(event)
         self._focus_way_on()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        narrow = self.width() < NARROW
-        if narrow != self._narrow:
-            self._narrow = narrow
-            self._left.setFixedWidth(300 if narrow else 372)
-            self.promises.set_narrow(narrow)
-            self._pair.setDirection(QBoxLayout.Direction.TopToBottom if narrow else QBoxLayout.Direction.LeftToRight)
+    def _arrange(self, narrow: bool) -> None:
+        self._left.setFixedWidth(300 if narrow else 372)
+        self.promises.set_narrow(narrow)
+        self._pair.setDirection(QBoxLayout.Direction.TopToBottom if narrow else QBoxLayout.Direction.LeftToRight)
 
     # what is shown
 

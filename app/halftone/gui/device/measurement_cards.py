@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QPainter
-from PySide6.QtWidgets import QFrame, QGridLayout, QVBoxLayout
+from PySide6.QtWidgets import QFrame, QGridLayout
 
 from halftone.contract.facts import OperationResult, SelfTestReport
 from halftone.contract.request import Numerics
@@ -23,8 +23,7 @@ class SpeedCard(Card):
 
     def __init__(self) -> None:
         super().__init__()
-        self._body = QVBoxLayout()
-        self._body.setSpacing(0)
+        self._body = column(spacing=0)
         self._caption = label("", "small", "secondary", wrap=True)
         self._hint = label("", "small", "secondary")
         head = row(label(tr("Speed"), "heading-s"), -1, self._hint)
@@ -53,8 +52,7 @@ class BitsCard(Card):
         super().__init__()
         self._hint = label("", "small", "secondary")
         self._caption = label("", "small", "secondary", wrap=True)
-        self._body = QVBoxLayout()
-        self._body.setSpacing(0)
+        self._body = column(spacing=0)
         head = row(label(tr("Correctness"), "heading-s"), -1, self._hint)
         self.setLayout(column(head, self._caption, 6, self._body, -1, spacing=2, margins=(16, 12, 16, 12)))
 

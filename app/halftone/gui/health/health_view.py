@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from halftone.contract.facts import CheckReport, DeviceFacts, Finding, LayerPeak, ModelFacts
@@ -110,10 +110,6 @@ def suggested(view: HealthView) -> int | None:
     return marked if marked is not None else next((index for index, cure in enumerate(view.cures) if not cure.refusal), None)
 
 
-def of_model_missing(words: tuple[str, str]) -> HealthView:
-    return HealthView("missing", words[0], words[1])
-
-
 def of_unchecked(device: DeviceFacts | None) -> HealthView:
     title = tr("Not checked {0} yet", health_text.here(device))
     text = tr("A check runs each part of the model once and finds layers that overflow. It changes no settings.")
@@ -133,21 +129,7 @@ def of_progress(progress: Progress, dtype: DType, before: HealthView, measured: 
     else:
         title = tr("Checking the cure") if curing else tr("Checking {0}", job.title) if job.title else tr("Checking")
     if curing:
-        keep = before
-        return HealthView(
-            "checking",
-            title,
-            phase,
-            (),
-            before.checked,
-            keep.dtype,
-            keep.layers,
-            keep.findings,
-            keep.fine,
-            keep.cures,
-            keep.plan,
-            keep.applied,
-        )
+        return replace(before, state="checking", title=title, text=phase, figures=(), share=1.0, report=None)
     return HealthView(
         "checking", title, phase, measured, "", dtype, job.layers, job.findings, None, (), None, share=progress.share
     )

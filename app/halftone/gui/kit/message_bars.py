@@ -120,8 +120,7 @@ class Toasts(QObject):
         self._waiting: list[tuple[Message, Callable[[str], None]]] = []
         self._bar: MessageBar | None = None
         self._before: MessageBar | None = None
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
+        self._timer = QTimer(self, singleShot=True)
         self._timer.timeout.connect(self._close)
         host.installEventFilter(self)
 

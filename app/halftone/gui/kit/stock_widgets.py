@@ -9,15 +9,20 @@ from PySide6.QtCore import QEvent, QRectF, QSize, Qt
 from PySide6.QtGui import QEnterEvent, QFontMetrics, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
+    QAbstractItemView,
     QBoxLayout,
+    QComboBox,
     QFrame,
     QGridLayout,
     QHBoxLayout,
+    QHeaderView,
     QLabel,
     QLayout,
+    QProgressBar,
     QPushButton,
     QScrollArea,
     QSizePolicy,
+    QTableView,
     QToolButton,
     QVBoxLayout,
     QWidget,
@@ -298,16 +303,7 @@ def boxed(layout: QLayout) -> QWidget:
 def _filled(layout: L, items: Sequence[Item], spacing: int, margins: Margins, stretch: int | tuple[int, ...]) -> L:
     layout.setSpacing(spacing)
     layout.setContentsMargins(*margins)
-    for item in items:
-        if isinstance(item, int):
-            if item < 0:
-                layout.addStretch(1)
-            else:
-                layout.addSpacing(item)
-        elif isinstance(item, QLayout):
-            layout.addLayout(item)
-        else:
-            layout.addWidget(item)
+    fill(layout, *items)
     for place in (stretch,) if isinstance(stretch, int) else stretch:
         layout.setStretch(place, 1)
     return layout
@@ -333,11 +329,55 @@ class FactGrid(QGridLayout):
             self.addWidget(value, index, 1)
 
 
+def fill_combo(box: QComboBox, choices: Iterable[tuple[object, str]]) -> None:
+    """Add entries: value and words of each."""
+    for value, words in choices:
+        box.addItem(words, value)
+
+
+def progress_bar(name: str) -> QProgressBar:
+    """A bar without figures. name: for screen readers."""
+    made = QProgressBar()
+    made.setTextVisible(False)
+    made.setAccessibleName(name)
+    return made
+
+
+def dress_table(made: QTableView, name: str, widths: Sequence[int], *, stretched: int) -> None:
+    """Without grid and row numbers. widths: of its columns; stretched: the one that takes what is left."""
+    made.setAccessibleName(name)
+    made.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+    made.setShowGrid(False)
+    made.setFont(theme.current().font("small", numbers=True))
+    made.verticalHeader().hide()
+    made.verticalHeader().setDefaultSectionSize(26)
+    head = made.horizontalHeader()
+    head.setHighlightSections(False)
+    head.setFont(theme.current().font("small"))
+    for place, width in enumerate(widths):
+        made.setColumnWidth(place, width)
+    head.setSectionResizeMode(stretched, QHeaderView.ResizeMode.Stretch)
+
+
 def detail_labels(details: Iterable[tuple[str, str]]) -> Iterator[tuple[QLabel, QLabel]]:
     """Lay out technical details for a `FactGrid`; the first is a name in code."""
     for index, (name, value) in enumerate(details):
         words = label(value, "small" if index else "mono", wrap=True, numbers=index > 0)
         yield label(name, "small", "muted"), words
+
+
+def fill(layout: QBoxLayout, *items: Item) -> None:
+    """Append items, as `row` takes them."""
+    for item in items:
+        if isinstance(item, int):
+            if item < 0:
+                layout.addStretch(1)
+            else:
+                layout.addSpacing(item)
+        elif isinstance(item, QLayout):
+            layout.addLayout(item)
+        else:
+            layout.addWidget(item)
 
 
 def clear(layout: QLayout) -> None:

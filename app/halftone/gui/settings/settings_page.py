@@ -3,13 +3,12 @@
 from typing import cast
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QFrame, QScrollArea, QStackedWidget
 
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.kit.navigation import NavButton, guide_button
-from halftone.gui.kit.page_base import NARROW, Page
+from halftone.gui.kit.page_base import Page
 from halftone.gui.kit.stock_widgets import boxed, column, label, row, scrolling, surface
 from halftone.gui.settings.numerics_section import NumericsSection
 from halftone.gui.settings.program_section import AboutSection, ProgramSection
@@ -34,7 +33,6 @@ class SettingsPage(Page):
     def __init__(self, controller: Controller) -> None:
         super().__init__()
         self._controller = controller
-        self._narrow: bool | None = None
         self._sections: dict[str, Section] = {}
         self._scrolls: dict[str, QScrollArea] = {}
         self._stack = QStackedWidget()
@@ -94,11 +92,7 @@ class SettingsPage(Page):
         for section in self._sections.values():
             section.refresh()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        narrow = self.width() < NARROW
-        if narrow != self._narrow:
-            self._narrow = narrow
-            self._side.setFixedWidth(160 if narrow else 208)
-            for section in self._sections.values():
-                section.set_narrow(narrow=narrow)
+    def _arrange(self, narrow: bool) -> None:
+        self._side.setFixedWidth(160 if narrow else 208)
+        for section in self._sections.values():
+            section.set_narrow(narrow=narrow)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QMenu, QPushButton, QSizePolicy, QVBoxLayout
+from PySide6.QtWidgets import QBoxLayout, QMenu, QPushButton, QSizePolicy
 
 from halftone.contract.training import Caught
 from halftone.gui.i18n import catalogue, sentences, tr
@@ -47,7 +47,7 @@ class CaughtCard(Card):
     """This picture is not to be used any more."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("")
         self.caught: Caught | None = None
         self._said = ""
         self._asks = False
@@ -60,9 +60,7 @@ class CaughtCard(Card):
         self._did_head = label(tr("What Halftone did"), "body-strong")
         self._made: list[QPushButton] = []
         self._lines: tuple[int, ...] = ()
-        self._buttons = QVBoxLayout()
-        self._buttons.setContentsMargins(0, 0, 0, 0)
-        self._buttons.setSpacing(8)
+        self._buttons = column()
         self.fold = button(tr("Technical details"), "quiet", "chevron-right")
         self.fold.setCheckable(True)
         self.fold.toggled.connect(self._folded)
@@ -85,13 +83,7 @@ class CaughtCard(Card):
         self._foot.addWidget(self._acts, 1)
         self._foot.addWidget(self.fold)
         self._foot.setAlignment(self.fold, Qt.AlignmentFlag.AlignLeft)
-        words = QVBoxLayout()
-        words.setSpacing(8)
-        words.addLayout(head)
-        words.addLayout(self._reasons)
-        words.addSpacing(2)
-        words.addLayout(self._foot)
-        words.addWidget(self._details)
+        words = column(head, self._reasons, 2, self._foot, self._details)
         layout = row(self._icon, words, spacing=10, margins=(14, 12, 12, 10), stretch=1)
         layout.setAlignment(self._icon, Qt.AlignmentFlag.AlignTop)
         self.setLayout(layout)

@@ -2,11 +2,11 @@
 
 from typing import Final, Literal
 
-from PySide6.QtWidgets import QProgressBar, QWidget
+from PySide6.QtWidgets import QWidget
 
 from halftone.gui.i18n import tr
 from halftone.gui.kit import figures
-from halftone.gui.kit.stock_widgets import Card, IconLabel, column, label, row, set_tone
+from halftone.gui.kit.stock_widgets import Card, IconLabel, column, label, progress_bar, row, set_tone
 from halftone.session.state import Job
 
 Part = Literal["folder", "load", "encode", "ready"]
@@ -72,10 +72,8 @@ class _Line(QWidget):
         self._words = label(words, "body")
         self._said = words
         self._figure = label("", "small", "muted", numbers=True)
-        self._bar = QProgressBar()
-        self._bar.setTextVisible(False)
+        self._bar = progress_bar(words)
         self._bar.setFixedHeight(4)
-        self._bar.setAccessibleName(words)
         line = row(self._icon, self._words, self._figure, spacing=10, stretch=1)
         self.setLayout(column(line, self._bar, spacing=6))
 

@@ -4,14 +4,26 @@ import math
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QProgressBar, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from halftone.contract.training import Caught, Omen
 from halftone.gui.charts.training_chart import TrainChart
 from halftone.gui.charts.training_table import StepsTable
 from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.kit import figures
-from halftone.gui.kit.stock_widgets import Card, IconLabel, boxed, button, clear, column, icon_button, label, row
+from halftone.gui.kit.stock_widgets import (
+    Card,
+    IconLabel,
+    boxed,
+    button,
+    clear,
+    column,
+    fill,
+    icon_button,
+    label,
+    progress_bar,
+    row,
+)
 from halftone.gui.kit.switches import Segmented
 from halftone.gui.train.preparation_view import part_of, part_words, progress_words
 from halftone.health.training.training_record import RunRecord
@@ -44,9 +56,7 @@ class RunHeader(QWidget):
         self.views.set_value("chart")
         self.views.chosen.connect(self.chosen)
         self.menu = icon_button("file-down", tr("Export report…"), clicked=self.export.emit)
-        self.bar = QProgressBar()
-        self.bar.setTextVisible(False)
-        self.bar.setAccessibleName(tr("Training"))
+        self.bar = progress_bar(tr("Training"))
         self.as_table = icon_button("table-2", tr("Show as table"), checkable=True)
         icons = row(self.as_table, self.menu, spacing=4)
         line = row(self.title, self.left, self.pace, -1, self.saved, self.views, icons, spacing=12)
@@ -118,7 +128,7 @@ def pace_words(seconds: float) -> str:
     )
 
 
-class EventList(QWidget):
+class EventList(Card):
     """Everything that was stopped or noticed, the newest first. `chosen` carries the `Caught`."""
 
     chosen = Signal(object)
@@ -126,11 +136,8 @@ class EventList(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._listed: tuple[Caught, ...] = ()
-        self._rows = QVBoxLayout()
-        self._rows.setSpacing(0)
-        head = label(tr("What happened"), "body-strong")
-        frame = Card(layout=column(head, self._rows, spacing=4, margins=(14, 12, 14, 10)))
-        self.setLayout(column(frame))
+        self._rows = column(spacing=0)
+        self.setLayout(column(label(tr("What happened"), "body-strong"), self._rows, spacing=4, margins=(14, 12, 14, 10)))
         self.hide()
 
     def show_events(self, events: Sequence[Caught]) -> None:
@@ -139,8 +146,7 @@ class EventList(QWidget):
             return
         self._listed = shown
         clear(self._rows)
-        for one in reversed(shown):
-            self._rows.addWidget(self._row(one))
+        fill(self._rows, *(self._row(one) for one in reversed(shown)))
         self.setVisible(bool(shown))
 
     def _row(self, caught: Caught) -> QWidget:
@@ -152,7 +158,7 @@ class EventList(QWidget):
         return boxed(row(icon, step, watched, words, spacing=10, margins=(0, 3, 0, 3), stretch=3))
 
 
-class ChartCard(QWidget):
+class ChartCard(Card):
     """The chart on a card, or all its steps in a table."""
 
     def __init__(self) -> None:
@@ -163,8 +169,7 @@ class ChartCard(QWidget):
         self._stack = QStackedWidget()
         self._stack.addWidget(self.chart)
         self._stack.addWidget(self.table)
-        frame = Card(layout=column(self._stack, margins=(14, 10, 14, 6)))
-        self.setLayout(column(frame))
+        self.setLayout(column(self._stack, margins=(14, 10, 14, 6)))
 
     def follow(self, record: RunRecord) -> None:
         """Show this training, which may have grown."""

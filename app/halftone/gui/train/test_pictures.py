@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QRectF, QSize, Signal
 from PySide6.QtGui import QImage, QPainter
-from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from halftone.gui import icons, theme
 from halftone.gui.create.form.model_picker import paint_thumbnail
@@ -65,8 +65,7 @@ class PicturesColumn(QWidget):
         self._hide = icon_button("panel-right-close", tr("Hide test pictures"), clicked=self.hidden.emit)
         head = row(label(tr("Test pictures"), "body-strong"), -1, self._hide, margins=(12, 6, 8, 6))
         self._prompt = label("", "small", "muted", wrap=True)
-        self._list = QVBoxLayout()
-        self._list.setSpacing(12)
+        self._list = column(spacing=12)
         inside = boxed(column(self._prompt, self._list, -1, spacing=10, margins=(12, 12, 12, 12)))
         line = surface("plain", "bottom", layout=head)
         line.setFixedHeight(40)

@@ -5,7 +5,7 @@ from typing import Final, cast
 
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from halftone.contract.facts import DeviceFacts
 from halftone.contract.vocabulary import FLOAT_LIMITS, Phase
@@ -52,34 +52,25 @@ class PhaseRow(QWidget):
         super().__init__()
         self._icons: dict[Phase, IconLabel] = {}
         self._words: dict[Phase, QWidget] = {}
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(6)
+        parts: list[QWidget | int] = []
         for phase in PHASES:
             icon = IconLabel("circle", "border-control", 14)
             words = label(text.phase_name(phase), "small", "muted")
             self._icons[phase], self._words[phase] = icon, words
-            layout.addWidget(icon)
-            layout.addWidget(words)
-            layout.addSpacing(10)
-        layout.addStretch(1)
+            parts += [icon, words, 10]
+        self.setLayout(row(*parts, -1, spacing=6))
 
     def show_phase(self, phase: Phase | None, done: tuple[Phase, ...]) -> None:
         place = PHASES.index(phase) if phase in PHASES else -1
         for index, name in enumerate(PHASES):
-            words = self._words[name]
+            icon, role, tone = ("circle", "border-control"), "small", "muted"
             if index == place:
-                self._icons[name].set("circle-dot", "accent")
-                words.setFont(theme.current().font("small-strong"))
-                set_tone(words, "")
+                icon, role, tone = ("circle-dot", "accent"), "small-strong", ""
             elif name in done or index < place:
-                self._icons[name].set("check", "ok")
-                words.setFont(theme.current().font("small"))
-                set_tone(words, "secondary")
-            else:
-                self._icons[name].set("circle", "border-control")
-                words.setFont(theme.current().font("small"))
-                set_tone(words, "muted")
+                icon, tone = ("check", "ok"), "secondary"
+            self._icons[name].set(*icon)
+            self._words[name].setFont(theme.current().font(role))
+            set_tone(self._words[name], tone)
 
 
 class TransportPanel(QWidget):
@@ -94,8 +85,7 @@ class TransportPanel(QWidget):
         self._announced = ("", 0)
         self._job: Job | None = None
         self._narrow = False
-        self._clock = QTimer(self)
-        self._clock.setInterval(_TICK_MS)
+        self._clock = QTimer(self, interval=_TICK_MS)
         self._clock.timeout.connect(self._tick)
         self.phases = PhaseRow()
         self.title = label("", "heading-s", numbers=True)

@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QPoint, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QImage, QPainter, QResizeEvent
-from PySide6.QtWidgets import QAbstractButton, QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractButton, QFrame, QSizePolicy, QWidget
 
 from halftone.contract.facts import GuardEvent
 from halftone.contract.vocabulary import DTYPE_NAMES, FLOAT_LIMITS, DType
@@ -78,13 +78,9 @@ class Evidence(QWidget):
         arrow = IconLabel("arrow-right", "text-secondary", 16)
         left = column(self.failed, row(IconLabel("octagon-alert", "danger", 14), self._failed_words, -1, spacing=5), spacing=6)
         right = column(self.recovered, row(IconLabel("circle-check", "ok", 14), self._recovered_words, -1, spacing=5), spacing=6)
-        self.pictures = QWidget()
-        pair = QHBoxLayout(self.pictures)
-        pair.setContentsMargins(0, 0, 0, 0)
-        pair.setSpacing(8)
-        pair.addLayout(left, 1)
-        pair.addWidget(arrow, 0, Qt.AlignmentFlag.AlignVCenter)
-        pair.addLayout(right, 1)
+        pair = row(left, arrow, right, stretch=(0, 2))
+        pair.setAlignment(arrow, Qt.AlignmentFlag.AlignVCenter)
+        self.pictures = boxed(pair)
         self._chart_words = label(tr("Peak by layer"), "caption", "secondary")
         self._limit_words = label("", "caption", "danger", numbers=True)
         self.chart = HeadroomChart(compact=True)
@@ -137,8 +133,7 @@ class PictureBanner(QWidget):
         self._title = label("", "heading-s", wrap=True)
         self._text = label("", "body", "secondary", wrap=True)
         self._text.setTextFormat(Qt.TextFormat.RichText)
-        self._buttons = QHBoxLayout()
-        self._buttons.setSpacing(8)
+        self._buttons = row()
         self._price = label("", "caption", "muted", numbers=True)
         self.fold = _Fold()
         self._grid = FactGrid(down=5, margins=(22, 0, 0, 0))
@@ -153,15 +148,10 @@ class PictureBanner(QWidget):
         head = row(self._icon, self._title, spacing=10, stretch=1)
         head.setAlignment(self._icon, Qt.AlignmentFlag.AlignTop)
         buttons = boxed(self._buttons)
-        self._buttons.setContentsMargins(0, 0, 0, 0)
         words = column(head, self._text, 2, buttons, self._price, self.fold, self._details, -1, spacing=6)
-        self._across = QVBoxLayout()
-        self._pair = QHBoxLayout()
-        self._pair.setSpacing(20)
-        self._pair.addLayout(words, 1)
-        self._pair.addWidget(self.evidence, 0, Qt.AlignmentFlag.AlignTop)
-        self._across.addLayout(self._pair)
-        self._across.setContentsMargins(16, 14, 16, 12)
+        self._pair = row(words, self.evidence, spacing=20, stretch=0)
+        self._pair.setAlignment(self.evidence, Qt.AlignmentFlag.AlignTop)
+        self._across = column(self._pair, spacing=6, margins=(16, 14, 16, 12))
         inside = boxed(self._across)
         self._area = scrolling(inside)
         self._inside = inside
