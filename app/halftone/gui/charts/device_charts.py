@@ -129,9 +129,7 @@ _HEAD_FLAGS: Final = int(Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignB
 
 
 class TestMatrix(Painted):
-    """Tests with known answers: modes down, operations across. Arrow keys move, a click selects. The heads stand upright where
-    each has room in two lines, and are slanted where one has not.
-    """
+    """Tests with known answers: modes down, operations across. The heads are slanted where one does not fit upright."""
 
     __test__ = False
     selected = Signal(int, int)

@@ -24,7 +24,7 @@ from halftone.gui import icons, theme
 from halftone.gui.create.form.model_picker import paint_thumbnail
 from halftone.gui.i18n import listed, tr
 from halftone.gui.kit.stock_widgets import HoverButton, clear, column, icon_button, label, row, scrolling, surface
-from halftone.gui.text import lora_list
+from halftone.gui.text import net_list
 from halftone.health.pictures.frame_lists import clock
 
 
@@ -52,7 +52,7 @@ class ThumbButton(HoverButton):
         self.thumb = thumb
         self._selected = False
         words = {"recovered": tr("Recovered"), "not-recovered": tr("Not recovered"), "unwatched": tr("Not monitored")}
-        used = tr("LoRA: {0}", lora_list(thumb.loras)) if thumb.loras else ""
+        used = tr("LoRA: {0}", net_list(thumb.loras)) if thumb.loras else ""
         film = tr("Video, {0}", clock(thumb.seconds)) if thumb.seconds else ""
         self.setToolTip("\n".join(filter(None, (thumb.prompt, film, used, words.get(thumb.state, "")))))
         self.setAccessibleName(listed(*filter(None, (thumb.prompt or thumb.path, film))))

@@ -18,16 +18,20 @@ from halftone.gui.kit.painting import Painted, dot
 from halftone.gui.kit.stock_widgets import Card, boxed, clear, column, label, row, set_tone
 
 
-class SpeedCard(Card):
-    """One bar per measured speed; the longest fills the track."""
+class _MeasuredCard(Card):
+    """A title with a hint beside it, a caption, and a row for each measurement."""
 
-    def __init__(self) -> None:
+    def __init__(self, title: str) -> None:
         super().__init__()
         self._body = column(spacing=0)
         self._caption = label("", "small", "secondary", wrap=True)
         self._hint = label("", "small", "secondary")
-        head = row(label(tr("Speed"), "heading-s"), -1, self._hint)
+        head = row(label(title, "heading-s"), -1, self._hint)
         self.setLayout(column(head, self._caption, 6, self._body, -1, spacing=2, margins=(16, 12, 16, 12)))
+
+
+class SpeedCard(_MeasuredCard):
+    """One bar per measured speed; the longest fills the track."""
 
     def set_report(self, report: SelfTestReport | None) -> None:
         clear(self._body)
@@ -45,16 +49,8 @@ class SpeedCard(Card):
             self._body.addWidget(bar)
 
 
-class BitsCard(Card):
+class BitsCard(_MeasuredCard):
     """How many bits of a long sum were right."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._hint = label("", "small", "secondary")
-        self._caption = label("", "small", "secondary", wrap=True)
-        self._body = column(spacing=0)
-        head = row(label(tr("Correctness"), "heading-s"), -1, self._hint)
-        self.setLayout(column(head, self._caption, 6, self._body, -1, spacing=2, margins=(16, 12, 16, 12)))
 
     def set_report(self, report: SelfTestReport | None) -> None:
         clear(self._body)

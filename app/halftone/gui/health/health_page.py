@@ -16,7 +16,7 @@ from halftone.gui.charts.headroom_chart_text import type_name
 from halftone.gui.controller import Controller
 from halftone.gui.health import file_dialogs, health_view
 from halftone.gui.health.finding_and_cure_cards import CureCard, FindingsCard, HealthHeader
-from halftone.gui.health.health_view import Figure, HealthView, Progress
+from halftone.gui.health.health_view import Figure, HealthView
 from halftone.gui.health.known_troubles import KnownCard
 from halftone.gui.health.report_writing import Writing
 from halftone.gui.health.verdict_and_chart_cards import ChartCard, VerdictCard
@@ -255,7 +255,7 @@ class HealthPage(Page):
             stale = badge.reason if badge.state == "unchecked" else None
             known = self._of_report(report, stale)
         if job is not None:
-            return health_view.of_progress(Progress(job, self._chart_share(job), None), dtype, known, self._figures(job, dtype))
+            return health_view.of_progress(job, self._chart_share(job), dtype, known, self._figures(job, dtype))
         if model is not None and (ended := self._unfinished.get(model.id)) is not None:
             return health_view.of_failed(ended, dtype)
         return known

@@ -1,5 +1,4 @@
-"""Messages: one-line bars with actions, and toasts. These stay six seconds, longer under the pointer; failures stay, and what
-goes on."""
+"""Messages: one-line bars with actions, and toasts, which stay six seconds, longer under the pointer; failures stay."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -329,6 +329,14 @@ class FactGrid(QGridLayout):
             self.addWidget(value, index, 1)
 
 
+def centred(layout: QBoxLayout) -> QBoxLayout:
+    """Each widget as wide as it wants, in the middle."""
+    for widget in (item.widget() for place in range(layout.count()) if (item := layout.itemAt(place)) is not None):
+        if widget is not None:
+            layout.setAlignment(widget, Qt.AlignmentFlag.AlignHCenter)
+    return layout
+
+
 def fill_combo(box: QComboBox, choices: Iterable[tuple[object, str]]) -> None:
     """Add entries: value and words of each."""
     for value, words in choices:

@@ -177,9 +177,7 @@ def _tip(setting: Setting) -> str:
 
 
 class GroupCard(Card):
-    """A section: its title, optionally the heads of the effect columns, and its rows with hairlines between. The heads stand
-    above their columns: beside the title, or below it where the effects are on a line of their own.
-    """
+    """A section: its title, the heads of the effect columns beside it (below it on a narrow page), and its rows."""
 
     def __init__(self, title: str, rows: Sequence[QWidget], *, heads: bool) -> None:
         super().__init__()

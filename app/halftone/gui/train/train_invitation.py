@@ -4,7 +4,7 @@ from PySide6.QtCore import Qt, Signal
 
 from halftone.gui.i18n import tr
 from halftone.gui.kit.dots import DotField
-from halftone.gui.kit.stock_widgets import boxed, button, column, label
+from halftone.gui.kit.stock_widgets import boxed, button, centred, column, label
 from halftone.gui.shell.topbar import MarkLabel
 
 
@@ -30,10 +30,5 @@ class EmptyTrain(DotField):
         self.button = button(tr("Choose pictures…"), "primary", "folder-open", size="hero", clicked=self.choose.emit)
         drop = label(tr("Or drop a folder here."), "small", "muted")
         lines = column(-1, MarkLabel(40), 12, title, words, 12, self.button, drop, -1, spacing=8, margins=(20, 20, 20, 20))
-        for place in range(lines.count()):
-            item = lines.itemAt(place)
-            widget = item.widget() if item is not None else None
-            if widget is not None:
-                lines.setAlignment(widget, Qt.AlignmentFlag.AlignHCenter)
-        content = boxed(lines)
+        content = boxed(centred(lines))
         self.setLayout(column(content))

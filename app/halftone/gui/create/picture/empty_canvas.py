@@ -5,13 +5,13 @@ from functools import cache
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QImage, QPainter
-from PySide6.QtWidgets import QGridLayout, QSizePolicy, QWidget
+from PySide6.QtWidgets import QGridLayout, QSizePolicy
 
 from halftone.gui.create.form.model_picker import paint_thumbnail
 from halftone.gui.i18n import language, tr
 from halftone.gui.kit.dots import DotField
 from halftone.gui.kit.painting import END, LEFT, plate, write
-from halftone.gui.kit.stock_widgets import HoverButton, boxed, button, column, label, row
+from halftone.gui.kit.stock_widgets import HoverButton, boxed, button, centred, column, label, row
 from halftone.gui.shell.topbar import MarkLabel
 from halftone.settings.places import resources
 
@@ -64,48 +64,23 @@ class EmptyCanvas(DotField):
         super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         title = label(tr("Describe your first picture"), "heading-l")
-        words = label(
-            tr("Type a prompt and press Generate, or pick an example:"),
-            "body",
-            "secondary",
-            wrap=True,
-        )
+        words = label(tr("Type a prompt and press Generate, or pick an example:"), "body", "secondary", wrap=True)
         words.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         words.setFixedWidth(440)
         words.setMinimumHeight(words.heightForWidth(440))
-        self._cards = QWidget()
-        self._grid = QGridLayout(self._cards)
+        self._grid = QGridLayout()
         self._grid.setContentsMargins(0, 0, 0, 0)
         self._grid.setSpacing(10)
         self.cards = [ExampleCard(prompt, example_image(index)) for index, prompt in enumerate(prompts[:4])]
         for card in self.cards:
             card.clicked.connect(lambda _on=False, prompt=card.prompt: self.example_chosen.emit(prompt))
         link = button(tr("add your own models"), "link", clicked=self.models_wanted.emit)
-        self._foot = label(tr("Pocket is a small demo. For better pictures,"), "small", "muted")
-        foot = row(-1, self._foot, link, -1, spacing=2)
+        foot = row(-1, label(tr("Pocket is a small demo. For better pictures,"), "small", "muted"), link, -1, spacing=2)
         self.english_only = label(tr("The demo model understands English only."), "small", "muted")
         self.english_only.setVisible(language() != "en")
-        self._lines = column(
-            -1,
-            MarkLabel(40),
-            12,
-            title,
-            words,
-            12,
-            self._cards,
-            self.english_only,
-            12,
-            foot,
-            -1,
-            spacing=8,
-            margins=(20, 20, 20, 20),
-        )
-        for place in range(self._lines.count()):
-            item = self._lines.itemAt(place)
-            widget = item.widget() if item is not None else None
-            if widget is not None:
-                self._lines.setAlignment(widget, Qt.AlignmentFlag.AlignHCenter)
-        self._content = boxed(self._lines)
+        words_above = (-1, MarkLabel(40), 12, title, words, 12)
+        lines = column(*words_above, boxed(self._grid), self.english_only, 12, foot, -1, margins=(20, 20, 20, 20))
+        self._content = boxed(centred(lines))
         self.setLayout(column(self._content))
         self._columns = 0
         self._arrange(2)

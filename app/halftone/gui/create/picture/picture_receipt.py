@@ -60,7 +60,7 @@ def _asked_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[st
         (tr("IP-Adapter"), text.adapter_list(request.ip_adapters)),
         (tr("Hires. fix"), hires_line(request.hires)),
         (tr("Refiner"), refiner_line(request.refiner)),
-        (tr("LoRA"), text.lora_list(as_made(request, picture).loras)),
+        (tr("LoRA"), text.net_list(as_made(request, picture).loras)),
         *start_rows(request),
     ]
 

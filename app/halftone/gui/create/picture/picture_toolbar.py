@@ -17,9 +17,7 @@ _MANNERS: Final[tuple[Manner, ...]] = ("words", "menu", "icons")
 
 
 class CanvasToolbar(QWidget):
-    """40 high, in the first manner that has room. `acted` carries "fit", "vary", "upscale", "start", "save", "copy", "show" or
-    "delete".
-    """
+    """In the first manner that fits. `acted` carries the key of what was pressed: "fit", "vary", "upscale" and so on."""
 
     acted = Signal(str)
     live_requested = Signal()
@@ -133,26 +131,21 @@ class CanvasToolbar(QWidget):
         """What has no word on the bar."""
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        makes: tuple[tuple[QAbstractButton, str], ...] = (
+        entries: tuple[tuple[QAbstractButton, str], ...] = (
             (self.fit, tr("Fit to window (Space)")),
             (self.vary, tr("Make four variations")),
             (self.upscale, tr("Upscale…")),
             (self.start, tr("Send to image to image")),
-        )
-        files: tuple[tuple[QAbstractButton, str], ...] = (
             (self.copy, tr("Copy")),
             (self.show_file, tr("Show file")),
             (self.delete, tr("Move to bin")),
         )
-        if self.vary.toolButtonStyle() == Qt.ToolButtonStyle.ToolButtonIconOnly:
-            self._add(menu, makes)
-            menu.addSeparator()
-        self._add(menu, files)
-        below(menu, self.more)
-
-    def _add(self, menu: QMenu, entries: tuple[tuple[QAbstractButton, str], ...]) -> None:
-        for made, words in entries:
+        all_of_them = self.vary.toolButtonStyle() == Qt.ToolButtonStyle.ToolButtonIconOnly
+        for made, words in entries if all_of_them else entries[4:]:
+            if made is self.copy and all_of_them:
+                menu.addSeparator()
             menu.addAction(words, made.click).setEnabled(made.isEnabled())
+        below(menu, self.more)
 
 
 def _live_words(*, following: bool, preview: bool, step: int) -> str:

@@ -11,7 +11,7 @@ from halftone.gui.create.form.form_fields import combo
 from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.i18n import listed, tr
 from halftone.gui.kit import figures
-from halftone.gui.kit.stock_widgets import boxed, column, icon_button, label, row
+from halftone.gui.kit.stock_widgets import boxed, column, fill_combo, icon_button, label, row
 from halftone.gui.text import short
 from halftone.health.pictures.passes import larger, strength_of
 from halftone.library.add_ons.upscalers import check_upscaler
@@ -47,8 +47,7 @@ class HiresPart(FoldedPart):
         self.scale = binding.slider("hires.scale", tr("Upscale by"), scale_tip, (1, 4), 0.1)
         upscaler_tip = tr("Latent upscales the latents, Lanczos the pixels.")
         self.upscaler = combo(tr("Upscaler"), upscaler_tip)
-        for way in (LATENT, LANCZOS):
-            self.upscaler.addItem(upscaler_words(way), way)
+        fill_combo(self.upscaler, ((way, upscaler_words(way)) for way in (LATENT, LANCZOS)))
         steps_tip = tr("0: same as the first pass.")
         self.steps = binding.slider("hires.steps", tr("Steps"), steps_tip, (0, 150))
         strength_tip = tr("0.3 adds detail, 0.7 changes the picture.")

@@ -12,9 +12,7 @@ from halftone.gui.kit.switches import Segmented
 
 
 class MaskEditor(QDialog):
-    """`painted`: the mask, Grayscale8 of the picture's size; a null one when nothing is painted. It deletes itself when it is
-    left.
-    """
+    """`painted`: the mask, Grayscale8 of the picture's size; a null one when nothing is painted."""
 
     painted = Signal(QImage)
 

@@ -8,6 +8,9 @@ from halftone.gui.i18n import catalogue, tr
 from halftone.gui.kit.stock_widgets import column, label
 from halftone.gui.kit.switches import Segmented
 
+_CHOICES: dict[str, Precision] = {"auto": "auto", "float16": "float16", "bfloat16": "bfloat16", "float32": "float32"}
+"""What a choice stands for; the other one is as the settings say."""
+
 
 class NumericsPart(FoldedPart):
     """A choice for this sitting; the setting stays as it is."""
@@ -22,7 +25,7 @@ class NumericsPart(FoldedPart):
         self.precision.setToolTip(how_long)
         words = label(how_long, "caption", "muted", wrap=True)
         self.setLayout(column(self.precision, words, spacing=6, margins=(14, 10, 14, 12)))
-        self.precision.chosen.connect(lambda chosen: controller.session.settings.choose_precision(_precision(chosen)))
+        self.precision.chosen.connect(lambda chosen: controller.session.settings.choose_precision(_CHOICES.get(chosen)))
         self.show_value()
 
     def take_precision(self, precision: Precision) -> None:
@@ -40,9 +43,3 @@ class NumericsPart(FoldedPart):
         wanted = self._controller.numerics.precision
         self.row.value.setText(text.precision_words(wanted, measured, measuring=state.measuring))
         self.row.setToolTip(reason.text(catalogue()))
-
-
-def _precision(value: str) -> Precision | None:
-    """The precision that a choice stands for; None: as the settings say."""
-    table: dict[str, Precision] = {"auto": "auto", "float16": "float16", "bfloat16": "bfloat16", "float32": "float32"}
-    return table.get(value)

@@ -14,7 +14,7 @@ from halftone.gui.create.form.binding import Binding, number_box
 from halftone.gui.create.form.form_fields import combo
 from halftone.gui.create.rows.mask_canvas import tinted
 from halftone.gui.i18n import tr
-from halftone.gui.kit.stock_widgets import HoverButton, boxed, button, column, label, row
+from halftone.gui.kit.stock_widgets import HoverButton, boxed, button, column, fill_combo, label, row
 from halftone.metadata.start_images import picture_size
 
 WELL: Final = 88
@@ -115,13 +115,8 @@ class MaskFields(QWidget):
         blur_tip = tr("Softens the edge of the mask, in pixels.")
         self.blur = binding.number("start.mask_blur", tr("Mask blur"), blur_tip)
         self.content = combo(tr("Masked content"), tr("No effect at strength 1."))
-        words: dict[MaskedContent, str] = {
-            "original": tr("Original"),
-            "fill": tr("Fill"),
-            "noise": tr("Noise"),
-        }
-        for value, name in words.items():
-            self.content.addItem(name, value)
+        words: dict[MaskedContent, str] = {"original": tr("Original"), "fill": tr("Fill"), "noise": tr("Noise")}
+        fill_combo(self.content, words.items())
         self.only = QCheckBox(tr("Only masked"))
         tip = tr("Regenerates only the masked area, at the size above.")
         self.only.setToolTip(tip)

@@ -8,7 +8,6 @@ from typing import Final
 
 from msgspec.structs import replace
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QWidget
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
@@ -17,7 +16,7 @@ from halftone.contract.vocabulary import Resize
 from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.form.file_choosers import ask_picture
 from halftone.gui.create.form.form_fields import combo
-from halftone.gui.create.rows.folded_row import FoldedPart, below
+from halftone.gui.create.rows.folded_row import FoldedPart, below, said_of
 from halftone.gui.create.rows.mask_editor import MaskEditor, png
 from halftone.gui.create.rows.start_picture_fields import (
     MaskFields,
@@ -28,10 +27,10 @@ from halftone.gui.create.rows.start_picture_fields import (
     look_at,
     read_whole,
 )
-from halftone.gui.i18n import listed, sentences, tr
+from halftone.gui.i18n import listed, tr
 from halftone.gui.kit import figures
-from halftone.gui.kit.stock_widgets import ElidedLabel, boxed, button, column, icon_button, label, row
-from halftone.gui.text import error_remedy, error_sentence, problem
+from halftone.gui.kit.stock_widgets import ElidedLabel, boxed, button, column, fill_combo, icon_button, label, row
+from halftone.gui.text import problem
 from halftone.library.tasks import takes_picture
 from halftone.metadata.start_images import check_mask, check_shape
 from halftone.session.draft import Draft, computed_edges, extends, has_strength, masks, sets_size
@@ -64,7 +63,7 @@ class StartPart(FoldedPart):
         self.well = PictureWell()
         self.name = ElidedLabel("")
         self.remove_button = icon_button("x", tr("Remove picture"), size=14, clicked=lambda: self.choose(None))
-        self.choose_button = button(tr("Choose…"), icon="image", clicked=self._ask)
+        self.choose_button = button(tr("Choose…"), icon="image", clicked=lambda: ask_picture(self, self.choose))
         self.size_button = button(tr("Use its size"))
         head = row(self.name, self.remove_button, spacing=4, stretch=0)
         beside = column(head, self.choose_button, self.size_button, -1, spacing=6)
@@ -78,24 +77,21 @@ class StartPart(FoldedPart):
             "crop": tr("Crop and resize"),
             "fill": tr("Resize and fill"),
         }
-        for value, words in modes.items():
-            self.resize_mode.addItem(words, value)
+        fill_combo(self.resize_mode, modes.items())
         self.paint_button = button(tr("Paint…"), tip=tr("Paint the area to regenerate."))
         self.mask_button = button(tr("Choose…"), tip=tr("A picture, white where to regenerate"))
         self.mask_remove = icon_button("x", tr("Remove mask"), size=14, clicked=lambda: self.choose_mask(None))
         self.mask_fields, self.side_fields = MaskFields(self._binding), SideFields()
         self.caption = label("", "caption", "muted", wrap=True)
-        self._resizing, self._masking = QWidget(), QWidget()
-        self._resizing.setLayout(row(self.resize_words, self.resize_mode, spacing=8, stretch=1))
-        self._masking.setLayout(
-            row(label(tr("Mask"), "small", "secondary"), self.paint_button, self.mask_button, self.mask_remove, -1, spacing=6)
-        )
+        self._resizing = boxed(row(self.resize_words, self.resize_mode, spacing=8, stretch=1))
+        masks_words = label(tr("Mask"), "small", "secondary")
+        self._masking = boxed(row(masks_words, self.paint_button, self.mask_button, self.mask_remove, -1, spacing=6))
         parts = (self.strength, self._resizing, self._masking, self.mask_fields, self.side_fields)
         self._rest = boxed(column(*parts, spacing=10))
         self.setLayout(column(top, self._rest, self.caption, self.note, spacing=10, margins=(14, 10, 14, 12)))
 
     def _connect(self) -> None:
-        self.well.clicked.connect(self._ask)
+        self.well.clicked.connect(lambda: ask_picture(self, self.choose))
         self.size_button.clicked.connect(self._take_size)
         self.paint_button.clicked.connect(self._paint)
         self.mask_button.clicked.connect(lambda: ask_picture(self, self.choose_mask))
@@ -149,9 +145,6 @@ class StartPart(FoldedPart):
             self._trouble = _words(error)
             self.row.setChecked(True)
             self._show()
-
-    def _ask(self) -> None:
-        ask_picture(self, self.choose)
 
     def _take_size(self) -> None:
         if self._seen is not None:
@@ -306,12 +299,7 @@ def _size(size: tuple[int, int]) -> str:
 
 def _words(error: Exception) -> str:
     """What is said of it. Raises what is no error of the user's files."""
-    if isinstance(error, OSError):
-        return tr("Could not save the mask: {0}.", problem(error))
-    if not isinstance(error, HalftoneError):
-        raise error
-    facts = error.as_facts()
-    return sentences(error_sentence(facts), error_remedy(facts))
+    return tr("Could not save the mask: {0}.", problem(error)) if isinstance(error, OSError) else said_of(error)
 
 
 def _kept(mask: QImage) -> str:
