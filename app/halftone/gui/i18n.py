@@ -16,10 +16,7 @@ LanguageChoice = Literal["system", "en", "zh_CN"]
 
 
 def tr(text: str, *values: object, one: str = "") -> str:
-    """`text` in the language in force, its numbered placeholders {0}, {1} filled with `values`, which are made harmless.
-
-    one: the text for a first value of exactly 1, where the count changes it.
-    """
+    """Translate and fill {0}, {1} with `values`, which are made harmless. one: the text for a first value of exactly 1."""
     found = wording.look_up(text, one, values, catalogue())
     return fill(found, [_shown(value) for value in values]) if values else found
 

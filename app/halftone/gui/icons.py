@@ -56,9 +56,9 @@ class _LucideEngine(QIconEngine):
         paint(painter, self._name, QRectF(rect), self._colour(mode))
 
     def pixmap(self, size: QSize, mode: QIcon.Mode, state: QIcon.State) -> QPixmap:
-        image = QPixmap(size)
         if size.isEmpty():  # a button that is being laid out has no room for it yet
-            return image
+            return QPixmap()
+        image = QPixmap(size)
         image.fill(Qt.GlobalColor.transparent)
         painter = QPainter(image)
         self.paint(painter, QRect(QPointF(0, 0).toPoint(), size), mode, state)
@@ -72,35 +72,20 @@ class _LucideEngine(QIconEngine):
         return f"lucide-{self._name}"
 
 
-def icon(name: str, color_token: str = "text-secondary", size: int = 16) -> QIcon:
-    """A Lucide icon that follows the theme. size is a hint only: buttons ask for the pixels they need."""
-    del size
+def icon(name: str, color_token: str = "text-secondary") -> QIcon:
+    """A Lucide icon that follows the theme."""
     return QIcon(_LucideEngine(name, color_token))
 
 
-def pixmap(name: str, color_token: str = "text-secondary", size: int = 16, ratio: float = 1.0) -> QPixmap:
-    """The icon at `size` logical pixels for a screen of this device pixel ratio, in the theme in force now."""
-    side = round(size * ratio)
-    image = QPixmap(side, side)
-    image.setDevicePixelRatio(ratio)
-    image.fill(Qt.GlobalColor.transparent)
-    painter = QPainter(image)
-    paint(painter, name, QRectF(0, 0, size, size), theme.current().color(color_token))
-    painter.end()
-    return image
-
-
-def paint_mark(painter: QPainter, rect: QRectF, ink: QColor | None = None, accent: QColor | None = None) -> None:
+def paint_mark(painter: QPainter, rect: QRectF) -> None:
     """Halftone's mark: four rows of printing dots that shrink to the right, the last row in the accent colour."""
-    ink = ink or theme.current().color("text")
-    accent = accent or theme.current().color("accent")
     pitch = rect.width() / 4
     radii = (0.47, 0.38, 0.27, 0.17)
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(Qt.PenStyle.NoPen)
     for row in range(4):
-        painter.setBrush(accent if row == 3 else ink)
+        painter.setBrush(theme.current().color("accent" if row == 3 else "text"))
         for column, radius in enumerate(radii):
             centre = rect.topLeft() + QPointF((column + 0.5) * pitch, (row + 0.5) * pitch)
             painter.drawEllipse(centre, radius * pitch, radius * pitch)

@@ -1,5 +1,4 @@
-"""Facts into words: messages M1 to M14, the activity line, receipts and what Copy details yields. What happened comes first,
-then what Halftone did, then what you can do."""
+"""Facts into words: what happened comes first, then what Halftone did, then what you can do."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -280,26 +279,21 @@ def _failed(error: ErrorFacts, job: Job | None) -> Message:
     )
 
 
-def lora_list(loras: Sequence[Lora]) -> str:
-    """All of them with their weights; "" without any."""
-    return listed(*(f"{lora.name} {lora.weight:.2f}" for lora in loras))
-
-
-def lora_words(loras: Sequence[Lora]) -> str:
-    """Which LoRAs are in use, in a few letters."""
-    if len(loras) != 1:
-        return tr("{0} in use", len(loras)) if loras else tr("None")
-    return f"{short(loras[0].name)} {loras[0].weight:.2f}"
-
-
 def part_words(path: str | None) -> str:
     """Which VAE or transformer is in use, in a few letters."""
     return tr("Model default") if path is None else short(vae_name(path).removesuffix(".safetensors"))
 
 
-def net_list(nets: Sequence[Control | IpAdapter]) -> str:
+Net = Lora | Control | IpAdapter
+
+
+def _strength(net: Net) -> str:
+    return f"{net.weight if isinstance(net, Lora) else net.scale:.2f}"
+
+
+def net_list(nets: Sequence[Net]) -> str:
     """All of them with their strengths; "" without any."""
-    return listed(*(f"{net.name} {net.scale:.2f}" for net in nets))
+    return listed(*(f"{net.name} {_strength(net)}" for net in nets))
 
 
 def adapter_list(adapters: Sequence[IpAdapter]) -> str:
@@ -307,11 +301,11 @@ def adapter_list(adapters: Sequence[IpAdapter]) -> str:
     return "\n".join(f"{one.name} {one.scale:.2f} · {listed(*(Path(image).name for image in one.images))}" for one in adapters)
 
 
-def net_words(nets: Sequence[Control | IpAdapter]) -> str:
-    """Which ControlNets or IP-Adapters are in use, in a few letters."""
+def net_words(nets: Sequence[Net]) -> str:
+    """Which LoRAs, ControlNets or IP-Adapters are in use, in a few letters."""
     if len(nets) != 1:
         return tr("{0} in use", len(nets)) if nets else tr("None")
-    return f"{short(nets[0].name)} {nets[0].scale:.2f}"
+    return f"{short(nets[0].name)} {_strength(nets[0])}"
 
 
 def short(name: str) -> str:

@@ -131,7 +131,7 @@ def _font(role: str, numbers: bool) -> QFont:
     font.setWeight(QFont.Weight(int(spec["weight"])))
     font.setHintingPreference(QFont.HintingPreference.PreferNoHinting)
     if numbers or "tnum" in spec.get("features", ()):
-        tabular(font)
+        font.setFeature(QFont.Tag("tnum"), 1)  # figures of equal width
     return font
 
 
@@ -146,15 +146,8 @@ def _sheet(name: ThemeName) -> str:
     return _TOKEN.sub(fill, _style_template())
 
 
-def tabular(font: QFont) -> QFont:
-    """Figures of equal width, where this Qt can ask the font for them."""
-    if hasattr(QFont, "setFeature"):
-        font.setFeature(QFont.Tag("tnum"), 1)
-    return font
-
-
 class ThemeWatcher(QObject):
-    """Signals that the theme changed; custom-painted widgets repaint, tinted icons are rebuilt."""
+    """Signals that the theme changed. What paints itself need not listen: Qt repaints it with the new style sheet."""
 
     changed = Signal()
 

@@ -17,7 +17,6 @@ from tests.helpers import samples
 
 from halftone.contract.facts import LayerPeak
 from halftone.contract.vocabulary import DType
-from halftone.gui import theme
 from halftone.gui.charts import headroom_chart_text
 from halftone.gui.charts.headroom_chart import HeadroomChart
 from halftone.gui.charts.headroom_chart_frame import Frame, bar_top, frame_for
@@ -296,7 +295,7 @@ def painted(layers: Sequence[LayerPeak], dtype: DType) -> tuple[list[tuple[str, 
     page = QSvgGenerator()
     page.setOutputDevice(file)
     painter = QPainter(page)
-    paint_base(painter, theme.current(), frame, data, boxes, after=False, share=1.0)
+    paint_base(painter, frame, data, boxes, after=False, share=1.0)
     painter.end()
     texts = ElementTree.fromstring(bytes(file.data().data()).decode()).iter("{http://www.w3.org/2000/svg}text")
     return [(one.text or "", float(one.attrib["x"]), float(one.attrib["y"])) for one in texts], frame, boxes

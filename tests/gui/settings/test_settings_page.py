@@ -7,7 +7,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QFontMetricsF, QStandardItemModel
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLabel
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QFileDialog, QLabel
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
 
@@ -19,9 +19,10 @@ from halftone.contract.wording import Words
 from halftone.gui import theme
 from halftone.gui.charts.effect_cell import TIME, TIME_WORDS, EffectCell
 from halftone.gui.i18n import set_language, tr
+from halftone.gui.kit.switches import Segmented, Switch
 from halftone.gui.settings import setting_effects
-from halftone.gui.settings.folder_list import FoldersControl
-from halftone.gui.settings.program_section import FolderControl, ProgramSection
+from halftone.gui.settings.folder_list import FoldersControl, PathControl
+from halftone.gui.settings.program_section import ProgramSection
 from halftone.gui.settings.setting_rows import Control, GroupCard, SettingRow
 from halftone.gui.settings.settings_page import SettingsPage
 from halftone.settings import store
@@ -44,6 +45,28 @@ def program(page: SettingsPage, name: str) -> ProgramSection:
     section = page.section(name)
     assert isinstance(section, ProgramSection)
     return section
+
+
+def choose(control: Control, value: str | bool) -> None:
+    """Choose as the user would."""
+    match control.field:
+        case Switch():
+            control.field.click()
+        case Segmented():
+            control.field.button(str(value)).click()
+        case _:
+            control.field.setCurrentIndex(control.field.findData(value))
+            control.field.activated.emit(control.field.currentIndex())
+
+
+def chosen(control: Control) -> str | bool:
+    match control.field:
+        case Switch():
+            return control.field.isChecked()
+        case Segmented():
+            return control.field.value()
+        case _:
+            return str(control.field.currentData())
 
 
 def take_back(one: SettingRow) -> QAbstractButton | None:
@@ -73,10 +96,10 @@ def test_every_numerics_row_changes_its_setting_and_takes_it_back(qtbot: QtBot, 
     refused = {"cudnn"}
     values = [choice.value for choice in setting.choices if choice.value != setting.default and choice.value not in refused]
     wanted = values[0] if values else not setting.default
-    control.choose(wanted)
+    choose(control, wanted)
     assert getattr(page._controller.settings.numerics, field) == wanted
     qtbot.waitUntil(lambda: getattr(store.load().numerics, field) == wanted)
-    assert control.value() == wanted
+    assert chosen(control) == wanted
     undo = take_back(one)
     assert undo is not None
     QTest.mouseClick(undo, Qt.MouseButton.LeftButton)
@@ -183,13 +206,13 @@ def test_a_backend_that_fails_here_cannot_be_chosen_and_says_why(qtbot: QtBot) -
     page, _ = open_page(qtbot)
     control = page.numerics.rows["attention_backend"].control
     assert isinstance(control, Control)
-    assert control._combo is not None
-    model = control._combo.model()
+    assert isinstance(control.field, QComboBox)
+    model = control.field.model()
     assert isinstance(model, QStandardItemModel)
-    item = model.item(control._combo.findData("cudnn"))
+    item = model.item(control.field.findData("cudnn"))
     assert not item.isEnabled()
     assert item.text() == "cuDNN (Gives wrong results on this device)"
-    assert model.item(control._combo.findData("flash")).isEnabled()
+    assert model.item(control.field.findData("flash")).isEnabled()
 
 
 def test_reset_and_its_undo(qtbot: QtBot) -> None:
@@ -222,7 +245,7 @@ def test_theme_language_and_device(qtbot: QtBot) -> None:
     ):
         control = program(page, name).rows[field].control
         assert isinstance(control, Control)
-        control.choose(value)
+        choose(control, value)
         assert getattr(page._controller.settings, field) == value
         program(page, name).rows[field].reset.emit()
         assert getattr(page._controller.settings, field) == declared(field).default
@@ -234,15 +257,15 @@ def test_a_device_that_is_not_here_stays_visible(qtbot: QtBot) -> None:
     qtbot.addWidget(section)
     control = section.rows["device"].control
     assert isinstance(control, Control)
-    assert control._combo is not None
-    assert control._combo.currentText() == "cuda:7 (not found)"
+    assert isinstance(control.field, QComboBox)
+    assert control.field.currentText() == "cuda:7 (not found)"
 
 
 def test_the_pictures_folder(qtbot: QtBot, tmp_path: Path) -> None:
     page, _ = open_page(qtbot)
     page.show_section("Folders")
     one = program(page, "Folders").rows["pictures_folder"]
-    assert isinstance(one.control, FolderControl)
+    assert isinstance(one.control, PathControl)
     one.control.choose.click()
     dialog = page.findChild(QFileDialog)
     assert dialog is not None

@@ -35,7 +35,8 @@ def test_the_tone_of_room(bits: float | None, tone: str) -> None:
 @pytest.mark.parametrize(("bits", "filled"), [(0.0, 0), (0.4, 0), (3.6, 4), (5.9, 6), (40.0, 6)])
 def test_the_gauge_fills_one_dot_per_bit(qtbot: QtBot, bits: float, filled: int) -> None:
     theme.set_theme("dark")
-    gauge = RoomGauge(bits)
+    gauge = RoomGauge()
+    gauge.set_bits(bits)
     qtbot.addWidget(gauge)
     gauge.resize(64, 12)
     image = gauge.grab().toImage()
@@ -66,7 +67,7 @@ def test_a_switch_is_a_check_box(qtbot: QtBot) -> None:
 
 def test_the_memory_meter_shows_the_others_first(qtbot: QtBot) -> None:
     theme.set_theme("dark")
-    meter = MemoryMeter(100, 6)
+    meter = MemoryMeter()
     qtbot.addWidget(meter)
     meter.set_memory(MemoryFacts(total=100, own=40, others=20))
     image = meter.grab().toImage()

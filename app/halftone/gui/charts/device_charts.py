@@ -6,48 +6,39 @@ from dataclasses import dataclass
 from typing import Final
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QFocusEvent, QFontMetricsF, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtGui import QFocusEvent, QFontMetricsF, QKeyEvent, QMouseEvent, QPainter
+from PySide6.QtWidgets import QSizePolicy
 
 from halftone.gui import icons, theme
 from halftone.gui.i18n import tr
 from halftone.gui.kit import figures
+from halftone.gui.kit.painting import END, RIGHT, Painted, dot, plate, stroke, write
 
-ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-ALIGN_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 ROW = 39
 LABEL = 148
 DOTS = 24
 
 
-class _Row(QWidget):
+class _Row(Painted):
     """Name, small second line and something painted on the right."""
 
-    def __init__(self, title: str, caption: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, title: str, caption: str) -> None:
+        super().__init__()
         self._title = title
         self._caption = caption
         self.setFixedHeight(ROW)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        theme.watcher().changed.connect(self.update)
 
     def _paint_label(self, painter: QPainter, width: float) -> None:
-        style = theme.current()
-        for words, role, colour, y in (
-            (self._title, "small-strong", "text", 2.0),
-            (self._caption, "caption", "text-muted", 19.0),
-        ):
-            painter.setFont(style.font(role))
-            painter.setPen(style.color(colour))
-            shown = QFontMetricsF(painter.font()).elidedText(words, Qt.TextElideMode.ElideRight, width)
-            painter.drawText(QRectF(0, y, width, 17), ALIGN_LEFT, shown)
+        write(painter, QRectF(0, 2, width, 17), self._title, "small-strong", cut=END)
+        write(painter, QRectF(0, 19, width, 17), self._caption, "caption", "text-muted", cut=END)
 
 
 class SpeedBar(_Row):
     """Measured speed as a bar. share: of the longest bar on the card. No tick: the data sheet is not a measurement."""
 
-    def __init__(self, title: str, caption: str, words: str, share: float, parent: QWidget | None = None) -> None:
-        super().__init__(title, caption, parent)
+    def __init__(self, title: str, caption: str, words: str, share: float) -> None:
+        super().__init__(title, caption)
         self._share = max(0.0, min(1.0, share))
         self._words = words
         self.setAccessibleName(tr("{0}, {1}: {2}", title, caption, self._words))
@@ -56,22 +47,13 @@ class SpeedBar(_Row):
     def sizeHint(self) -> QSize:
         return QSize(420, ROW)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        style = theme.current()
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    def draw(self, painter: QPainter) -> None:
         self._paint_label(painter, LABEL - 8)
         end = self.width() - 112.0
         track = QRectF(LABEL, ROW / 2 - 6, max(20.0, end - LABEL), 12)
-        painter.setPen(QPen(style.color("border"), 2))
-        painter.drawLine(QPointF(track.left(), track.center().y()), QPointF(track.right(), track.center().y()))
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(style.color("chart.series-1"))
-        painter.drawRoundedRect(QRectF(track.left(), track.top(), max(3.0, track.width() * self._share), 12), 2, 2)
-        painter.setFont(style.font("small-strong", numbers=True))
-        painter.setPen(style.color("text"))
-        painter.drawText(QRectF(self.width() - 108, 0, 108, ROW), ALIGN_RIGHT, self._words)
-        painter.end()
+        stroke(painter, QPointF(track.left(), ROW / 2), QPointF(track.right(), ROW / 2), "border", 2)
+        plate(painter, QRectF(LABEL, track.top(), max(3.0, track.width() * self._share), 12), 2, "chart.series-1")
+        write(painter, QRectF(self.width() - 108, 0, 108, ROW), self._words, "small-strong", flags=RIGHT, numbers=True)
 
 
 def speed_words(tflops: Sequence[float]) -> list[str]:
@@ -84,8 +66,8 @@ def speed_words(tflops: Sequence[float]) -> list[str]:
 class BitsRow(_Row):
     """24 places: filled dots are bits that were right, rings bits the type has but lost, small dots bits it never had."""
 
-    def __init__(self, title: str, caption: str, kept: float, bits: int, *, fine: bool, parent: QWidget | None = None) -> None:
-        super().__init__(title, caption, parent)
+    def __init__(self, title: str, caption: str, kept: float, bits: int, *, fine: bool) -> None:
+        super().__init__(title, caption)
         self._kept = max(0.0, min(float(bits), kept))
         self._bits = bits
         self._fine = fine
@@ -96,50 +78,31 @@ class BitsRow(_Row):
     def sizeHint(self) -> QSize:
         return QSize(520, ROW)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        style = theme.current()
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    def draw(self, painter: QPainter) -> None:
         self._paint_label(painter, LABEL - 22)
-        colour = style.color("chart.series-3" if self._fine else "warn")
+        tone = "chart.series-3" if self._fine else "warn"
         left, right = LABEL - 14.0, self.width() - 92.0
         pitch = min(11.6, (right - left) / DOTS)
         radius = pitch * 0.4
         for index in range(DOTS):
             centre = QPointF(left + (index + 0.5) * pitch, ROW / 2)
             if index >= self._bits:
-                painter.setPen(Qt.PenStyle.NoPen)
-                painter.setBrush(style.color("text-muted", 0.7))
-                painter.drawEllipse(centre, 1.0, 1.0)
+                dot(painter, centre, 1.0, theme.current().color("text-muted", 0.7))
                 continue
             part = min(1.0, max(0.0, self._kept - index))
-            painter.setPen(QPen(colour, 1.2))
-            painter.setBrush(colour if part >= 0.95 else Qt.BrushStyle.NoBrush)
-            painter.drawEllipse(centre, radius - 0.6, radius - 0.6)
+            dot(painter, centre, radius - 0.6, tone if part >= 0.95 else "", tone, 1.2)
             if 0.05 < part < 0.95:
-                painter.setPen(Qt.PenStyle.NoPen)
-                painter.setBrush(colour)
-                painter.drawEllipse(centre, (radius - 0.9) * math.sqrt(part), (radius - 0.9) * math.sqrt(part))
+                dot(painter, centre, (radius - 0.9) * math.sqrt(part), tone)
         self._paint_figure(painter)
-        painter.end()
 
     def _paint_figure(self, painter: QPainter) -> None:
-        style = theme.current()
-        of = tr("of {0}", self._bits)
-        font = style.font("small", numbers=True)
-        strong = style.font("small-strong", numbers=True)
-        of_width = QFontMetricsF(font).horizontalAdvance(of)
-        figure = figures.decimal(self._kept)
-        figure_width = QFontMetricsF(strong).horizontalAdvance(figure)
-        painter.setFont(font)
-        painter.setPen(style.color("text-muted"))
-        painter.drawText(QRectF(self.width() - of_width - 1, 0, of_width + 1, ROW), ALIGN_RIGHT, of)
-        painter.setFont(strong)
-        painter.setPen(style.color("text" if self._fine else "warn"))
-        x = self.width() - of_width - figure_width - 6
-        painter.drawText(QRectF(x, 0, figure_width + 1, ROW), ALIGN_RIGHT, figure)
+        whole = QRectF(0, 0, self.width(), ROW)
+        behind = write(painter, whole, tr("of {0}", self._bits), "small", "text-muted", RIGHT, numbers=True)
+        figure, tone = figures.decimal(self._kept), "text" if self._fine else "warn"
+        whole.setRight(self.width() - behind - 5)
+        x = whole.right() - 1 - write(painter, whole, figure, "small-strong", tone, RIGHT, numbers=True)
         name, token = ("circle-check", "ok") if self._fine else ("triangle-alert", "warn")
-        icons.paint(painter, name, QRectF(x - 20, ROW / 2 - 7, 14, 14), style.color(token))
+        icons.paint(painter, name, QRectF(x - 20, ROW / 2 - 7, 14, 14), theme.current().color(token))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +128,8 @@ _SLOPE: Final = math.radians(40)
 _HEAD_FLAGS: Final = int(Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignBottom | Qt.TextFlag.TextWordWrap)
 
 
-class TestMatrix(QWidget):
-    """The accuracy tests: modes down, operations across. Arrow keys move, a click selects.
-
-    Column heads are slanted where one does not fit in two lines.
-    """
+class TestMatrix(Painted):
+    """Tests with known answers: modes down, operations across. The heads are slanted where one does not fit upright."""
 
     __test__ = False
     selected = Signal(int, int)
@@ -178,8 +138,8 @@ class TestMatrix(QWidget):
     HEAD = 40
     LINE = 42
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._columns: tuple[str, ...] = ()
         self._short: tuple[str, ...] = ()
         self._rows: tuple[MatrixRow, ...] = ()
@@ -190,7 +150,6 @@ class TestMatrix(QWidget):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(tr("Accuracy tests"))
-        theme.watcher().changed.connect(self.update)
 
     def set_tests(self, columns: Sequence[str], rows: Sequence[MatrixRow], short: Sequence[str] = ()) -> None:
         """short: names of the columns for little space."""
@@ -272,54 +231,32 @@ class TestMatrix(QWidget):
 
     # painting
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    def draw(self, painter: QPainter) -> None:
         self._paint_head(painter)
         for row in range(len(self._rows)):
             self._paint_row(painter, row)
-        painter.end()
 
     def _paint_head(self, painter: QPainter) -> None:
-        style = theme.current()
-        painter.setFont(style.font("caption"))
-        painter.setPen(style.color("text-secondary"))
-        slanted = self.slanted()
+        bottom = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignBottom)
+        write(painter, QRectF(self.width() - 70, 0, 70, self._head - 8), tr("Passed"), "caption", "text-secondary", bottom)
+        slanted, pitch = self.slanted(), self._pitch()
         for column, name in enumerate(self.heads()):
-            x = self._label_width() + column * self._pitch()
-            if slanted:
-                self._paint_slanted(painter, QPointF(x + self._pitch() / 2, self._head - 8), name)
-            else:
-                painter.drawText(QRectF(x + 1, 0, self._pitch() - 2, self._head - 8), _HEAD_FLAGS, name)
-        painter.drawText(
-            QRectF(self.width() - 70, 0, 70, self._head - 8),
-            Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignBottom,
-            tr("Passed"),
-        )
-
-    @staticmethod
-    def _paint_slanted(painter: QPainter, at: QPointF, name: str) -> None:
-        """Upwards to the right from its column's middle."""
-        painter.save()
-        painter.translate(at)
-        painter.rotate(-math.degrees(_SLOPE))
-        painter.drawText(QPointF(0, 0), name)
-        painter.restore()
+            x = self._label_width() + column * pitch
+            if not slanted:
+                painter.drawText(QRectF(x + 1, 0, pitch - 2, self._head - 8), _HEAD_FLAGS, name)
+                continue
+            painter.save()  # upwards to the right from the column's middle
+            painter.translate(QPointF(x + pitch / 2, self._head - 8))
+            painter.rotate(-math.degrees(_SLOPE))
+            painter.drawText(QPointF(0, 0), name)
+            painter.restore()
 
     def _paint_row(self, painter: QPainter, row: int) -> None:
-        style = theme.current()
-        top = self._head + row * self.LINE
-        painter.setPen(QPen(style.color("border"), 1))
-        painter.drawLine(QPointF(0, top - 0.5), QPointF(self.width(), top - 0.5))
-        painter.setFont(style.font("small-strong"))
-        painter.setPen(style.color("text"))
-        name = QFontMetricsF(painter.font()).elidedText(
-            self._rows[row].name, Qt.TextElideMode.ElideRight, self._label_width() - 6
-        )
-        painter.drawText(QRectF(0, top, self._label_width(), self.LINE), ALIGN_LEFT, name)
-        painter.setFont(style.font("small", numbers=True))
-        painter.setPen(style.color("text-secondary"))
-        painter.drawText(QRectF(self.width() - 100, top, 100, self.LINE), ALIGN_RIGHT, self._rows[row].passed)
+        top, one = self._head + row * self.LINE, self._rows[row]
+        stroke(painter, QPointF(0, top - 0.5), QPointF(self.width(), top - 0.5), "border")
+        write(painter, QRectF(0, top, self._label_width() - 6, self.LINE), one.name, "small-strong", cut=END)
+        passed = QRectF(self.width() - 100, top, 100, self.LINE)
+        write(painter, passed, one.passed, "small", "text-secondary", RIGHT, numbers=True)
         for column, mark in enumerate(self._rows[row].marks):
             if mark is not None:
                 self._paint_mark(painter, row, column, mark)
@@ -329,19 +266,16 @@ class TestMatrix(QWidget):
         centre = self.cell_centre(row, column)
         if (row, column) in (self._cell, self._hover):
             chosen = (row, column) == self._cell
-            painter.setPen(QPen(style.color("focus"), 2) if chosen else Qt.PenStyle.NoPen)
-            painter.setBrush(style.color("accent-subtle" if chosen else "hover"))
-            painter.drawRoundedRect(QRectF(centre.x() - 14, centre.y() - 14, 28, 28), 6, 6)
+            around = QRectF(centre.x() - 14, centre.y() - 14, 28, 28)
+            plate(painter, around, 6, "accent-subtle" if chosen else "hover", "focus" if chosen else "", 2)
         if mark.state == "wrong":
             icons.paint(painter, "triangle-alert", QRectF(centre.x() - 8, centre.y() - 8.5, 16, 16), style.color("warn"))
         elif mark.state == "missing":
             icons.paint(painter, "circle-dashed", QRectF(centre.x() - 7, centre.y() - 7, 14, 14), style.color("text-muted"))
+        elif mark.state == "right":
+            dot(painter, centre, 5.5, "chart.series-3")
         else:
-            painter.setPen(Qt.PenStyle.NoPen)
-            right = mark.state == "right"
-            painter.setBrush(style.color("chart.series-3") if right else style.color("text-muted", 0.6))
-            radius = 5.5 if right else 1.5
-            painter.drawEllipse(centre, radius, radius)
+            dot(painter, centre, 1.5, style.color("text-muted", 0.6))
 
     # input
 

@@ -3,14 +3,14 @@
 import math
 from dataclasses import dataclass
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import QPointF, QRectF, QSize
+from PySide6.QtGui import QPainter
+from PySide6.QtWidgets import QSizePolicy
 
 from halftone.gui import icons, theme
 from halftone.gui.i18n import tr
+from halftone.gui.kit.painting import END, Painted, dot, stroke, write
 
-ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 TIME, CLOSENESS = 204, 196
 TIME_WORDS = TIME - 74
 """Pixels that the words beside the bar have."""
@@ -50,16 +50,15 @@ def dots_for_error(ratio: float) -> float:
     return min(8.0, max(1.0, 7 - 2 * math.log2(max(ratio, 1e-6))))
 
 
-class EffectCell(QWidget):
+class EffectCell(Painted):
     """Two columns; the time column reaches from -1 (far left: twice as quick or better) to +1."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._effect: Effect | None = None
         self.setFixedHeight(32)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setFixedWidth(TIME + CLOSENESS)
-        theme.watcher().changed.connect(self.update)
 
     def set_effect(self, effect: Effect) -> None:
         self._effect = effect
@@ -73,25 +72,18 @@ class EffectCell(QWidget):
     def sizeHint(self) -> QSize:
         return QSize(TIME + CLOSENESS, 32)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
+    def draw(self, painter: QPainter) -> None:
         if self._effect is None:
             return
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         if self._effect.note:
             self._words(painter, 0, self.width() - 4, self._effect.note, quiet=True)
-            painter.end()
-            return
-        self._paint_time(painter, self._effect)
-        self._paint_closeness(painter, self._effect)
-        painter.end()
+        else:
+            self._paint_time(painter, self._effect)
+            self._paint_closeness(painter, self._effect)
 
     def _words(self, painter: QPainter, x: float, width: float, words: str, *, quiet: bool = False, token: str = "") -> None:
-        style = theme.current()
-        painter.setFont(style.font("small", numbers=True))
-        painter.setPen(style.color(token or ("text-muted" if quiet else "text")))
-        shown = QFontMetricsF(painter.font()).elidedText(words, Qt.TextElideMode.ElideRight, width)
-        painter.drawText(QRectF(x, 0, width, self.height()), ALIGN_LEFT, shown)
+        box, tone = QRectF(x, 0, width, self.height()), token or ("text-muted" if quiet else "text")
+        write(painter, box, words, "small", tone, numbers=True, cut=END)
 
     def _paint_time(self, painter: QPainter, effect: Effect) -> None:
         if effect.time_ratio is None:
@@ -101,14 +93,12 @@ class EffectCell(QWidget):
         zero, reach, middle = 32.0, 30.0, self.height() / 2
         doublings = math.log2(max(effect.time_ratio, 1e-6)) / 1.25
         share = math.copysign(min(1.0, abs(doublings)) ** 0.6, doublings)  # bent, so that a few percent can still be seen
-        painter.setPen(Qt.PenStyle.NoPen)
         length = max(1.5, abs(share) * reach) if abs(effect.time_ratio - 1) >= 0.0005 else 0.0
         if share < 0:
             painter.fillRect(QRectF(zero - length, middle - 3, length, 6), style.color("chart.series-1"))
         elif length:
             painter.fillRect(QRectF(zero, middle - 3, length, 6), style.color("text-muted"))
-        painter.setPen(QPen(style.color("text-muted"), 1))
-        painter.drawLine(QPointF(zero + 0.5, middle - 6), QPointF(zero + 0.5, middle + 6))
+        stroke(painter, QPointF(zero + 0.5, middle - 6), QPointF(zero + 0.5, middle + 6), "text-muted")
         self._words(painter, 70, TIME_WORDS, effect.time_words, quiet=effect.quiet_time)
 
     def _paint_closeness(self, painter: QPainter, effect: Effect) -> None:
@@ -117,14 +107,10 @@ class EffectCell(QWidget):
             self._words(painter, x, CLOSENESS - 4, effect.close_words, quiet=effect.quiet_close)
             return
         style = theme.current()
-        painter.setPen(Qt.PenStyle.NoPen)
+        full, none = style.color("warn" if effect.warn else "chart.series-3"), style.color("text-muted", 0.8)
         for index in range(DOTS):
-            filled = index < round(effect.dots)
-            painter.setBrush(
-                style.color("warn" if effect.warn else "chart.series-3") if filled else style.color("text-muted", 0.8)
-            )
-            radius = 3.2 if filled else 0.9
-            painter.drawEllipse(QPointF(x + 5 + index * 8.2, self.height() / 2), radius, radius)
+            filled, at = index < round(effect.dots), QPointF(x + 5 + index * 8.2, self.height() / 2)
+            dot(painter, at, 3.2 if filled else 0.9, full if filled else none)
         x += DOTS * 8.2 + 10
         if effect.warn:
             icons.paint(painter, "triangle-alert", QRectF(x, self.height() / 2 - 7, 14, 14), style.color("warn"))

@@ -1,37 +1,34 @@
 """The headroom chart: every layer's largest value against the limit of its type. Zooms, pans, reads aloud, selects findings."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QAccessible, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPixmap, QResizeEvent, QWheelEvent
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QAccessible, QKeyEvent, QMouseEvent, QPainter, QResizeEvent, QWheelEvent
 
 from halftone.contract.facts import Finding, LayerPeak
 from halftone.contract.plan import Plan
 from halftone.contract.vocabulary import DType
-from halftone.gui import theme
 from halftone.gui.charts import headroom_chart_frame, headroom_chart_paint, headroom_chart_text
+from halftone.gui.charts.cached_chart import CachedChart
 from halftone.gui.charts.headroom_chart_paint import Disc
 from halftone.gui.i18n import tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.accessible import give_role
 from halftone.gui.kit.message_bars import announce
+from halftone.gui.kit.painting import dot
 from halftone.health.headroom import EMPTY, ChartData, Column, Layer, PartBox, build, build_blocks, lay_out
 
-REFRESH_MS = 100
 MAX_ZOOM = 60.0
 
 
-class HeadroomChart(QWidget):
+class HeadroomChart(CachedChart):
     """x: layers in running order; y: log2 of their largest value. compact: the small chart of a recovered picture's banner."""
 
     finding_selected = Signal(int)
     """Number of the finding (from 1) whose disc or bar was clicked."""
-    layer_focused = Signal(int)
-    """Index of the layer reached with the arrow keys."""
 
-    def __init__(self, parent: QWidget | None = None, *, compact: bool = False) -> None:
-        super().__init__(parent)
+    def __init__(self, *, compact: bool = False) -> None:
+        super().__init__()
         self._compact = compact
         self._data: ChartData = EMPTY
         self._given: tuple[Sequence[LayerPeak], DType, tuple[Finding, ...], Plan | None, float, int | None] | None = None
@@ -44,18 +41,11 @@ class HeadroomChart(QWidget):
         self._hover: Column | None = None
         self._layer: int | None = None
         self._drag: tuple[float, float, bool] | None = None
-        self._cache: QPixmap | None = None
         self._boxes: tuple[PartBox, ...] = ()
         self._discs: list[Disc] = []
         self._frame = headroom_chart_frame.frame_for(EMPTY, 100, 100, compact=compact)
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(REFRESH_MS)
-        self._timer.timeout.connect(self._refresh)
-        self.setMouseTracking(True)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus if compact else Qt.FocusPolicy.StrongFocus)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        theme.watcher().changed.connect(self._refresh)
+        if compact:
+            self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._speak()
 
     # data
@@ -82,17 +72,15 @@ class HeadroomChart(QWidget):
         else:
             self._data = build(layers, dtype, findings, plan, headroom_chart_text.cure_label(plan))
         self._share = min(1.0, max(0.02, share)) if layers or share < 1.0 else 1.0
-        self._hover = None
-        self._layer = None
-        if not self._timer.isActive():
-            self._timer.start()
+        self._hover = self._layer = None
+        self.refresh_soon()
         self._speak()
 
     def set_after(self, after: bool) -> None:
         """Now, or after the cure."""
         if after != self._after:
             self._after = after
-            self._refresh()
+            self.refresh()
             self._speak()
 
     def select_finding(self, number: int | None) -> None:
@@ -108,11 +96,6 @@ class HeadroomChart(QWidget):
     def zoom(self) -> float:
         return self._zoom
 
-    def flush(self) -> None:
-        """Repaint now what waits for the next refresh."""
-        self._timer.stop()
-        self._refresh()
-
     # view
 
     def sizeHint(self) -> QSize:
@@ -127,13 +110,7 @@ class HeadroomChart(QWidget):
         if self._zoom > 1.0 or not marks:
             self.reset_zoom()
             return
-        wanted = {
-            column.x + column.width / 2
-            for box in self._boxes
-            for column in box.columns
-            for x in column.members
-            if x.index in marks
-        }
+        wanted = [column.x + column.width / 2 for index in marks if (column := self._column_of(index)) is not None]
         if not wanted:
             return
         left, width = self._frame.plot.left(), self._frame.plot.width()
@@ -149,11 +126,7 @@ class HeadroomChart(QWidget):
         self._zoom = min(MAX_ZOOM, max(1.0, zoom))
         self._pan = min(max(0.0, left), 1.0 - 1.0 / self._zoom)
         self._hover = None
-        self._refresh()
-
-    def _refresh(self) -> None:
-        self._cache = None
-        self.update()
+        self.refresh()
 
     def _lay_out(self) -> None:
         self._frame = headroom_chart_frame.frame_for(self._data, self.width(), self.height(), compact=self._compact)
@@ -169,62 +142,40 @@ class HeadroomChart(QWidget):
         )
         self._discs = headroom_chart_paint.place_discs(self._frame, self._data, self._boxes, after=self._after)
 
-    def _render(self) -> QPixmap:
-        self._lay_out()
-        ratio = self.devicePixelRatioF()
-        image = QPixmap(round(self.width() * ratio), round(self.height() * ratio))
-        image.setDevicePixelRatio(ratio)
-        image.fill(Qt.GlobalColor.transparent)
-        painter = QPainter(image)
-        style = theme.current()
-        headroom_chart_paint.paint_base(
-            painter, style, self._frame, self._data, self._boxes, after=self._after, share=1.0 if self._zoom > 1 else self._share
-        )
-        if self._compact:
-            self._paint_marker(painter)
-        elif self._share >= 1.0:
-            headroom_chart_paint.paint_cure(painter, style, self._frame, self._boxes)
-        painter.end()
-        return image
-
-    def _paint_marker(self, painter: QPainter) -> None:
+    def paint_base(self, painter: QPainter) -> None:
         """The compact chart rings the layer where the bad number began."""
-        if (at := self.marker()) is not None:
-            headroom_chart_paint.paint_marker(painter, theme.current(), at)
+        self._lay_out()
+        share = 1.0 if self._zoom > 1 else self._share
+        headroom_chart_paint.paint_base(painter, self._frame, self._data, self._boxes, after=self._after, share=share)
+        if self._compact and (at := self.marker()) is not None:
+            dot(painter, at, 4, "surface-raised", "text", 1.75)
+        elif not self._compact and self._share >= 1.0:
+            headroom_chart_paint.paint_cure(painter, self._frame, self._boxes)
 
     def marker(self) -> QPointF | None:
         """The position of the ring; None while no layer is selected."""
-        found = ((column, layer) for box in self._boxes for column in box.columns for layer in column.members)
-        column, layer = next(((column, layer) for column, layer in found if layer.index == self._origin), (None, None))
-        if column is None or layer is None:
+        if (column := self._column_of(self._origin)) is None:
             return None
+        layer = next(layer for layer in column.members if layer.index == self._origin)
         y = headroom_chart_frame.bar_top(self._frame, layer, after=False)
         return QPointF(column.x + column.width / 2 - 1, y - 1)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        if self._cache is None or self._cache.devicePixelRatio() != self.devicePixelRatioF():
-            self._cache = self._render()
-        painter = QPainter(self)
-        painter.drawPixmap(0, 0, self._cache)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        style = theme.current()
+    def paint_over(self, painter: QPainter) -> None:
         if not self._compact and self._share >= 1.0:
             hovered = self._disc_number(self._hover)
-            headroom_chart_paint.paint_discs(painter, style, self._discs, self._selected, hovered)
+            headroom_chart_paint.paint_discs(painter, self._discs, self._selected, hovered)
         if self._hover is not None:
             lines = self._hover_lines(self._hover)
-            headroom_chart_paint.paint_hover(painter, style, self._frame, self._hover, lines, after=self._after)
-        painter.end()
+            headroom_chart_paint.paint_hover(painter, self._frame, self._hover, lines, after=self._after)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         self._hover = None
-        self._refresh()
         super().resizeEvent(event)
 
     # words
 
     def _hover_lines(self, column: Column) -> tuple[str, ...]:
-        layer = column.top if self._layer is None else self._focused_layer() or column.top
+        layer = self._focused_layer() or column.top
         peak = figures.peak(layer.peak_after if self._after else layer.peak)
         room = headroom_chart_text.room_text(layer, self._data.dtype, after=self._after)
         own = headroom_chart_text.type_name(layer.dtype_after if self._after else self._data.dtype)
@@ -252,16 +203,17 @@ class HeadroomChart(QWidget):
     def _column_at(self, x: float) -> Column | None:
         if not self._frame.plot.left() <= x <= self._frame.plot.right():
             return None
-        for box in self._boxes:
-            if box.x <= x <= box.x + box.width:
-                return next((column for column in box.columns if column.x <= x < column.x + column.width), None)
-        return None
+        return next((column for column in self._columns() if column.x <= x < column.x + column.width), None)
+
+    def _columns(self) -> Iterator[Column]:
+        return (column for box in self._boxes for column in box.columns)
+
+    def _column_of(self, index: int | None) -> Column | None:
+        return next((column for column in self._columns() if any(one.index == index for one in column.members)), None)
 
     def _disc_at(self, at: QPointF) -> int | None:
-        for disc in self._discs:
-            if QRectF(disc.x - 12, disc.y - 12, 24, 24).contains(at):
-                return disc.number
-        return None
+        found = (disc.number for disc in self._discs if QRectF(disc.x - 12, disc.y - 12, 24, 24).contains(at))
+        return next(found, None)
 
     def _disc_number(self, column: Column | None) -> int | None:
         if column is None:
@@ -296,7 +248,9 @@ class HeadroomChart(QWidget):
         self.unsetCursor()
         if event.button() != Qt.MouseButton.LeftButton or moved or self._compact:
             return
-        number = self._disc_at(event.position()) or self._disc_number(self._column_at(event.position().x()))
+        self._choose(self._disc_at(event.position()) or self._disc_number(self._column_at(event.position().x())))
+
+    def _choose(self, number: int | None) -> None:
         if number is not None:
             self.select_finding(number)
             self.finding_selected.emit(number)
@@ -331,7 +285,7 @@ class HeadroomChart(QWidget):
         elif key in ends:
             self._go_to(ends[key])
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space):
-            self._choose_focused()
+            self._choose(next((mark.number for mark in self._data.marks if mark.layer == self._layer), None))
         elif key == Qt.Key.Key_Escape and (self._layer is not None or self._zoom > 1.0):
             self._layer = None
             self.reset_zoom()
@@ -347,43 +301,22 @@ class HeadroomChart(QWidget):
         self._show_layer()
         self._speak()
         announce(self, self.accessibleDescription())
-        self.layer_focused.emit(self._layer)
 
     def _show_layer(self) -> None:
         """Puts the hover card on the focused layer, panning if it lies outside the view."""
         if self._cache is None:
             self._lay_out()
-        for box in self._boxes:
-            for column in box.columns:
-                if any(layer.index == self._layer for layer in column.members):
-                    plot = self._frame.plot
-                    if not plot.left() - 1 <= column.x <= plot.right():
-                        share = (column.x - plot.left()) / (plot.width() * self._zoom) + self._pan
-                        layer = self._layer
-                        self._set_view(self._zoom, share - 0.5 / self._zoom)
-                        self._layer = layer
-                        self._lay_out()
-                        self._hover = self._column_of(layer)
-                    else:
-                        self._hover = column
-                    self.update()
-                    return
-
-    def _column_of(self, index: int | None) -> Column | None:
-        return next(
-            (column for box in self._boxes for column in box.columns if any(layer.index == index for layer in column.members)),
-            None,
-        )
-
-    def _choose_focused(self) -> None:
-        number = next((mark.number for mark in self._data.marks if mark.layer == self._layer), None)
-        if number is not None:
-            self.select_finding(number)
-            self.finding_selected.emit(number)
+        plot, column = self._frame.plot, self._column_of(self._layer)
+        if column is not None and not plot.left() - 1 <= column.x <= plot.right():
+            share = (column.x - plot.left()) / (plot.width() * self._zoom) + self._pan
+            self._set_view(self._zoom, share - 0.5 / self._zoom)
+            self._lay_out()
+            column = self._column_of(self._layer)
+        self._hover = column
+        self.update()
 
     def focusOutEvent(self, event: QEvent) -> None:
-        self._layer = None
-        self._hover = None
+        self._layer = self._hover = None
         self.update()
         super().focusOutEvent(event)  # pyright: ignore[reportArgumentType]
 

@@ -2,16 +2,13 @@
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QRectF, Qt
+from PySide6.QtCore import QRectF
 
 from halftone.health.headroom import ChartData, Layer, axis_range
 
 PITCH = 8.0
 Tops = list[tuple[float, float, float]]
 """From, to and top of every bar, in pixels."""
-ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-ALIGN_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-ALIGN_CENTER = Qt.AlignmentFlag.AlignCenter
 
 
 @dataclass(frozen=True, slots=True)

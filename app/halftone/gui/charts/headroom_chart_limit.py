@@ -2,23 +2,23 @@
 
 from collections.abc import Iterable
 
-from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QColor, QPainter, QPen
 
 from halftone.contract.vocabulary import TIGHT_BITS
+from halftone.gui import theme
 from halftone.gui.charts import headroom_chart_text
-from halftone.gui.charts.headroom_chart_frame import ALIGN_CENTER, PITCH, Frame, Tops, bar_top
+from halftone.gui.charts.headroom_chart_frame import PITCH, Frame, Tops, bar_top
 from halftone.gui.i18n import tr
 from halftone.gui.kit import figures
-from halftone.gui.theme import Theme
+from halftone.gui.kit.painting import CENTRE, ink, plate, stroke, width_of, write
 from halftone.health.headroom import DISC, ChartData, PartBox, cure_boxes, far_limit, limit_exp
 
 
 def _dots(painter: QPainter, area: QRectF, colour: QColor, radius_of: tuple[float, float], *, upward: bool) -> None:
     """A staggered screen of dots; the radius runs from the first to the second value away from the limit line."""
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(colour)
     painter.save()
+    ink(painter, colour)
     painter.setClipRect(area)
     rows = int(area.height() / PITCH) + 1
     for row in range(rows):
@@ -32,73 +32,60 @@ def _dots(painter: QPainter, area: QRectF, colour: QColor, radius_of: tuple[floa
     painter.restore()
 
 
-def zones(painter: QPainter, theme: Theme, frame: Frame, data: ChartData) -> None:
+def zones(painter: QPainter, frame: Frame, data: ChartData) -> None:
     if far_limit(data.dtype):
         return
     line = frame.y(limit_exp(data.dtype))
     above = QRectF(frame.plot.left(), frame.plot.top(), frame.plot.width(), line - frame.plot.top())
-    _dots(painter, above, theme.color("chart.limit", 0.36), (0.8, 2.0), upward=True)
+    _dots(painter, above, theme.current().color("chart.limit", 0.36), (0.8, 2.0), upward=True)
     tight = frame.y(limit_exp(data.dtype) - TIGHT_BITS)
     below = QRectF(frame.plot.left(), line, frame.plot.width(), tight - line)
     if below.height() > 5:
-        _dots(painter, below, theme.color("warn", 0.4), (0.8, 0.8), upward=False)
+        _dots(painter, below, theme.current().color("warn", 0.4), (0.8, 0.8), upward=False)
 
 
-def limit_line(painter: QPainter, theme: Theme, frame: Frame, data: ChartData) -> None:
+def limit_line(painter: QPainter, frame: Frame, data: ChartData) -> None:
     """Draw the limit of the checked type; one far above the chart is only named, and FP16's is drawn for comparison."""
     if far_limit(data.dtype):
-        _reference_line(painter, theme, frame)
+        pen, y = QPen(theme.current().color("chart.axis"), 1), frame.y(limit_exp("float16"))
+        pen.setDashPattern([4, 4])
+        painter.setPen(pen)
+        painter.drawLine(QPointF(frame.plot.left(), y), QPointF(frame.plot.right(), y))
         return
     y = frame.y(limit_exp(data.dtype))
-    colour = theme.color("chart.limit")
-    painter.setPen(QPen(colour, 1.5))
-    painter.drawLine(QPointF(frame.plot.left(), y), QPointF(frame.plot.right(), y))
+    stroke(painter, QPointF(frame.plot.left(), y), QPointF(frame.plot.right(), y), "chart.limit", 1.5)
     if frame.compact:
         return
     text = headroom_chart_text.limit_text(data.dtype)
-    font = theme.font("caption-strong", numbers=True)
-    chip = QRectF(frame.plot.left() + 8, y - 10, QFontMetricsF(font).horizontalAdvance(text) + 26, 20)
-    painter.setBrush(theme.color("surface-raised"))
-    painter.setPen(QPen(colour, 1))
-    painter.drawRoundedRect(chip, 5, 5)
-    painter.setFont(font)
-    painter.drawText(chip, ALIGN_CENTER, text)
+    chip = QRectF(frame.plot.left() + 8, y - 10, width_of(text, "caption-strong", numbers=True) + 26, 20)
+    plate(painter, chip, 5, "surface-raised", "chart.limit")
+    write(painter, chip, text, "caption-strong", "chart.limit", CENTRE, numbers=True)
 
 
-def _reference_line(painter: QPainter, theme: Theme, frame: Frame) -> None:
-    """Draw the limit of FP16 for comparison."""
-    y = frame.y(limit_exp("float16"))
-    pen = QPen(theme.color("chart.axis"), 1)
-    pen.setDashPattern([4, 4])
-    painter.setPen(pen)
-    painter.drawLine(QPointF(frame.plot.left(), y), QPointF(frame.plot.right(), y))
-
-
-def zone_words(painter: QPainter, theme: Theme, frame: Frame, data: ChartData, tops: Tops) -> None:
+def zone_words(painter: QPainter, frame: Frame, data: ChartData, tops: Tops) -> None:
     if far_limit(data.dtype):
-        _far_words(painter, theme, frame, data, tops)
+        _far_words(painter, frame, data, tops)
         return
-    chip = QFontMetricsF(theme.font("caption-strong")).horizontalAdvance(headroom_chart_text.limit_text(data.dtype)) + 46
-    x = frame.plot.left() + chip
+    x = frame.plot.left() + width_of(headroom_chart_text.limit_text(data.dtype), "caption-strong") + 46
     line = frame.y(limit_exp(data.dtype))
     tight = frame.y(limit_exp(data.dtype) - TIGHT_BITS)
     if tight - line >= 14:
         words = tr("Tight: under {0} bits of headroom", 2)
-        words_on(painter, theme, frame, QPointF(x, line + 3), words, theme.color("warn"), tops)
+        words_on(painter, frame, QPointF(x, line + 3), words, "warn", tops)
     reach = headroom_chart_text.reach_text(data.dtype)
     if reach and line - frame.plot.top() >= 34:
-        words_on(painter, theme, frame, QPointF(x, frame.plot.top() + 2), reach, theme.color("text-muted"), tops)
+        words_on(painter, frame, QPointF(x, frame.plot.top() + 2), reach, "text-muted", tops)
 
 
-def _far_words(painter: QPainter, theme: Theme, frame: Frame, data: ChartData, tops: Tops) -> None:
+def _far_words(painter: QPainter, frame: Frame, data: ChartData, tops: Tops) -> None:
     """What the type holds, at the top, and below it where FP16 would end."""
-    x, muted = frame.plot.left() + 8, theme.color("text-muted")
+    x = frame.plot.left() + 8
     reach = headroom_chart_text.reach_text(data.dtype)
-    words_on(painter, theme, frame, QPointF(x, frame.plot.top() + 2), reach, muted, tops)
+    words_on(painter, frame, QPointF(x, frame.plot.top() + 2), reach, "text-muted", tops)
     line = frame.y(limit_exp("float16"))
     below = line - frame.plot.top() < 36
     here = tr("FP16 ends at {0}", figures.group(65504))
-    words_on(painter, theme, frame, QPointF(x, line + 2 if below else line - 17), here, muted, tops)
+    words_on(painter, frame, QPointF(x, line + 2 if below else line - 17), here, "text-muted", tops)
 
 
 def bar_tops(frame: Frame, boxes: Iterable[PartBox], *, after: bool) -> Tops:
@@ -109,10 +96,9 @@ def bar_tops(frame: Frame, boxes: Iterable[PartBox], *, after: bool) -> Tops:
     return [*bars, *edges]
 
 
-def words_on(painter: QPainter, theme: Theme, frame: Frame, at: QPointF, text: str, colour: QColor, tops: Tops) -> None:
+def words_on(painter: QPainter, frame: Frame, at: QPointF, text: str, tone: str, tops: Tops) -> None:
     """Small words in front of the dots, on a patch of the card's own colour, where no bar or disc is; else left out."""
-    font = theme.font("caption")
-    width = QFontMetricsF(font).horizontalAdvance(text) + 12
+    width = width_of(text, "caption") + 12
     x = at.x()
     while x + width <= frame.plot.right():
         blocking = [
@@ -124,7 +110,5 @@ def words_on(painter: QPainter, theme: Theme, frame: Frame, at: QPointF, text: s
     else:
         return
     area = QRectF(x, at.y(), width, 16)
-    painter.fillRect(area, theme.color("surface-raised"))
-    painter.setFont(font)
-    painter.setPen(colour)
-    painter.drawText(area, ALIGN_CENTER, text)
+    painter.fillRect(area, theme.current().color("surface-raised"))
+    write(painter, area, text, "caption", tone, CENTRE)

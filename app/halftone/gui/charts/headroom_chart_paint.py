@@ -4,14 +4,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPainterPath, QPen
+from PySide6.QtGui import QFontMetricsF, QPainter, QPen
 
+from halftone.gui import theme
 from halftone.gui.charts import headroom_chart_text
-from halftone.gui.charts.headroom_chart_frame import ALIGN_CENTER, ALIGN_LEFT, ALIGN_RIGHT, PITCH, Frame, bar_top
+from halftone.gui.charts.headroom_chart_frame import PITCH, Frame, bar_top
 from halftone.gui.charts.headroom_chart_limit import bar_tops, limit_line, words_on, zone_words, zones
 from halftone.gui.i18n import tr
 from halftone.gui.kit import figures
-from halftone.gui.theme import Theme
+from halftone.gui.kit.painting import CENTRE, END, RIGHT, START, dot, ink, plate, stroke, width_of, write
 from halftone.health.headroom import (
     DISC,
     ChartData,
@@ -26,37 +27,30 @@ from halftone.health.headroom import (
 )
 
 
-def paint_base(
-    painter: QPainter, theme: Theme, frame: Frame, data: ChartData, boxes: Iterable[PartBox], *, after: bool, share: float
-) -> None:
+def paint_base(painter: QPainter, frame: Frame, data: ChartData, boxes: Iterable[PartBox], *, after: bool, share: float) -> None:
     """Everything but selection and hover. share: part of the width that is measured (1.0 unless a check is running)."""
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     boxes = list(boxes)
-    _grid(painter, theme, frame)
-    zones(painter, theme, frame, data)
-    _bars(painter, theme, frame, data, boxes, after=after)
+    _grid(painter, frame)
+    zones(painter, frame, data)
+    _bars(painter, frame, data, boxes, after=after)
     if share < 1.0:
-        _waiting(painter, theme, frame, share)
-    limit_line(painter, theme, frame, data)
+        _waiting(painter, frame, share)
+    limit_line(painter, frame, data)
     if not frame.compact:
-        zone_words(painter, theme, frame, data, bar_tops(frame, boxes, after=after))
+        zone_words(painter, frame, data, bar_tops(frame, boxes, after=after))
     if not data.parts:
-        words_on(
-            painter, theme, frame, frame.plot.center() - QPointF(60, 8), tr("Not measured yet"), theme.color("text-muted"), []
-        )
-    _part_lines(painter, theme, frame, boxes, data.cure_text if share >= 1.0 else "")
+        words_on(painter, frame, frame.plot.center() - QPointF(60, 8), tr("Not measured yet"), "text-muted", [])
+    _part_lines(painter, frame, boxes, data.cure_text if share >= 1.0 else "")
 
 
-def _grid(painter: QPainter, theme: Theme, frame: Frame) -> None:
-    font = theme.font("caption", numbers=True)
-    painter.setFont(font)
-    small = theme.font("caption", numbers=True)
+def _grid(painter: QPainter, frame: Frame) -> None:
+    font, small = (theme.current().font("caption", numbers=True) for _ in range(2))
     small.setPixelSize(8)
     for exponent in ticks(frame.low, frame.high, 4 if frame.compact else 7):
         y = round(frame.y(exponent)) + 0.5
-        painter.setPen(QPen(theme.color("chart.grid"), 1))
-        painter.drawLine(QPointF(frame.plot.left(), y), QPointF(frame.plot.right(), y))
-        painter.setPen(theme.color("chart.axis"))
+        stroke(painter, QPointF(frame.plot.left(), y), QPointF(frame.plot.right(), y), "chart.grid")
+        painter.setPen(theme.current().color("chart.axis"))
         raised = str(exponent).replace("-", figures.MINUS)
         painter.setFont(small)
         width = QFontMetricsF(small).horizontalAdvance(raised)
@@ -66,104 +60,87 @@ def _grid(painter: QPainter, theme: Theme, frame: Frame) -> None:
         painter.drawText(QPointF(right - width - QFontMetricsF(font).horizontalAdvance("2") - 0.5, y + 4), "2")
 
 
-def _state(layer: Layer, data: ChartData, *, after: bool) -> str:
-    return room_state(layer.exp_after, layer.dtype_after) if after else room_state(layer.exp, data.dtype)
-
-
-def bar_colour(theme: Theme, state: str, series: str) -> QColor:
-    return theme.color({"over": "chart.limit", "tight": "warn"}.get(state, series))
-
-
-def _bars(painter: QPainter, theme: Theme, frame: Frame, data: ChartData, boxes: Iterable[PartBox], *, after: bool) -> None:
+def _bars(painter: QPainter, frame: Frame, data: ChartData, boxes: Iterable[PartBox], *, after: bool) -> None:
     painter.setPen(Qt.PenStyle.NoPen)
     for box in boxes:
         for column in box.columns:
             if column.x + column.width < frame.plot.left() or column.x > frame.plot.right():
                 continue
-            _bar(painter, theme, frame, data, box, column, after=after)
+            _bar(painter, frame, data, box, column, after=after)
 
 
-def _bar(painter: QPainter, theme: Theme, frame: Frame, data: ChartData, box: PartBox, column: Column, *, after: bool) -> None:
-    state = _state(column.top, data, after=after)
+def _bar(painter: QPainter, frame: Frame, data: ChartData, box: PartBox, column: Column, *, after: bool) -> None:
+    state = headroom_chart_text.state_of(column.top, data.dtype, after=after)
     gap = min(6.0, max(1.0, column.width * 0.2))
     left, right = max(column.x, frame.plot.left()), min(column.x + column.width - gap, frame.plot.right())
     if right <= left:
         return
     top = bar_top(frame, column.top, after=after)
-    colour = bar_colour(theme, state, box.part.series)
-    fill = QColor(colour)
-    fill.setAlphaF(0.5 if state == "over" else 0.34)
+    colours, tone = theme.current(), {"over": "chart.limit", "tight": "warn"}.get(state, box.part.series)
+    fill = colours.color(tone, 0.5 if state == "over" else 0.34)
     painter.fillRect(QRectF(left, top, right - left, frame.plot.bottom() - top), fill)
-    cap = theme.color("chart.after-cure") if after and column.top.changed else colour
-    painter.fillRect(QRectF(left, top, right - left, 2), cap)
+    cap = "chart.after-cure" if after and column.top.changed else tone
+    painter.fillRect(QRectF(left, top, right - left, 2), colours.color(cap))
 
 
-def _waiting(painter: QPainter, theme: Theme, frame: Frame, share: float) -> None:
+def _waiting(painter: QPainter, frame: Frame, share: float) -> None:
     """What is not measured yet: a quiet row of dots on the ground line."""
-    painter.setBrush(theme.color("text-muted", 0.55))
-    painter.setPen(Qt.PenStyle.NoPen)
+    ink(painter, theme.current().color("text-muted", 0.55))
     x = frame.plot.left() + frame.plot.width() * share + PITCH / 2
     while x < frame.plot.right():
         painter.drawEllipse(QPointF(x, frame.plot.bottom() - 3), 1.2, 1.2)
         x += PITCH
 
 
-def _part_lines(painter: QPainter, theme: Theme, frame: Frame, boxes: list[PartBox], cure_text: str) -> None:
+def _part_lines(painter: QPainter, frame: Frame, boxes: list[PartBox], cure_text: str) -> None:
     y = frame.plot.bottom() + (4 if frame.compact else 7)
     shown = [(box, max(box.x, frame.plot.left()), min(box.x + box.width - 1, frame.plot.right())) for box in boxes]
     shown = [(box, left, right) for box, left, right in shown if right - left >= 2]
     cured = {box.part.key for box, _, _ in shown if cure_boxes([box])}
     last = [box.part.key for box, _, _ in shown if box.part.key in cured][-1:]
     for box, left, right in shown:
-        pen = QPen(theme.color(box.part.series), 2 if frame.compact else 3)
+        pen = QPen(theme.current().color(box.part.series), 2 if frame.compact else 3)
         pen.setCapStyle(Qt.PenCapStyle.FlatCap)
         painter.setPen(pen)
         painter.drawLine(QPointF(left, y), QPointF(right, y))
-        _part_name(painter, theme, frame, box, left, right, y)
+        _part_name(painter, frame, box, left, right, y)
         if not frame.compact:
             words = cure_text if [box.part.key] == last else ""
-            _part_count(painter, theme, frame, box, left, right, y, words)
+            _part_count(painter, frame, box, left, right, y, words)
 
 
-def _part_name(painter: QPainter, theme: Theme, frame: Frame, box: PartBox, left: float, right: float, y: float) -> None:
-    font = theme.font("caption")
-    metrics = QFontMetricsF(font)
+def _part_name(painter: QPainter, frame: Frame, box: PartBox, left: float, right: float, y: float) -> None:
+    metrics = QFontMetricsF(theme.current().font("caption"))
     name = tr(box.part.name)
     label = name if metrics.horizontalAdvance(name) <= right - left else tr(box.part.short)
     if metrics.horizontalAdvance(label) > right - left + 8:
-        label = metrics.elidedText(label, Qt.TextElideMode.ElideRight, right - left)
-    painter.setFont(font)
-    painter.setPen(theme.color("text-secondary"))
+        label = metrics.elidedText(label, END, right - left)
     if frame.compact:
-        painter.drawText(QRectF(left, y + 1, right - left, 16), ALIGN_CENTER, label)
+        write(painter, QRectF(left, y + 1, right - left, 16), label, "caption", "text-secondary", CENTRE)
     else:
-        painter.drawText(QRectF(left, y + 4, right - left + 8, 15), ALIGN_LEFT, label)
+        write(painter, QRectF(left, y + 4, right - left + 8, 15), label, "caption", "text-secondary")
 
 
-def _part_count(
-    painter: QPainter, theme: Theme, frame: Frame, box: PartBox, left: float, right: float, y: float, cure_text: str
-) -> None:
+def _part_count(painter: QPainter, frame: Frame, box: PartBox, left: float, right: float, y: float, cure_text: str) -> None:
     """Layer count below the name, and on the right of the same line what the cure does here; joined where both do not fit."""
-    metrics = QFontMetricsF(theme.font("caption"))
     count = headroom_chart_text.part_count(len(box.part.layers))
-    wide = metrics.horizontalAdvance(count)
+    wide, cured = width_of(count, "caption"), width_of(cure_text, "caption")
     if cure_text:
-        end = min(frame.plot.right(), max(right, left + wide + metrics.horizontalAdvance(cure_text) + 20))
-        joined = end - metrics.horizontalAdvance(cure_text) < left + wide + 16
+        end = min(frame.plot.right(), max(right, left + wide + cured + 20))
+        joined = end - cured < left + wide + 16
         text = f"{count} · {cure_text}" if joined else cure_text
-        width = metrics.horizontalAdvance(text) + 2
-        painter.setPen(theme.color("text-secondary"))
-        painter.drawText(QRectF(max(frame.plot.left(), end - width), y + 18, width, 15), ALIGN_RIGHT, text)
+        width = width_of(text, "caption") + 2
+        place = QRectF(max(frame.plot.left(), end - width), y + 18, width, 15)
+        write(painter, place, text, "caption", "text-secondary", RIGHT)
         if joined:
             return
     if wide <= right - left + 8:
-        painter.setPen(theme.color("text-muted"))
-        painter.drawText(QRectF(left, y + 18, right - left + 8, 15), ALIGN_LEFT, count)
+        write(painter, QRectF(left, y + 18, right - left + 8, 15), count, "caption", "text-muted")
 
 
-def paint_cure(painter: QPainter, theme: Theme, frame: Frame, boxes: Iterable[PartBox]) -> None:
+def paint_cure(painter: QPainter, frame: Frame, boxes: Iterable[PartBox]) -> None:
     """Dashed outline around what the cure changes."""
-    pen = QPen(theme.color("text-secondary"), 1)
+    pen = QPen(theme.current().color("text-secondary"), 1)
     pen.setDashPattern([3, 3])
     painter.setPen(pen)
     painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -209,56 +186,31 @@ def _disc_tone(mark: Mark, layer: Layer, after: bool) -> str:
     return "warn" if mark.tight else "chart.limit"
 
 
-def paint_discs(painter: QPainter, theme: Theme, discs: Iterable[Disc], selected: int | None, hovered: int | None) -> None:
-    font = theme.font("caption-strong", numbers=True)
-    painter.setFont(font)
+def paint_discs(painter: QPainter, discs: Iterable[Disc], selected: int | None, hovered: int | None) -> None:
     for disc in sorted(discs, key=lambda one: (not one.small, one.number == selected)):
         centre = QPointF(disc.x, disc.y)
         if disc.small and disc.number not in (selected, hovered):
-            painter.setPen(QPen(theme.color("surface-raised"), 1))
-            painter.setBrush(theme.color(disc.tone))
-            painter.drawEllipse(centre, 3.5, 3.5)
+            dot(painter, centre, 3.5, disc.tone, "surface-raised")
             continue
         if disc.number in (selected, hovered):
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.setPen(QPen(theme.color("text" if disc.number == selected else "text-muted"), 1.5))
-            painter.drawEllipse(centre, DISC + 2.25, DISC + 2.25)
-        painter.setPen(QPen(theme.color("surface-raised"), 1))
-        painter.setBrush(theme.color(disc.tone))
-        painter.drawEllipse(centre, DISC + 0.5, DISC + 0.5)
-        painter.setPen(theme.color("surface-raised"))
-        painter.drawText(QRectF(disc.x - 12, disc.y - 12, 24, 24), ALIGN_CENTER, str(disc.number))
+            dot(painter, centre, DISC + 2.25, "", "text" if disc.number == selected else "text-muted", 1.5)
+        dot(painter, centre, DISC + 0.5, disc.tone, "surface-raised")
+        box = QRectF(disc.x - 12, disc.y - 12, 24, 24)
+        write(painter, box, str(disc.number), "caption-strong", "surface-raised", CENTRE, numbers=True)
 
 
-def paint_marker(painter: QPainter, theme: Theme, at: QPointF) -> None:
-    """The open ring of the compact chart, on the bar where the bad number began."""
-    painter.setBrush(theme.color("surface-raised"))
-    painter.setPen(QPen(theme.color("text"), 1.75))
-    painter.drawEllipse(at, 4, 4)
-
-
-def paint_hover(painter: QPainter, theme: Theme, frame: Frame, column: Column, lines: tuple[str, ...], *, after: bool) -> None:
+def paint_hover(painter: QPainter, frame: Frame, column: Column, lines: tuple[str, ...], *, after: bool) -> None:
     """Highlights a column and shows its name, peak and headroom beside it."""
-    painter.setPen(Qt.PenStyle.NoPen)
     band = QRectF(column.x - 0.5, frame.plot.top(), max(3.0, column.width), frame.plot.height())
-    painter.fillRect(band.intersected(frame.plot), theme.color("text", 0.09))
-    title, text = theme.font("small-strong"), theme.font("caption", numbers=True)
-    width = max(QFontMetricsF(title if i == 0 else text).horizontalAdvance(line) for i, line in enumerate(lines)) + 20
-    width = min(width, frame.plot.width())
+    painter.fillRect(band.intersected(frame.plot), theme.current().color("text", 0.09))
+    wide = (width_of(lines[0], "small-strong"), *(width_of(line, "caption", numbers=True) for line in lines[1:]))
+    width = min(max(wide) + 20, frame.plot.width())
     height = 15 + 16.0 * len(lines)
     x = column.x + column.width + 10
     if x + width > frame.plot.right():
         x = max(frame.plot.left(), column.x - width - 10)
     y = min(max(bar_top(frame, column.top, after=after) + 4, frame.plot.top() + 4), frame.plot.bottom() - height - 4)
-    card = QRectF(x, y, width, height)
-    outline = QPainterPath()
-    outline.addRoundedRect(card, 5, 5)
-    painter.fillPath(outline, theme.color("surface-overlay"))
-    painter.setPen(QPen(theme.color("border-strong"), 1))
-    painter.setBrush(Qt.BrushStyle.NoBrush)
-    painter.drawRoundedRect(card, 5, 5)
+    plate(painter, QRectF(x, y, width, height), 5, "surface-overlay", "border-strong")
     for index, line in enumerate(lines):
-        painter.setFont(title if index == 0 else text)
-        painter.setPen(theme.color("text" if index == 0 else "text-secondary"))
-        shown = QFontMetricsF(painter.font()).elidedText(line, Qt.TextElideMode.ElideLeft, width - 18)
-        painter.drawText(QRectF(x + 10, y + 7 + index * 16, width - 18, 16), ALIGN_LEFT, shown)
+        role, tone = ("caption", "text-secondary") if index else ("small-strong", "text")
+        write(painter, QRectF(x + 10, y + 7 + index * 16, width - 18, 16), line, role, tone, numbers=index > 0, cut=START)

@@ -9,11 +9,9 @@ from halftone.gui.i18n import listed, say, tr
 from halftone.gui.kit import figures
 from halftone.health.headroom import ChartData, Layer, part_key, part_names, room_bits, room_state
 
-TYPE_NAMES: dict[str, str] = {**DTYPE_NAMES}
-
 
 def type_name(dtype: str) -> str:
-    return TYPE_NAMES.get(dtype, dtype)
+    return {**DTYPE_NAMES}.get(dtype, dtype)
 
 
 def limit_text(dtype: DType) -> str:
@@ -69,8 +67,8 @@ def summary(data: ChartData, *, after: bool) -> str:
         return tr("Not measured yet.")
     highest = max(layers, key=lambda layer: layer.exp_after if after else layer.exp)
     peak = figures.peak(highest.peak_after if after else highest.peak)
-    over = [layer for layer in layers if _state(layer, data.dtype, after=after) == "over"]
-    tight = sum(1 for layer in layers if _state(layer, data.dtype, after=after) == "tight")
+    over = [layer for layer in layers if state_of(layer, data.dtype, after=after) == "over"]
+    tight = sum(1 for layer in layers if state_of(layer, data.dtype, after=after) == "tight")
     name = type_name(data.dtype)
     places = list(dict.fromkeys(part_name(part_key(layer.component, layer.module)) for layer in over))
     return tr(
@@ -83,7 +81,7 @@ def summary(data: ChartData, *, after: bool) -> str:
     )
 
 
-def _state(layer: Layer, dtype: DType, *, after: bool) -> str:
+def state_of(layer: Layer, dtype: DType, *, after: bool) -> str:
     return room_state(layer.exp_after, layer.dtype_after) if after else room_state(layer.exp, dtype)
 
 

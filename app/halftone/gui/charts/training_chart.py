@@ -2,13 +2,12 @@
 
 import math
 
-from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QAccessible, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPixmap, QResizeEvent
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtGui import QAccessible, QKeyEvent, QMouseEvent, QPainter
 
 from halftone.contract.training import Caught, TrainConfig
-from halftone.gui import theme
 from halftone.gui.charts import training_chart_paint
+from halftone.gui.charts.cached_chart import CachedChart
 from halftone.gui.i18n import catalogue, listed, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.accessible import give_role
@@ -17,36 +16,26 @@ from halftone.health.training.training_curve import Curves, near
 from halftone.health.training.training_record import RunRecord
 from halftone.health.training.training_sentences import ROWS, caught_title
 
-REFRESH_MS = 100
 _REACH = 6
 """Pixels from which an event is meant by the pointer."""
 _SPOKEN = 0.25
 """Progress is announced in such parts."""
 
 
-class TrainChart(QWidget):
+class TrainChart(CachedChart):
     """Hover reads the values of a step; arrow keys go step by step, PageUp and PageDown from bad number to bad number."""
 
     event_chosen = Signal(object)
     """The `Caught` that was clicked, or chosen with Enter."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._record = RunRecord(TrainConfig(model="", pictures="", output=""))
         self._curves = Curves()
-        self._cache: QPixmap | None = None
         self._at: int | None = None
         self._told = 0
         self._resize()
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(REFRESH_MS)
-        self._timer.timeout.connect(self._refresh)
-        self.setMouseTracking(True)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setAccessibleName(tr("Training"))
-        theme.watcher().changed.connect(self._refresh)
 
     def sizeHint(self) -> QSize:
         return QSize(860, 560)
@@ -60,26 +49,16 @@ class TrainChart(QWidget):
         """Show this training, which may have grown; painted at most every 100 ms."""
         if record is not self._record:
             self._record, self._at, self._told = record, None, 0
-        if not self._timer.isActive():
-            self._timer.start()
-
-    def flush(self) -> None:
-        """Paint now what waits for the next refresh."""
-        self._timer.stop()
-        self._refresh()
+        self.refresh_soon()
 
     @property
     def at(self) -> int | None:
         """The step whose values are read, None while none is."""
         return self._at
 
-    def _refresh(self) -> None:
-        self._cache = None
+    def refresh(self) -> None:
+        super().refresh()
         self.setAccessibleDescription(self.summary())
-        self._tell_progress()
-        self.update()
-
-    def _tell_progress(self) -> None:
         part = math.floor(self._record.step / max(1, self._record.steps) / _SPOKEN)
         if part > self._told and self.isVisible():
             announce(self, self.summary())
@@ -92,29 +71,13 @@ class TrainChart(QWidget):
         self._drawn = training_chart_paint.gather(self._record, width, self._curves)
         self._frame = training_chart_paint.frame_of(self._drawn, self.width(), self.height())
 
-    def _render(self) -> QPixmap:
+    def paint_base(self, painter: QPainter) -> None:
         self._resize()
-        ratio = self.devicePixelRatioF()
-        image = QPixmap(round(self.width() * ratio), round(self.height() * ratio))
-        image.setDevicePixelRatio(ratio)
-        image.fill(Qt.GlobalColor.transparent)
-        painter = QPainter(image)
         training_chart_paint.paint(painter, self._frame, self._drawn)
-        painter.end()
-        return image
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        if self._cache is None or self._cache.devicePixelRatio() != self.devicePixelRatioF():
-            self._cache = self._render()
-        painter = QPainter(self)
-        painter.drawPixmap(0, 0, self._cache)
+    def paint_over(self, painter: QPainter) -> None:
         if self._at is not None:
             training_chart_paint.paint_hover(painter, self._frame, self._at, self.reading(self._at), self.width())
-        painter.end()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        self._cache = None
-        super().resizeEvent(event)
 
     # words
 

@@ -14,6 +14,7 @@ from halftone.contract.wording import Words, number
 from halftone.gui import theme
 from halftone.gui.i18n import catalogue, say, tr
 from halftone.gui.kit import figures
+from halftone.gui.kit.painting import CENTRE, RIGHT, dot, ink, plate, stroke, width_of, write
 from halftone.health.training.training_curve import (
     Bin,
     Curves,
@@ -27,9 +28,6 @@ from halftone.health.training.training_curve import (
 from halftone.health.training.training_record import RunRecord
 from halftone.health.training.training_sentences import ROWS
 
-_LEFT: Final = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-_RIGHT: Final = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-_CENTRE: Final = int(Qt.AlignmentFlag.AlignCenter)
 _TITLE: Final = 26.0
 _ROW: Final = 17.0
 _AXIS: Final = 30.0
@@ -151,38 +149,23 @@ def paint(painter: QPainter, frame: Frame, drawn: Drawn) -> None:
 
 def _title(painter: QPainter, frame: Frame, box: QRectF, words: str, note: str = "") -> float:
     """Returns where the line of the title ends."""
-    colours = theme.current()
     line = QRectF(0, box.top() - _TITLE - 4, frame.right, _TITLE - 4)
-    painter.setPen(colours.color("text"))
-    painter.setFont(colours.font("body-strong"))
-    painter.drawText(line, _LEFT, words)
-    x = painter.fontMetrics().horizontalAdvance(words) + 12
-    painter.setPen(colours.color("text-muted"))
-    painter.setFont(colours.font("caption"))
-    painter.drawText(line.adjusted(x, 1, 0, 1), _LEFT, note)
-    return x + painter.fontMetrics().horizontalAdvance(note)
+    x = round(write(painter, line, words, "body-strong")) + 12
+    return x + round(write(painter, line.adjusted(x, 1, 0, 1), note, "caption", "text-muted"))
 
 
 def _tick(painter: QPainter, frame: Frame, y: float, words: str) -> None:
-    colours = theme.current()
-    painter.setPen(QPen(colours.color("chart.grid"), 1))
-    painter.drawLine(QPointF(frame.left, round(y) + 0.5), QPointF(frame.right, round(y) + 0.5))
-    painter.setPen(colours.color("chart.axis"))
-    painter.setFont(colours.font("caption", numbers=True))
-    painter.drawText(QRectF(0, y - 10, frame.left - 10, 20), _RIGHT, words)
+    stroke(painter, QPointF(frame.left, round(y) + 0.5), QPointF(frame.right, round(y) + 0.5), "chart.grid")
+    write(painter, QRectF(0, y - 10, frame.left - 10, 20), words, "caption", "chart.axis", RIGHT, numbers=True)
 
 
 def _paint_loss(painter: QPainter, frame: Frame, drawn: Drawn) -> None:
     colours, box = theme.current(), frame.loss
     x = _title(painter, frame, box, tr("Loss"))
     for words, token, width in ((tr("one step"), "chart.train-raw", 1.0), (tr("smoothed"), "chart.series-1", 2.0)):
-        painter.setPen(colours.color("text-muted"))
-        painter.setFont(colours.font("caption"))
         line = QRectF(x, box.top() - _TITLE - 3, 200, _TITLE - 4)
-        painter.drawText(line, _LEFT, words)
-        x += painter.fontMetrics().horizontalAdvance(words) + 8
-        painter.setPen(QPen(colours.color(token), width))
-        painter.drawLine(QPointF(x, line.center().y()), QPointF(x + 18, line.center().y()))
+        x += round(write(painter, line, words, "caption", "text-muted")) + 8
+        stroke(painter, QPointF(x, line.center().y()), QPointF(x + 18, line.center().y()), token, width)
         x += 30
     low, high = frame.loss_range
     marks = value_ticks(low, high, max(2, round(box.height() / 48))) if drawn.loss else ()
@@ -209,18 +192,12 @@ def loss_text(value: float) -> str:
 
 def _paint_end(painter: QPainter, frame: Frame, last: Bin) -> None:
     """A dot at the end of the smoothed line, with its value."""
-    colours = theme.current()
     at, words = QPointF(frame.x(last.step), frame.loss_y(last.last)), loss_text(last.last)
-    painter.setPen(QPen(colours.color("surface-raised"), 1.5))
-    painter.setBrush(colours.color("chart.series-1"))
-    painter.drawEllipse(at, 4, 4)
-    painter.setBrush(Qt.BrushStyle.NoBrush)
-    painter.setFont(colours.font("body-strong", numbers=True))
-    painter.setPen(colours.color("text"))
-    wide = painter.fontMetrics().horizontalAdvance(words)
+    dot(painter, at, 4, "chart.series-1", "surface-raised", 1.5)
+    wide = round(width_of(words, "body-strong", numbers=True))
     fits = at.x() + 10 + wide < frame.right + 20
     box = QRectF(at.x() + 10, at.y() - 10, wide, 20) if fits else QRectF(at.x() - wide - 8, at.y() - 26, wide, 20)
-    painter.drawText(box, _LEFT, words)
+    write(painter, box, words, "body-strong", numbers=True)
 
 
 def _points(frame: Frame, bins: Sequence[Bin], y_of: Scale) -> list[QPointF]:
@@ -253,10 +230,8 @@ def _paint_norm(painter: QPainter, frame: Frame, drawn: Drawn) -> None:
         y = frame.norm_y(drawn.clip)
         painter.setPen(QPen(colours.color("chart.axis"), 1, Qt.PenStyle.DashLine))
         painter.drawLine(QPointF(frame.left, y), QPointF(frame.right, y))
-        painter.setFont(colours.font("caption"))
-        painter.setPen(colours.color("text-secondary"))
         words = tr("clipped above {0}", figures.decimal(drawn.clip, 1 if drawn.clip >= 0.1 else 3))
-        painter.drawText(QRectF(frame.left, y - 20, box.width(), 18), _RIGHT, words)
+        write(painter, QRectF(frame.left, y - 20, box.width(), 18), words, "caption", "text-secondary", RIGHT)
 
 
 def power_words(power: int) -> str:
@@ -266,8 +241,7 @@ def power_words(power: int) -> str:
 
 def _paint_events(painter: QPainter, frame: Frame, drawn: Drawn) -> None:
     """A line through all panels at each bad number; the newest has its label."""
-    colours = theme.current()
-    painter.setPen(QPen(colours.color("warn"), 1.2, Qt.PenStyle.DotLine))
+    painter.setPen(QPen(theme.current().color("warn"), 1.2, Qt.PenStyle.DotLine))
     spans = [(frame.loss.top(), frame.strip.bottom())]
     parts = [(box.top(), box.bottom()) for box in (frame.loss, frame.norm, frame.strip)]
     for x in sorted({round(frame.x(one.step)) for one in drawn.caught}):
@@ -277,37 +251,29 @@ def _paint_events(painter: QPainter, frame: Frame, drawn: Drawn) -> None:
         return
     last = drawn.caught[-1]
     words = tr("stopped at {0}", figures.group(last.step))
-    painter.setFont(colours.font("caption-strong", numbers=True))
-    wide = painter.fontMetrics().horizontalAdvance(words) + 18
+    wide = round(width_of(words, "caption-strong", numbers=True)) + 18
     x = frame.x(last.step)
     left = x + 8 if x + 8 + wide <= frame.right + 20 else x - 8 - wide
     box = QRectF(left, frame.loss.top(), wide, 20)
-    painter.setPen(QPen(colours.color("warn-border"), 1))
-    painter.setBrush(colours.color("warn-subtle"))
-    painter.drawRoundedRect(box, 3, 3)
-    painter.setBrush(Qt.BrushStyle.NoBrush)
-    painter.setPen(colours.color("warn"))
-    painter.drawText(box, _CENTRE, words)
+    plate(painter, box, 3, "warn-subtle", "warn-border")
+    write(painter, box, words, "caption-strong", "warn", CENTRE, numbers=True)
 
 
 def _paint_strip(painter: QPainter, frame: Frame, drawn: Drawn) -> None:
-    colours, box, strip = theme.current(), frame.strip, drawn.strip
+    box, strip = frame.strip, drawn.strip
     head = QRectF(box.left(), box.top() + 4, box.width(), 0)
     if not drawn.watched:
         _title(painter, frame, head, tr("NaN guard"), tr("off"))
         return
     per = say(Words("{0} steps per dot", (strip.per,), one="1 step per dot"))
     _title(painter, frame, head, tr("NaN guard"), per)
-    painter.setFont(colours.font("small"))
-    painter.setPen(colours.color("text-secondary"))
     line = QRectF(frame.left, box.top() - _TITLE, box.width(), _TITLE - 4)
-    painter.drawText(line, _RIGHT, tr("{0} stopped", figures.group(len(drawn.caught))))
+    write(painter, line, tr("{0} stopped", figures.group(len(drawn.caught))), "small", "text-secondary", RIGHT)
     places = [frame.x(min(strip.per * (dot + 0.5), frame.steps)) for dot in range(strip.dots)]
     for index, row in enumerate(WATCHED):
         y = box.top() + _ROW * (index + 0.5)
-        painter.setFont(colours.font("caption"))
-        painter.setPen(colours.color("text-secondary"))
-        painter.drawText(QRectF(0, y - 9, frame.left - 10, 18), _RIGHT, ROWS[row].text(catalogue()))
+        beside = QRectF(0, y - 9, frame.left - 10, 18)
+        write(painter, beside, ROWS[row].text(catalogue()), "caption", "text-secondary", RIGHT)
         _paint_row(painter, places, strip.done, y)
         for one in drawn.caught:
             if one.watched == row:
@@ -325,53 +291,32 @@ def _paint_row(painter: QPainter, places: Sequence[float], done: int, y: float) 
 
 def _paint_mark(painter: QPainter, at: QPointF) -> None:
     """A filled octagon with a cross."""
-    colours, cut = theme.current(), _MARK * math.tan(math.pi / 8)
-    corners = (
-        (-_MARK, -cut),
-        (-cut, -_MARK),
-        (cut, -_MARK),
-        (_MARK, -cut),
-        (_MARK, cut),
-        (cut, _MARK),
-        (-cut, _MARK),
-        (-_MARK, cut),
-    )
-    painter.setPen(QPen(colours.color("surface-raised"), 1.5))
-    painter.setBrush(colours.color("danger"))
-    painter.drawPolygon(QPolygonF([QPointF(at.x() + x, at.y() + y) for x, y in corners]))
-    painter.setBrush(Qt.BrushStyle.NoBrush)
-    painter.setPen(QPen(colours.color("surface-raised"), 1.7, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
+    reach, turns = _MARK / math.cos(math.pi / 8), [math.pi / 8 * (2 * corner + 9) for corner in range(8)]
+    ink(painter, "danger", "surface-raised", 1.5)
+    painter.drawPolygon(QPolygonF([at + QPointF(math.cos(turn), math.sin(turn)) * reach for turn in turns]))
+    edge = theme.current().color("surface-raised")
+    painter.setPen(QPen(edge, 1.7, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
     for way in (1, -1):
         painter.drawLine(QPointF(at.x() - 2.4, at.y() - 2.4 * way), QPointF(at.x() + 2.4, at.y() + 2.4 * way))
 
 
 def _paint_axis(painter: QPainter, frame: Frame) -> None:
-    colours = theme.current()
-    painter.setFont(colours.font("caption", numbers=True))
-    painter.setPen(colours.color("chart.axis"))
-    wide = painter.fontMetrics().horizontalAdvance(figures.group(frame.steps)) + 26
+    wide = round(width_of(figures.group(frame.steps), "caption", numbers=True)) + 26
     for step in step_ticks(frame.steps, max(1, round((frame.right - frame.left) / wide / 1.2))):
         words = tr("step {0}", 0) if step == 0 else figures.group(step)
-        painter.drawText(QRectF(frame.x(step) - 60, frame.axis, 120, 18), _CENTRE, words)
+        box = QRectF(frame.x(step) - 60, frame.axis, 120, 18)
+        write(painter, box, words, "caption", "chart.axis", CENTRE, numbers=True)
 
 
 def paint_hover(painter: QPainter, frame: Frame, step: int, lines: Sequence[str], width: float) -> None:
     """A line at a step, and a card with its values."""
-    colours = theme.current()
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    x = frame.x(step)
-    painter.setPen(QPen(colours.color("text-muted"), 1))
-    painter.drawLine(QPointF(round(x) + 0.5, frame.loss.top()), QPointF(round(x) + 0.5, frame.strip.bottom()))
-    strong, plain = colours.font("small-strong", numbers=True), colours.font("small", numbers=True)
-    wide = max(QFontMetrics(strong if not index else plain).horizontalAdvance(line) for index, line in enumerate(lines)) + 20
+    x, roles = frame.x(step), ("small-strong", *("small" for _ in lines[1:]))
+    stroke(painter, QPointF(round(x) + 0.5, frame.loss.top()), QPointF(round(x) + 0.5, frame.strip.bottom()), "text-muted")
+    wide = max(round(width_of(line, role, numbers=True)) for line, role in zip(lines, roles, strict=True)) + 20
     high = 18 * len(lines) + 12
     left = x + 12 if x + 12 + wide < width else x - 12 - wide
     box = QRectF(max(0.0, left), frame.loss.top() + 26, wide, high)
-    painter.setPen(QPen(colours.color("border-strong"), 1))
-    painter.setBrush(colours.color("surface-overlay"))
-    painter.drawRoundedRect(box, 5, 5)
-    painter.setBrush(Qt.BrushStyle.NoBrush)
-    for index, line in enumerate(lines):
-        painter.setFont(plain if index else strong)
-        painter.setPen(colours.color("text-secondary" if index else "text"))
-        painter.drawText(QRectF(box.left() + 10, box.top() + 6 + 18 * index, wide, 18), _LEFT, line)
+    plate(painter, box, 5, "surface-overlay", "border-strong")
+    for index, (line, role) in enumerate(zip(lines, roles, strict=True)):
+        place = QRectF(box.left() + 10, box.top() + 6 + 18 * index, wide, 18)
+        write(painter, place, line, role, "text-secondary" if index else "text", numbers=True)

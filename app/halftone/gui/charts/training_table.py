@@ -1,18 +1,17 @@
 """The data of a training's chart as a table: also the way to it for those who do not see the chart."""
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QTableView, QWidget
 
-from halftone.gui import theme
 from halftone.gui.charts.training_chart_paint import loss_text
 from halftone.gui.i18n import catalogue, tr
 from halftone.gui.kit import figures
+from halftone.gui.kit.painting import LEFT, RIGHT
+from halftone.gui.kit.stock_widgets import dress_table
 from halftone.health.training.training_record import RunRecord
 from halftone.health.training.training_sentences import caught_line
 
 Index = QModelIndex | QPersistentModelIndex
-_LEFT = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-_RIGHT = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
 
 
 class StepsModel(QAbstractTableModel):
@@ -42,37 +41,28 @@ class StepsModel(QAbstractTableModel):
         if orientation == Qt.Orientation.Horizontal and role == Qt.ItemDataRole.DisplayRole:
             return self._head[section]
         if role == Qt.ItemDataRole.TextAlignmentRole:
-            return _RIGHT if section < 4 else _LEFT
+            return RIGHT if section < 4 else LEFT
         return None
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
         if role == Qt.ItemDataRole.TextAlignmentRole and index.column() < 4:
-            return _RIGHT
+            return RIGHT
         record, place = self._record, self._rows - 1 - index.row()
-        if (
-            role not in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole)
-            or record is None
-            or place >= len(record.losses)
-        ):
+        if record is None or place >= len(record.losses):
             return None
         if role == Qt.ItemDataRole.ToolTipRole:
             return self._events.get(place + 1) if index.column() == 4 else None
+        if role != Qt.ItemDataRole.DisplayRole:
+            return None
         match index.column():
             case 0:
                 return figures.group(place + 1)
-            case 1:
-                return _number_words(record.losses[place])
-            case 2:
-                return _number_words(record.smoothed[place])
-            case 3:
-                norm = record.norms[place]
-                return figures.peak(norm) if norm == norm else tr("unknown")
-            case _:
+            case 4:
                 return self._events.get(place + 1, "")
-
-
-def _number_words(value: float) -> str:
-    return loss_text(value) if value == value else tr("unknown")
+            case column:
+                value = (record.losses, record.smoothed, record.norms)[column - 1][place]
+                words = figures.peak if column == 3 else loss_text
+                return words(value) if value == value else tr("unknown")
 
 
 class StepsTable(QTableView):
@@ -82,20 +72,9 @@ class StepsTable(QTableView):
         super().__init__()
         self.steps = StepsModel(self)
         self.setModel(self.steps)
-        self.setAccessibleName(tr("Training steps"))
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.setTabKeyNavigation(False)
-        self.setShowGrid(False)
-        self.verticalHeader().hide()
-        self.verticalHeader().setDefaultSectionSize(26)
-        self.setFont(theme.current().font("small", numbers=True))
-        head = self.horizontalHeader()
-        head.setHighlightSections(False)
-        head.setFont(theme.current().font("small"))
-        head.setSectionResizeMode(4, QHeaderView.ResizeMode.Stretch)
-        for place, width in enumerate((90, 90, 120, 120)):
-            self.setColumnWidth(place, width)
+        dress_table(self, tr("Training steps"), (90, 90, 120, 120), stretched=4)
 
     def follow(self, record: RunRecord) -> None:
         """Show it as it is now; what was selected stays selected, by its step."""

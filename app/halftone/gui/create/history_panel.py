@@ -12,7 +12,7 @@ from halftone.gui import icons, theme
 from halftone.gui.i18n import listed, tr
 from halftone.gui.kit import actions
 from halftone.gui.kit.stock_widgets import column, icon_button, label, row, surface
-from halftone.gui.text import lora_list
+from halftone.gui.text import net_list
 from halftone.gui.views.card_list import CardDelegate, CardList
 from halftone.gui.views.list_model import ListModel
 from halftone.gui.views.thumbnails import Thumbnails, paint_thumbnail
@@ -64,7 +64,7 @@ class HistoryModel(ListModel[Row]):
             return ""
         words = {"recovered": tr("Recovered"), "not-recovered": tr("Not recovered"), "unwatched": tr("Not monitored")}
         loras = as_made(item.request, item.facts).loras
-        used = tr("LoRA: {0}", lora_list(loras)) if loras else ""
+        used = tr("LoRA: {0}", net_list(loras)) if loras else ""
         return "\n".join(filter(None, (item.request.prompt, _film(item), used, words.get(item.facts.state, ""))))
 
     def state(self, item: Row) -> Qt.ItemFlag:

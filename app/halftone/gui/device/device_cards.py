@@ -4,7 +4,7 @@ from typing import Final
 
 from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QProgressBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from halftone.contract.facts import DeviceFacts, MemoryFacts
 from halftone.gui import icons, theme
@@ -13,34 +13,45 @@ from halftone.gui.device.device_view import Promise, Verdict
 from halftone.gui.health.known_troubles import known_text
 from halftone.gui.i18n import tr
 from halftone.gui.kit import figures
-from halftone.gui.kit.stock_widgets import ElidedLabel, IconLabel, button, clear, column, hline, label, repolish, row
+from halftone.gui.kit.meters import MemoryMeter
+from halftone.gui.kit.painting import Painted, plate
+from halftone.gui.kit.stock_widgets import (
+    Card,
+    ElidedLabel,
+    FactGrid,
+    IconLabel,
+    boxed,
+    button,
+    clear,
+    column,
+    hline,
+    label,
+    progress_bar,
+    row,
+)
 from halftone.health.troubles import known_on_device
 
 
-class VerdictCard(QFrame):
+class VerdictCard(Card):
     """The sentence that counts; while measuring, its progress with Skip."""
 
     skip = Signal()
     measure = Signal()
 
     def __init__(self) -> None:
-        super().__init__()
-        self.setProperty("card", "unknown")
+        super().__init__("unknown")
         self._icon = IconLabel("circle-dashed", "unknown", 26)
         self._title = label("", "heading-s", wrap=True)
         self._text = label("", "body", "secondary", wrap=True)
-        self._bar = QProgressBar()
-        self._bar.setTextVisible(False)
-        self._bar.setAccessibleName(tr("Measurement progress"))
+        self._bar = progress_bar(tr("Measurement progress"))
         self._help_text = label("", "small", "secondary", wrap=True)
         self._skip = button(tr("Skip, use FP32"), "", clicked=self.skip.emit)
         self._measure = button(tr("Measure now"), "primary", "gauge", clicked=self.measure.emit)
         self._help = button(tr("How to fix this"), "link", clicked=self._toggle_help)
         buttons = row(self._skip, self._measure, self._help, -1)
         words = column(self._title, self._text, self._bar, self._help_text, 2, buttons, spacing=6)
-        top = row(self._icon, words, spacing=14, margins=(16, 14, 16, 14))
+        top = row(self._icon, words, spacing=14, margins=(16, 14, 16, 14), stretch=1)
         top.setAlignment(self._icon, Qt.AlignmentFlag.AlignTop)
-        top.setStretch(1, 1)
         self.setLayout(top)
         self._help_text.hide()
 
@@ -54,10 +65,7 @@ class VerdictCard(QFrame):
         self._help_text.setVisible(self._help_text.isHidden())
 
     def set_verdict(self, verdict: Verdict, fraction: float | None, *, first_run: bool, can_measure: bool) -> None:
-        card = verdict.state
-        if self.property("card") != card:
-            self.setProperty("card", card)
-            repolish(self)
+        self.set_kind(verdict.state)
         tone = {"info": "accent-text"}.get(verdict.state, verdict.state)
         self._icon.set(verdict.icon, tone)
         self._title.setText(verdict.title)
@@ -80,37 +88,6 @@ class VerdictCard(QFrame):
         return self._text.text()
 
 
-class MemoryBar(QWidget):
-    """Other programs, Halftone, free."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setFixedHeight(10)
-        self._memory: MemoryFacts | None = None
-        theme.watcher().changed.connect(self.update)
-
-    def set_memory(self, memory: MemoryFacts) -> None:
-        if memory != self._memory:
-            self._memory = memory
-            free = figures.size(max(0, memory.total - memory.own - memory.others))
-            self.setAccessibleName(
-                tr("Halftone {0}, other apps {1}, free {2}", figures.size(memory.own), figures.size(memory.others), free)
-            )
-            self.update()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        if self._memory is None or self._memory.total <= 0:
-            return
-        style = theme.current()
-        painter = QPainter(self)
-        width, total = float(self.width()), self._memory.total
-        painter.fillRect(self.rect(), style.color("border"))
-        others = width * self._memory.others / total
-        painter.fillRect(QRectF(0, 0, others, 10), style.color("text-muted"))
-        painter.fillRect(QRectF(others, 0, max(1.0, width * self._memory.own / total), 10), style.color("chart.series-1"))
-        painter.end()
-
-
 class LegendDot(QWidget):
     """A small square of a legend."""
 
@@ -119,7 +96,6 @@ class LegendDot(QWidget):
         self.setFixedSize(10, 10)
         self._token = token
         self._hollow = hollow
-        theme.watcher().changed.connect(self.update)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -132,43 +108,31 @@ class LegendDot(QWidget):
         painter.end()
 
 
-class DeviceTile(QWidget):
+class DeviceTile(Painted):
     """The device's icon on a pale square."""
 
     def __init__(self) -> None:
         super().__init__()
         self.setFixedSize(40, 40)
-        self._icon = "gpu"
-        theme.watcher().changed.connect(self.update)
+        self.icon = "gpu"
 
-    def set_icon(self, name: str) -> None:
-        self._icon = name
-        self.update()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        style = theme.current()
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(style.color("accent-subtle"))
-        painter.drawRoundedRect(QRectF(self.rect()), 6, 6)
-        icons.paint(painter, self._icon, QRectF(9, 9, 22, 22), style.color("accent-text"))
-        painter.end()
+    def draw(self, painter: QPainter) -> None:
+        plate(painter, QRectF(self.rect()), 6, "accent-subtle")
+        icons.paint(painter, self.icon, QRectF(9, 9, 22, 22), theme.current().color("accent-text"))
 
 
-class DeviceCard(QFrame):
+class DeviceCard(Card):
     """The device: name, memory and the facts that were read from the system."""
 
     free_memory = Signal()
 
     def __init__(self) -> None:
         super().__init__()
-        self.setProperty("card", "true")
         self._tile = DeviceTile()
         self._name = label("", "heading-s", wrap=True)
         self._caption = label("", "small", "secondary", wrap=True)
         self._memory_words = label("", "small", numbers=True)
-        self._bar = MemoryBar()
+        self._bar = MemoryMeter(square=True)
         self._others = label("", "caption", "secondary", numbers=True)
         self._own = label("", "caption", "secondary", numbers=True)
         self._free = label("", "caption", "secondary", numbers=True)
@@ -184,42 +148,41 @@ class DeviceCard(QFrame):
             -1,
             spacing=5,
         )
-        self._memory = QWidget()
         words = row(label(tr("Memory"), "small", "secondary"), -1, self._memory_words)
         self._loaded = ElidedLabel("", "small", "secondary")
         self.free = button(tr("Free memory"), "", clicked=self.free_memory.emit)
-        loaded = row(self._loaded, self.free, spacing=8)
-        loaded.setStretch(0, 1)
-        self._memory.setLayout(column(words, self._bar, legend, 4, loaded, 4, hline(), spacing=6))
-        self._rows = QGridLayout()
-        self._rows.setHorizontalSpacing(12)
-        self._rows.setVerticalSpacing(9)
-        self._rows.setColumnMinimumWidth(0, 96)
-        self._rows.setColumnStretch(1, 1)
+        loaded = row(self._loaded, self.free, spacing=8, stretch=0)
+        self._memory = boxed(column(words, self._bar, legend, 4, loaded, 4, hline(), spacing=6))
+        self._rows = FactGrid(across=12, down=9, names=96)
         self._shown: list[tuple[str, str]] | None = None
         names = column(self._name, self._caption, spacing=1)
-        top = row(self._tile, names, spacing=12)
-        top.setStretch(1, 1)
+        top = row(self._tile, names, spacing=12, stretch=1)
         self.setLayout(column(top, self._memory, self._rows, spacing=12, margins=(16, 14, 16, 14)))
 
     def set_device(self, device: DeviceFacts, memory: MemoryFacts | None) -> None:
-        self._tile.set_icon("cpu" if device.backend == "cpu" else "gpu")
+        self._tile.icon = "cpu" if device.backend == "cpu" else "gpu"
+        self._tile.update()
         self._name.setText(device.name)
         self._caption.setText(device_view.device_caption(device))
         self._memory.setVisible(memory is not None and memory.total > 0)
         if memory is not None and memory.total > 0:
             used = memory.own + memory.others
+            own, others, free = (figures.size(count) for count in (memory.own, memory.others, max(0, memory.total - used)))
             self._memory_words.setText(tr("{0} of {1} in use", figures.size(used), figures.size(memory.total)))
             self._others.setText(tr("Other apps {0}", _gigabytes(memory.others)))
             self._own.setText(f"Halftone {_gigabytes(memory.own)}")
             self._free.setText(tr("Free {0}", _gigabytes(max(0, memory.total - used))))
             self._bar.set_memory(memory)
+            self._bar.setAccessibleName(tr("Halftone {0}, other apps {1}, free {2}", own, others, free))
         rows = device_view.device_rows(device)
         if memory is None and device.memory_total:
             rows.insert(0, (tr("Memory"), figures.size(device.memory_total)))
         rows += [(tr("Known"), known_text(trouble)) for trouble in known_on_device(device)]
         if rows != self._shown:
-            self._fill(rows)
+            self._shown = rows
+            self._rows.fill(
+                (label(name, "small", "secondary"), label(value, "small", wrap=True, numbers=True)) for name, value in rows
+            )
 
     def set_loaded(self, name: str, *, busy: bool) -> None:
         """name: the model in memory, "" for none; busy: a job uses it."""
@@ -228,30 +191,18 @@ class DeviceCard(QFrame):
         why = tr("In use by the running job.") if busy else tr("The next picture reloads the model.")
         self.free.setToolTip(why if name else "")
 
-    def _fill(self, rows: list[tuple[str, str]]) -> None:
-        self._shown = rows
-        clear(self._rows)
-        for index, (name, value) in enumerate(rows):
-            left = label(name, "small", "secondary")
-            right = label(value, "small", wrap=True, numbers=True)
-            right.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            self._rows.addWidget(left, index, 0, Qt.AlignmentFlag.AlignTop)
-            self._rows.addWidget(right, index, 1)
-
 
 _ONE_LINE: Final = 300
 
 
-class PromiseCard(QFrame):
+class PromiseCard(Card):
     """What Halftone will do, each with its measured reason, which stands below where one line is too short for both."""
 
     change = Signal()
 
     def __init__(self) -> None:
         super().__init__()
-        self.setProperty("card", "true")
-        self._rows = QVBoxLayout()
-        self._rows.setSpacing(8)
+        self._rows = column()
         head = row(label(tr("What Halftone will do"), "heading-s"), -1, button(tr("Change"), "link", clicked=self.change.emit))
         self.setLayout(column(head, self._rows, spacing=8, margins=(16, 10, 16, 14)))
         self._shown: tuple[Promise, ...] | None = None
@@ -277,9 +228,8 @@ class PromiseCard(QFrame):
                 reason.setWordWrap(True)
                 words = column(text, *([reason] if one.reason else []))
                 check = IconLabel("check", "ok", 16)
-                line = row(check, words, spacing=8)
+                line = row(check, words, spacing=8, stretch=1)
                 line.setAlignment(check, Qt.AlignmentFlag.AlignTop)
-                line.setStretch(1, 1)
             else:
                 line = row(IconLabel("check", "ok", 16), text, -1, reason, spacing=8)
             self._rows.addLayout(line)

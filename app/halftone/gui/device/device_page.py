@@ -4,12 +4,11 @@ import time
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QResizeEvent, QShowEvent
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QButtonGroup,
     QFrame,
-    QHBoxLayout,
     QRadioButton,
     QWidget,
 )
@@ -24,8 +23,8 @@ from halftone.gui.health import file_dialogs
 from halftone.gui.i18n import tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.navigation import guide_button
-from halftone.gui.kit.page_base import NARROW, Page
-from halftone.gui.kit.stock_widgets import IconLabel, button, clear, column, label, row, scrolling, surface
+from halftone.gui.kit.page_base import Page
+from halftone.gui.kit.stock_widgets import Card, IconLabel, boxed, button, clear, column, label, row, scrolling, surface
 from halftone.session.events import Noted
 from halftone.session.state import Job
 
@@ -36,18 +35,17 @@ class DevicePage(Page):
     make_first_picture = Signal()
     skip_tour = Signal()
 
-    def __init__(self, controller: Controller, parent: QWidget | None = None) -> None:
-        super().__init__(parent=parent)
+    def __init__(self, controller: Controller) -> None:
+        super().__init__()
         self._controller = controller
         self._first_run = False
-        self._narrow: bool | None = None
         self._shown_report: object = ()
         self._known_devices: tuple[str, ...] = ()
         self.verdict = VerdictCard()
         self.device = DeviceCard()
         self.promises = PromiseCard()
-        self.speed = SpeedCard()
-        self.bits = BitsCard()
+        self.speed = SpeedCard(tr("Speed"))
+        self.bits = BitsCard(tr("Correctness"))
         self.tests = TestsCard()
         self._build()
         self._connect()
@@ -59,27 +57,17 @@ class DevicePage(Page):
         self.tour = self._tour_strip()
         self.header = self._header()
         self.footer = self._footer()
-        self.choice = QFrame()
-        self.choice.setProperty("card", "true")
         self._choice_rows = column(spacing=6)
-        self.choice.setLayout(column(label(tr("Devices"), "heading-s"), self._choice_rows, spacing=8, margins=(16, 12, 16, 12)))
-        self._left = QWidget()
-        self._left.setLayout(column(self.choice, self.verdict, self.device, self.promises, -1, spacing=12))
+        devices = column(label(tr("Devices"), "heading-s"), self._choice_rows, spacing=8, margins=(16, 12, 16, 12))
+        self.choice = Card(layout=devices)
+        self._left = boxed(column(self.choice, self.verdict, self.device, self.promises, -1, spacing=12))
         self._pair = row(self.speed, self.bits, spacing=12)
         self._pair.setStretch(0, 4)
         self._pair.setStretch(1, 5)
-        right = QWidget()
-        right.setLayout(column(self._pair, self.tests, -1, spacing=12))
-        self._body: QHBoxLayout = row(self._left, right, spacing=12, margins=(20, 16, 20, 16))
-        self._body.setStretch(1, 1)
-        inner = QWidget()
-        inner.setLayout(self._body)
-        scroll = scrolling(inner)
+        right = boxed(column(self._pair, self.tests, -1, spacing=12))
+        self._scroll = scrolling(boxed(row(self._left, right, spacing=12, margins=(20, 16, 20, 16), stretch=1)))
         self.tests.matrix.selected.connect(lambda _row, _column: QTimer.singleShot(0, self, self._show_detail))
-        self._scroll = scroll
-        page = column(self.tour, self.header, scroll, self.footer, spacing=0)
-        page.setStretch(2, 1)
-        self.setLayout(page)
+        self.setLayout(column(self.tour, self.header, self._scroll, self.footer, spacing=0, stretch=2))
         self._show_first_run()
 
     def _show_detail(self) -> None:
@@ -93,17 +81,18 @@ class DevicePage(Page):
         self._tour_state = label("", "caption", "secondary", numbers=True)
         self.skip_button = button(tr("Skip the tour"), "quiet", clicked=self.skip_tour.emit)
         self._tour_title = label(tr("Your GPU"), "body-strong")
-        line = row(
-            self._tour_icon,
-            column(-1, self._tour_title, self._tour_state, -1, spacing=0),
-            *self._tour_step("2", tr("First picture"), tr("Demo model included")),
-            *self._tour_step("3", tr("Your models"), tr("Optional")),
-            -1,
-            self.skip_button,
-            spacing=12,
-            margins=(20, 0, 20, 0),
+        strip.setLayout(
+            row(
+                self._tour_icon,
+                column(-1, self._tour_title, self._tour_state, -1, spacing=0),
+                *self._tour_step("2", tr("First picture"), tr("Demo model included")),
+                *self._tour_step("3", tr("Your models"), tr("Optional")),
+                -1,
+                self.skip_button,
+                spacing=12,
+                margins=(20, 0, 20, 0),
+            )
         )
-        strip.setLayout(line)
         return strip
 
     def _tour_step(self, number: str, title: str, caption: str) -> tuple[QWidget, ...]:
@@ -114,8 +103,7 @@ class DevicePage(Page):
         disc.setAlignment(Qt.AlignmentFlag.AlignCenter)
         disc.setFixedSize(22, 22)
         disc.setObjectName("disc")
-        words = QWidget()
-        words.setLayout(column(-1, label(title, "body-strong", "secondary"), label(caption, "caption", "muted"), -1, spacing=0))
+        words = boxed(column(-1, label(title, "body-strong", "secondary"), label(caption, "caption", "muted"), -1, spacing=0))
         return dash, disc, words
 
     def _header(self) -> QWidget:
@@ -125,11 +113,9 @@ class DevicePage(Page):
         self.export_button = button(tr("Export report"), "quiet", "file-down", clicked=self.ask_export)
         self.guide_button = guide_button()
         self.guide_button.clicked.connect(self._controller.guide_requested)
-        made = QWidget()
         words = row(self._title, self._measured, -1, self.measure_button, self.export_button, self.guide_button, spacing=12)
         words.setContentsMargins(20, 12, 20, 0)
-        made.setLayout(words)
-        return made
+        return boxed(words)
 
     def _footer(self) -> QFrame:
         strip = surface("plain", "top")
@@ -148,9 +134,7 @@ class DevicePage(Page):
         self.wait_words = label("", "small", "secondary", wrap=True)
         self.wait_words.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         items = (self.foot_measure, self.foot_export, self.wait_words, self.add_models, self.first_picture)
-        line = row(*items, spacing=8, margins=(20, 0, 20, 0))
-        line.setStretch(2, 1)
-        strip.setLayout(line)
+        strip.setLayout(row(*items, spacing=8, margins=(20, 0, 20, 0), stretch=2))
         return strip
 
     def _connect(self) -> None:
@@ -168,10 +152,6 @@ class DevicePage(Page):
             self._show_first_run()
             self.refresh()
 
-    @property
-    def first_run(self) -> bool:
-        return self._first_run
-
     def _show_first_run(self) -> None:
         self.tour.setVisible(self._first_run)
         self.footer.setVisible(self._first_run)
@@ -181,14 +161,10 @@ class DevicePage(Page):
         super().showEvent(event)
         self._focus_way_on()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        narrow = self.width() < NARROW
-        if narrow != self._narrow:
-            self._narrow = narrow
-            self._left.setFixedWidth(300 if narrow else 372)
-            self.promises.set_narrow(narrow)
-            self._pair.setDirection(QBoxLayout.Direction.TopToBottom if narrow else QBoxLayout.Direction.LeftToRight)
+    def _arrange(self, narrow: bool) -> None:
+        self._left.setFixedWidth(300 if narrow else 372)
+        self.promises.set_narrow(narrow)
+        self._pair.setDirection(QBoxLayout.Direction.TopToBottom if narrow else QBoxLayout.Direction.LeftToRight)
 
     # what is shown
 

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 
-from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QVBoxLayout, QWidget
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QPainter
+from PySide6.QtWidgets import QFrame, QGridLayout
 
 from halftone.contract.facts import OperationResult, SelfTestReport
 from halftone.contract.request import Numerics
@@ -14,21 +14,24 @@ from halftone.gui.charts.device_charts import BitsRow, SpeedBar, TestMatrix, spe
 from halftone.gui.device import device_view
 from halftone.gui.i18n import say, tr
 from halftone.gui.kit import figures
-from halftone.gui.kit.stock_widgets import clear, column, label, row, set_tone
+from halftone.gui.kit.painting import Painted, dot
+from halftone.gui.kit.stock_widgets import Card, boxed, clear, column, label, row, set_tone
 
 
-class SpeedCard(QFrame):
-    """One bar per measured speed; the longest fills the track."""
+class _MeasuredCard(Card):
+    """A title with a hint beside it, a caption, and a row for each measurement."""
 
-    def __init__(self) -> None:
+    def __init__(self, title: str) -> None:
         super().__init__()
-        self.setProperty("card", "true")
-        self._body = QVBoxLayout()
-        self._body.setSpacing(0)
+        self._body = column(spacing=0)
         self._caption = label("", "small", "secondary", wrap=True)
         self._hint = label("", "small", "secondary")
-        head = row(label(tr("Speed"), "heading-s"), -1, self._hint)
+        head = row(label(title, "heading-s"), -1, self._hint)
         self.setLayout(column(head, self._caption, 6, self._body, -1, spacing=2, margins=(16, 12, 16, 12)))
+
+
+class SpeedCard(_MeasuredCard):
+    """One bar per measured speed; the longest fills the track."""
 
     def set_report(self, report: SelfTestReport | None) -> None:
         clear(self._body)
@@ -46,18 +49,8 @@ class SpeedCard(QFrame):
             self._body.addWidget(bar)
 
 
-class BitsCard(QFrame):
+class BitsCard(_MeasuredCard):
     """How many bits of a long sum were right."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setProperty("card", "true")
-        self._hint = label("", "small", "secondary")
-        self._caption = label("", "small", "secondary", wrap=True)
-        self._body = QVBoxLayout()
-        self._body.setSpacing(0)
-        head = row(label(tr("Correctness"), "heading-s"), -1, self._hint)
-        self.setLayout(column(head, self._caption, 6, self._body, -1, spacing=2, margins=(16, 12, 16, 12)))
 
     def set_report(self, report: SelfTestReport | None) -> None:
         clear(self._body)
@@ -70,14 +63,13 @@ class BitsCard(QFrame):
             self._body.addWidget(BitsRow(device_view.mode_name(one.mode), caption, one.bits_kept, one.bits, fine=fine))
 
 
-class TestsCard(QFrame):
+class TestsCard(Card):
     """The matrix, and the numbers behind the selected mark."""
 
     __test__ = False
 
     def __init__(self) -> None:
         super().__init__()
-        self.setProperty("card", "true")
         self.matrix = TestMatrix()
         self.matrix.selected.connect(self._show)
         self._summary = label("", "small", "secondary")
@@ -92,7 +84,6 @@ class TestsCard(QFrame):
         self.detail.hide()
         self._cells: dict[tuple[int, int], tuple[OperationResult, ...]] = {}
         self._tests: tuple[OperationResult, ...] | None = None
-        self._legend_row = QWidget()
         marks = row(
             _LegendMark("right"),
             label(tr("Correct"), "caption", "secondary"),
@@ -105,7 +96,7 @@ class TestsCard(QFrame):
             spacing=6,
         )
         head = row(label(tr("Accuracy tests"), "heading-s"), -1, self._summary)
-        self._legend_row.setLayout(marks)
+        self._legend_row = boxed(marks)
         parts = (head, self.matrix, 10, self._legend_row, 8, self.detail, -1)
         self.setLayout(column(*parts, spacing=2, margins=(16, 12, 16, 12)))
 
@@ -156,26 +147,19 @@ class TestsCard(QFrame):
         self._grid.addWidget(state, line, len(cells) + 1)
 
 
-class _LegendMark(QWidget):
+class _LegendMark(Painted):
     """A mark of the matrix, small, for its legend."""
 
     def __init__(self, state: str) -> None:
         super().__init__()
         self.setFixedSize(14, 14)
         self._right = state == "right"
-        theme.watcher().changed.connect(self.update)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        style = theme.current()
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    def draw(self, painter: QPainter) -> None:
         if self._right:
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(style.color("chart.series-3"))
-            painter.drawEllipse(QRectF(2.5, 2.5, 9, 9))
+            dot(painter, QPointF(7, 7), 4.5, "chart.series-3")
         else:
-            icons.paint(painter, "triangle-alert", QRectF(0, 0, 14, 14), style.color("warn"))
-        painter.end()
+            icons.paint(painter, "triangle-alert", QRectF(0, 0, 14, 14), theme.current().color("warn"))
 
 
 def number_words(value: float | None) -> str:

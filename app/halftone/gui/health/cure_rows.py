@@ -1,26 +1,24 @@
 """The cures side by side with their four prices, as radio rows: time, memory, disk, picture."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QButtonGroup, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtGui import QPainter
+from PySide6.QtWidgets import QButtonGroup, QSizePolicy, QWidget
 
 from halftone.contract.plan import Cure
-from halftone.gui import theme
 from halftone.gui.health import health_text
 from halftone.gui.i18n import tr
-from halftone.gui.kit.stock_widgets import HoverButton, clear
+from halftone.gui.kit.painting import CENTRE, END, RIGHT, Painted, dot, plate, width_of, write
+from halftone.gui.kit.stock_widgets import HoverButton, clear, column
 from halftone.health.judge import disk_price
 
 COLUMNS = (60, 72, 54, 62)
 """Widths of time, memory, disk and picture."""
-ALIGN_LEFT = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-ALIGN_RIGHT = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
 UNMEASURED = "–"
 
 
-class CureHead(QWidget):
+class CureHead(Painted):
     """The words above the columns."""
 
     def __init__(self) -> None:
@@ -29,7 +27,6 @@ class CureHead(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._columns = True
         self.setToolTip(health_text.decibels())
-        theme.watcher().changed.connect(self.update)
 
     def show_columns(self, shown: bool) -> None:
         """The column heads make sense only above rows."""
@@ -38,22 +35,19 @@ class CureHead(QWidget):
             self.setToolTip(health_text.decibels() if shown else "")
             self.update()
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        style = theme.current()
-        painter.setFont(style.font("heading-s"))
-        painter.setPen(style.color("text"))
-        painter.drawText(QRectF(2, 0, 200, 20), ALIGN_LEFT, tr("Cure"))
-        if not self._columns:
-            painter.end()
-            return
-        painter.setFont(style.font("caption"))
-        painter.setPen(style.color("text-secondary"))
-        right = self.width() - 10.0
-        for width, words in zip(reversed(COLUMNS), (tr("Picture"), tr("Disk"), tr("Memory"), tr("Time")), strict=True):
-            painter.drawText(QRectF(right - width, 0, width, 20), ALIGN_RIGHT, words)
-            right -= width
-        painter.end()
+    def draw(self, painter: QPainter) -> None:
+        write(painter, QRectF(2, 0, 200, 20), tr("Cure"), "heading-s")
+        if self._columns:
+            for box, words in _columns(self, (tr("Time"), tr("Memory"), tr("Disk"), tr("Picture"))):
+                write(painter, box, words, "caption", "text-secondary", RIGHT)
+
+
+def _columns(widget: QWidget, words: Sequence[str]) -> Iterator[tuple[QRectF, str]]:
+    """Lay words out in the columns at the right of a widget."""
+    right = widget.width() - 10.0
+    for width, one in zip(reversed(COLUMNS), reversed(words), strict=True):
+        yield QRectF(right - width, 0, width, widget.height()), one
+        right -= width
 
 
 class CureRow(HoverButton):
@@ -79,38 +73,24 @@ class CureRow(HoverButton):
     def minimumSizeHint(self) -> QSize:
         return QSize(200 + sum(COLUMNS), 48)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        style = theme.current()
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    def draw(self, painter: QPainter) -> None:
         box = QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
         if self.isChecked():
-            painter.setPen(QPen(style.color("accent"), 1))
-            painter.setBrush(style.color("selected"))
-            painter.drawRoundedRect(box, 5, 5)
+            plate(painter, box, 5, "selected", "accent")
         elif self.hovered and self.isEnabled():
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(style.color("hover"))
-            painter.drawRoundedRect(box, 5, 5)
+            plate(painter, box, 5, "hover")
         self._paint_radio(painter)
         self._paint_prices(painter)
         self._paint_words(painter)
-        painter.end()
 
     def _ink(self, token: str) -> str:
         return token if self.isEnabled() else "text-disabled" if token == "border-control" else "text-muted"
 
     def _paint_radio(self, painter: QPainter) -> None:
-        style = theme.current()
-        centre = QPointF(18, self.height() / 2)
-        on = self.isChecked()
-        painter.setPen(QPen(style.color("accent" if on else self._ink("border-control")), 1.25))
-        painter.setBrush(style.color("field"))
-        painter.drawEllipse(centre, 7.5, 7.5)
+        centre, on = QPointF(18, self.height() / 2), self.isChecked()
+        dot(painter, centre, 7.5, "field", "accent" if on else self._ink("border-control"), 1.25)
         if on:
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(style.color("accent"))
-            painter.drawEllipse(centre, 4.5, 4.5)
+            dot(painter, centre, 4.5, "accent")
 
     def _prices(self) -> tuple[str, str, str, str]:
         cure = self.cure
@@ -122,44 +102,25 @@ class CureRow(HoverButton):
         )
 
     def _paint_prices(self, painter: QPainter) -> None:
-        style = theme.current()
-        painter.setFont(style.font("small", numbers=True))
-        right = self.width() - 10.0
-        for width, words in zip(reversed(COLUMNS), reversed(self._prices()), strict=True):
-            painter.setPen(style.color(self._ink("text") if words != UNMEASURED else "text-muted"))
-            painter.drawText(QRectF(right - width, 0, width, self.height()), ALIGN_RIGHT, words)
-            right -= width
+        for box, words in _columns(self, self._prices()):
+            tone = self._ink("text") if words != UNMEASURED else "text-muted"
+            write(painter, box, words, "small", tone, RIGHT, numbers=True)
 
     def _paint_words(self, painter: QPainter) -> None:
-        style = theme.current()
         left, right = 36.0, self.width() - 14.0 - sum(COLUMNS)
-        painter.setFont(style.font("body-strong"))
-        painter.setPen(style.color(self._ink("text")))
-        metrics = QFontMetricsF(painter.font())
-        title = metrics.elidedText(self._title, Qt.TextElideMode.ElideRight, right - left + 20)
-        painter.drawText(QRectF(left, 6, right - left + 20, 20), ALIGN_LEFT, title)
+        wide = write(painter, QRectF(left, 6, right - left + 20, 20), self._title, "body-strong", self._ink("text"), cut=END)
         tag = tr("In use") if self._in_use else tr("Suggested") if self.cure.suggested else ""
         if tag and self.isEnabled():
-            self._paint_tag(painter, left + metrics.horizontalAdvance(title) + 8, tag, right)
-        painter.setFont(style.font("caption"))
-        painter.setPen(style.color(self._ink("text-secondary")))
-        numbers = QFontMetricsF(style.font("small", numbers=True))
-        room = right - left + COLUMNS[0] - numbers.horizontalAdvance(self._prices()[0]) - 6
-        line = QFontMetricsF(painter.font()).elidedText(self._line, Qt.TextElideMode.ElideRight, room)
-        painter.drawText(QRectF(left, 26, room, 16), ALIGN_LEFT, line)
+            self._paint_tag(painter, left + wide + 8, tag, right)
+        room = right - left + COLUMNS[0] - width_of(self._prices()[0], "small", numbers=True) - 6
+        write(painter, QRectF(left, 26, room, 16), self._line, "caption", self._ink("text-secondary"), cut=END)
 
     def _paint_tag(self, painter: QPainter, x: float, words: str, right: float) -> None:
-        style = theme.current()
-        painter.setFont(style.font("caption"))
-        width = QFontMetricsF(painter.font()).horizontalAdvance(words) + 12
-        if x + width > right + 24:
-            return
-        box = QRectF(x, 7.5, width, 17)
-        painter.setPen(QPen(style.color("ok-border"), 1))
-        painter.setBrush(style.color("ok-subtle"))
-        painter.drawRoundedRect(box, 3, 3)
-        painter.setPen(style.color("ok"))
-        painter.drawText(box, int(Qt.AlignmentFlag.AlignCenter), words)
+        width = width_of(words, "caption") + 12
+        if x + width <= right + 24:
+            box = QRectF(x, 7.5, width, 17)
+            plate(painter, box, 3, "ok-subtle", "ok-border")
+            write(painter, box, words, "caption", "ok", CENTRE)
 
 
 class CureList(QWidget):
@@ -169,11 +130,9 @@ class CureList(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.setSpacing(0)
+        self._layout = column(spacing=0)
+        self.setLayout(self._layout)
         self._group = QButtonGroup(self)
-        self._group.setExclusive(True)
         self._group.buttonClicked.connect(self.changed)
         self._shown: tuple[tuple[Cure, ...], str, int | None] | None = None
         self.rows: list[CureRow] = []

@@ -38,10 +38,8 @@ def ask_save(owner: QWidget, title: str, place: Path, kind: str, ending: str, ch
 
 def ask_model(owner: QWidget, chosen: Callable[[str], object]) -> QFileDialog:
     """A model to open: a file, or a diffusers folder by the list of its parts."""
-    dialog = QFileDialog(owner, tr("Open a model"))
-    dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-    dialog.setNameFilter(tr("Models (*.safetensors *.gguf {0})", INDEX))
-    return _open(dialog, lambda path: chosen(str(model_of(Path(path)))))
+    kinds = tr("Models (*.safetensors *.gguf {0})", INDEX)
+    return ask_file(owner, tr("Open a model"), kinds, lambda path: chosen(str(model_of(Path(path)))))
 
 
 def model_of(path: Path) -> Path:
@@ -55,6 +53,14 @@ def copy_place(model: ModelFacts) -> tuple[Path, str, str]:
     if model.format == "single-file":
         return place.with_name(f"{place.stem}-rescaled-fp16{SUFFIX}"), tr("Model file (*.safetensors)"), SUFFIX.removeprefix(".")
     return place.with_name(f"{place.name}-rescaled-fp16"), "", ""
+
+
+def ask_file(owner: QWidget, title: str, kinds: str, chosen: Callable[[str], object]) -> QFileDialog:
+    """A file that exists. kinds: the filter."""
+    dialog = QFileDialog(owner, title)
+    dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+    dialog.setNameFilter(kinds)
+    return _open(dialog, lambda path: chosen(str(Path(path))))
 
 
 def ask_folder(owner: QWidget, start: Path, chosen: Callable[[str], object]) -> QFileDialog:

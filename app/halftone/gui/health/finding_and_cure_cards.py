@@ -18,7 +18,7 @@ from halftone.gui.health.health_view import HealthView
 from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.navigation import guide_button
-from halftone.gui.kit.stock_widgets import HEALTH_LOOK, button, clear, column, health_word, hline, icon_button, label, row
+from halftone.gui.kit.stock_widgets import HEALTH_LOOK, Card, button, clear, column, health_word, hline, icon_button, label, row
 from halftone.health.judge import why_broken
 
 
@@ -136,22 +136,18 @@ class HealthHeader(QWidget):
         self.again.main.setToolTip(tip)
 
 
-class FindingsCard(QFrame):
+class FindingsCard(Card):
     """Findings in the order of running; the selected one is ringed in the chart."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.setProperty("card", "true")
         self.view = FindingsView()
         self._count = label("", "small", "secondary")
         self._empty = label("", "body", "secondary", wrap=True)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._empty.setContentsMargins(24, 24, 24, 24)
         head = row(label(tr("Findings"), "heading-s"), -1, self._count, margins=(14, 0, 14, 0))
-        body = column(head, 8, hline(), self.view, self._empty, spacing=0, margins=(1, 9, 1, 4))
-        body.setStretch(3, 1)
-        body.setStretch(4, 1)
-        self.setLayout(body)
+        self.setLayout(column(head, 8, hline(), self.view, self._empty, spacing=0, margins=(1, 9, 1, 4), stretch=(3, 4)))
 
     def set_view(self, view: HealthView, count: str) -> None:
         rows = [finding_row(number, one) for number, one in enumerate(view.findings, start=1)]
@@ -177,12 +173,11 @@ def _empty_words(view: HealthView) -> str:
     return tr("No findings.")
 
 
-class CureCard(QFrame):
+class CureCard(Card):
     """Cures with their prices; Apply cure, Save repaired copy…, Export report."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.setProperty("card", "true")
         self.head = CureHead()
         self.cures = CureList()
         self._empty = label("", "body", "secondary", wrap=True)
@@ -198,8 +193,7 @@ class CureCard(QFrame):
         self.export = button(tr("Export report"), "quiet", "file-down", size="large")
         self.apply.setToolTip(sentences(tr("For this model and device, until you undo it."), tr("The file is unchanged.")))
         self.export.setToolTip(tr("Saves HTML and JSON, without your prompts."))
-        note = row(self.note, self.cancel_copy, spacing=8, margins=(14, 4, 14, 0))
-        note.setStretch(0, 1)
+        note = row(self.note, self.cancel_copy, spacing=8, margins=(14, 4, 14, 0), stretch=0)
         self.buttons = QWidget()
         self.buttons.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.buttons.setLayout(row(self.apply, self.copy, -1, self.export, margins=(12, 8, 12, 12)))

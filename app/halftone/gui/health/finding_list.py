@@ -15,7 +15,7 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QFont, QFontMetricsF, QKeyEvent, QMouseEvent, QPainter, QResizeEvent
+from PySide6.QtGui import QFontMetricsF, QKeyEvent, QMouseEvent, QPainter, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from halftone.contract.facts import Finding
@@ -26,6 +26,7 @@ from halftone.gui.health import health_text
 from halftone.gui.health.health_view import Fine
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit import figures
+from halftone.gui.kit.painting import CENTRE, END, LEFT, RIGHT, START, dot, ink, width_of, write
 from halftone.gui.kit.stock_widgets import paint_badge
 from halftone.health.headroom import Layer, log2_peak, room_bits
 from halftone.health.judge import cured_by
@@ -34,8 +35,6 @@ ROW = 53
 LINE = 17
 NARROW = 560
 Index = QModelIndex | QPersistentModelIndex
-ALIGN_LEFT = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-ALIGN_RIGHT = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +186,7 @@ class FindingDelegate(QStyledItemDelegate):
             painter.fillRect(area, style.color("hover", 0.6))
         painter.fillRect(QRectF(area.left(), area.bottom() - 1, area.width(), 1), style.color("border"))
         if state & QStyle.StateFlag.State_HasFocus and self._view.property("keyboard"):
-            painter.setPen(style.color("focus"))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
+            ink(painter, edge="focus")
             painter.drawRect(area.adjusted(1, 1, -1.5, -1.5))
         self._paint_marks(painter, row, area)
         self._paint_words(painter, row, area)
@@ -198,84 +196,48 @@ class FindingDelegate(QStyledItemDelegate):
         painter.restore()
 
     def _paint_marks(self, painter: QPainter, row: Row, area: QRectF) -> None:
-        style = theme.current()
         middle = area.top() + ROW / 2
         if row.number is not None:
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(style.color("unknown" if row.past else "chart.limit" if row.tone == "danger" else "warn"))
-            painter.drawEllipse(QPointF(area.left() + 24, middle), 9, 9)
-            painter.setPen(style.color("surface-raised"))
-            painter.setFont(style.font("caption-strong", numbers=True))
-            painter.drawText(QRectF(area.left() + 10, middle - 9, 28, 18), int(Qt.AlignmentFlag.AlignCenter), str(row.number))
-        width = 31 + QFontMetricsF(style.font("caption-strong")).horizontalAdvance(row.badge)
+            tone = "unknown" if row.past else "chart.limit" if row.tone == "danger" else "warn"
+            dot(painter, QPointF(area.left() + 24, middle), 9, tone)
+            box = QRectF(area.left() + 10, middle - 9, 28, 18)
+            write(painter, box, str(row.number), "caption-strong", "surface-raised", CENTRE, numbers=True)
+        width = 31 + width_of(row.badge, "caption-strong")
         left = area.left() + 44
         paint_badge(painter, QRectF(left, middle - 10, width, 20), row.icon, row.badge, row.tone)
 
     def _paint_words(self, painter: QPainter, row: Row, area: QRectF) -> None:
-        style = theme.current()
-        top = area.top()
-        right = area.right() - 42
-        left = area.left() + self._text_left()
-        badge_end = area.left() + 44 + 31 + QFontMetricsF(style.font("caption-strong")).horizontalAdvance(row.badge) + 12
-        left = max(left, badge_end)
-        numbers = style.font("body", numbers=True)
-        room_width, peak_width = 92.0, 96.0
-        self._pair(
-            painter,
-            QRectF(right - room_width, top, room_width, ROW),
-            row.room,
-            row.room_caption or tr("headroom"),
-            numbers,
-            row.room_tone,
-        )
-        right -= room_width if row.room else 0
-        words_right = right
+        top, right = area.top(), area.right() - 42
+        badge_end = area.left() + 44 + 31 + width_of(row.badge, "caption-strong") + 12
+        left = max(area.left() + self._text_left(), badge_end)
+        if row.room:
+            self._pair(painter, QPointF(right, top), 92, row.room, row.room_caption or tr("headroom"), row.room_tone)
+            right -= 92
         if self._view.viewport().width() > NARROW and row.peak:
-            self._pair(
-                painter,
-                QRectF(right - peak_width, top, peak_width, ROW),
-                row.peak,
-                row.peak_caption or tr("peak"),
-                numbers,
-                "text",
-            )
-            words_right = right - self._pair_width(row.peak, row.peak_caption or tr("peak"), numbers) - 8
-        for words, role, tone, mode, y in (
-            (row.title, "body", "text-secondary" if row.past else "text", Qt.TextElideMode.ElideRight, 8.0),
-            (row.module, "mono", "text-muted", Qt.TextElideMode.ElideLeft, 27.0),
-        ):
-            font = style.font(role)
-            if role == "mono":
-                font.setPixelSize(11)
-            painter.setFont(font)
-            painter.setPen(style.color(tone))
-            shown = QFontMetricsF(font).elidedText(words, mode, words_right - left - 8)
-            painter.drawText(QRectF(left, top + y, words_right - left - 8, 19), ALIGN_LEFT, shown)
+            right -= self._pair(painter, QPointF(right, top), 96, row.peak, row.peak_caption or tr("peak"), "text") + 8
+        width = right - left - 8
+        write(painter, QRectF(left, top + 8, width, 19), row.title, "body", "text-secondary" if row.past else "text", cut=END)
+        mono = theme.current().font("mono")
+        mono.setPixelSize(11)
+        painter.setFont(mono)
+        painter.setPen(theme.current().color("text-muted"))
+        shown = QFontMetricsF(mono).elidedText(row.module, START, width)
+        painter.drawText(QRectF(left, top + 27, width, 19), LEFT, shown)
 
-    def _pair_width(self, value: str, caption: str, font: QFont) -> float:
-        small = QFontMetricsF(theme.current().font("caption"))
-        return max(QFontMetricsF(font).horizontalAdvance(value), small.horizontalAdvance(caption))
-
-    def _pair(self, painter: QPainter, box: QRectF, value: str, caption: str, font: QFont, tone: str) -> None:
-        """A number with its small caption below, right-aligned."""
-        if not value:
-            return
-        style = theme.current()
-        painter.setFont(font)
-        painter.setPen(style.color(tone))
-        painter.drawText(QRectF(box.left(), box.top() + 8, box.width(), 19), ALIGN_RIGHT, value)
-        painter.setFont(style.font("caption"))
-        painter.setPen(style.color("text-muted"))
-        painter.drawText(QRectF(box.left(), box.top() + 27, box.width(), 17), ALIGN_RIGHT, caption)
+    def _pair(self, painter: QPainter, corner: QPointF, width: float, value: str, caption: str, tone: str) -> float:
+        """A number with its small caption below, right-aligned; the width of the wider one."""
+        box = QRectF(corner.x() - width, corner.y() + 8, width, 19)
+        wide = write(painter, box, value, "body", tone, RIGHT, numbers=True)
+        box = QRectF(corner.x() - width, corner.y() + 27, width, 17)
+        return max(wide, write(painter, box, caption, "caption", "text-muted", RIGHT))
 
     def _paint_arrow(self, painter: QPainter, area: QRectF, *, opened: bool) -> None:
         box = QRectF(area.right() - 30, area.top() + ROW / 2 - 8, 16, 16)
         icons.paint(painter, "chevron-down" if opened else "chevron-right", box, theme.current().color("text-secondary"))
 
     def _paint_details(self, painter: QPainter, row: Row, area: QRectF) -> None:
-        style = theme.current()
-        painter.setFont(style.font("small"))
-        painter.setPen(style.color("text-secondary"))
+        painter.setFont(theme.current().font("small"))
+        painter.setPen(theme.current().color("text-secondary"))
         left = area.left() + self._text_left()
         width = max(120.0, area.width() - self._text_left() - 40)
         y = area.top() + ROW
@@ -292,8 +254,8 @@ class FindingsView(QListView):
     chosen = Signal(int)
     """Number of the finding of the selected row (from 1), 0 for the last row."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.rows = FindingsModel(self)
         self.setModel(self.rows)
         self.setItemDelegate(FindingDelegate(self.rows, self))

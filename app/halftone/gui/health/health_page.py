@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QResizeEvent
-from PySide6.QtWidgets import QAbstractButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractButton, QBoxLayout
 
 from halftone.contract.facts import CheckReport, LayerPeak, ModelFacts
 from halftone.contract.messages import Examine, LayersMeasured, Repair
@@ -16,32 +16,29 @@ from halftone.gui.charts.headroom_chart_text import type_name
 from halftone.gui.controller import Controller
 from halftone.gui.health import file_dialogs, health_view
 from halftone.gui.health.finding_and_cure_cards import CureCard, FindingsCard, HealthHeader
-from halftone.gui.health.health_view import Figure, HealthView, Progress
+from halftone.gui.health.health_view import Figure, HealthView
 from halftone.gui.health.known_troubles import KnownCard
 from halftone.gui.health.report_writing import Writing
 from halftone.gui.health.verdict_and_chart_cards import ChartCard, VerdictCard
 from halftone.gui.i18n import say, tr
 from halftone.gui.kit import actions, figures
-from halftone.gui.kit.page_base import NARROW, Page
-from halftone.gui.kit.stock_widgets import column, hline, row, scrolling
+from halftone.gui.kit.page_base import Page
+from halftone.gui.kit.stock_widgets import boxed, column, hline, row, scrolling
 from halftone.health.troubles import Trouble, known_on
 from halftone.session.state import Ended, Job
-
-REFRESH_MS = 60
 
 
 class HealthPage(Page):
     """Follows the controller; looks at the model of Create until another is chosen in its menu."""
 
-    def __init__(self, controller: Controller, parent: QWidget | None = None) -> None:
-        super().__init__(REFRESH_MS, parent)
+    def __init__(self, controller: Controller) -> None:
+        super().__init__()
         self._controller = controller
         self._picked: str | None = None
         self._in: DType | None = None  # the precision looked at, None for the one in use
         self._measured = (0, 0)
         self._unfinished: dict[str, Ended] = {}
         self._view = health_view.of_unchecked(None)
-        self._narrow: bool | None = None
         self._known: tuple[CheckReport, Words | None, HealthView] | None = None
         self._batch: tuple[tuple[LayerPeak, ...], tuple[Figure, ...]] | None = None
         self.header = HealthHeader()
@@ -58,18 +55,14 @@ class HealthPage(Page):
     # layout
 
     def _build(self) -> None:
-        self._bottom = QWidget()
-        self._bottom_layout = row(self.findings, self.cure, spacing=12)
-        self._bottom_layout.setStretch(0, 1)
-        self._bottom.setLayout(self._bottom_layout)
-        inner = QWidget()
-        self._inner_layout = column(self.verdict, self.chart, self._bottom, self.known, spacing=10, margins=(20, 0, 20, 14))
-        self._inner_layout.setStretch(2, 1)
+        self._bottom_layout = row(self.findings, self.cure, spacing=12, stretch=0)
+        self._bottom = boxed(self._bottom_layout)
+        self._inner_layout = column(
+            self.verdict, self.chart, self._bottom, self.known, spacing=10, margins=(20, 0, 20, 14), stretch=2
+        )
         self._inner_layout.addStretch(0)
-        inner.setLayout(self._inner_layout)
-        self._scroll = scrolling(inner)
-        self._pinned = QVBoxLayout()
-        self._pinned.setContentsMargins(8, 0, 8, 0)
+        self._scroll = scrolling(boxed(self._inner_layout))
+        self._pinned = column(margins=(8, 0, 8, 0))
         head = row(self.header, margins=(20, 12, 20, 10))
         self._pinned_line = hline()
         self.setLayout(column(head, self._scroll, self._pinned_line, self._pinned, spacing=0))
@@ -87,7 +80,6 @@ class HealthPage(Page):
         self.verdict.precision.connect(self.look_in)
         self.header.open_folder.connect(lambda: file_dialogs.ask_model(self, control.session.models.select))
         self.verdict.check.connect(lambda: self.start_check("quick"))
-        self.verdict.again.connect(lambda: self.start_check("quick"))
         self.verdict.cancel.connect(self.cancel_check)
         self.verdict.undo.connect(self.undo_cure)
         self.verdict.copy.connect(self.copy_details)
@@ -103,26 +95,21 @@ class HealthPage(Page):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._arrange()
-
-    def _arrange(self) -> None:
-        """Side by side, or stacked with the cure's buttons pinned at the bottom."""
-        narrow = self.width() < NARROW
-        if narrow != self._narrow:
-            self._narrow = narrow
-            self._bottom_layout.setDirection(
-                self._bottom_layout.Direction.TopToBottom if narrow else self._bottom_layout.Direction.LeftToRight
-            )
-            self.verdict.set_narrow(narrow)
-            self.chart.set_narrow(narrow)
-            self._move_buttons(narrow)
-            self._pinned_line.setVisible(narrow)
-            self._inner_layout.setStretch(2, 0 if narrow else 1)
-            self._inner_layout.setStretch(4, 1 if narrow else 0)  # room to spare is below the cards, not inside one
-            self.cure.setMaximumWidth(16777215 if narrow else 552)
-            self.cure.setMinimumWidth(440 if narrow else 552)
-            self.refresh()
         self._set_heights()
+
+    def _arrange(self, narrow: bool) -> None:
+        """Side by side, or stacked with the cure's buttons pinned at the bottom."""
+        way = QBoxLayout.Direction
+        self._bottom_layout.setDirection(way.TopToBottom if narrow else way.LeftToRight)
+        self.verdict.set_narrow(narrow)
+        self.chart.set_narrow(narrow)
+        self._move_buttons(narrow)
+        self._pinned_line.setVisible(narrow)
+        self._inner_layout.setStretch(2, 0 if narrow else 1)
+        self._inner_layout.setStretch(4, 1 if narrow else 0)  # room to spare is below the cards, not inside one
+        self.cure.setMaximumWidth(16777215 if narrow else 552)
+        self.cure.setMinimumWidth(440 if narrow else 552)
+        self.refresh()
 
     def _move_buttons(self, narrow: bool) -> None:
         """Move the buttons to the bottom of the page or below the cures; focus and scroll position stay."""
@@ -139,19 +126,14 @@ class HealthPage(Page):
     def _set_heights(self) -> None:
         """Give the chart 360 pixels where they fit, never less than 240; lists show at least a few rows."""
         spare = self.height() - 58 - self.verdict.sizeHint().height() - 10 - 14 - 10
-        below = max(296, self.cure.minimumSizeHint().height()) + self._known_height()
+        known = 0 if self.known.isHidden() else self.known.head.sizeHint().height() + 10  # its closed row, with a gap
+        below = max(296, self.cure.minimumSizeHint().height()) + known
         self.chart.setFixedHeight(min(360, max(240, spare - below)))
-        rows = self.findings.view.height_for_rows()
-        if self._narrow:
-            tall = 50 + max(rows, 60)
-            self.findings.setFixedHeight(tall)  # the page scrolls, the list in it does not
+        if self._narrow:  # the page scrolls, the list in it does not
+            self.findings.setFixedHeight(50 + max(self.findings.view.height_for_rows(), 60))
         else:
             self.findings.setMinimumHeight(200)
             self.findings.setMaximumHeight(16777215)
-
-    def _known_height(self) -> int:
-        """Height of the closed row with its gap."""
-        return 0 if self.known.isHidden() else self.known.head.sizeHint().height() + 10
 
     # what is shown
 
@@ -261,7 +243,7 @@ class HealthPage(Page):
         device = control.state.device
         report = self._report(model)
         if model is None and self._picked is None and (error := control.model_error) is not None:
-            return health_view.of_model_missing((text.error_sentence(error), text.error_remedy(error)))
+            return HealthView("missing", text.error_sentence(error), text.error_remedy(error))
         dtype = self._dtype
         known = health_view.of_unchecked(device)
         badge = control.session.checks.badge(model, self._in)
@@ -271,7 +253,7 @@ class HealthPage(Page):
             stale = badge.reason if badge.state == "unchecked" else None
             known = self._of_report(report, stale)
         if job is not None:
-            return health_view.of_progress(Progress(job, self._chart_share(job), None), dtype, known, self._figures(job, dtype))
+            return health_view.of_progress(job, self._chart_share(job), dtype, known, self._figures(job, dtype))
         if model is not None and (ended := self._unfinished.get(model.id)) is not None:
             return health_view.of_failed(ended, dtype)
         return known

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from halftone.contract.facts import DeviceFacts, Finding
 from halftone.contract.plan import Cure, Plan, rescaled_modules
-from halftone.contract.vocabulary import DTYPE_NAMES, FindingCode
+from halftone.contract.vocabulary import DTYPE_NAMES, DType, FindingCode
 from halftone.gui.charts.headroom_chart_text import part_name
 from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.i18n import listed as commas
@@ -133,12 +133,8 @@ def same_plan(one: Plan | None, other: Plan | None) -> bool:
     return (one.dtypes, one.rescale, one.upcast, one.settings) == (other.dtypes, other.rescale, other.upcast, other.settings)
 
 
-def _float32_parts(plan: Plan) -> list[str]:
-    return [part_name(name) if name != "vae" else "VAE" for name, dtype in plan.dtypes.items() if dtype == "float32"]
-
-
-def _bfloat16_parts(plan: Plan) -> list[str]:
-    return [part_name(name) if name != "vae" else "VAE" for name, dtype in plan.dtypes.items() if dtype == "bfloat16"]
+def _parts_in(plan: Plan, wanted: DType) -> list[str]:
+    return [part_name(name) if name != "vae" else "VAE" for name, dtype in plan.dtypes.items() if dtype == wanted]
 
 
 def cure_title(cure: Cure) -> str:
@@ -149,9 +145,9 @@ def cure_title(cure: Cure) -> str:
             count = upcast_blocks(cure.plan)
             return tr("Upcast {0} parts", count, one="Upcast 1 part")
         case "bfloat16":
-            return tr("{0} in BF16", listed(_bfloat16_parts(cure.plan)))
+            return tr("{0} in BF16", listed(_parts_in(cure.plan, "bfloat16")))
         case "float32-component":
-            parts = _float32_parts(cure.plan)
+            parts = _parts_in(cure.plan, "float32")
             return tr("Whole {0} in FP32", parts[0]) if len(parts) == 1 else tr("{0} in FP32", listed(parts))
         case "float32-all":
             return tr("Everything in FP32")
@@ -180,7 +176,7 @@ def cure_line(cure: Cure, name: str) -> str:
         case "bfloat16":
             return tr("Keeps 8 bits of detail instead of 11")
         case "float32-component":
-            only_vae = _float32_parts(plan) == ["VAE"]
+            only_vae = _parts_in(plan, "float32") == ["VAE"]
             return tr("Same as --no-half-vae") if only_vae else tr("The rest stays in {0}", name)
         case "float32-all":
             return tr("Same as --no-half")

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from halftone.contract.facts import CheckReport, DeviceFacts, Finding, LayerPeak, ModelFacts
@@ -76,15 +76,6 @@ class HealthView:
     report: CheckReport | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """A running check. share: 0 to 1 of the layers; left: seconds, None while there is no estimate."""
-
-    job: Job
-    share: float
-    left: float | None
-
-
 PHASES: Final = ("load", "scan", "range", "target", "plan", "verify", "measure")
 """A check goes through these; the share of the whole is counted in them."""
 
@@ -110,19 +101,14 @@ def suggested(view: HealthView) -> int | None:
     return marked if marked is not None else next((index for index, cure in enumerate(view.cures) if not cure.refusal), None)
 
 
-def of_model_missing(words: tuple[str, str]) -> HealthView:
-    return HealthView("missing", words[0], words[1])
-
-
 def of_unchecked(device: DeviceFacts | None) -> HealthView:
     title = tr("Not checked {0} yet", health_text.here(device))
     text = tr("A check runs each part once and finds layers that overflow. It changes nothing.")
     return HealthView("unchecked", title, text)
 
 
-def of_progress(progress: Progress, dtype: DType, before: HealthView, measured: tuple[Figure, ...]) -> HealthView:
-    """While a check runs. A check that follows a cure keeps the findings in sight. measured: figures of the layers so far."""
-    job = progress.job
+def of_progress(job: Job, share: float, dtype: DType, before: HealthView, measured: tuple[Figure, ...]) -> HealthView:
+    """While a check runs; one that follows a cure keeps the findings. share: of the layers; measured: figures of them so far."""
     command = job.command
     curing = isinstance(command, Examine) and command.plan is not None
     phase = phase_words(job)
@@ -133,24 +119,8 @@ def of_progress(progress: Progress, dtype: DType, before: HealthView, measured: 
     else:
         title = tr("Checking the cure") if curing else tr("Checking {0}", job.title) if job.title else tr("Checking")
     if curing:
-        keep = before
-        return HealthView(
-            "checking",
-            title,
-            phase,
-            (),
-            before.checked,
-            keep.dtype,
-            keep.layers,
-            keep.findings,
-            keep.fine,
-            keep.cures,
-            keep.plan,
-            keep.applied,
-        )
-    return HealthView(
-        "checking", title, phase, measured, "", dtype, job.layers, job.findings, None, (), None, share=progress.share
-    )
+        return replace(before, state="checking", title=title, text=phase, figures=(), share=1.0, report=None)
+    return HealthView("checking", title, phase, measured, "", dtype, job.layers, job.findings, None, (), None, share=share)
 
 
 def phase_words(job: Job) -> str:
@@ -301,13 +271,10 @@ def model_tags(model: ModelFacts, extras: Extras) -> tuple[str, ...]:
     """What it is checked with, family, stored type and size."""
     parts = ((tr("Transformer"), extras.transformer), (tr("VAE"), extras.vae))
     replaced = tuple(f"{name}: {text.part_words(path)}" for name, path in parts if path is not None)
-    added = (f"{tr('LoRA')}: {text.lora_words(extras.loras)}",) if extras.loras else ()
-    nets = (f"{tr('ControlNet')}: {text.net_words(extras.controls)}",) if extras.controls else ()
-    shown = (f"{tr('IP-Adapter')}: {text.net_words(extras.ip_adapters)}",) if extras.ip_adapters else ()
+    lists = ((tr("ControlNet"), extras.controls), (tr("IP-Adapter"), extras.ip_adapters), (tr("LoRA"), extras.loras))
+    added = tuple(f"{name}: {text.net_words(nets)}" for name, nets in lists if nets)
     return (
         *replaced,
-        *nets,
-        *shown,
         *added,
         model.base or model.family,
         type_name(model.stored_dtype),

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QWidget
 
 from halftone.gui import icons
 from halftone.gui.i18n import catalogue, sentences, tr
-from halftone.gui.kit.stock_widgets import button, clear, column, label, row
+from halftone.gui.kit.stock_widgets import boxed, button, clear, column, fill, label, row
 from halftone.health.troubles import Trouble, helps_words, origin_words
 
 
@@ -23,10 +23,8 @@ class KnownCard(QFrame):
         self._shown: tuple[Trouble, ...] = ()
         self.head = button("", "quiet", "chevron-right", clicked=self._turn)
         self.head.setToolTip(tr("Similar models and devices, not measured here."))
-        self.body = QWidget()
-        self._rows = QVBoxLayout(self.body)
-        self._rows.setContentsMargins(30, 0, 14, 6)
-        self._rows.setSpacing(10)
+        self._rows = column(spacing=10, margins=(30, 0, 14, 6))
+        self.body = boxed(self._rows)
         self.body.setVisible(False)
         self.setLayout(column(row(self.head, -1), self.body, spacing=2))
         self.setVisible(False)
@@ -39,8 +37,7 @@ class KnownCard(QFrame):
         count = len(self._shown)
         self.head.set_words(tr("{0} reports from other users", count, one="1 report from other users"))
         clear(self._rows)
-        for trouble in self._shown:
-            self._rows.addWidget(_entry(trouble))
+        fill(self._rows, *map(_entry, self._shown))
         self.setVisible(bool(self._shown))
 
     def _turn(self) -> None:
@@ -50,13 +47,11 @@ class KnownCard(QFrame):
 
 
 def _entry(trouble: Trouble) -> QWidget:
-    made = QWidget()
     words = sentences(tr(trouble.what), helps_words(trouble).text(catalogue()))
-    made.setLayout(
+    return boxed(
         column(
             label(words, "small", "secondary", wrap=True),
             label(origin_words(trouble).text(catalogue()), "caption", "muted", wrap=True),
             spacing=1,
         )
     )
-    return made

@@ -2,11 +2,7 @@
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, QSortFilterProxyModel, Qt, Signal
 from PySide6.QtWidgets import (
-    QAbstractItemView,
     QFrame,
-    QHBoxLayout,
-    QHeaderView,
-    QProgressBar,
     QStackedWidget,
     QTableView,
     QWidget,
@@ -20,7 +16,21 @@ from halftone.gui.charts.headroom_chart_text import type_name
 from halftone.gui.health.health_view import CARDS, Figure, HealthView
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit import figures
-from halftone.gui.kit.stock_widgets import IconLabel, button, clear, column, icon_button, label, repolish, row, set_tone
+from halftone.gui.kit.painting import RIGHT
+from halftone.gui.kit.stock_widgets import (
+    Card,
+    IconLabel,
+    button,
+    clear,
+    column,
+    dress_table,
+    fill,
+    icon_button,
+    label,
+    progress_bar,
+    row,
+    set_tone,
+)
 from halftone.gui.kit.switches import Segmented
 from halftone.health.headroom import log2_peak, room_bits
 from halftone.health.part_names import rounded_room
@@ -40,35 +50,28 @@ class FigureLabel(QFrame):
         self.setAccessibleName(f"{figure.value} {figure.caption}")
 
 
-class VerdictCard(QFrame):
+class VerdictCard(Card):
     """One verdict: icon, sentence, four figures; while a check runs its progress; on the right what can be done."""
 
     check = Signal()
     cancel = Signal()
     undo = Signal()
-    again = Signal()
     copy = Signal()
     precision = Signal(object)
     """The one to look at."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.setProperty("card", "unknown")
+        super().__init__("unknown")
         self._icon = IconLabel("circle-dashed", "unknown", 32)
         self._title = label("", "heading-m", wrap=True)
         self._text = label("", "body", "secondary", wrap=True)
-        self._bar = QProgressBar()
-        self._bar.setTextVisible(False)
-        self._bar.setAccessibleName(tr("Check progress"))
+        self._bar = progress_bar(tr("Check progress"))
         self._left = label("", "small", "secondary", numbers=True)
-        self._figures = QHBoxLayout()
-        self._figures.setSpacing(26)
-        self._narrow_figures = QHBoxLayout()
-        self._narrow_figures.setSpacing(26)
+        self._figures, self._narrow_figures = row(spacing=26), row(spacing=26)
         self._check = button(tr("Check now"), "primary", "activity", size="large", clicked=self.check.emit)
         self._cancel = button(tr("Cancel"), "", "x", clicked=self.cancel.emit)
         self._undo = button(tr("Undo cure"), "", "undo-2", clicked=self.undo.emit)
-        self._again = button(tr("Try again"), "", "refresh-cw", clicked=self.again.emit)
+        self._again = button(tr("Try again"), "", "refresh-cw", clicked=self.check.emit)
         self._copy = button(tr("Copy details"), "quiet", "copy", clicked=self.copy.emit)
         self._other: DType | None = None
         self.show_other = button("", "", "activity", clicked=lambda: self.precision.emit(self._other))
@@ -77,8 +80,7 @@ class VerdictCard(QFrame):
         self._actions = row(
             self._left, self.show_other, self._check, self._cancel, self._again, self._copy, self._undo, spacing=8
         )
-        top = row(self._icon, words, self._figures, self._actions, spacing=16)
-        top.setStretch(1, 1)
+        top = row(self._icon, words, self._figures, self._actions, spacing=16, stretch=1)
         top.setAlignment(self._icon, Qt.AlignmentFlag.AlignVCenter)
         self.setLayout(column(top, self._narrow_figures, spacing=10, margins=(18, 12, 18, 12)))
         self._shown: tuple[Figure, ...] | None = None
@@ -93,9 +95,7 @@ class VerdictCard(QFrame):
     def set_view(self, view: HealthView, *, running: bool, check_words: str, left: str, share: float | None) -> None:
         """running: the worker is on it. check_words: for the button. share: of the whole job, None: not known."""
         style, icon, tone = CARDS[view.state]
-        if self.property("card") != style:
-            self.setProperty("card", style)
-            repolish(self)
+        self.set_kind(style)
         self._icon.set(icon, tone)
         self._title.setText(view.title)
         self._text.setText(view.text)
@@ -126,13 +126,11 @@ class VerdictCard(QFrame):
         self._shown = shown
         clear(self._figures)
         clear(self._narrow_figures)
-        target = self._narrow_figures if self._narrow else self._figures
+        made = [FigureLabel(figure) for figure in shown]
         if self._narrow and shown:
-            target.addSpacing(48)
-        for figure in shown:
-            target.addWidget(FigureLabel(figure))
-        if self._narrow and shown:
-            target.addStretch(1)
+            fill(self._narrow_figures, 48, *made, -1)
+        else:
+            fill(self._figures, *made)
 
     def title(self) -> str:
         return self._title.text()
@@ -177,26 +175,15 @@ class LayersModel(QAbstractTableModel):
         if orientation == Qt.Orientation.Horizontal and role == Qt.ItemDataRole.DisplayRole:
             return self._head[section]
         if role == Qt.ItemDataRole.TextAlignmentRole and section in (0, 4, 5, 6):
-            return int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+            return RIGHT
         return None
 
     def _key(self, row: int, column: int) -> str | float:
         """What a column is sorted by."""
         layer = self._layers[row]
-        match column:
-            case 0:
-                return float(row)
-            case 1:
-                return layer.component
-            case 2:
-                return layer.module
-            case 3:
-                return layer.kind
-            case 4 | 5:
-                size = log2_peak(layer.peak)
-                return size if column == 4 else room_bits(size, self._dtype)
-            case _:
-                return -1.0 if layer.peak_after is None else layer.peak_after
+        size, after = log2_peak(layer.peak), -1.0 if layer.peak_after is None else layer.peak_after
+        keys = (float(row), layer.component, layer.module, layer.kind, size, room_bits(size, self._dtype), after)
+        return keys[column]
 
     def _words(self, row: int, column: int) -> str:
         layer = self._layers[row]
@@ -221,7 +208,7 @@ class LayersModel(QAbstractTableModel):
         if role == self.SORT:
             return self._key(index.row(), index.column())
         if role == Qt.ItemDataRole.TextAlignmentRole and index.column() in (0, 4, 5, 6):
-            return int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+            return RIGHT
         if role == Qt.ItemDataRole.ForegroundRole and index.column() == 5:
             peak = self._layers[index.row()].peak
             limit = FLOAT_LIMITS[self._dtype]
@@ -243,29 +230,15 @@ class LayerTable(QTableView):
         self.setModel(proxy)
         self.setSortingEnabled(True)
         self.sortByColumn(0, Qt.SortOrder.AscendingOrder)
-        self.verticalHeader().hide()
-        self.verticalHeader().setDefaultSectionSize(26)
-        self.setShowGrid(False)
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setAccessibleName(tr("Headroom by layer"))
-        head = self.horizontalHeader()
-        head.setHighlightSections(False)
-        head.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-        head.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
-        for index, width in enumerate((64, 120, 420, 150, 110, 110, 150)):
-            head.resizeSection(index, width)
-        head.setSectionResizeMode(2, QHeaderView.ResizeMode.Stretch)
-        self.setFont(theme.current().font("small", numbers=True))
-        head.setFont(theme.current().font("small"))
+        self.horizontalHeader().setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+        dress_table(self, tr("Headroom by layer"), (64, 120, 420, 150, 110, 110, 150), stretched=2)
 
 
-class ChartCard(QFrame):
+class ChartCard(Card):
     """Headroom by layer: the chart, its table, and the switch between now and after the cure."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.setProperty("card", "true")
         self.chart = HeadroomChart()
         self.table = LayerTable()
         self._stack = QStackedWidget()

@@ -1,7 +1,5 @@
 """Roles for screen readers that Qt does not give to widgets that paint themselves."""
 
-from functools import cache
-
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QAccessible, QAccessibleInterface
 from PySide6.QtWidgets import QAccessibleWidget, QWidget
@@ -11,13 +9,9 @@ _ROLES: dict[type[QWidget], QAccessible.Role] = {}
 
 def give_role(kind: type[QWidget], role: QAccessible.Role) -> None:
     """Widgets of this class have the role; name and description are the widget's own."""
+    if not _ROLES:
+        QAccessible.installFactory(_interface)
     _ROLES[kind] = role
-    _install()
-
-
-@cache
-def _install() -> None:
-    QAccessible.installFactory(_interface)
 
 
 def _interface(_name: str, made: QObject) -> QAccessibleInterface | None:

@@ -1,5 +1,4 @@
-"""Messages: one-line bars with actions, and toasts. These stay six seconds, longer under the pointer; failures stay, and what
-goes on."""
+"""Messages: one-line bars with actions, and toasts, which stay six seconds, longer under the pointer; failures stay."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,12 +6,12 @@ from html import escape
 from typing import Literal
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
-from PySide6.QtGui import QAccessible, QAccessibleEvent, QEnterEvent, QFontMetrics
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QWidget
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QEnterEvent, QFontMetrics
+from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
 
 from halftone.gui import theme
 from halftone.gui.i18n import sentences, tr
-from halftone.gui.kit.stock_widgets import ButtonKind, IconLabel, button, icon_button, label
+from halftone.gui.kit.stock_widgets import ButtonKind, Card, IconLabel, button, icon_button, label, row
 from halftone.gui.shell.toast_place import place
 
 Level = Literal["ok", "info", "warn", "danger"]
@@ -59,34 +58,29 @@ class Message:
 
 def announce(widget: QWidget, text: str, *, urgent: bool = False) -> None:
     """Tell screen readers about a new message."""
-    try:
-        from PySide6.QtGui import QAccessibleAnnouncementEvent
-    except ImportError:  # Qt before 6.8
-        QAccessible.updateAccessibility(QAccessibleEvent(widget, QAccessible.Event.Alert))
-        return
     event = QAccessibleAnnouncementEvent(widget, text)
     if urgent:
         event.setPoliteness(QAccessible.AnnouncementPoliteness.Assertive)
     QAccessible.updateAccessibility(event)
 
 
-class MessageBar(QFrame):
+class MessageBar(Card):
     """Icon, words, actions as links and, where it may be closed, a cross."""
 
     acted = Signal(str)
     closed = Signal()
 
     def __init__(self, message: Message, *, closable: bool = True, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(message.level)
+        self.setParent(parent)
         self.message = message
-        self.setProperty("card", message.level)
-        icon, token = LEVEL_ICONS[message.level]
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(12, 5, 8 if closable else 12, 5)
-        layout.setSpacing(10)
-        layout.addWidget(IconLabel(icon, token, 16))
-        words = _words(message)
-        layout.addWidget(words, 1)
+        words = label("", wrap=True)
+        words.setTextFormat(Qt.TextFormat.RichText)
+        words.setText(rich(message))
+        words.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        margins = (12, 5, 8 if closable else 12, 5)
+        layout = row(IconLabel(*LEVEL_ICONS[message.level]), words, spacing=10, margins=margins, stretch=1)
+        self.setLayout(layout)
         for act in message.actions:
             made = button(act.label, act.kind, act.icon, size="compact" if act.kind != "link" else "", tip=act.tip)
             made.clicked.connect(lambda _on=False, key=act.key: self.acted.emit(key))
@@ -98,18 +92,7 @@ class MessageBar(QFrame):
 
     def first_button(self) -> QWidget:
         """The widget that takes the focus when the user jumps to the message."""
-        from PySide6.QtWidgets import QAbstractButton
-
-        found = self.findChildren(QAbstractButton)
-        return found[0] if found else self
-
-
-def _words(message: Message) -> QLabel:
-    made = label("", wrap=True)
-    made.setTextFormat(Qt.TextFormat.RichText)
-    made.setText(rich(message))
-    made.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-    return made
+        return self.findChild(QAbstractButton) or self
 
 
 def rich(message: Message) -> str:
@@ -136,8 +119,7 @@ class Toasts(QObject):
         self._waiting: list[tuple[Message, Callable[[str], None]]] = []
         self._bar: MessageBar | None = None
         self._before: MessageBar | None = None
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
+        self._timer = QTimer(self, singleShot=True)
         self._timer.timeout.connect(self._close)
         host.installEventFilter(self)
 

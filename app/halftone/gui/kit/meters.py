@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from PySide6.QtCore import QEvent, QObject, QRect, QRectF, QSize, Qt
+from PySide6.QtCore import QEvent, QObject, QRect, QRectF, Qt
 from PySide6.QtGui import QPainter, QPainterPath, QPaintEvent, QPen
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
@@ -11,13 +11,13 @@ from PySide6.QtWidgets import (
     QFocusFrame,
     QLineEdit,
     QListView,
-    QSizePolicy,
     QTextEdit,
     QWidget,
 )
 
 from halftone.contract.facts import MemoryFacts
 from halftone.gui import theme
+from halftone.gui.kit.painting import Painted, paint_on, plate
 
 _OWN_RINGS = (QLineEdit, QAbstractSpinBox, QComboBox, QTextEdit, QListView)
 """Fields have a focus border of their own; lists ring the item that has the focus."""
@@ -36,40 +36,37 @@ def paint_ring(painter: QPainter, rect: QRectF, fraction: float | None) -> None:
     painter.restore()
 
 
-class MemoryMeter(QWidget):
-    """Memory of the device: other programs grey, Halftone blue, the rest free."""
+class MemoryMeter(Painted):
+    """Memory of the device: other programs, Halftone, the rest free. square: with square ends, as wide as there is place."""
 
-    def __init__(self, width: int = 96, height: int = 6) -> None:
+    def __init__(self, *, square: bool = False) -> None:
         super().__init__()
         self._memory: MemoryFacts | None = None
-        self._bar = height
-        self.setFixedSize(width, max(height, 10))
-        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        theme.watcher().changed.connect(self.update)
+        self._square = square
+        self.setFixedHeight(10)
+        if not square:
+            self.setFixedWidth(96)
 
     def set_memory(self, memory: MemoryFacts | None) -> None:
         self._memory = memory
         self.update()
 
-    def sizeHint(self) -> QSize:
-        return self.size()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        colours = theme.current()
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        track = QRectF(0, (self.height() - self._bar) / 2, self.width(), self._bar)
-        shape = QPainterPath()
-        shape.addRoundedRect(track, self._bar / 2, self._bar / 2)
-        painter.setClipPath(shape)
-        painter.fillRect(track, colours.color("border-strong"))
-        memory = self._memory
+    def draw(self, painter: QPainter) -> None:
+        colours, memory = theme.current(), self._memory
+        track, ground, own, least = QRectF(0, 2, self.width(), 6), "border-strong", "accent", 0.0
+        if self._square:
+            track, ground, own, least = QRectF(self.rect()), "border", "chart.series-1", 1.0
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        else:
+            shape = QPainterPath()
+            shape.addRoundedRect(track, 3, 3)
+            painter.setClipPath(shape)
+        painter.fillRect(track, colours.color(ground))
         if memory is not None and memory.total > 0:
-            others = track.width() * min(1.0, memory.others / memory.total)
-            own = track.width() * min(1.0, memory.own / memory.total)
-            painter.fillRect(QRectF(track.left(), track.top(), others, track.height()), colours.color("text-muted"))
-            painter.fillRect(QRectF(track.left() + others, track.top(), own, track.height()), colours.color("accent"))
-        painter.end()
+            left = track.width() * min(1.0, memory.others / memory.total)
+            used = max(least, track.width() * min(1.0, memory.own / memory.total))
+            painter.fillRect(QRectF(0, track.top(), left, track.height()), colours.color("text-muted"))
+            painter.fillRect(QRectF(left, track.top(), used, track.height()), colours.color(own))
 
 
 class FocusRing(QFocusFrame):
@@ -79,7 +76,6 @@ class FocusRing(QFocusFrame):
         super().__init__(parent)
         self._surrounded: QWidget | None = None
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        theme.watcher().changed.connect(self.update)
         cast("QApplication", QApplication.instance()).focusChanged.connect(self._focus_moved)
         self.hide()
 
@@ -109,9 +105,5 @@ class FocusRing(QFocusFrame):
         return self.rect() & parent.rect().translated(-self.pos()) if parent is not None else self.rect()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(theme.current().color("focus"), 2))
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.drawRoundedRect(QRectF(self._room()).adjusted(1, 1, -1, -1), 7, 7)
-        painter.end()
+        box = QRectF(self._room()).adjusted(1, 1, -1, -1)
+        paint_on(self, lambda painter: plate(painter, box, 7, edge="focus", width=2))

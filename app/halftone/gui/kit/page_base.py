@@ -1,7 +1,7 @@
 """What pages have in common: they follow signals, refresh soon after a change, and not while nobody sees them."""
 
 from PySide6.QtCore import QTimer, SignalInstance
-from PySide6.QtGui import QShowEvent
+from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QWidget
 
 NARROW = 1180
@@ -11,15 +11,13 @@ NARROW = 1180
 class Page(QWidget):
     """soon_ms: how long changes are gathered before they are shown. A subclass shows what is known in `_show`."""
 
-    def __init__(self, soon_ms: int = 60, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, soon_ms: int = 60) -> None:
+        super().__init__()
         self.setObjectName("page")
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(soon_ms)
+        self._narrow: bool | None = None
+        self._timer = QTimer(self, singleShot=True, interval=soon_ms)
         self._timer.timeout.connect(self.refresh)
-        self._clock = QTimer(self)
-        self._clock.setInterval(1000)
+        self._clock = QTimer(self, interval=1000)
         self._clock.timeout.connect(self.refresh)
 
     def follow(self, *signals: SignalInstance) -> None:
@@ -46,5 +44,15 @@ class Page(QWidget):
         super().showEvent(event)
         self.refresh()
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        narrow = self.width() < NARROW
+        if narrow != self._narrow:
+            self._narrow = narrow
+            self._arrange(narrow)
+
     def _show(self) -> None:
         raise NotImplementedError
+
+    def _arrange(self, narrow: bool) -> None:
+        """Lay the page out anew: it has become narrow, or wide."""

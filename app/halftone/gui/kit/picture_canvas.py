@@ -50,7 +50,6 @@ class CanvasView(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName(tr("Picture"))
-        theme.watcher().changed.connect(self.update)
 
     # --- what is shown ----------------------------------------------------------------------------------------------
 

@@ -1,22 +1,28 @@
 """Small stock widgets dressed in the theme: labels, buttons, hairlines, switches, segments and health badges."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from typing import Literal, TypeVar
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QEnterEvent, QFontMetrics, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtGui import QEnterEvent, QFontMetrics, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
+    QAbstractItemView,
     QBoxLayout,
+    QComboBox,
     QFrame,
+    QGridLayout,
     QHBoxLayout,
+    QHeaderView,
     QLabel,
     QLayout,
+    QProgressBar,
     QPushButton,
     QScrollArea,
     QSizePolicy,
+    QTableView,
     QToolButton,
     QVBoxLayout,
     QWidget,
@@ -25,8 +31,12 @@ from PySide6.QtWidgets import (
 from halftone.contract.echoes import harmless
 from halftone.gui import icons, theme
 from halftone.gui.i18n import tr
+from halftone.gui.kit.painting import Painted, paint_on, plate, write
 
 L = TypeVar("L", bound=QBoxLayout)
+Item = QWidget | QLayout | int
+Margins = tuple[int, int, int, int]
+NONE: Margins = (0, 0, 0, 0)
 ButtonKind = Literal["", "primary", "quiet", "danger", "link", "row"]
 
 HEALTH_LOOK: dict[str, tuple[str, str]] = {
@@ -202,12 +212,14 @@ def vline(height: int = 16) -> QFrame:
     return made
 
 
-def surface(name: str, edge: str = "") -> QFrame:
+def surface(name: str, edge: str = "", layout: QLayout | None = None) -> QFrame:
     """A frame filled with a surface colour, with a hairline on one edge."""
     made = QFrame()
     made.setProperty("surface", name)
     if edge:
         made.setProperty("edge", edge)
+    if layout is not None:
+        made.setLayout(layout)
     return made
 
 
@@ -256,26 +268,114 @@ class Bar(QWidget):
                 self.items.addSpacing(gap)
 
 
-def card(kind: str = "true") -> QFrame:
+class Card(QFrame):
     """A raised card: "true", "ok", "warn", "danger", "info", "unknown" or "dashed"."""
-    made = QFrame()
-    made.setProperty("card", kind)
+
+    def __init__(self, kind: str = "true", layout: QLayout | None = None) -> None:
+        super().__init__()
+        self.setProperty("card", kind)
+        if layout is not None:
+            self.setLayout(layout)
+
+    def set_kind(self, kind: str) -> None:
+        if self.property("card") != kind:
+            self.setProperty("card", kind)
+            repolish(self)
+
+
+def row(*items: Item, spacing: int = 8, margins: Margins = NONE, stretch: int | tuple[int, ...] = ()) -> QHBoxLayout:
+    """Items side by side; an integer is a gap of so many pixels, -1 a stretch. stretch: places of the items that grow."""
+    return _filled(QHBoxLayout(), items, spacing, margins, stretch)
+
+
+def column(*items: Item, spacing: int = 8, margins: Margins = NONE, stretch: int | tuple[int, ...] = ()) -> QVBoxLayout:
+    """Items one below the other, otherwise as `row`."""
+    return _filled(QVBoxLayout(), items, spacing, margins, stretch)
+
+
+def boxed(layout: QLayout) -> QWidget:
+    """A plain widget with this layout."""
+    made = QWidget()
+    made.setLayout(layout)
     return made
 
 
-def row(*items: QWidget | QLayout | int, spacing: int = 8, margins: tuple[int, int, int, int] = (0, 0, 0, 0)) -> QHBoxLayout:
-    """Items side by side; an integer is a gap of so many pixels, -1 a stretch."""
-    return _filled(QHBoxLayout(), items, spacing, margins)
-
-
-def column(*items: QWidget | QLayout | int, spacing: int = 8, margins: tuple[int, int, int, int] = (0, 0, 0, 0)) -> QVBoxLayout:
-    """Items one below the other; an integer is a gap of so many pixels, -1 a stretch."""
-    return _filled(QVBoxLayout(), items, spacing, margins)
-
-
-def _filled(layout: L, items: Sequence[QWidget | QLayout | int], spacing: int, margins: tuple[int, ...]) -> L:
+def _filled(layout: L, items: Sequence[Item], spacing: int, margins: Margins, stretch: int | tuple[int, ...]) -> L:
     layout.setSpacing(spacing)
     layout.setContentsMargins(*margins)
+    fill(layout, *items)
+    for place in (stretch,) if isinstance(stretch, int) else stretch:
+        layout.setStretch(place, 1)
+    return layout
+
+
+class FactGrid(QGridLayout):
+    """Names and what they stand for, side by side. names: pixels that the names take at least."""
+
+    def __init__(self, *, across: int = 16, down: int = 4, margins: Margins = NONE, names: int = 0) -> None:
+        super().__init__()
+        self.setContentsMargins(*margins)
+        self.setHorizontalSpacing(across)
+        self.setVerticalSpacing(down)
+        self.setColumnMinimumWidth(0, names)
+        self.setColumnStretch(1, 1)
+
+    def fill(self, lines: Iterable[tuple[QLabel, QLabel]]) -> None:
+        """Show these lines instead of the former ones; what they say can be selected."""
+        clear(self)
+        for index, (name, value) in enumerate(lines):
+            value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            self.addWidget(name, index, 0, Qt.AlignmentFlag.AlignTop)
+            self.addWidget(value, index, 1)
+
+
+def centred(layout: QBoxLayout) -> QBoxLayout:
+    """Each widget as wide as it wants, in the middle."""
+    for widget in (item.widget() for place in range(layout.count()) if (item := layout.itemAt(place)) is not None):
+        if widget is not None:
+            layout.setAlignment(widget, Qt.AlignmentFlag.AlignHCenter)
+    return layout
+
+
+def fill_combo(box: QComboBox, choices: Iterable[tuple[object, str]]) -> None:
+    """Add entries: value and words of each."""
+    for value, words in choices:
+        box.addItem(words, value)
+
+
+def progress_bar(name: str) -> QProgressBar:
+    """A bar without figures. name: for screen readers."""
+    made = QProgressBar()
+    made.setTextVisible(False)
+    made.setAccessibleName(name)
+    return made
+
+
+def dress_table(made: QTableView, name: str, widths: Sequence[int], *, stretched: int) -> None:
+    """Without grid and row numbers. widths: of its columns; stretched: the one that takes what is left."""
+    made.setAccessibleName(name)
+    made.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+    made.setShowGrid(False)
+    made.setFont(theme.current().font("small", numbers=True))
+    made.verticalHeader().hide()
+    made.verticalHeader().setDefaultSectionSize(26)
+    head = made.horizontalHeader()
+    head.setHighlightSections(False)
+    head.setFont(theme.current().font("small"))
+    for place, width in enumerate(widths):
+        made.setColumnWidth(place, width)
+    head.setSectionResizeMode(stretched, QHeaderView.ResizeMode.Stretch)
+
+
+def detail_labels(details: Iterable[tuple[str, str]]) -> Iterator[tuple[QLabel, QLabel]]:
+    """Lay out technical details for a `FactGrid`; the first is a name in code."""
+    for index, (name, value) in enumerate(details):
+        words = label(value, "small" if index else "mono", wrap=True, numbers=index > 0)
+        yield label(name, "small", "muted"), words
+
+
+def fill(layout: QBoxLayout, *items: Item) -> None:
+    """Append items, as `row` takes them."""
     for item in items:
         if isinstance(item, int):
             if item < 0:
@@ -286,7 +386,6 @@ def _filled(layout: L, items: Sequence[QWidget | QLayout | int], spacing: int, m
             layout.addLayout(item)
         else:
             layout.addWidget(item)
-    return layout
 
 
 def clear(layout: QLayout) -> None:
@@ -300,7 +399,7 @@ def clear(layout: QLayout) -> None:
             clear(inner)
 
 
-class IconLabel(QWidget):
+class IconLabel(Painted):
     """A tinted icon that follows the theme."""
 
     def __init__(self, name: str = "", token: str = "text-secondary", size: int = 16) -> None:
@@ -308,49 +407,38 @@ class IconLabel(QWidget):
         self._name = name
         self._token = token
         self.setFixedSize(size, size)
-        theme.watcher().changed.connect(self.update)
 
     def set(self, name: str, token: str) -> None:
         if (name, token) != (self._name, self._token):
             self._name, self._token = name, token
             self.update()
 
-    def paintEvent(self, event: QPaintEvent) -> None:
+    def draw(self, painter: QPainter) -> None:
         if self._name:
-            painter = QPainter(self)
             icons.paint(painter, self._name, QRectF(self.rect()), theme.current().color(self._token))
-            painter.end()
 
 
 def paint_badge(painter: QPainter, rect: QRectF, icon: str, text: str, tone: str) -> None:
     """A badge into a rectangle: for widgets and for delegates."""
-    colours = theme.current()
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(colours.color(f"{tone}-subtle"))
-    painter.drawRoundedRect(rect, 3, 3)
-    ink: QColor = colours.color(tone)
+    plate(painter, rect, 3, f"{tone}-subtle")
     side = 14.0
     left = rect.left() + (6 if text else (rect.width() - side) / 2)
-    icons.paint(painter, icon, QRectF(left, rect.center().y() - side / 2, side, side), ink)
+    icons.paint(painter, icon, QRectF(left, rect.center().y() - side / 2, side, side), theme.current().color(tone))
     if text:
-        painter.setPen(ink)
-        painter.setFont(colours.font("caption-strong"))
-        box = rect.adjusted(25, 0, -4, 0)
-        painter.drawText(box, int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft), text)
+        write(painter, rect.adjusted(25, 0, -4, 0), text, "caption-strong", tone)
     painter.restore()
 
 
 class HoverButton(QAbstractButton):
-    """Base of buttons that paint themselves: knows hover, fills the ground, keeps a hand cursor."""
+    """A button that paints itself in `draw`, or is filled by other widgets. `hovered`: the pointer is on it."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.hovered = False
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        theme.watcher().changed.connect(self.update)
 
     def enterEvent(self, event: QEnterEvent) -> None:
         self.hovered = True
@@ -361,3 +449,9 @@ class HoverButton(QAbstractButton):
         self.hovered = False
         self.update()
         super().leaveEvent(event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        paint_on(self, self.draw)
+
+    def draw(self, painter: QPainter) -> None:
+        """Nothing, where other widgets lie on it."""

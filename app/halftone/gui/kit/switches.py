@@ -2,20 +2,21 @@
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QButtonGroup, QCheckBox, QFrame, QHBoxLayout, QPushButton, QSizePolicy, QWidget
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QButtonGroup, QCheckBox, QFrame, QPushButton, QSizePolicy
 
 from halftone.gui import theme
+from halftone.gui.kit.painting import dot, paint_on, plate
+from halftone.gui.kit.stock_widgets import row
 
 
 class Switch(QCheckBox):
     """An on/off switch, 30 by 16; a label beside it says On or Off."""
 
-    def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
-        super().__init__(text, parent)
+    def __init__(self, text: str = "") -> None:
+        super().__init__(text)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        theme.watcher().changed.connect(self.update)
 
     def sizeHint(self) -> QSize:
         width = 30 + (8 + self.fontMetrics().horizontalAdvance(self.text()) if self.text() else 0)
@@ -29,26 +30,19 @@ class Switch(QCheckBox):
         return True
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = theme.current()
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        paint_on(self, self._draw)
+
+    def _draw(self, painter: QPainter) -> None:
         track = QRectF(0.5, (self.height() - 16) / 2 + 0.5, 29, 15)
         on = self.isChecked()
-        enabled = self.isEnabled()
-        fill = colours.color("accent" if on else "field") if enabled else colours.color("surface-raised")
-        edge = colours.color("accent" if on else "border-control") if enabled else colours.color("border-strong")
-        painter.setPen(QPen(edge, 1))
-        painter.setBrush(fill)
-        painter.drawRoundedRect(track, 7.5, 7.5)
-        knob = colours.color("on-accent" if on else "border-control") if enabled else colours.color("text-disabled")
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(knob)
-        x = track.right() - 7.5 if on else track.left() + 7.5
-        painter.drawEllipse(QRectF(x - 5, track.center().y() - 5, 10, 10))
+        fill, edge, knob = ("accent", "accent", "on-accent") if on else ("field", "border-control", "border-control")
+        if not self.isEnabled():
+            fill, edge, knob = "surface-raised", "border-strong", "text-disabled"
+        plate(painter, track, 7.5, fill, edge)
+        dot(painter, QPointF(track.right() - 7.5 if on else track.left() + 7.5, track.center().y()), 5, knob)
         if self.text():
-            painter.setPen(colours.color("text" if enabled else "text-disabled"))
+            painter.setPen(theme.current().color("text" if self.isEnabled() else "text-disabled"))
             painter.drawText(self.rect().adjusted(38, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, self.text())
-        painter.end()
 
 
 class Segmented(QFrame):
@@ -56,21 +50,18 @@ class Segmented(QFrame):
 
     chosen = Signal(str)
 
-    def __init__(self, choices: Sequence[tuple[str, str]] = (), parent: QWidget | None = None) -> None:
+    def __init__(self, choices: Sequence[tuple[str, str]]) -> None:
         """choices: value and label."""
-        super().__init__(parent)
+        super().__init__()
         self.setProperty("segmented", True)
         self.setFixedHeight(28)
         self._group = QButtonGroup(self)
-        self._group.setExclusive(True)
         self._buttons: dict[str, QPushButton] = {}
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(2, 2, 2, 2)
-        layout.setSpacing(0)
         for value, text in choices:
-            self._add(value, text, layout)
+            self._buttons[value] = self._button(value, text)
+        self.setLayout(row(*self._buttons.values(), spacing=0, margins=(2, 2, 2, 2)))
 
-    def _add(self, value: str, text: str, layout: QHBoxLayout) -> None:
+    def _button(self, value: str, text: str) -> QPushButton:
         made = QPushButton(text)
         made.setCheckable(True)
         made.setMinimumWidth(24)
@@ -78,8 +69,7 @@ class Segmented(QFrame):
         made.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         made.clicked.connect(lambda: self.chosen.emit(value))
         self._group.addButton(made)
-        self._buttons[value] = made
-        layout.addWidget(made)
+        return made
 
     def value(self) -> str:
         """The chosen value, "" if there is none."""

@@ -1,17 +1,23 @@
-"""A list of folders in the settings: each with a way to take it out, and a button that adds one."""
+"""Files and folders in the settings: one that is chosen, and a list of folders with a way to take each out."""
 
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFileDialog, QWidget
+from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QWidget
 
 from halftone.gui.health import file_dialogs
 from halftone.gui.i18n import tr
-from halftone.gui.kit.stock_widgets import ElidedLabel, button, clear, column, icon_button, row
+from halftone.gui.kit.stock_widgets import ElidedLabel, boxed, button, clear, column, icon_button, row
 
 WIDTH = 420
+
+
+def show_place(place: Path) -> None:
+    """Open a folder or a text with the program that the system has for it."""
+    QDesktopServices.openUrl(QUrl.fromLocalFile(str(place)))
 
 
 class FoldersControl(QWidget):
@@ -27,20 +33,12 @@ class FoldersControl(QWidget):
         self.setFixedWidth(WIDTH)
         self.setLayout(column(self._list, row(-1, self.add), spacing=8))
 
-    def set_folders(self, folders: Sequence[str]) -> None:
-        """Show these."""
+    def set_value(self, folders: Sequence[str]) -> None:
         self._folders = tuple(folders)
         clear(self._list)
         for folder in self._folders:
-            self._list.addWidget(self._line(folder))
-
-    def _line(self, folder: str) -> QWidget:
-        remove = icon_button("x", tr("Remove {0}", folder), size=14, clicked=partial(self._remove, folder))
-        made = QWidget()
-        line = row(ElidedLabel(folder, "small", "secondary"), remove, spacing=8)
-        line.setStretch(0, 1)
-        made.setLayout(line)
-        return made
+            remove = icon_button("x", tr("Remove {0}", folder), size=14, clicked=partial(self._remove, folder))
+            self._list.addWidget(boxed(row(ElidedLabel(folder, "small", "secondary"), remove, spacing=8, stretch=0)))
 
     def _remove(self, folder: str) -> None:
         self.add.setFocus(Qt.FocusReason.OtherFocusReason)
@@ -53,28 +51,27 @@ class FoldersControl(QWidget):
         self.changed.emit(tuple(dict.fromkeys((*self._folders, str(Path(folder))))))
 
 
-class FileControl(QWidget):
-    """One file. `changed`: the one that was chosen."""
+class PathControl(QWidget):
+    """A file, or a folder that can be shown. `changed`: the one that was chosen."""
 
     changed = Signal(str)
 
-    def __init__(self) -> None:
+    def __init__(self, *, folder: bool) -> None:
         super().__init__()
+        self._folder, self._path = folder, ""
         self.path = ElidedLabel("", "small", "secondary")
         self.choose = button(tr("Choose…"), "", "folder-open", clicked=self._ask)
+        show = button(tr("Show"), "quiet", clicked=lambda: show_place(Path(self._path)))
         self.setFixedWidth(WIDTH)
-        line = row(self.path, self.choose, spacing=8)
-        line.setStretch(0, 1)
-        self.setLayout(line)
+        self.setLayout(row(self.path, *([show] if folder else []), self.choose, spacing=8, stretch=0))
 
-    def set_file(self, path: str) -> None:
+    def set_value(self, path: str) -> None:
         """Show this one; "" for none."""
+        self._path = path
         self.path.set_text(path)
 
     def _ask(self) -> None:
-        dialog = QFileDialog(self, tr("Choose a styles file"))
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.setNameFilter(f"{tr('Styles files')} (*.csv)")
-        dialog.fileSelected.connect(lambda path: self.changed.emit(str(Path(path))))
-        dialog.open()
+        if self._folder:
+            file_dialogs.ask_folder(self, Path(self._path), self.changed.emit)
+        else:
+            file_dialogs.ask_file(self, tr("Choose a styles file"), f"{tr('Styles files')} (*.csv)", self.changed.emit)

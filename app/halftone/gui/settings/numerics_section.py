@@ -10,7 +10,7 @@ from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import button, column, label, row
 from halftone.gui.settings import setting_effects
-from halftone.gui.settings.setting_rows import Control, GroupCard, SettingRow
+from halftone.gui.settings.setting_rows import Control, GroupCard, SettingRow, choices_of
 from halftone.settings.declared import DECLARED, Setting
 
 
@@ -28,8 +28,7 @@ class NumericsSection(QWidget):
         self.reset = button(tr("Reset to defaults"), "quiet", size="large", clicked=self.reset_all)
         self.reset.setToolTip(sentences(tr("Affects this page only."), tr("You can undo.")))
         words = column(label(tr("Numerics"), "heading-m"), self._sub, spacing=0)
-        head = row(words, self.measure, self.reset, spacing=8)
-        head.setStretch(0, 1)
+        head = row(words, self.measure, self.reset, spacing=8, stretch=0)
         body = column(head, spacing=9)
         self._cards: list[GroupCard] = []
         declared = [one for one in DECLARED if one.page == "Numerics"]
@@ -43,8 +42,7 @@ class NumericsSection(QWidget):
         self.refresh()
 
     def _row(self, setting: Setting) -> SettingRow:
-        choices = [(one.value, tr(one.label), tr(one.sentence) if one.sentence else "") for one in setting.choices]
-        control = Control(setting, choices)
+        control = Control(setting, choices_of(setting))
         made = SettingRow(setting, control, EffectCell())
         control.changed.connect(lambda value, field=setting.field: self.change(field, value))
         made.reset.connect(lambda field=setting.field, value=setting.default: self.change(field, value))

@@ -1,21 +1,25 @@
 """Rows of a settings page, made from the declarations: name, sentence, control, and for Numerics the measured effect."""
 
 from collections.abc import Sequence
+from typing import cast
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFontMetricsF, QStandardItem, QStandardItemModel
-from PySide6.QtWidgets import QComboBox, QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QWidget
+from PySide6.QtGui import QFontMetricsF, QStandardItemModel
+from PySide6.QtWidgets import QComboBox, QGridLayout, QHBoxLayout, QSizePolicy, QWidget
 
 from halftone.gui import theme
 from halftone.gui.charts.effect_cell import CLOSENESS, TIME, Effect, EffectCell
+from halftone.gui.create.form.form_fields import combo
 from halftone.gui.i18n import tr
-from halftone.gui.kit.stock_widgets import column, hline, icon_button, label, row
+from halftone.gui.kit.stock_widgets import Card, boxed, column, hline, icon_button, label, row
 from halftone.gui.kit.switches import Segmented, Switch
+from halftone.gui.settings.folder_list import FoldersControl, PathControl
 from halftone.settings.declared import Setting
 
 CONTROL = 248
 MOST_SEGMENTS = 4
-Value = str | bool
+Shown = tuple[str, str, str]
+"""Value, label and tooltip of a choice."""
 
 
 def _fit(words: Sequence[str]) -> bool:
@@ -26,11 +30,8 @@ def _fit(words: Sequence[str]) -> bool:
     )
 
 
-class Combo(QComboBox):
-    """A drop-down that lets the page scroll instead of changing by the wheel."""
-
-    def wheelEvent(self, event: object) -> None:
-        event.ignore()  # pyright: ignore[reportAttributeAccessIssue]
+def choices_of(setting: Setting) -> list[Shown]:
+    return [(one.value, tr(one.label), tr(one.sentence) if one.sentence else "") for one in setting.choices]
 
 
 class Control(QWidget):
@@ -38,116 +39,88 @@ class Control(QWidget):
 
     changed = Signal(object)
 
-    def __init__(self, setting: Setting, choices: Sequence[tuple[str, str, str]], *, dropdown: bool = False) -> None:
-        """choices: value, label and tooltip of each. dropdown: even for few choices."""
+    def __init__(self, setting: Setting, choices: Sequence[Shown], *, dropdown: bool = False) -> None:
+        """dropdown: even for few choices."""
         super().__init__()
         self._setting = setting
-        self._switch: Switch | None = None
-        self._segments: Segmented | None = None
-        self._combo: Combo | None = None
-        self._choices: list[tuple[str, str, str]] = []
+        self._choices: list[Shown] = []
+        self._word = label("", "small", "secondary")
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setFixedWidth(CONTROL)
         if setting.kind == "switch":
-            self._make_switch()
-        elif not dropdown and len(choices) <= MOST_SEGMENTS and _fit([words for _, words, _ in choices]):
-            self._make_segments(choices)
+            self.field = self._made_switch()
+            self.setLayout(row(self.field, self._word, -1, spacing=8))
         else:
-            self._make_combo(choices)
+            few = not dropdown and len(choices) <= MOST_SEGMENTS and _fit([words for _, words, _ in choices])
+            self.field = self._made_segments(choices) if few else self._made_combo()
+            self.setLayout(row(self.field))
+        self.field.setAccessibleName(tr(setting.title))
+        self.set_choices(choices)
 
-    def _make_switch(self) -> None:
-        made = Switch("")
-        made.setAccessibleName(tr(self._setting.title))
-        self._word = label("", "small", "secondary")
-        made.toggled.connect(self._told_switch)
-        self._switch = made
-        self.setLayout(row(made, self._word, -1, spacing=8))
+    def _made_switch(self) -> Switch:
+        made = Switch()
+        made.toggled.connect(lambda on: self._word.setText(tr("On") if on else tr("Off")))
+        made.clicked.connect(lambda: self.changed.emit(made.isChecked()))
+        self._word.setText(tr("Off"))
+        return made
 
-    def _make_segments(self, choices: Sequence[tuple[str, str, str]]) -> None:
+    def _made_segments(self, choices: Sequence[Shown]) -> Segmented:
         made = Segmented([(value, words) for value, words, _ in choices])
-        made.setAccessibleName(tr(self._setting.title))
         for value, words, tip in choices:
             made.set_tip(value, tip)
             made.button(value).setAccessibleName(f"{tr(self._setting.title)}: {words}")
         made.chosen.connect(self.changed.emit)
-        self._segments = made
-        self.setLayout(row(made))
+        return made
 
-    def _make_combo(self, choices: Sequence[tuple[str, str, str]]) -> None:
-        made = Combo()
-        made.setAccessibleName(tr(self._setting.title))
+    def _made_combo(self) -> QComboBox:
+        made = combo("", "")
         made.setFixedWidth(CONTROL)
-        self._combo = made
-        self.set_choices(choices)
         made.activated.connect(lambda index: self.changed.emit(made.itemData(index)))
-        self.setLayout(row(made))
+        return made
 
-    def _told_switch(self, on: bool) -> None:
-        self._word.setText(tr("On") if on else tr("Off"))
-        self.changed.emit(on)
-
-    def set_choices(self, choices: Sequence[tuple[str, str, str]]) -> None:
+    def set_choices(self, choices: Sequence[Shown]) -> None:
         """Refill the drop-down."""
-        if self._combo is None or self._choices == list(choices):
+        if not isinstance(self.field, QComboBox) or self._choices == list(choices):
             return
         self._choices = list(choices)
-        self._combo.clear()
-        for value, words, tip in choices:
-            self._combo.addItem(words, value)
-            self._combo.setItemData(self._combo.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
+        self.field.clear()
+        for place, (value, words, tip) in enumerate(choices):
+            self.field.addItem(words, value)
+            self.field.setItemData(place, tip, Qt.ItemDataRole.ToolTipRole)
 
     def refuse(self, value: str, reason: str | None) -> None:
         """A choice that fails here stays visible but cannot be taken; reason None lifts that."""
-        if self._segments is not None:
-            self._segments.button(value).setEnabled(reason is None)
+        if isinstance(self.field, Segmented):
+            self.field.button(value).setEnabled(reason is None)
             if reason:
-                self._segments.set_tip(value, reason)
-        if self._combo is not None:
-            model = self._combo.model()
-            place = self._combo.findData(value)
-            item = model.item(place) if isinstance(model, QStandardItemModel) and place >= 0 else None
-            if isinstance(item, QStandardItem):
-                item.setEnabled(reason is None)
+                self.field.set_tip(value, reason)
+        elif isinstance(self.field, QComboBox):
+            model, place = cast("QStandardItemModel", self.field.model()), self.field.findData(value)
+            if place >= 0:
+                model.item(place).setEnabled(reason is None)
                 choice = next(tr(one.label) for one in self._setting.choices if one.value == value)
-                item.setText(f"{choice} ({tr(reason).rstrip('.')})" if reason else choice)
+                self.field.setItemText(place, f"{choice} ({tr(reason).rstrip('.')})" if reason else choice)
 
-    def value(self) -> Value:
-        if self._switch is not None:
-            return self._switch.isChecked()
-        if self._segments is not None:
-            return self._segments.value()
-        return str(self._combo.currentData()) if self._combo is not None else ""
-
-    def set_value(self, value: Value) -> None:
+    def set_value(self, value: object) -> None:
         """Show a value without telling."""
-        if self._switch is not None:
-            self._switch.blockSignals(True)
-            self._switch.setChecked(bool(value))
-            self._switch.blockSignals(False)
-            self._word.setText(tr("On") if value else tr("Off"))
-        elif self._segments is not None:
-            self._segments.set_value(str(value))
-        elif self._combo is not None:
-            self._combo.setCurrentIndex(max(0, self._combo.findData(value)))
+        match self.field:
+            case Switch():
+                self.field.setChecked(bool(value))
+            case Segmented():
+                self.field.set_value(str(value))
+            case _:
+                self.field.setCurrentIndex(max(0, self.field.findData(value)))
 
-    def choose(self, value: Value) -> None:
-        """Choose a value as the user would, for tests and shortcuts."""
-        if self._switch is not None:
-            self._switch.click()
-        elif self._segments is not None:
-            self._segments.button(str(value)).click()
-        elif self._combo is not None:
-            self._combo.setCurrentIndex(self._combo.findData(value))
-            self._combo.activated.emit(self._combo.currentIndex())
+
+AnyControl = Control | PathControl | FoldersControl
 
 
 class SettingRow(QWidget):
     """Name and sentence, control, effect; below 1180 the effect stands on a second line."""
 
-    changed = Signal(object)
     reset = Signal()
 
-    def __init__(self, setting: Setting, control: QWidget, effect: EffectCell | None = None) -> None:
+    def __init__(self, setting: Setting, control: AnyControl, effect: EffectCell | None = None) -> None:
         super().__init__()
         self.setting = setting
         self.control = control
@@ -158,8 +131,7 @@ class SettingRow(QWidget):
         self._undo.setFixedSize(24, 20)
         self._sentence = label(tr(setting.sentence), "caption", "secondary", wrap=True)
         head: QHBoxLayout = row(self._title, self._changed, self._undo, -1, spacing=8)
-        self._words = QWidget()
-        self._words.setLayout(column(head, self._sentence, spacing=0))
+        self._words = boxed(column(head, self._sentence, spacing=0))
         self._words.setToolTip(_tip(setting))
         self.control.setToolTip(_tip(setting))
         self._grid = QGridLayout()
@@ -204,21 +176,17 @@ def _tip(setting: Setting) -> str:
     return f"{words}\n{flags}" if flags else words
 
 
-class GroupCard(QFrame):
-    """A section: its title, optionally the heads of the effect columns, and its rows with hairlines between. The heads stand
-    above their columns: beside the title, or below it where the effects are on a line of their own.
-    """
+class GroupCard(Card):
+    """A section: its title, the heads of the effect columns beside it (below it on a narrow page), and its rows."""
 
     def __init__(self, title: str, rows: Sequence[QWidget], *, heads: bool) -> None:
         super().__init__()
-        self.setProperty("card", "true")
-        self._heads = QWidget()
         line = row(spacing=0)
         for words, width in ((tr("Time"), TIME), (tr("Closeness to FP32"), CLOSENESS)):
             made = label(words, "caption", "secondary")
             made.setFixedWidth(width)
             line.addWidget(made)
-        self._heads.setLayout(line)
+        self._heads = boxed(line)
         self._heads.setVisible(heads)
         self._heads.setParent(self)
         body = column(spacing=0, margins=(1, 10 if title else 2, 1, 1 if title else 2))

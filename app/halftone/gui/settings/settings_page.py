@@ -3,14 +3,13 @@
 from typing import cast
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QButtonGroup, QFrame, QScrollArea, QStackedWidget, QWidget
+from PySide6.QtWidgets import QButtonGroup, QFrame, QScrollArea, QStackedWidget
 
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.kit.navigation import NavButton, guide_button
-from halftone.gui.kit.page_base import NARROW, Page
-from halftone.gui.kit.stock_widgets import column, label, row, scrolling, surface
+from halftone.gui.kit.page_base import Page
+from halftone.gui.kit.stock_widgets import boxed, column, label, row, scrolling, surface
 from halftone.gui.settings.numerics_section import NumericsSection
 from halftone.gui.settings.program_section import AboutSection, ProgramSection
 
@@ -34,15 +33,12 @@ class SettingsPage(Page):
     def __init__(self, controller: Controller) -> None:
         super().__init__()
         self._controller = controller
-        self._narrow: bool | None = None
         self._sections: dict[str, Section] = {}
         self._scrolls: dict[str, QScrollArea] = {}
         self._stack = QStackedWidget()
         self.nav: dict[str, NavButton] = {}
         self._side = self._navigation()
-        line = row(self._side, self._stack, spacing=0)
-        line.setStretch(1, 1)
-        self.setLayout(line)
+        self.setLayout(row(self._side, self._stack, spacing=0, stretch=1))
         self.follow(controller.changed, controller.settings_changed, controller.badges_changed)
         self.show_section(SECTIONS[0][0])
 
@@ -56,9 +52,7 @@ class SettingsPage(Page):
                     made = AboutSection(self._controller)
                 case _:
                     made = ProgramSection(self._controller, name)
-            inside = QWidget()
-            inside.setLayout(column(made, margins=(20, 12, 20, 12)))
-            self._sections[name], self._scrolls[name] = made, scrolling(inside)
+            self._sections[name], self._scrolls[name] = made, scrolling(boxed(column(made, margins=(20, 12, 20, 12))))
             if self._narrow is not None:
                 made.set_narrow(narrow=self._narrow)
             self._stack.addWidget(self._scrolls[name])
@@ -67,7 +61,6 @@ class SettingsPage(Page):
     def _navigation(self) -> QFrame:
         side = surface("plain", "right")
         group = QButtonGroup(side)
-        group.setExclusive(True)
         self.guide_button = guide_button()
         self.guide_button.clicked.connect(self._controller.guide_requested)
         head = row(label(tr("Settings"), "heading-s"), -1, self.guide_button, margins=(10, 0, 4, 0))
@@ -99,11 +92,7 @@ class SettingsPage(Page):
         for section in self._sections.values():
             section.refresh()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        narrow = self.width() < NARROW
-        if narrow != self._narrow:
-            self._narrow = narrow
-            self._side.setFixedWidth(160 if narrow else 208)
-            for section in self._sections.values():
-                section.set_narrow(narrow=narrow)
+    def _arrange(self, narrow: bool) -> None:
+        self._side.setFixedWidth(160 if narrow else 208)
+        for section in self._sections.values():
+            section.set_narrow(narrow=narrow)

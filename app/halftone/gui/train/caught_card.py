@@ -4,13 +4,26 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QFrame, QGridLayout, QMenu, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QMenu, QPushButton, QSizePolicy
 
 from halftone.contract.training import Caught
 from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.message_bars import Act, announce
-from halftone.gui.kit.stock_widgets import IconLabel, button, clear, column, icon_button, label, repolish, row, set_icon
+from halftone.gui.kit.stock_widgets import (
+    Card,
+    FactGrid,
+    IconLabel,
+    boxed,
+    button,
+    clear,
+    column,
+    detail_labels,
+    icon_button,
+    label,
+    row,
+    set_icon,
+)
 from halftone.health.training.training_sentences import (
     caught_title,
     cost_words,
@@ -26,7 +39,7 @@ _ABREAST = 620
 """Narrower cards put the two reasons below each other."""
 
 
-class CaughtCard(QFrame):
+class CaughtCard(Card):
     """`acted` carries the key of the action: "keep-cure", "leave-out", "float32-block", "stop", "copy" or "close"."""
 
     acted = Signal(str)
@@ -34,7 +47,7 @@ class CaughtCard(QFrame):
     """This picture is not to be used any more."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("")
         self.caught: Caught | None = None
         self._said = ""
         self._asks = False
@@ -47,46 +60,32 @@ class CaughtCard(QFrame):
         self._did_head = label(tr("What Halftone did"), "body-strong")
         self._made: list[QPushButton] = []
         self._lines: tuple[int, ...] = ()
-        self._buttons = QVBoxLayout()
-        self._buttons.setContentsMargins(0, 0, 0, 0)
-        self._buttons.setSpacing(8)
+        self._buttons = column()
         self.fold = button(tr("Technical details"), "quiet", "chevron-right")
         self.fold.setCheckable(True)
         self.fold.toggled.connect(self._folded)
-        self._details = QWidget()
-        self._grid = QGridLayout(self._details)
-        self._grid.setContentsMargins(0, 4, 0, 0)
-        self._grid.setHorizontalSpacing(16)
-        self._grid.setVerticalSpacing(4)
+        self._grid = FactGrid(margins=(0, 4, 0, 0))
+        self._details = boxed(self._grid)
         self._details.hide()
         self._build()
         self.hide()
 
     def _build(self) -> None:
-        head = row(self._title, self._ago, self._close, spacing=10)
-        head.setStretch(0, 1)
+        head = row(self._title, self._ago, self._close, spacing=10, stretch=0)
         self._reasons = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._reasons.setSpacing(20)
         for made in (column(self._why_head, self._why, -1, spacing=4), column(self._did_head, self._did, -1, spacing=4)):
             self._reasons.addLayout(made, 1)
-        self._acts = QWidget()
-        self._acts.setLayout(self._buttons)
+        self._acts = boxed(self._buttons)
         self._acts.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)  # it does not make the card wider
         self._foot = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._foot.setSpacing(8)
         self._foot.addWidget(self._acts, 1)
         self._foot.addWidget(self.fold)
         self._foot.setAlignment(self.fold, Qt.AlignmentFlag.AlignLeft)
-        words = QVBoxLayout()
-        words.setSpacing(8)
-        words.addLayout(head)
-        words.addLayout(self._reasons)
-        words.addSpacing(2)
-        words.addLayout(self._foot)
-        words.addWidget(self._details)
-        layout = row(self._icon, words, spacing=10, margins=(14, 12, 12, 10))
+        words = column(head, self._reasons, 2, self._foot, self._details)
+        layout = row(self._icon, words, spacing=10, margins=(14, 12, 12, 10), stretch=1)
         layout.setAlignment(self._icon, Qt.AlignmentFlag.AlignTop)
-        layout.setStretch(1, 1)
         self.setLayout(layout)
 
     # --- content ----------------------------------------------------------------------------------------------------
@@ -99,8 +98,7 @@ class CaughtCard(QFrame):
             return
         self.caught, self._asks = caught, asks
         self.setProperty("running", running)
-        self.setProperty("card", "danger" if asks or caught.did == "stopped" else "warn")
-        repolish(self)
+        self.set_kind("danger" if asks or caught.did == "stopped" else "warn")
         self._icon.set(*(("octagon-alert", "danger") if self.property("card") == "danger" else ("triangle-alert", "warn")))
         self._title.setText(caught_title(caught, asks=asks).text(catalogue()))
         self._why.setText(sentences(*(words.text(catalogue()) for words in why_words(caught))))
@@ -113,12 +111,12 @@ class CaughtCard(QFrame):
         self._did.setText(sentences(*did))
         self._close.setVisible(not asks)
         self._fill_buttons(caught, asks=asks, running=running)
-        self._fill_details(caught)
-        spoken_text = sentences(self._title.text(), self._why.text(), self._did.text())
-        self.setAccessibleName(spoken_text)
-        if spoken_text != self._said:
-            announce(self, spoken_text, urgent=asks)
-        self._said = spoken_text
+        self._grid.fill(detail_labels((name.text(catalogue()), value.text(catalogue())) for name, value in detail_words(caught)))
+        said = sentences(self._title.text(), self._why.text(), self._did.text())
+        self.setAccessibleName(said)
+        if said != self._said:
+            announce(self, said, urgent=asks)
+        self._said = said
 
     def _fill_buttons(self, caught: Caught, *, asks: bool, running: bool) -> None:
         clear(self._buttons)
@@ -143,15 +141,6 @@ class CaughtCard(QFrame):
         for name in items:
             menu.addAction(name.replace("&", "&&"), lambda name=name: self.left_out.emit(name))
         menu.popup(self.mapToGlobal(self.rect().bottomLeft()))
-
-    def _fill_details(self, caught: Caught) -> None:
-        clear(self._grid)
-        for index, (name, value) in enumerate(detail_words(caught)):
-            words = label(value.text(catalogue()), "mono" if index == 0 else "small", wrap=True, numbers=index > 0)
-            words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            self._grid.addWidget(label(name.text(catalogue()), "small", "muted"), index, 0, Qt.AlignmentFlag.AlignTop)
-            self._grid.addWidget(words, index, 1)
-        self._grid.setColumnStretch(1, 1)
 
     def _folded(self, on: bool) -> None:
         set_icon(self.fold, "chevron-down" if on else "chevron-right", "text-secondary")

@@ -22,8 +22,7 @@ class MemoryLine(QWidget):
         self._icon = IconLabel("circle-check", "ok", 14)
         self.words = label("", "small", "secondary", numbers=True)
         self.saving = button("", "link", clicked=self._want)
-        first = row(self._icon, self.words, spacing=6)
-        first.setStretch(1, 1)
+        first = row(self._icon, self.words, spacing=6, stretch=1)
         self.setLayout(column(first, row(self.saving, -1), spacing=2))
         self.hide()
 

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QTreeWidget, QTreeWidgetItem, QWidget
 from halftone.contract.training import TrainConfig, TrainPicture
 from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.kit import figures
-from halftone.gui.kit.stock_widgets import ElidedLabel, IconLabel, button, card, column, label, row, set_tone
+from halftone.gui.kit.stock_widgets import Card, ElidedLabel, IconLabel, button, column, label, row, set_tone
 from halftone.gui.text import error_remedy, error_sentence
 from halftone.health.training.training_sentences import picture_words
 from halftone.session.state import Preparation
@@ -53,11 +53,8 @@ class CheckView(QWidget):
         self.list.setUniformRowHeights(True)
         self.list.setAccessibleName(tr("Pictures to review"))
         self.list.itemChanged.connect(self._changed)
-        head = row(self._icon, self.title, self._again, spacing=10)
-        head.setStretch(1, 1)
-        frame = card()
-        lines = column(head, self.folder, self.words, self.list, spacing=6, margins=(16, 14, 16, 14))
-        frame.setLayout(lines)
+        head = row(self._icon, self.title, self._again, spacing=10, stretch=1)
+        frame = Card(layout=column(head, self.folder, self.words, self.list, spacing=6, margins=(16, 14, 16, 14)))
         layout = column(frame, margins=(16, 14, 16, 14))
         layout.addStretch(1)
         self.setLayout(layout)

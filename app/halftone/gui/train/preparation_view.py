@@ -2,11 +2,11 @@
 
 from typing import Final, Literal
 
-from PySide6.QtWidgets import QProgressBar, QWidget
+from PySide6.QtWidgets import QWidget
 
 from halftone.gui.i18n import tr
 from halftone.gui.kit import figures
-from halftone.gui.kit.stock_widgets import IconLabel, card, column, label, row, set_tone
+from halftone.gui.kit.stock_widgets import Card, IconLabel, column, label, progress_bar, row, set_tone
 from halftone.session.state import Job
 
 Part = Literal["folder", "load", "encode", "ready"]
@@ -53,8 +53,7 @@ class PrepareView(QWidget):
         self._lines = {part: _Line(part_words(part)) for part in PARTS}
         title = label(tr("Preparing"), "heading-s")
         note = label(tr("Done once, before the first step."), "small", "muted", wrap=True)
-        frame = card()
-        frame.setLayout(column(title, *self._lines.values(), 2, note, spacing=8, margins=(16, 14, 16, 14)))
+        frame = Card(layout=column(title, *self._lines.values(), 2, note, spacing=8, margins=(16, 14, 16, 14)))
         self.setLayout(column(frame, -1))
 
     def show_job(self, job: Job) -> None:
@@ -73,12 +72,9 @@ class _Line(QWidget):
         self._words = label(words, "body")
         self._said = words
         self._figure = label("", "small", "muted", numbers=True)
-        self._bar = QProgressBar()
-        self._bar.setTextVisible(False)
+        self._bar = progress_bar(words)
         self._bar.setFixedHeight(4)
-        self._bar.setAccessibleName(words)
-        line = row(self._icon, self._words, self._figure, spacing=10)
-        line.setStretch(1, 1)
+        line = row(self._icon, self._words, self._figure, spacing=10, stretch=1)
         self.setLayout(column(line, self._bar, spacing=6))
 
     def show_state(self, state: Literal["done", "now", "later"], figure: str, share: float | None) -> None:

@@ -1,12 +1,12 @@
 """The cards above the centre of Train while nothing is trained: a run to resume, and why none could start."""
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from halftone.contract.errors import ErrorFacts
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit import figures
-from halftone.gui.kit.stock_widgets import clear
+from halftone.gui.kit.stock_widgets import clear, column
 from halftone.gui.text import error_remedy, error_sentence
 from halftone.gui.train.run_view import notice
 from halftone.library.training_data.training_runs import BrokenRun
@@ -22,9 +22,8 @@ class TrainOffers(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._told: tuple[BrokenRun | None, ErrorFacts | None] = (None, None)
-        self._cards = QVBoxLayout(self)
-        self._cards.setContentsMargins(16, 12, 16, 0)
-        self._cards.setSpacing(10)
+        self._cards = column(spacing=10, margins=(16, 12, 16, 0))
+        self.setLayout(self._cards)
         self.hide()
 
     def show_offers(self, broken: BrokenRun | None, refused: ErrorFacts | None) -> None:

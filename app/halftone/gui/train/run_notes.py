@@ -1,12 +1,12 @@
 """Cards above the chart of a training: what was foreseen, what could not be written, and how it ended."""
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from halftone.contract.training import Omen, TrainConfig, TrainReport
 from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.kit import figures
-from halftone.gui.kit.stock_widgets import clear
+from halftone.gui.kit.stock_widgets import clear, column
 from halftone.gui.text import error_remedy, error_sentence
 from halftone.gui.train.run_view import notice, omen_card
 from halftone.health.training.training_record import RunRecord
@@ -29,9 +29,8 @@ class RunNotes(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._told: tuple[object, ...] = ()
-        self._cards = QVBoxLayout(self)
-        self._cards.setContentsMargins(0, 0, 0, 0)
-        self._cards.setSpacing(10)
+        self._cards = column(spacing=10)
+        self.setLayout(self._cards)
 
     def show_training(self, training: Training, record: RunRecord) -> None:
         omens = record.begins.omens if record.begins is not None and training.job is not None else ()

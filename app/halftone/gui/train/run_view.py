@@ -4,14 +4,26 @@ import math
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QProgressBar, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from halftone.contract.training import Caught, Omen
 from halftone.gui.charts.training_chart import TrainChart
 from halftone.gui.charts.training_table import StepsTable
 from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.kit import figures
-from halftone.gui.kit.stock_widgets import IconLabel, button, card, clear, column, icon_button, label, row
+from halftone.gui.kit.stock_widgets import (
+    Card,
+    IconLabel,
+    boxed,
+    button,
+    clear,
+    column,
+    fill,
+    icon_button,
+    label,
+    progress_bar,
+    row,
+)
 from halftone.gui.kit.switches import Segmented
 from halftone.gui.train.preparation_view import part_of, part_words, progress_words
 from halftone.health.training.training_record import RunRecord
@@ -44,9 +56,7 @@ class RunHeader(QWidget):
         self.views.set_value("chart")
         self.views.chosen.connect(self.chosen)
         self.menu = icon_button("file-down", tr("Export report…"), clicked=self.export.emit)
-        self.bar = QProgressBar()
-        self.bar.setTextVisible(False)
-        self.bar.setAccessibleName(tr("Training"))
+        self.bar = progress_bar(tr("Training"))
         self.as_table = icon_button("table-2", tr("Show as table"), checkable=True)
         icons = row(self.as_table, self.menu, spacing=4)
         line = row(self.title, self.left, self.pace, -1, self.saved, self.views, icons, spacing=12)
@@ -118,7 +128,7 @@ def pace_words(seconds: float) -> str:
     )
 
 
-class EventList(QWidget):
+class EventList(Card):
     """Everything that was stopped or noticed, the newest first. `chosen` carries the `Caught`."""
 
     chosen = Signal(object)
@@ -126,12 +136,8 @@ class EventList(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._listed: tuple[Caught, ...] = ()
-        frame = card()
-        self._rows = QVBoxLayout()
-        self._rows.setSpacing(0)
-        head = label(tr("What happened"), "body-strong")
-        frame.setLayout(column(head, self._rows, spacing=4, margins=(14, 12, 14, 10)))
-        self.setLayout(column(frame))
+        self._rows = column(spacing=0)
+        self.setLayout(column(label(tr("What happened"), "body-strong"), self._rows, spacing=4, margins=(14, 12, 14, 10)))
         self.hide()
 
     def show_events(self, events: Sequence[Caught]) -> None:
@@ -140,8 +146,7 @@ class EventList(QWidget):
             return
         self._listed = shown
         clear(self._rows)
-        for one in reversed(shown):
-            self._rows.addWidget(self._row(one))
+        fill(self._rows, *(self._row(one) for one in reversed(shown)))
         self.setVisible(bool(shown))
 
     def _row(self, caught: Caught) -> QWidget:
@@ -150,14 +155,10 @@ class EventList(QWidget):
         step = button(tr("Step {0}", figures.group(caught.step)), "link", clicked=lambda: self.chosen.emit(caught))
         words = label(caught_line(caught).text(catalogue()), "small", "secondary", wrap=True)
         watched = label(ROWS[caught.watched].text(catalogue()), "small", "muted")
-        layout = row(icon, step, watched, words, spacing=10, margins=(0, 3, 0, 3))
-        layout.setStretch(3, 1)
-        made = QWidget()
-        made.setLayout(layout)
-        return made
+        return boxed(row(icon, step, watched, words, spacing=10, margins=(0, 3, 0, 3), stretch=3))
 
 
-class ChartCard(QWidget):
+class ChartCard(Card):
     """The chart on a card, or all its steps in a table."""
 
     def __init__(self) -> None:
@@ -168,9 +169,7 @@ class ChartCard(QWidget):
         self._stack = QStackedWidget()
         self._stack.addWidget(self.chart)
         self._stack.addWidget(self.table)
-        frame = card()
-        frame.setLayout(column(self._stack, margins=(14, 10, 14, 6)))
-        self.setLayout(column(frame))
+        self.setLayout(column(self._stack, margins=(14, 10, 14, 6)))
 
     def follow(self, record: RunRecord) -> None:
         """Show this training, which may have grown."""
@@ -204,12 +203,9 @@ def omen_card(omen: Omen, *buttons: Offered) -> QWidget:
 
 def notice(level: str, icon: str, words: str, *buttons: Offered) -> QWidget:
     """A card of one line."""
-    frame = card(level)
     made = [button(said, "primary" if kind == "primary" else "link", clicked=act) for said, kind, act in buttons]
     tone = {"ok": "ok", "warn": "warn", "danger": "danger"}.get(level, "accent-text")
     text = label(words, "body", wrap=True)
-    layout = row(IconLabel(icon, tone, 18), text, *made, spacing=10, margins=(14, 9, 14, 9))
-    layout.setStretch(1, 1)
-    frame.setLayout(layout)
+    frame = Card(level, layout=row(IconLabel(icon, tone, 18), text, *made, spacing=10, margins=(14, 9, 14, 9), stretch=1))
     frame.setAccessibleName(words)
     return frame

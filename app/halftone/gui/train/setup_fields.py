@@ -8,10 +8,11 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QComboBox, QFrame, QLineEdit, QStackedLayout, QWidget
 
 from halftone.gui import theme
+from halftone.gui.create.form.binding import access
 from halftone.gui.create.form.form_fields import NumberBox, combo
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit import figures
-from halftone.gui.kit.stock_widgets import ElidedLabel, IconLabel, WordButton, button, label, repolish, row
+from halftone.gui.kit.stock_widgets import ElidedLabel, IconLabel, WordButton, button, fill_combo, label, repolish, row
 from halftone.gui.kit.switches import Switch
 
 _NAME_WIDTH = 96
@@ -39,9 +40,10 @@ class TrainRow(QWidget):
         self._places = QStackedLayout(places)
         self._places.addWidget(editor)
         editor.setMinimumWidth(60)
-        layout = row(words, places, spacing=8)
-        layout.setStretch(1, 1)
-        self.setLayout(layout)
+        if not isinstance(editor, WordButton):
+            edited, self._read, self._write = access(editor)
+            edited.connect(lambda *_: self.changed.emit())
+        self.setLayout(row(words, places, spacing=8, stretch=1))
         self.setFixedHeight(_HEIGHT)
 
     def lock(self, on: bool, words: str = "") -> None:
@@ -60,10 +62,10 @@ class TrainRow(QWidget):
         return self._locked.words.accessibleName() if self._locked is not None and self._places.currentIndex() else ""
 
     def value(self) -> Any:
-        raise NotImplementedError
+        return self._read()
 
     def set_value(self, value: Any) -> None:
-        raise NotImplementedError
+        self._write(value)
 
     def words(self) -> str:
         """The value as it is read."""
@@ -81,9 +83,7 @@ class _Locked(QFrame):
         self.setToolTip(tip)
         self.setAccessibleName(name)
         self.words = ElidedLabel("", numbers=True)
-        layout = row(self.words, IconLabel("lock", "text-muted", 14), spacing=4, margins=(8, 0, 7, 0))
-        layout.setStretch(0, 1)
-        self.setLayout(layout)
+        self.setLayout(row(self.words, IconLabel("lock", "text-muted", 14), spacing=4, margins=(8, 0, 7, 0), stretch=0))
 
 
 class _Box(NumberBox):
@@ -100,24 +100,27 @@ class _Box(NumberBox):
         return shown.rstrip("0").removesuffix(mark) if mark in shown else shown
 
 
+class _Edit(QLineEdit):
+    """A line of text, without the spaces around it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changed, self.set_value = self.textChanged, self.setText
+
+    def value(self) -> str:
+        return self.text().strip()
+
+
 class NumberRow(TrainRow):
     """unit: what follows the number, as "steps"."""
 
     def __init__(self, key: str, name: str, tip: str, allowed: tuple[float, float], places: int = 0, unit: str = "") -> None:
         self._box = _Box(allowed, places)
-        self._places_after, self._unit = places, unit
+        self._unit = unit
         if unit:
             self._box.setSuffix(f"{figures.HARD}{unit}")
         limits = tr("{0} to {1}.", *map(self._box.textFromValue, allowed))
         super().__init__(key, name, sentences(tip, limits), self._box)
-        self._box.valueChanged.connect(lambda _value: self.changed.emit())
-
-    def value(self) -> float | int:
-        value = self._box.value()
-        return round(value, self._places_after) if self._places_after else round(value)
-
-    def set_value(self, value: float) -> None:
-        self._box.setValue(value)
 
     def words(self) -> str:
         value = self.value()
@@ -129,19 +132,18 @@ class RateRow(TrainRow):
     """A learning rate, as 0.0001 or 1e-4."""
 
     def __init__(self, key: str, name: str, tip: str) -> None:
-        self._edit = QLineEdit()
+        self._edit = _Edit()
         self._edit.setFont(theme.current().font("body", numbers=True))
         super().__init__(key, name, tip, self._edit)
-        self._edit.textChanged.connect(self._typed)
+        self.changed.connect(self._judge)
 
-    def _typed(self) -> None:
+    def _judge(self) -> None:
         self._edit.setProperty("invalid", bool(self.problem()))
         repolish(self._edit)
-        self.changed.emit()
 
     def value(self) -> float:
         try:
-            value = float(self._edit.text().strip().replace(",", "."))
+            value = float(self.words().replace(",", "."))
         except ValueError:
             return math.nan
         return value if _RATE_RANGE[0] <= value <= _RATE_RANGE[1] else math.nan
@@ -150,7 +152,7 @@ class RateRow(TrainRow):
         self._edit.setText(f"{value:.10f}".rstrip("0").rstrip("."))
 
     def words(self) -> str:
-        return self._edit.text().strip()
+        return self._edit.value()
 
     def problem(self) -> str:
         return tr("Use a learning rate such as 0.0001 or 1e-4.") if math.isnan(self.value()) else ""
@@ -163,20 +165,15 @@ class ChoiceRow(TrainRow):
         self._combo: QComboBox = combo(name, tip)
         super().__init__(key, name, tip, self._combo)
         self.fill(choices)
-        self._combo.currentIndexChanged.connect(lambda _index: self.changed.emit())
 
     def fill(self, choices: Sequence[tuple[Any, str]]) -> None:
         """Other choices; the chosen one stays where it still is among them."""
         now = self.value()
         self._combo.blockSignals(True)
         self._combo.clear()
-        for value, words in choices:
-            self._combo.addItem(words, value)
+        fill_combo(self._combo, choices)
         self.set_value(now)
         self._combo.blockSignals(False)
-
-    def value(self) -> Any:
-        return self._combo.currentData()
 
     def set_value(self, value: Any) -> None:
         """What is not among the choices becomes one of them."""
@@ -194,16 +191,9 @@ class ChoiceRow(TrainRow):
 
 class TextRow(TrainRow):
     def __init__(self, key: str, name: str, tip: str, hint: str = "") -> None:
-        self._edit = QLineEdit()
-        self._edit.setPlaceholderText(hint)
-        super().__init__(key, name, tip, self._edit)
-        self._edit.textChanged.connect(lambda _text: self.changed.emit())
-
-    def value(self) -> str:
-        return self._edit.text().strip()
-
-    def set_value(self, value: str) -> None:
-        self._edit.setText(value)
+        edit = _Edit()
+        edit.setPlaceholderText(hint)
+        super().__init__(key, name, tip, edit)
 
     def words(self) -> str:
         return self.value() or tr("none")
@@ -211,19 +201,9 @@ class TextRow(TrainRow):
 
 class SwitchRow(TrainRow):
     def __init__(self, key: str, name: str, tip: str) -> None:
-        self._switch = Switch(tr("Off"))
-        super().__init__(key, name, tip, self._switch)
-        self._switch.toggled.connect(self._switched)
-
-    def _switched(self, on: bool) -> None:
-        self._switch.setText(tr("On") if on else tr("Off"))
-        self.changed.emit()
-
-    def value(self) -> bool:
-        return self._switch.isChecked()
-
-    def set_value(self, value: bool) -> None:
-        self._switch.setChecked(value)
+        switch = Switch(tr("Off"))
+        switch.toggled.connect(lambda on: switch.setText(tr("On") if on else tr("Off")))
+        super().__init__(key, name, tip, switch)
 
     def words(self) -> str:
         return tr("On") if self.value() else tr("Off")

@@ -12,7 +12,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.training import TrainConfig
 from halftone.gui.create.form.form_parts import FoldedRow
 from halftone.gui.i18n import sentences, tr
-from halftone.gui.kit.stock_widgets import column, hline
+from halftone.gui.kit.stock_widgets import boxed, column, hline
 from halftone.gui.train.setup_fields import (
     ChoiceRow,
     FolderRow,
@@ -69,14 +69,12 @@ class TrainForm(QWidget):
         )
         self._groups = (self._first(), self._second(), self._third())
         self._more_rows = self._further()
-        more = QWidget()
-        more.setLayout(column(*self._more_rows, spacing=4, margins=(14, 4, 14, 10)))
+        more = boxed(column(*self._more_rows, spacing=4, margins=(14, 4, 14, 10)))
         self.more = FoldedRow(tr("More settings"), more)
         self.rows: tuple[TrainRow, ...] = (*(one for group in self._groups for one in group), *self._more_rows)
         parts: list[QWidget] = []
         for group in self._groups:
-            made = QWidget()
-            made.setLayout(column(*group, spacing=4, margins=(14, 9, 14, 9)))
+            made = boxed(column(*group, spacing=4, margins=(14, 9, 14, 9)))
             parts += [made, hline()]
         self.setLayout(column(*parts, self.more, more, hline(), spacing=0))
         self._fill(TrainConfig(model="", pictures="", output=""))

@@ -3,7 +3,7 @@
 import time
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.kit import figures
@@ -11,6 +11,7 @@ from halftone.gui.kit.navigation import guide_button
 from halftone.gui.kit.stock_widgets import (
     ElidedLabel,
     IconLabel,
+    boxed,
     button,
     column,
     hline,
@@ -49,51 +50,30 @@ class TrainSetup(QWidget):
         self.setMaximumWidth(_MOST)
         self.title = ElidedLabel("", "heading-s")
         self.line = ElidedLabel("", "caption", "muted", numbers=True)
-        head = QWidget()
         self.earlier_button = icon_button("rotate-ccw", tr("Resume an earlier run…"), clicked=self.earlier.emit)
         words = column(self.title, self.line, spacing=2)
         self.guide_button = guide_button()
-        top = row(words, self.earlier_button, self.guide_button, spacing=4, margins=(14, 10, 10, 10))
-        top.setStretch(0, 1)
-        head.setLayout(top)
-        self.fixed = QWidget()
+        head = boxed(row(words, self.earlier_button, self.guide_button, spacing=4, margins=(14, 10, 10, 10), stretch=0))
         note = label(tr("Settings are locked while training."), "small", "muted", wrap=True)
-        fixed = row(IconLabel("lock", "text-muted", 14), note, spacing=8)
-        fixed.setStretch(1, 1)
-        self.fixed.setLayout(fixed)
-        inside = QWidget()
-        inside.setLayout(column(form, -1, spacing=0))
-        self._footer = surface("plain", "top")
-        self._feet = QVBoxLayout(self._footer)
-        self._build_footer()
-        layout = column(head, hline(), scrolling(inside), self._footer, spacing=0)
-        layout.setStretch(2, 1)
-        self.setLayout(layout)
+        self.fixed = boxed(row(IconLabel("lock", "text-muted", 14), note, spacing=8, stretch=1))
+        inside = boxed(column(form, -1, spacing=0))
+        self.setLayout(column(head, hline(), scrolling(inside), self._footer(), spacing=0, stretch=2))
 
-    def _build_footer(self) -> None:
+    def _footer(self) -> QWidget:
         self.reason = label("", "small", "muted", wrap=True)
         self.memory = MemoryLine()
         self.start_button = button(tr("Start training"), "primary", "play", size="hero", clicked=self.start.emit)
         self.wait_button = button(tr("Remove from queue"), size="large", clicked=self.withdraw.emit)
         self.hold_button = button(
             tr("Pause"), icon="pause", size="large",
-            tip=tr("Pauses after this step."), clicked=self._hold,
+            tip=tr("Pauses after this step."), clicked=lambda: self.hold.emit(not self._held),
         )  # fmt: skip
         self.keep_button = button(
             tr("Stop and keep"), icon="square-check-big", size="large", clicked=self.keep.emit
         )  # fmt: skip
-        pair = row(self.hold_button, self.keep_button, spacing=8)
-        pair.setStretch(0, 1)
-        pair.setStretch(1, 1)
-        self._pair = QWidget()
-        self._pair.setLayout(pair)
-        self._feet.setContentsMargins(14, 12, 14, 12)
-        self._feet.setSpacing(8)
-        for part in (self.fixed, self.memory, self.reason, self.start_button, self.wait_button, self._pair):
-            self._feet.addWidget(part)
-
-    def _hold(self) -> None:
-        self.hold.emit(not self._held)
+        self._pair = boxed(row(self.hold_button, self.keep_button, spacing=8, stretch=(0, 1)))
+        parts = (self.fixed, self.memory, self.reason, self.start_button, self.wait_button, self._pair)
+        return surface("plain", "top", layout=column(*parts, margins=(14, 12, 14, 12)))
 
     # --- states -----------------------------------------------------------------------------------------------------
 

@@ -1,13 +1,14 @@
 """The test pictures of a training, the newest first; a click opens one large."""
 
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QImage, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtCore import QRectF, QSize, Signal
+from PySide6.QtGui import QImage, QPainter
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from halftone.gui import icons, theme
 from halftone.gui.i18n import listed, tr
 from halftone.gui.kit import figures
-from halftone.gui.kit.stock_widgets import HoverButton, clear, column, icon_button, label, row, scrolling, surface
+from halftone.gui.kit.painting import plate, write
+from halftone.gui.kit.stock_widgets import HoverButton, boxed, clear, column, icon_button, label, row, scrolling, surface
 from halftone.gui.views.thumbnails import paint_thumbnail
 from halftone.session.state import Shown
 
@@ -29,8 +30,7 @@ class TestPictureButton(HoverButton):
         self._words = listed(words, tr("black")) if shown.picture.black else words
         self.setAccessibleName(f"{self._words}: {shown.picture.prompt}")
         self.setToolTip(tr("Enlarge"))
-        policy = QSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self.setSizePolicy(policy)
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
 
     def _box(self) -> QRectF:
         image = self._image
@@ -40,24 +40,17 @@ class TestPictureButton(HoverButton):
     def sizeHint(self) -> QSize:
         return QSize(_WIDE, round(self._box().height()) + 24)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        colours, box = theme.current(), self._box()
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    def draw(self, painter: QPainter) -> None:
+        box = self._box()
         paint_thumbnail(painter, box, self._image)
         if self.hovered:
-            painter.setPen(QPen(colours.color("accent"), 2))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawRoundedRect(box.adjusted(1, 1, -1, -1), 2, 2)
+            plate(painter, box.adjusted(1, 1, -1, -1), 2, edge="accent", width=2)
         left = 0.0
         if self.shown.picture.black:
-            icons.paint(painter, "octagon-alert", QRectF(0, box.bottom() + 5, 14, 14), colours.color("danger"))
+            icons.paint(painter, "octagon-alert", QRectF(0, box.bottom() + 5, 14, 14), theme.current().color("danger"))
             left = 19.0
-        painter.setFont(colours.font("small", numbers=True))
-        painter.setPen(colours.color("text-secondary"))
         line = QRectF(left, box.bottom() + 2, _WIDE - left, 20)
-        painter.drawText(line, int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft), self._words)
-        painter.end()
+        write(painter, line, self._words, "small", "text-secondary", numbers=True)
 
 
 class PicturesColumn(QWidget):
@@ -72,17 +65,11 @@ class PicturesColumn(QWidget):
         self._hide = icon_button("panel-right-close", tr("Hide test pictures"), clicked=self.hidden.emit)
         head = row(label(tr("Test pictures"), "body-strong"), -1, self._hide, margins=(12, 6, 8, 6))
         self._prompt = label("", "small", "muted", wrap=True)
-        self._list = QVBoxLayout()
-        self._list.setSpacing(12)
-        inside = QWidget()
-        inside.setLayout(column(self._prompt, self._list, -1, spacing=10, margins=(12, 12, 12, 12)))
-        frame = surface("plain")
-        line = surface("plain", "bottom")
-        line.setLayout(head)
+        self._list = column(spacing=12)
+        inside = boxed(column(self._prompt, self._list, -1, spacing=10, margins=(12, 12, 12, 12)))
+        line = surface("plain", "bottom", layout=head)
         line.setFixedHeight(40)
-        layout = column(line, scrolling(inside), spacing=0)
-        layout.setStretch(1, 1)
-        frame.setLayout(layout)
+        frame = surface("plain", layout=column(line, scrolling(inside), spacing=0, stretch=1))
         self.setLayout(column(frame))
         self.setMinimumWidth(WIDTH)
         self.show_pictures(())

@@ -1,23 +1,20 @@
 """The centre of Train before the first training: an invitation."""
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QWidget
 
 from halftone.gui.i18n import tr
 from halftone.gui.kit.dots import DotField
-from halftone.gui.kit.stock_widgets import button, column, label
+from halftone.gui.kit.stock_widgets import boxed, button, centred, column, label
 from halftone.gui.shell.topbar import MarkLabel
 
 
-class EmptyTrain(QWidget):
+class EmptyTrain(DotField):
     """`choose`: the user wants to choose pictures."""
 
     choose = Signal()
 
     def __init__(self) -> None:
         super().__init__()
-        self._field = DotField(self)
         title = label(tr("Teach a model your style"), "heading-l", wrap=True)
         title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         words = label(
@@ -32,16 +29,6 @@ class EmptyTrain(QWidget):
             made.setMinimumHeight(made.heightForWidth(440))
         self.button = button(tr("Choose pictures…"), "primary", "folder-open", size="hero", clicked=self.choose.emit)
         drop = label(tr("Or drop a folder here."), "small", "muted")
-        content = QWidget()
         lines = column(-1, MarkLabel(40), 12, title, words, 12, self.button, drop, -1, spacing=8, margins=(20, 20, 20, 20))
-        for place in range(lines.count()):
-            item = lines.itemAt(place)
-            widget = item.widget() if item is not None else None
-            if widget is not None:
-                lines.setAlignment(widget, Qt.AlignmentFlag.AlignHCenter)
-        content.setLayout(lines)
+        content = boxed(centred(lines))
         self.setLayout(column(content))
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._field.setGeometry(self.rect())

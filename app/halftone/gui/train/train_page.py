@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QShowEvent
 from PySide6.QtWidgets import QMenu, QStackedWidget, QWidget
 
 from halftone.contract.facts import ModelFacts
@@ -14,9 +14,9 @@ from halftone.contract.training import TrainConfig
 from halftone.gui.controller import Controller
 from halftone.gui.create.form.memory_estimate import ask
 from halftone.gui.i18n import tr
-from halftone.gui.kit.page_base import NARROW, Page
+from halftone.gui.kit.page_base import Page
 from halftone.gui.kit.splitter import LineSplitter
-from halftone.gui.kit.stock_widgets import column, scrolling
+from halftone.gui.kit.stock_widgets import boxed, column, scrolling
 from halftone.gui.text import error_sentence
 from halftone.gui.train.caught_card import CaughtCard
 from halftone.gui.train.memory_line import shortage_words
@@ -48,12 +48,11 @@ class TrainPage(Page):
 
     try_wanted = Signal(str)
 
-    def __init__(self, controller: Controller, parent: QWidget | None = None) -> None:
-        super().__init__(REFRESH_MS, parent)
+    def __init__(self, controller: Controller) -> None:
+        super().__init__(REFRESH_MS)
         self._controller = controller
         self.training = controller.session.training
         self.acts = TrainActs(self, controller)
-        self._narrow: bool | None = None
         self._picked = "chart"
         self._hidden = False
         self._followed: RunRecord | None = None
@@ -80,29 +79,21 @@ class TrainPage(Page):
     # --- layout -----------------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        inside = QWidget()
-        lines = column(self.notes, self.card, self.prepare, self.chart, self.events, spacing=10, margins=(16, 0, 16, 14))
-        lines.setStretch(2, 1)
-        lines.setStretch(3, 1)
-        inside.setLayout(lines)
-        self._scroll = scrolling(inside)
+        lines = column(
+            self.notes, self.card, self.prepare, self.chart, self.events, spacing=10, margins=(16, 0, 16, 14), stretch=(2, 3)
+        )
+        self._scroll = scrolling(boxed(lines))
         self._views = QStackedWidget()
         self._views.addWidget(self._scroll)
-        self._run = QWidget()
-        head = QWidget()
-        head.setLayout(column(self.header, margins=(16, 12, 16, 10)))
-        layout = column(head, self._views, spacing=0)
-        layout.setStretch(1, 1)
-        self._run.setLayout(layout)
+        head = boxed(column(self.header, margins=(16, 12, 16, 10)))
+        self._run = boxed(column(head, self._views, spacing=0, stretch=1))
         self.centre = QStackedWidget()
         self.centre.addWidget(self.empty)
         self.centre.addWidget(self.checked)
         self.centre.addWidget(self._run)
         self.centre.setMinimumWidth(360)
-        middle = QWidget()
-        lines = column(self.offers, self.centre, spacing=0)
-        lines.setStretch(1, 1)
-        middle.setLayout(lines)
+        lines = column(self.offers, self.centre, spacing=0, stretch=1)
+        middle = boxed(lines)
         self.splitter = LineSplitter()
         for part in (self.setup, middle, self.pictures):
             self.splitter.addWidget(part)
@@ -153,22 +144,15 @@ class TrainPage(Page):
         folders = lora_folders(self._controller.settings)
         return folders[0] if folders else str(places.data_dir() / "loras")
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._arrange()
-
-    def _arrange(self) -> None:
+    def _arrange(self, narrow: bool) -> None:
         """Below 1180 the test pictures are a view of the centre; else a column of their own."""
-        narrow = self.width() < NARROW
-        if narrow != self._narrow:
-            self._narrow = narrow
-            self.header.set_narrow(narrow)
-            self.pictures.set_closable(not narrow)
-            if narrow:
-                self._views.addWidget(self.pictures)
-            else:
-                self.splitter.addWidget(self.pictures)
-                self.splitter.restore_defaults()
+        self.header.set_narrow(narrow)
+        self.pictures.set_closable(not narrow)
+        if narrow:
+            self._views.addWidget(self.pictures)
+        else:
+            self.splitter.addWidget(self.pictures)
+            self.splitter.restore_defaults()
         self._choose_view(self._picked)
         self._show_column()
 
@@ -339,14 +323,8 @@ class TrainPage(Page):
         match key:
             case "copy":
                 self.acts.copy(caught)
-            case "keep-cure":
-                self.training.decide("keep-cure")
-                self.training.dismiss(caught)
-            case "float32-block":
-                self.training.decide("float32-block")
-                self.training.dismiss(caught)
-            case "stop":
-                self.training.decide("stop")
+            case "keep-cure" | "float32-block" | "stop":
+                self.training.decide(key)
                 self.training.dismiss(caught)
             case _:
                 self.training.dismiss(caught)

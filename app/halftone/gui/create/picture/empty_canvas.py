@@ -4,20 +4,18 @@ from collections.abc import Sequence
 from functools import cache
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QImage, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QGridLayout, QSizePolicy, QWidget
+from PySide6.QtGui import QImage, QPainter
+from PySide6.QtWidgets import QGridLayout, QSizePolicy
 
-from halftone.gui import theme
 from halftone.gui.i18n import language, tr
 from halftone.gui.kit.dots import DotField
-from halftone.gui.kit.stock_widgets import HoverButton, button, column, label, row
+from halftone.gui.kit.painting import END, LEFT, plate, write
+from halftone.gui.kit.stock_widgets import HoverButton, boxed, button, centred, column, label, row
 from halftone.gui.shell.topbar import MarkLabel
 from halftone.gui.views.thumbnails import paint_thumbnail
 from halftone.settings.places import resources
 
 _CARD = QSize(254, 58)
-_LEFT = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
-_ELIDE = Qt.TextElideMode.ElideRight
 
 
 class ExampleCard(HoverButton):
@@ -32,33 +30,21 @@ class ExampleCard(HoverButton):
         self.setFixedSize(_CARD)
         self.setAccessibleName(said)
         self.setToolTip("\n".join(filter(None, (tr("Make this picture"), prompt if self.caption else ""))))
-        self.setFont(theme.current().font("body"))
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        colours = theme.current()
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(colours.color("border-control" if self.hovered else "border-strong"), 1))
-        painter.setBrush(colours.color("hover" if self.hovered else "surface-raised"))
-        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 5, 5)
+    def draw(self, painter: QPainter) -> None:
+        ground, edge = ("hover", "border-control") if self.hovered else ("surface-raised", "border-strong")
+        plate(painter, QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 5, ground, edge)
         paint_thumbnail(painter, QRectF(9, (self.height() - 38) / 2, 38, 38), self._image)
-        painter.setPen(colours.color("text-secondary"))
-        painter.setFont(self.font())
         words = QRectF(57, 4, self.width() - 66, self.height() - 8)
-        if self.caption:
-            self._paint_two_lines(painter, words)
-        else:
-            painter.drawText(words, int(_LEFT | Qt.TextFlag.TextWordWrap), self.prompt[:1].upper() + self.prompt[1:])
-        painter.end()
-
-    def _paint_two_lines(self, painter: QPainter, words: QRectF) -> None:
-        colours, middle = theme.current(), words.center().y()
+        if not self.caption:
+            flags = LEFT | int(Qt.TextFlag.TextWordWrap)
+            write(painter, words, self.prompt[:1].upper() + self.prompt[1:], "body", "text-secondary", flags)
+            return
+        middle = words.center().y()
         upper = QRectF(words.left(), middle - 20, words.width(), 20)
-        painter.drawText(upper, int(_LEFT), painter.fontMetrics().elidedText(self.caption, _ELIDE, round(words.width())))
-        painter.setFont(colours.font("caption"))
-        painter.setPen(colours.color("text-muted"))
+        write(painter, upper, self.caption, "body", "text-secondary", cut=END)
         lower = QRectF(words.left(), middle + 1, words.width(), 18)
-        painter.drawText(lower, int(_LEFT), painter.fontMetrics().elidedText(self.prompt, _ELIDE, round(words.width())))
+        write(painter, lower, self.prompt, "caption", "text-muted", cut=END)
 
 
 @cache
@@ -68,7 +54,7 @@ def example_image(index: int) -> QImage:
     return QImage(str(file)) if file.is_file() else QImage()
 
 
-class EmptyCanvas(QWidget):
+class EmptyCanvas(DotField):
     """Emits the prompt of an example, or that the user wants to add models."""
 
     example_chosen = Signal(str)
@@ -76,53 +62,25 @@ class EmptyCanvas(QWidget):
 
     def __init__(self, prompts: Sequence[str]) -> None:
         super().__init__()
-        self._field = DotField(self)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         title = label(tr("Describe your first picture"), "heading-l")
-        words = label(
-            tr("Type a prompt, or pick an example:"),
-            "body",
-            "secondary",
-            wrap=True,
-        )
+        words = label(tr("Type a prompt, or pick an example:"), "body", "secondary", wrap=True)
         words.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         words.setFixedWidth(440)
         words.setMinimumHeight(words.heightForWidth(440))
-        self._cards = QWidget()
-        self._grid = QGridLayout(self._cards)
+        self._grid = QGridLayout()
         self._grid.setContentsMargins(0, 0, 0, 0)
         self._grid.setSpacing(10)
         self.cards = [ExampleCard(prompt, example_image(index)) for index, prompt in enumerate(prompts[:4])]
         for card in self.cards:
             card.clicked.connect(lambda _on=False, prompt=card.prompt: self.example_chosen.emit(prompt))
         link = button(tr("add your own models"), "link", clicked=self.models_wanted.emit)
-        self._foot = label(tr("Pocket is a small demo. For better pictures,"), "small", "muted")
-        foot = row(-1, self._foot, link, -1, spacing=2)
+        foot = row(-1, label(tr("Pocket is a small demo. For better pictures,"), "small", "muted"), link, -1, spacing=2)
         self.english_only = label(tr("The demo model understands English only."), "small", "muted")
-        if language() == "en":
-            self.english_only.hide()  # to show it here would open a window: it stands in none yet
-        self._lines = column(
-            -1,
-            MarkLabel(40),
-            12,
-            title,
-            words,
-            12,
-            self._cards,
-            self.english_only,
-            12,
-            foot,
-            -1,
-            spacing=8,
-            margins=(20, 20, 20, 20),
-        )
-        for place in range(self._lines.count()):
-            item = self._lines.itemAt(place)
-            widget = item.widget() if item is not None else None
-            if widget is not None:
-                self._lines.setAlignment(widget, Qt.AlignmentFlag.AlignHCenter)
-        self._content = QWidget()
-        self._content.setLayout(self._lines)
+        self.english_only.setVisible(language() != "en")
+        words_above = (-1, MarkLabel(40), 12, title, words, 12)
+        lines = column(*words_above, boxed(self._grid), self.english_only, 12, foot, -1, margins=(20, 20, 20, 20))
+        self._content = boxed(centred(lines))
         self.setLayout(column(self._content))
         self._columns = 0
         self._arrange(2)
@@ -139,5 +97,4 @@ class EmptyCanvas(QWidget):
             self._grid.addWidget(card, index // columns, index % columns)
 
     def resizeEvent(self, event: object) -> None:
-        self._field.setGeometry(self.rect())
         self._arrange(2 if self.width() >= 2 * _CARD.width() + 60 else 1)

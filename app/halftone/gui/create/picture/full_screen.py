@@ -2,11 +2,12 @@
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QImage, QKeyEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from halftone.gui.i18n import tr
 from halftone.gui.kit.actions import pressed
 from halftone.gui.kit.picture_canvas import CanvasView
+from halftone.gui.kit.stock_widgets import column
 
 
 class FullScreen(QWidget):
@@ -18,9 +19,7 @@ class FullScreen(QWidget):
         self.setWindowTitle(tr("Picture"))
         self.canvas = CanvasView()
         self.canvas.set_image(image)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.canvas)
+        self.setLayout(column(self.canvas))
         self.canvas.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

@@ -1,7 +1,7 @@
 """The bar under a finished picture: its size, seed, time and numerics receipt; a click opens the whole receipt."""
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QGridLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from halftone.contract.facts import PictureFacts
 from halftone.contract.parameters import OPTION_PARAMETERS, option_numbers
@@ -14,7 +14,20 @@ from halftone.gui.create.rows.replaced_row import refiner_line
 from halftone.gui.i18n import catalogue, listed, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.dots import RoomGauge
-from halftone.gui.kit.stock_widgets import HoverButton, IconLabel, button, clear, column, label, row, scrolling, set_tone, surface
+from halftone.gui.kit.stock_widgets import (
+    FactGrid,
+    HoverButton,
+    IconLabel,
+    boxed,
+    button,
+    clear,
+    column,
+    label,
+    row,
+    scrolling,
+    set_tone,
+    surface,
+)
 from halftone.health.pictures.frame_lists import frame_list, video_seconds
 from halftone.library.add_ons.vaes import vae_name
 from halftone.library.prompts.drawn_prompts import as_made
@@ -47,7 +60,7 @@ def _asked_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[st
         (tr("IP-Adapter"), text.adapter_list(request.ip_adapters)),
         (tr("Hires. fix"), hires_line(request.hires)),
         (tr("Refiner"), refiner_line(request.refiner)),
-        (tr("LoRA"), text.lora_list(as_made(request, picture).loras)),
+        (tr("LoRA"), text.net_list(as_made(request, picture).loras)),
         *start_rows(request),
     ]
 
@@ -138,9 +151,10 @@ class ReceiptBar(HoverButton):
         self.gauge.setToolTip(of_what)
         self.room.setToolTip(of_what)
         self.chevron = IconLabel("chevron-up", "text-secondary", 16)
-        frame = surface("plain", "top")
-        frame.setLayout(
-            row(
+        frame = surface(
+            "plain",
+            "top",
+            layout=row(
                 self.size_words,
                 self.seed_words,
                 self.time_words,
@@ -155,7 +169,7 @@ class ReceiptBar(HoverButton):
                 self.chevron,
                 spacing=8,
                 margins=(16, 0, 20, 0),
-            )
+            ),
         )
         for part in frame.findChildren(QWidget):
             part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
@@ -192,9 +206,6 @@ class ReceiptBar(HoverButton):
         self.time_words.setVisible(not self._narrow)
         self.sentence.setVisible(not (self._narrow and not self.gauge.isHidden()))
 
-    def paintEvent(self, event: object) -> None:
-        return
-
 
 class ReceiptSheet(QWidget):
     """The whole receipt, between picture and bar; scrolls inside. `reshaped`: it wants another height."""
@@ -204,16 +215,12 @@ class ReceiptSheet(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        frame = surface("raised", "top")
-        self._grid = QGridLayout()
-        self._grid.setHorizontalSpacing(24)
-        self._grid.setVerticalSpacing(5)
+        self._grid = FactGrid(across=24, down=5)
         self._message = button(tr("What happened"), "link", clicked=self.message_requested.emit)
         head = row(label(tr("Receipt"), "body-strong"), -1, self._message)
-        self._inside = QWidget()
-        self._inside.setLayout(column(head, self._grid, -1, spacing=8, margins=(16, 12, 16, 12)))
+        self._inside = boxed(column(head, self._grid, -1, spacing=8, margins=(16, 12, 16, 12)))
         self._area = scrolling(self._inside)
-        frame.setLayout(column(self._area, spacing=0))
+        frame = surface("raised", "top", layout=column(self._area, spacing=0))
         self.setLayout(column(frame, spacing=0))
         self._rows: list[tuple[str, str]] = []
         self.hide()
@@ -238,10 +245,6 @@ class ReceiptSheet(QWidget):
             self._fill()
 
     def _fill(self) -> None:
-        for index, (name, value) in enumerate(self._rows):
-            words = label(value, "small", numbers=True, wrap=True)
-            words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            self._grid.addWidget(label(name, "small", "muted"), index, 0, Qt.AlignmentFlag.AlignTop)
-            self._grid.addWidget(words, index, 1)
-        self._grid.setColumnStretch(1, 1)
+        lines = ((label(name, "small", "muted"), label(value, "small", numbers=True, wrap=True)) for name, value in self._rows)
+        self._grid.fill(lines)
         QTimer.singleShot(0, self, self.reshaped.emit)  # labels have no height before they are shown

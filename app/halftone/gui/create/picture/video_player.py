@@ -75,9 +75,7 @@ class Player(QObject):
         self._asking: _Reel | None = None
         self._waiting: deque[Frame] = deque()
         self._running = True
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setTimerType(Qt.TimerType.PreciseTimer)
+        self._timer = QTimer(self, singleShot=True, timerType=Qt.TimerType.PreciseTimer)
         self._timer.timeout.connect(self._show)
 
     @property

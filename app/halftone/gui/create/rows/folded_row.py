@@ -75,13 +75,13 @@ class FoldedPart(BuiltLater):
 
     def refused(self, error: Exception) -> None:
         """Say why something was not taken, and open for it."""
-        words = _said(error)
+        words = said_of(error)
         self.row.setChecked(True)
         self.say(words)
 
     def does_not_fit(self, error: Exception) -> None:
         """What stands here would stop the next picture: it is the `problem` until `fits` is called."""
-        words = _said(error)
+        words = said_of(error)
         if words != self._unfit:
             self._unfit = words
             self.row.setChecked(True)
@@ -100,7 +100,7 @@ class FoldedPart(BuiltLater):
         return made
 
 
-def _said(error: Exception) -> str:
+def said_of(error: Exception) -> str:
     """What happened and what to do. Raises what is no error of the user's files."""
     if not isinstance(error, HalftoneError):
         raise error

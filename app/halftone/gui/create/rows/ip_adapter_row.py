@@ -54,9 +54,7 @@ class IpAdapterPart(ListRow[IpAdapter]):
         name = ElidedLabel(vae_name(image))
         name.setToolTip(image)
         remove = icon_button("x", tr("Remove {0}", vae_name(image)), size=14, clicked=partial(self._leave_out, index, place))
-        made = row(name, remove, spacing=6)
-        made.setStretch(0, 1)
-        return made
+        return row(name, remove, spacing=6, stretch=0)
 
     def give(self, index: int, picture: str) -> None:
         """One more picture that one of them goes by."""

@@ -122,8 +122,7 @@ class ListRow(FoldedPart, Generic[Item]):
         self._tied.clear()
         for index, item in enumerate(self._items):
             remove = icon_button("x", tr("Remove {0}", item.name), size=14, clicked=partial(self.remove, index))
-            head = row(ElidedLabel(item.name), remove, spacing=6)
-            head.setStretch(0, 1)
+            head = row(ElidedLabel(item.name), remove, spacing=6, stretch=0)
             made = QWidget()
             made.setToolTip(item.path)
             made.setLayout(self.inside(index, item, head))

@@ -9,7 +9,7 @@ from halftone.contract.request import Lora
 from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.rows.list_row import Listed, ListRow
 from halftone.gui.i18n import tr
-from halftone.gui.text import lora_words
+from halftone.gui.text import net_words
 from halftone.library.add_ons.lora_fit import check_lora_fit
 from halftone.library.add_ons.loras import check_loras, has_tags, take_tags
 
@@ -28,7 +28,7 @@ class LoraPart(ListRow[Lora]):
             folders=False,
             new=lambda path: Lora(path=path),
             check=_check_all,
-            words=lora_words,
+            words=net_words,
             shape=lambda lora: lora.path,
             twice=False,
         )

@@ -13,9 +13,7 @@ from halftone.gui.kit.switches import Segmented
 
 
 class MaskEditor(QDialog):
-    """`painted`: the mask, Grayscale8 of the picture's size; a null one when nothing is painted. It deletes itself when it is
-    left.
-    """
+    """`painted`: the mask, Grayscale8 of the picture's size; a null one when nothing is painted."""
 
     painted = Signal(QImage)
 
@@ -46,11 +44,8 @@ class MaskEditor(QDialog):
         brush.setBuddy(self.width_slider)
         tools = row(self.tool, brush, self.width_slider, self.undo, invert, clear, -1, spacing=8)
         hint = label(tr("Paint the area to regenerate."), "small", "muted", wrap=True)
-        end = row(hint, leave, use, spacing=8)
-        end.setStretch(0, 1)
-        lines = column(tools, self.canvas, end, spacing=10, margins=(14, 12, 14, 12))
-        lines.setStretch(1, 1)
-        self.setLayout(lines)
+        end = row(hint, leave, use, spacing=8, stretch=0)
+        self.setLayout(column(tools, self.canvas, end, spacing=10, margins=(14, 12, 14, 12), stretch=1))
         self._connect()
         self._fit(picture, parent)
         self.canvas.setFocus(Qt.FocusReason.OtherFocusReason)

@@ -32,8 +32,7 @@ class OptionsPart(FoldedPart):
         self.boxes = {name: _box(one) for name, one in OPTION_PARAMETERS.items()}
         self.others = label("", "caption", "muted", wrap=True)
         self.remove = icon_button("x", tr("Remove other options"), size=14, clicked=lambda: self._keep(self.boxes))
-        told = row(self.others, self.remove, spacing=6)
-        told.setStretch(0, 1)
+        told = row(self.others, self.remove, spacing=6, stretch=0)
         named = [row(label(_name(name), "small", "secondary"), -1, box, spacing=8) for name, box in self.boxes.items()]
         self.setLayout(column(*named, told, self.note, spacing=8, margins=(14, 10, 14, 12)))
         for name, box in self.boxes.items():

@@ -70,9 +70,7 @@ class StylePart(FoldedPart):
         remove = icon_button("x", tr("Remove {0}", style.name), size=14, clicked=partial(self._remove, index))
         made = QWidget()
         made.setToolTip(_told(style))
-        line = row(name, remove, spacing=6)
-        line.setStretch(0, 1)
-        made.setLayout(line)
+        made.setLayout(row(name, remove, spacing=6, stretch=0))
         return made
 
     def _show_result(self, prompt: str, negative: str, styles: tuple[Style, ...]) -> None:

@@ -33,9 +33,7 @@ class VariationPart(FoldedPart):
             box.setValue(0)
             box.valueChanged.connect(lambda _edge: binding.set("seed_size", self._noise_size()))
         strength = row(label(tr("Variation strength"), "small", "secondary"), -1, self.strength, spacing=8)
-        drawn_at = row(self.wide, label("×", "small", "secondary"), self.high, spacing=6)
-        drawn_at.setStretch(0, 1)
-        drawn_at.setStretch(2, 1)
+        drawn_at = row(self.wide, label("×", "small", "secondary"), self.high, spacing=6, stretch=(0, 2))
         self.setLayout(
             column(
                 strength,

@@ -8,7 +8,7 @@ from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.form.form_fields import combo
 from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.i18n import tr
-from halftone.gui.kit.stock_widgets import column, label, row
+from halftone.gui.kit.stock_widgets import column, fill_combo, label, row
 from halftone.library.videos import makes_videos, usual_fps
 
 _NAMES: Final[dict[VideoFormat, str]] = {"mp4": "MP4", "webp": "WebP"}
@@ -25,8 +25,7 @@ class VideoPart(FoldedPart):
     def build(self) -> None:
         binding = self._binding
         self.kind = combo(tr("File type"), tr("MP4 plays everywhere, WebP in browsers and chats."))
-        for value, name in _NAMES.items():
-            self.kind.addItem(name, value)
+        fill_combo(self.kind, _NAMES.items())
         self.frames = binding.number("num_frames", tr("Frames"), "")
         self.fps = binding.number("fps", tr("Frames per second"), "")
         for box in (self.frames, self.fps):
