@@ -33,11 +33,12 @@ from tests.helpers import samples
 from halftone.contract.messages import Generate
 from halftone.contract.request import PictureRequest
 from halftone.gui.create.form.model_menu import ModelMenu
-from halftone.gui.create.history_panel import HistoryPanel, Thumb
+from halftone.gui.create.history_panel import HistoryPanel
 from halftone.gui.main import make_app
 from halftone.gui.views.card_list import CardList
 from halftone.gui.views.thumbnails import Thumbnails
 from halftone.session.events import Replaced
+from halftone.session.pictures.history import Made
 from halftone.session.state import Job
 
 
@@ -80,8 +81,13 @@ def main() -> None:
     history = HistoryPanel(thumbnails)
     history.resize(208, 800)
     history.show()
-    thumbs = [Thumb(f"/{number}.png", "clean", now - timedelta(minutes=20 * number), "a sun") for number in range(count)]
-    told("history", history.list, lambda: history.set_thumbs(thumbs), lambda: history.add(Thumb("/new.png", "clean", now, "a")))
+    request = PictureRequest(prompt="a sun")
+    pictures = [
+        Made(facts=samples.picture_facts(f"/{number}.png"), request=request, made_at=now - timedelta(minutes=20 * number))
+        for number in range(count)
+    ]
+    new = Made(facts=samples.picture_facts("/new.png"), request=request, made_at=now)
+    told("history", history.list, lambda: history.set_pictures(pictures), lambda: history.set_pictures([new, *pictures]))
 
     queue, command = stage.page.queue, Generate(job="a", request=PictureRequest(prompt="a sun", width=512, height=512))
     jobs = tuple(Job(id=str(number), command=command, title="a sun") for number in range(count))

@@ -10,7 +10,7 @@ import pytest
 from PySide6.QtCore import QObject, Qt, QUrl, Slot
 from PySide6.QtGui import QColor, QDesktopServices, QImage, QKeySequence, QTextDocument
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QToolButton
+from PySide6.QtWidgets import QToolButton, QWidget
 from pytestqt.qtbot import QtBot
 from tests.gui import words
 from tests.gui.stage import Stage
@@ -18,7 +18,7 @@ from tests.helpers.wording import chinese as texts
 
 from halftone.gui import theme
 from halftone.gui.i18n import set_language
-from halftone.gui.kit.actions import ACTIONS
+from halftone.gui.kit.actions import ACTIONS, ActionName
 from halftone.gui.settings.settings_page import SECTIONS
 from halftone.gui.shell.guide_view import fragments
 from halftone.gui.shell.help_window import PLACES, SHORTCUTS, HelpWindow, shortcuts
@@ -175,7 +175,8 @@ def test_the_keys_of_the_window_do_what_the_list_says(qtbot: QtBot) -> None:
         assert stage.shows(name)
     QTest.keySequence(stage.window, QKeySequence(ACTIONS["prompt"].keys[0]))
     assert stage.shows("create")
-    for name, panel in (("left-panel", stage.page.form), ("right-panel", stage.page.right)):
+    panels: dict[ActionName, QWidget] = {"left-panel": stage.page.form, "right-panel": stage.page.right}
+    for name, panel in panels.items():
         QTest.keySequence(stage.window, QKeySequence(ACTIONS[name].keys[0]))
         assert panel.isHidden()
     stage.close()
