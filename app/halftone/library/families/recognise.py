@@ -37,13 +37,18 @@ _PART: Final = re.compile(
 )
 _SHARD: Final = re.compile(r".*-(\d{5})-of-(\d{5})", re.DOTALL)
 _QUANTISED: Final[tuple[tuple[str, str], ...]] = (
-    (r"\.quant_state\.bitsandbytes__nf4$", "NF4"),
-    (r"\.quant_state\.bitsandbytes__fp4$", "FP4"),
-    (r"\.SCB$", "INT8"),
-    (r"\.(?:wscales|wcscales|smooth_factor)$", "SVDQuant"),
-    (r"(?:\.(?:scale_weight|weight_scale)|^scaled_fp8|\.scaled_fp8)$", "scaled FP8"),
-    (r"\.comfy_quant$", "mixed"),
+    (".quant_state.bitsandbytes__nf4", "NF4"),
+    (".quant_state.bitsandbytes__fp4", "FP4"),
+    (".SCB", "INT8"),
+    (".wscales", "SVDQuant"),
+    (".wcscales", "SVDQuant"),
+    (".smooth_factor", "SVDQuant"),
+    (".scale_weight", "scaled FP8"),
+    (".weight_scale", "scaled FP8"),
+    (".scaled_fp8", "scaled FP8"),
+    (".comfy_quant", "mixed"),
 )
+"""How the names of some tensors end, and what that tells."""
 _SAYS_V: Final = ("v", "v_prediction", "v-prediction", "vpred")
 _SAYS_NOISE: Final = ("epsilon", "eps")
 _WORDS: Final = (768, 1024, 1280, 2048, 4096)
@@ -247,11 +252,9 @@ def _prediction(view: View, metadata: Mapping[str, str]) -> Prediction:
 
 
 def _quantised(header: Header, dtype: str) -> str:
-    for pattern, scheme in _QUANTISED:
-        search = re.compile(pattern).search
-        if any(search(tensor.name) for tensor in header.tensors):
-            return scheme
-    return dtype.upper() if re.match(r"i?q\d|tq\d|mxfp4|nvfp4", dtype) else ""
+    lines = "".join(f".{tensor.name}\n" for tensor in header.tensors)
+    scheme = next((scheme for end, scheme in _QUANTISED if f"{end}\n" in lines), "")
+    return scheme or (dtype.upper() if re.match(r"i?q\d|tq\d|mxfp4|nvfp4", dtype) else "")
 
 
 _DENOISERS: Final = ("unet", "transformer", "prior")

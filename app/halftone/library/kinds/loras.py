@@ -9,19 +9,33 @@ import msgspec
 from halftone.library.families import known_families as of
 from halftone.library.kinds.marks import Shapes
 
-_ENDS: Final[tuple[tuple[str, str], ...]] = (
+_KINDS: Final[tuple[tuple[str, str], ...]] = (
     (r"\.hada_[wt][12](?:_[ab])?", "LoHa"),
     (r"\.lokr_(?:w[12](?:_[ab])?|t2)", "LoKr"),
-    (r"\.(?:oft_blocks|oft_diag|oft_R(?:\.[^.]+)?(?:\.weight)?)", "OFT"),
+    (r"\.(?:oft_blocks|oft_diag|oft_R(?:\.[^.\n]+)?(?:\.weight)?)", "OFT"),
     (r"\.[ab][12]\.weight", "GLoRA"),
-    (r"(?:\.lora_(?:down|up|mid|[AB])(?:\.[^.]+)?|[._]lora\.(?:down|up)|\.lora_linear_layer\.(?:down|up))\.weight", "LoRA"),
-    (r"\.lora_embedding_[AB](?:\.[^.]+)?", "LoRA"),
+    (r"(?:\.lora_(?:down|up|mid|[AB])(?:\.[^.\n]+)?|[._]lora\.(?:down|up)|\.lora_linear_layer\.(?:down|up))\.weight", "LoRA"),
+    (r"\.lora_embedding_[AB](?:\.[^.\n]+)?", "LoRA"),
     (r"\.(?:diff|diff_b|set_weight|w_norm|b_norm)", "differences"),
     (r"\.on_input", "IA3"),
-    (r"\.(?:dora_scale|lora_magnitude_vector(?:\.[^.]+)?(?:\.weight)?)", "DoRA"),
+    (r"\.(?:dora_scale|lora_magnitude_vector(?:\.[^.\n]+)?(?:\.weight)?)", "DoRA"),
     (r"\.(?:alpha|rescale|bias)", ""),
 )  # fmt: skip
-_COMPILED: Final = tuple((re.compile(pattern + r"$"), kind) for pattern, kind in _ENDS)
+_ENDS: Final = re.compile(rf"(?=[._])(?:{'|'.join(f'({pattern})' for pattern, _ in _KINDS)})$", re.MULTILINE)
+_WORDS: Final = (
+    "lora",
+    "hada_",
+    "lokr_",
+    "oft_",
+    ".a1.weight",
+    ".diff\n",
+    ".diff_b",
+    ".set_weight",
+    "w_norm",
+    "b_norm",
+    "on_input",
+)
+"""A file without any of these holds nothing of these kinds; most files are told apart by that."""
 _CORE: Final = re.compile(r"lora_mid|hada_t[12]|lokr_t2")
 """Tensors of a convolution with more than two factors."""
 _ALONE: Final = ("LoHa", "LoKr", "OFT", "GLoRA", "LoRA", "IA3", "differences")
@@ -177,15 +191,19 @@ def lora_facts(shapes: Shapes, metadata: Mapping[str, str]) -> LoraFacts | None:
 
 
 def _grouped(shapes: Shapes) -> tuple[dict[str, dict[str, tuple[int, ...]]], set[str]]:
-    """(path of a layer -> ending of its tensors' names -> shape, kinds of the endings)."""
+    """(path of a layer -> how its tensors' names end -> shape, kinds that the ends are of). One search over all names, a line
+    each: files have thousands of tensors.
+    """
     layers: dict[str, dict[str, tuple[int, ...]]] = {}
     kinds: set[str] = set()
-    for name, shape in shapes.items():
-        for pattern, kind in _COMPILED:
-            if match := pattern.search(name):
-                kinds.add(kind)
-                layers.setdefault(name[: match.start()], {})[match[0]] = shape
-                break
+    lines = "\n".join(shapes) + "\n"
+    if not any(word in lines for word in _WORDS):
+        return layers, kinds
+    for match in _ENDS.finditer(lines):
+        begin = lines.rfind("\n", 0, match.start()) + 1
+        if (shape := shapes.get(lines[begin : match.end()])) is not None:
+            kinds.add(_KINDS[(match.lastindex or 1) - 1][1])
+            layers.setdefault(lines[begin : match.start()], {})[match[0]] = shape
     return layers, kinds
 
 
