@@ -80,7 +80,7 @@ class EmptyCanvas(DotField):
         words_above = (-1, MarkLabel(40), 12, title, words, 12)
         lines = column(*words_above, boxed(self._grid), self.english_only, 12, foot, -1, margins=(20, 20, 20, 20))
         self._content = boxed(centred(lines))
-        self.english_only.setVisible(language() != "en")
+        self.english_only.setVisible(language() != "en")  # only now: without a parent it would open as a window
         self.setLayout(column(self._content))
         self._columns = 0
         self._arrange(2)
