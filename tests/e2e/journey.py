@@ -139,8 +139,9 @@ def test_the_fragile_model_is_told_recovered_and_fixed(qtbot: QtBot, tmp_path: P
     message = person.page.centre.banner.message
     assert message is not None
     assert message.title in (TITLE_M1, TITLE_BOTH) or message.title.startswith(TITLE_M2)
+    decoded_again = "The VAE decoder overflowed in half precision. Halftone ran it again with values rescaled by powers of two."
     for event in ready.facts.events:
-        assert ("repeated the step" if event.action == "went-back-one-step" else "decoded the latents again") in message.text
+        assert ("Halftone repeated the step." if event.action == "went-back-one-step" else decoded_again) in message.text
 
     person.controller.session.checks.check(model)
     person.idle()

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QBuffer, QObject
+from PySide6.QtCore import QObject
 from PySide6.QtGui import QColor, QImage
 from pytestqt.qtbot import QtBot
 from tests.helpers import samples
@@ -13,6 +13,7 @@ from halftone.contract.request import PictureRequest
 from halftone.gallery.history import History
 from halftone.gui.create.history_panel import by_day
 from halftone.gui.create.picture.picture_images import HistoryWatch, read_thumbnails
+from halftone.gui.create.rows.mask_editor import png
 from halftone.session.pictures.history import Made
 
 REQUEST = PictureRequest(prompt="a sun", model="pocket")
@@ -23,11 +24,9 @@ def test_a_thumbnail_is_read_from_the_list_or_from_the_file(qtbot: QtBot, tmp_pa
     image.fill(QColor("blue"))
     image.save(str(tmp_path / "1.png"))
     image.fill(QColor("red"))
-    buffer = QBuffer()
-    image.scaled(64, 64).save(buffer, b"png")
     with History() as history:
         history.add(samples.picture_facts(str(tmp_path / "1.png")), REQUEST, b"")
-        history.add(samples.picture_facts(str(tmp_path / "2.png")), REQUEST, bytes(buffer.data().data()))
+        history.add(samples.picture_facts(str(tmp_path / "2.png")), REQUEST, png(image.scaled(64, 64)))
     found = read_thumbnails([str(tmp_path / name) for name in ("1.png", "2.png", "3.png")])
     assert {Path(path).name: (image.width(), image.pixelColor(9, 9).name()) for path, image in found.items()} == {
         "1.png": (256, "#0000ff"),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 from pytestqt.qtbot import QtBot
-from tests.gui.stage import Stage
+from tests.gui.stage import Stage, opened
 from tests.helpers.model_files import write_folder
 from tests.helpers.pictures import picture_facts, resolved
 
@@ -30,7 +30,7 @@ def test_an_option_goes_from_the_form_into_the_picture_and_back(
     model = str(write_folder(tmp_path / "mine", pipeline))
     stage = Stage(qtbot)
     form = stage.page.form
-    part = form.options_part
+    part = opened(form.options_part)
     stage.controller.session.models.select(model)
     stage.wait(lambda: stage.controller.model is not None and stage.controller.model.id == model)
     assert (part.boxes[name].isEnabled(), part.boxes[absent].isEnabled()) == (True, False)

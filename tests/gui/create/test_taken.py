@@ -198,7 +198,7 @@ def test_cfg_rescale_comes_back_to_the_digit_and_goes_where_a_start_picture_runs
     assert (form.request().options, part.note.text()) == ({}, "Not with image to image: CFG rescale.")
     form.start_part.choose(None)
     assert (form.request().options, part.note.text()) == ({"guidance_rescale": 0.5}, "")
-    form.hires_part.on.setChecked(True)
+    opened(form.hires_part).on.setChecked(True)
     assert (form.request().options, part.note.text()) == ({"guidance_rescale": 0.5}, "Not in the second pass: CFG rescale.")
     box.setValue(0)
     assert part.note.text() == ""

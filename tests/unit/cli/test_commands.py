@@ -590,7 +590,7 @@ def test_a_folder_that_takes_no_files_is_told_without_a_traceback(
     assert "Traceback" not in run.err
 
 
-@pytest.mark.logs("The report could not be saved")
+@pytest.mark.logs("The self-test could not be kept")
 def test_a_measurement_that_cannot_be_kept_is_told_with_the_reason(run: Run, model: str) -> None:
     run("devices")
     (kept,) = checks_dir().iterdir()
@@ -598,7 +598,7 @@ def test_a_measurement_that_cannot_be_kept_is_told_with_the_reason(run: Run, mod
     kept.mkdir()
     found = run("generate", "a sun", "-m", model)
     assert found.code == 0
-    assert "What was measured could not be kept (is a directory): the next command measures again." in found.err
+    assert "The measurements could not be saved (is a directory): the next command measures again." in found.err
     said = "Precision, as measured on this device: FP16 is slower than FP32 on this processor."
     assert said in " ".join(found.out.split()), "the engine of this process goes by it"
     shown = run("devices")

@@ -77,10 +77,10 @@ class EmptyCanvas(DotField):
         link = button(tr("add your own models"), "link", clicked=self.models_wanted.emit)
         foot = row(-1, label(tr("Pocket is a small demo. For better pictures,"), "small", "muted"), link, -1, spacing=2)
         self.english_only = label(tr("The demo model understands English only."), "small", "muted")
-        self.english_only.setVisible(language() != "en")
         words_above = (-1, MarkLabel(40), 12, title, words, 12)
         lines = column(*words_above, boxed(self._grid), self.english_only, 12, foot, -1, margins=(20, 20, 20, 20))
         self._content = boxed(centred(lines))
+        self.english_only.setVisible(language() != "en")  # only now: without a parent it would open as a window
         self.setLayout(column(self._content))
         self._columns = 0
         self._arrange(2)
