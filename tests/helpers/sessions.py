@@ -21,24 +21,26 @@ from halftone.settings.store import Settings
 T = TypeVar("T")
 
 
+def _done(work: Callable[[], T], ready: Callable[[T], None], failed: Callable[[Exception], None] | None) -> Callable[[], None]:
+    """Do the work; returns what gives its answer."""
+    try:
+        result = work()
+    except Exception as error:
+        if failed is None:
+            raise
+        reason = error
+        return lambda: failed(reason)
+    return lambda: ready(result)
+
+
 class HeldExecutor:
     """Runs nothing before `settle`."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: deque[Callable[[], Callable[[], None]]] = deque()
 
     def run(self, work: Callable[[], T], ready: Callable[[T], None], failed: Callable[[Exception], None] | None = None) -> None:
-        def carry_out() -> None:
-            try:
-                result = work()
-            except Exception as error:
-                if failed is None:
-                    raise
-                failed(error)
-            else:
-                ready(result)
-
-        self._waiting.append(carry_out)
+        self._waiting.append(lambda: _done(work, ready, failed))
 
     def run_in_order(
         self, work: Callable[[], T], ready: Callable[[T], None], failed: Callable[[Exception], None] | None = None
@@ -47,7 +49,11 @@ class HeldExecutor:
 
     def settle(self) -> None:
         while self._waiting:
-            self._waiting.popleft()()
+            self._waiting.popleft()()()
+
+    def work(self) -> list[Callable[[], None]]:
+        """Do the work that waits now. Returns what gives each answer, for a test to call in any order."""
+        return [self._waiting.popleft()() for _ in range(len(self._waiting))]
 
     finish_in_order = settle
 

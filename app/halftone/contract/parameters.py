@@ -113,7 +113,7 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
         settings=("shift", "flow_shift"), together=(("use_dynamic_shifting", False),),
         pipelines=("StableDiffusion3", "Sana", "Flux")),
     Parameter("image", str, Words("Image to image"), ("--image",), "The picture for image to image.", arguments=("image",)),
-    Parameter("start.strength", float, Words("Denoising strength"), ("--strength",), "How much to change it, 0.01 to 1.",
+    Parameter("start.strength", float, Words("Denoising strength"), ("--strength",), "How much to change the picture, 0.01 to 1.",
         ("Denoising strength",), STRENGTH_RANGE, 0.05, ("strength",)),
     Parameter("start.resize", str, Words("Resize mode"), ("--resize",),
         "For another aspect ratio: stretch, crop or fill.", ("Resize mode",)),

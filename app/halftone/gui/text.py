@@ -215,7 +215,7 @@ def _short_notice(notice: Notice) -> Message:
             return _model_notice(notice.kind, notice.facts)
         case "not-kept":
             title = tr("Could not save the measurements of {0}.", first)
-            used = tr("Halftone measures again at the next start.")
+            used = tr("They are used until Halftone closes, then measured again.")
             return Message("warn", title, sentences(tr("{0}.", capital(say(notice.why))), used))
         case "model-refused" if notice.error is not None:
             reason = sentences(error_sentence(notice.error), error_remedy(notice.error))
@@ -253,12 +253,12 @@ def _model_notice(kind: NoticeKind, facts: tuple[str, ...]) -> Message:
             return Message("ok", tr("The overflow demo model is in use. In FP16 its pictures turn black."))
         case "models-gone":
             text = tr("Removed from the list.")
-            return Message("info", tr("Not found: {0}.", listed(*facts)), text)
+            return Message("info", tr("Model not found: {0}.", listed(*facts)), text)
         case "fragile-failed":
             return Message("danger", tr("Could not create the overflow demo model."), facts[0])
         case _:
             text = tr("{0} is used instead. The picture will differ.", facts[1])
-            return Message("info", tr("Not found: {0}.", facts[0]), text)
+            return Message("info", tr("Model not found: {0}.", facts[0]), text)
 
 
 def _failed(error: ErrorFacts, job: Job | None) -> Message:

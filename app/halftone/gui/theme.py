@@ -147,7 +147,7 @@ def _sheet(name: ThemeName) -> str:
 
 
 class ThemeWatcher(QObject):
-    """Signals that the theme changed. What paints itself need not listen: Qt repaints it with the new style sheet."""
+    """Signals that the theme changed. A widget that paints itself need not listen: Qt repaints it with the new style sheet."""
 
     changed = Signal()
 

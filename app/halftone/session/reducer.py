@@ -84,7 +84,7 @@ def apply(state: AppState, event: AnyEvent | events.OwnEvent, now: float = 0.0) 
         case JobEnded():
             return _end(state, event)
         case _:
-            return _apply_progress(state, event, now)
+            return _apply_progress(state, event)
 
 
 def _apply_own(state: AppState, event: events.OwnEvent, now: float) -> AppState:
@@ -185,7 +185,7 @@ def _apply_queue(state: AppState, event: events.QueueEvent, now: float) -> AppSt
         case events.Moved():
             return replace(state, jobs=_moved(state, event))
         case events.Sent():
-            return _change(state, event.job, started=now, phase_started=now)
+            return _change(state, event.job, started=now)
         case events.Stopping():
             return _change(state, event.job, stopping=event.how)
         case events.Paused():
@@ -209,7 +209,7 @@ def _change(state: AppState, job_id: str | None, **changes: object) -> AppState:
     return replace(state, jobs=jobs)
 
 
-def _apply_progress(state: AppState, event: AnyEvent, now: float) -> AppState:
+def _apply_progress(state: AppState, event: AnyEvent) -> AppState:
     """Events of a running job; those of a job that is not in the queue (any more) change nothing."""
     job = state.job(event.job) if event.job is not None else None
     if job is None:
@@ -220,7 +220,7 @@ def _apply_progress(state: AppState, event: AnyEvent, now: float) -> AppState:
         case PlanChanged():
             return _change(state, job.id, plan=event.after)
         case PhaseChanged():
-            return _change(state, job.id, **_phase(job, event, now))
+            return _change(state, job.id, **_phase(job, event))
         case StepDone():
             steps, mended = _with_step(job.steps, event), _mended(job, event)
             return _change(state, job.id, steps=steps, mended=mended, done=event.step, total=event.steps)
@@ -247,10 +247,9 @@ def _with_picture(state: AppState, job: Job, facts: PictureFacts) -> AppState:
     return replace(state, pictures=(facts, *state.pictures), history=history)
 
 
-def _phase(job: Job, event: PhaseChanged, now: float) -> dict[str, object]:
+def _phase(job: Job, event: PhaseChanged) -> dict[str, object]:
     changes: dict[str, object] = {"phase": event.phase, "done": event.done, "total": event.total, "detail": event.detail}
     if job.phase != event.phase:
-        changes["phase_started"] = now
         if job.phase is not None:
             changes["phases_done"] = (*job.phases_done, job.phase)
         if event.phase == "encode" or (event.phase == "denoise" and event.done == 0):

@@ -79,7 +79,6 @@ class Job:
     queued: float = 0.0
     started: float | None = None
     phase: Phase | None = None
-    phase_started: float = 0.0
     phases_done: tuple[Phase, ...] = ()
     done: int = 0
     total: int | None = None

@@ -141,6 +141,25 @@ def test_what_a_person_does_is_told(
     assert found == heard
 
 
+@pytest.mark.parametrize("left", [["one", "three"], ["one"]])
+def test_a_cross_that_is_pressed_removes_no_other_item(qtbot: QtBot, view: CardList[Card], left: list[str]) -> None:
+    model = view.model()
+    assert isinstance(model, Cards)
+    found, at = told(view), view.cross_of(model.index_of("two")).center()
+    qtbot.mousePress(view.viewport(), Qt.MouseButton.LeftButton, pos=at)
+    model.show([model.items[0], *(Card(name) for name in left)])
+    qtbot.mouseRelease(view.viewport(), Qt.MouseButton.LeftButton, pos=at)
+    assert found == []
+
+
+def test_equal_items_are_not_painted_again(qtbot: QtBot) -> None:
+    model, changed = Cards(), list[int]()
+    model.show([Card("one"), Card("two")])
+    model.dataChanged.connect(lambda first, _last: changed.append(first.row()))
+    model.show([Card("one"), Card("two", kept=True)])
+    assert changed == [1]
+
+
 def test_the_keys_skip_a_heading(qtbot: QtBot, view: CardList[Card]) -> None:
     model = view.model()
     assert isinstance(model, Cards)

@@ -1,6 +1,7 @@
 """Which pictures the program knows, whoever made them and in whatever order the answers come."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,11 +14,12 @@ from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import Generate, PictureReady, Upscale
 from halftone.contract.request import PictureRequest, Upscaled, UpscaleRequest
 from halftone.gallery.history import History
-from halftone.session.events import Queued
-from halftone.session.pictures.history import PictureHistory
+from halftone.session.events import Queued, Replaced
+from halftone.session.pictures.history import Made, PictureHistory, with_made
 from halftone.session.pictures.picture_list import PictureList, remember
 from halftone.session.state import Job
 from halftone.session.store import Store
+from halftone.settings.places import data_dir
 
 T = TypeVar("T")
 REQUEST = PictureRequest(prompt="a sun", model="pocket")
@@ -28,7 +30,7 @@ class LateAnswers(HeldExecutor):
 
     def run(self, work: Callable[[], T], ready: Callable[[T], None], failed: Callable[[Exception], None] | None = None) -> None:
         found = work()
-        self._waiting.appendleft(lambda: ready(found))
+        self._waiting.appendleft(lambda: lambda: ready(found))
 
 
 class Reader:
@@ -152,3 +154,38 @@ def test_a_larger_picture_is_listed_with_what_made_its_source(reader: Reader, tm
     reader.executor.settle()
     assert reader.listed == ["2.png", "1.png"]
     assert reader.history.known[large.path].request.prompt == REQUEST.prompt
+
+
+def test_nothing_new_changes_nothing(reader: Reader, tmp_path: Path) -> None:
+    reader.add(picture(tmp_path, "1.png"))
+    reader.read()
+    before = reader.history
+    reader.pictures.read_new()
+    reader.executor.settle()
+    assert reader.history is before
+
+
+def test_a_list_that_cannot_be_read_is_said_to_be_so(reader: Reader) -> None:
+    place = data_dir() / "history.sqlite"
+    place.mkdir()
+    called: list[bool] = []
+    reader.pictures.read(lambda: called.append(True))
+    reader.executor.settle()
+    assert (reader.history.unread, reader.history.read, called) == (True, False, [True])
+    place.rmdir()
+    reader.read()
+    assert (reader.history.unread, reader.history.read) == (False, True)
+
+
+def test_an_unsaved_picture_that_is_looked_at_is_found_again(reader: Reader) -> None:
+    failed = Made(facts=samples.picture_facts(""), request=REQUEST, made_at=datetime.now(UTC))
+    reader.store.take(Replaced(part=with_made(reader.history, failed)))
+    reader.pictures.look_at(failed)
+    assert reader.history.looked_at is failed
+
+
+def test_the_newest_picture_of_a_model_is_none_in_the_bin(reader: Reader, tmp_path: Path) -> None:
+    one, two = picture(tmp_path, "1.png"), picture(tmp_path, "2.png")
+    reader.add(one, two)
+    reader.pictures.remove(two.path)
+    assert reader.history.newest_by == {"pocket": one.path}

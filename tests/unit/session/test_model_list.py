@@ -81,3 +81,25 @@ def test_a_model_that_was_deleted_leaves_too_and_pocket_never(shelf: Shelf) -> N
     shelf.models.forget(POCKET)
     assert shelf.settings is before
     assert before.model_folders == (shelf.many,)
+
+
+def test_a_model_that_is_opened_while_the_headers_are_read_stays(shelf: Shelf, tmp_path: Path) -> None:
+    new = str(write_folder(tmp_path / "new"))
+    shelf.models.select(new)
+    shelf.models.refresh()
+    answers = shelf.executor.work()
+    answers[1]()  # the reading that began before the model was known ends after it
+    answers[0]()
+    answers[1]()
+    shelf.executor.settle()
+    assert shelf.settings.last_model == new
+    assert shelf.ids() == {POCKET, shelf.alone, *shelf.inside, new}
+
+
+def test_a_model_that_is_forgotten_while_the_headers_are_read_does_not_come_back(shelf: Shelf) -> None:
+    shelf.models.refresh()
+    (answer,) = shelf.executor.work()
+    shelf.models.forget(shelf.alone)
+    answer()
+    shelf.executor.settle()
+    assert shelf.ids() == {POCKET, *shelf.inside}

@@ -55,3 +55,29 @@ def test_a_fetch_that_is_cancelled_is_killed_and_the_model_still_asked_for() -> 
     assert (desk.session.state.lacking.fetching, desk.session.state.lacking.model) == (False, desk.model)
     desk.session.small_files.close()
     assert desk.session.state.lacking.model is None
+
+
+def test_a_fetch_for_another_model_ends_the_first_and_its_end_changes_nothing() -> None:
+    desk = Desk()
+    small, other = desk.session.small_files, msgspec.structs.replace(desk.model, id="other", path="/other", name="Other")
+    small.ask(desk.model)
+    small.fetch()
+    small.ask(other)
+    desk.commands.heard[0](b'{"done": 1, "total": 4}\n')
+    assert desk.session.state.lacking.came is None
+    small.fetch()
+    assert (desk.commands.killed, len(desk.commands.started)) == ([0], 2)
+    small.stop()
+    assert desk.commands.killed == [0, 1]
+
+
+def test_a_fetch_that_ends_while_another_model_is_asked_for_leaves_that_one_alone() -> None:
+    desk = Desk()
+    small, other = desk.session.small_files, msgspec.structs.replace(desk.model, id="other", path="/other", name="Other")
+    small.ask(desk.model)
+    small.fetch()
+    small.ask(other)
+    desk.commands.ended[0](Finished(1, b"Traceback", b""))
+    desk.settle()
+    known = desk.session.state.lacking
+    assert (known.model, known.error, known.fetching) == (other, None, False)

@@ -35,11 +35,11 @@ def train(
     example: Annotated[bool, typer.Option("--example", help="Print a training file with comments and exit.")] = False,
     json: flags.Json = False,
 ) -> None:
-    """Train a LoRA on your own pictures, and stop a bad number before it does harm.
+    """Train a LoRA on your own pictures, and stop NaN before it does harm.
 
     Ctrl+C stops after the step and keeps what was learned. A run that is resumed gives the same weights, bit for bit, on a
-    processor with the same number of threads. Exit code: 0 finished, or stopped by you; 1 a bad number ended it, and
-    what was learnt before is kept; 2 the input was wrong.
+    processor with the same number of threads. Exit code: 0 finished, or stopped by you; 1 NaN or infinity ended it, and
+    what was learned before is kept; 2 the input was wrong.
     """
     from halftone.library.training_data.training_checks import check_before
 

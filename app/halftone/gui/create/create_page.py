@@ -20,6 +20,7 @@ from halftone.gui.create.picture.picture_actions import PictureActs
 from halftone.gui.create.picture.picture_centre import Centre
 from halftone.gui.create.picture.picture_images import HistoryWatch, decoded, read_thumbnails
 from halftone.gui.create.picture.picture_report import copy_details
+from halftone.gui.i18n import tr
 from halftone.gui.kit.splitter import LineSplitter
 from halftone.gui.kit.stock_widgets import column, surface
 from halftone.gui.shell import stopping
@@ -158,13 +159,16 @@ class CreatePage(QWidget):
         and has the focus stays.
         """
         history, state = self._controller.state.history, self._controller.state
+        none = tr("No pictures yet.") if history.read else tr("The history cannot be read.") if history.unread else ""
         if history.pictures != self._pictures:
             begins = not self._pictures
             self._pictures = history.pictures
-            self.history.set_pictures(self._pictures)
+            self.history.set_pictures(self._pictures, none=none)
             self.form.model_part.refresh()
             if begins and self.centre.shown is None and state.running_kind("Generate", "Upscale") is None:
-                self.centre.show_picture(history.known.get(history.shown, self._pictures[0]))
+                self.centre.show_picture(history.looked_at or self._pictures[0])
+        elif not self._pictures:
+            self.history.set_pictures((), none=none)
         if history.latest is not None and history.latest is not self._latest:
             self._latest = history.latest
             if history.latest.thumbnail:

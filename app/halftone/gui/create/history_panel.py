@@ -182,7 +182,7 @@ class HistoryPanel(QWidget):
             signal.connect(lambda made: self.picked.emit(made.facts.path))
         self.list.removed.connect(lambda made: self.removed.emit(made.facts.path))
         self.list.menu_requested.connect(lambda made, at: self.menu_requested.emit(made.facts.path, at))
-        self._none = label(tr("No pictures yet."), "small", "muted", wrap=True)
+        self._none = label("", "small", "muted", wrap=True)
         self._none.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._none.setContentsMargins(13, 0, 13, 0)
         inside = column(head, self._none, self.list, spacing=0)
@@ -195,11 +195,12 @@ class HistoryPanel(QWidget):
         """Newest first."""
         return [made.facts.path for made in self._pictures]
 
-    def set_pictures(self, pictures: Sequence[Made]) -> None:
-        """Show these, newest first."""
+    def set_pictures(self, pictures: Sequence[Made], *, none: str = "") -> None:
+        """Show these, newest first. none: what to say where there is none."""
         self._pictures = pictures
+        self._none.setText(none)
         self.model.show(by_day(pictures))
-        self._none.setVisible(not pictures)
+        self._none.setVisible(not pictures and bool(self._none.text()))
         self.list.setVisible(bool(pictures))
 
     def select(self, path: str) -> None:

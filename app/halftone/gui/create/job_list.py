@@ -174,6 +174,7 @@ class JobList(CardList[Job]):
         target, job, self._grip, self.target = self.target, self.current(), None, None
         super().mouseReleaseEvent(event)
         if target is not None and job is not None:
+            target = self._row_at(event.position().toPoint().y())  # the running job may have ended meanwhile
             self.viewport().setCursor(Qt.CursorShape.OpenHandCursor)
             self.viewport().update()
             first, own = self._first_waiting, self.currentIndex().row()

@@ -399,6 +399,7 @@ class Workspace(QObject):
         controller = self.controller
         geometry = {**controller.settings.geometry, "main": bytes(self.window.saveGeometry().toBase64().data()).decode()}
         splitters = {**controller.settings.splitters, **self.create_page.splitter_state()}
-        form, train = kept_draft(controller.state.draft), kept_training(controller.state.training_draft)
+        form = kept_draft(controller.state.draft)
+        train = kept_training(controller.state.training_draft) or controller.settings.train  # one that cannot be read stays
         kept = msgspec.structs.replace(controller.settings, geometry=geometry, splitters=splitters, form=form, train=train)
         controller.session.settings.update(kept)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from PySide6.QtCore import QEvent, QModelIndex, QPoint, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QModelIndex, QPersistentModelIndex, QPoint, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QCursor, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPen
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -116,7 +116,7 @@ class CardList(QListView, Generic[T]):
     def __init__(self, name: str, delegate: CardDelegate[T]) -> None:
         super().__init__()
         self._cards = delegate
-        self._pressed_cross = QModelIndex()
+        self._pressed_cross: QPersistentModelIndex | None = None
         self.setAccessibleName(name)
         self.setItemDelegate(delegate)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -154,7 +154,7 @@ class CardList(QListView, Generic[T]):
     @property
     def presses_cross(self) -> bool:
         """Whether the mouse button is held down on a cross."""
-        return self._pressed_cross.isValid()
+        return self._pressed_cross is not None
 
     # --- mouse ------------------------------------------------------------------------------------------------------
 
@@ -171,9 +171,8 @@ class CardList(QListView, Generic[T]):
         return bool(index.flags() & Qt.ItemFlag.ItemIsEnabled)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        self._pressed_cross = QModelIndex()
-        if event.button() == Qt.MouseButton.LeftButton:
-            self._pressed_cross = self._cross_at(event.position().toPoint())
+        cross = self._cross_at(event.position().toPoint()) if event.button() == Qt.MouseButton.LeftButton else QModelIndex()
+        self._pressed_cross = QPersistentModelIndex(cross) if cross.isValid() else None
         if not self.presses_cross:
             super().mousePressEvent(event)
 
@@ -186,10 +185,10 @@ class CardList(QListView, Generic[T]):
             super().mouseMoveEvent(event)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        pressed, self._pressed_cross = self._pressed_cross, QModelIndex()
+        pressed, self._pressed_cross = self._pressed_cross, None
         at = event.position().toPoint()
-        if pressed.isValid():
-            if self._cross_at(at) == pressed:
+        if pressed is not None:  # its item may be gone by now, and another one in its place
+            if pressed.isValid() and pressed == self._cross_at(at):
                 self.removed.emit(item_of(pressed))
             return
         clicked = event.button() == Qt.MouseButton.LeftButton and self.state() != QListView.State.DraggingState

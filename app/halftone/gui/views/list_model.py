@@ -64,7 +64,7 @@ class ListModel(QAbstractListModel, Generic[T]):
                 self._keys.insert(row, self._keys.pop(at))
                 self._items.insert(row, self._items.pop(at))
                 self.endMoveRows()
-            if self._items[row] is not items[row]:
+            if self._items[row] is not items[row] and self._items[row] != items[row]:
                 self._items[row] = items[row]
                 self.dataChanged.emit(self.index(row), self.index(row))
             row += 1

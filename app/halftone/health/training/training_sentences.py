@@ -60,7 +60,7 @@ _IMPOSSIBLE_RATE: Final = Words("A learning rate of {5} cannot be used.")
 _EMPTY_ROW: Final = Words("The loss became NaN after the last layer: a softmax gave NaN, as for a row of −inf.")
 _RESTORED: Final[dict[Cause, Words]] = {
     "gradient-outside": Words("The accumulated gradients were discarded. Training continues."),
-    "buffer-nonfinite": Words("It was put back to its last good value, and training goes on."),
+    "buffer-nonfinite": Words("It was put back to its last good value. Training continues."),
 }
 """Used where something other than weights and moments was put right."""
 _WHY_UNMEASURED: Final[dict[Cause, Words]] = {

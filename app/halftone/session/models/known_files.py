@@ -13,7 +13,6 @@ from halftone.session.events import Replaced
 from halftone.session.ports import Executor
 from halftone.session.state import Loras
 from halftone.session.store import Store
-from halftone.settings.store import Settings
 
 Then = Callable[[dict[str, str]], None]
 """Gets name -> path."""
@@ -48,20 +47,17 @@ class LoraList:
     def __init__(self, store: Store, executor: Executor) -> None:
         self._store = store
         self._executor = executor
-        self._folders = lora_folders(store.state.settings)
-        store.subscribe(lambda state: state.settings, self._follow)
-        store.subscribe(lambda state: (state.models, state.selections), lambda _models: self.look())
-
-    def _follow(self, settings: Settings) -> None:
-        if lora_folders(settings) != self._folders:
-            self.look()
+        store.subscribe(lambda state: (state.models, lora_folders(state.settings)), lambda _found: self.look())
 
     def look(self) -> None:
         """Read the folders in the background."""
-        folders = self._folders = lora_folders(self._store.state.settings)
-        self._executor.run(
-            lambda: known_loras(folders), lambda known: self._store.take(Replaced(part=Loras(paths=known, folders=folders)))
-        )
+        folders = lora_folders(self._store.state.settings)
+        self._executor.run(lambda: known_loras(folders), lambda known: self._found(folders, known))
+
+    def _found(self, folders: tuple[str, ...], known: dict[str, str]) -> None:
+        """Keep what the folders hold that are set now: an answer for others may come later."""
+        if folders == lora_folders(self._store.state.settings):
+            self._store.take(Replaced(part=Loras(paths=known, folders=folders)))
 
 
 class EmbeddingList:

@@ -50,10 +50,21 @@ class ModelList:
 
     def refresh(self) -> None:
         """Read the headers of all known models again."""
+        self._folders = self._store.state.settings.model_folders
+        wanted = self._wanted
+        self._executor.run(lambda: describe_all(wanted), lambda found: self._read(wanted, found))
+
+    @property
+    def _wanted(self) -> tuple[str, ...]:
         settings = self._store.state.settings
-        self._folders = settings.model_folders
-        wanted = tuple(dict.fromkeys((POCKET, *settings.model_folders, settings.last_model)))
-        self._executor.run(lambda: describe_all(wanted), self.show)
+        return tuple(dict.fromkeys((POCKET, *settings.model_folders, settings.last_model)))
+
+    def _read(self, wanted: tuple[str, ...], found: Found) -> None:
+        """What was chosen or taken off the list while the headers were read counts: then they are read again."""
+        if set(wanted) == set(self._wanted):
+            self.show(found)
+        else:
+            self.refresh()
 
     def show(self, found: Found) -> None:
         """Put these models in place of those known before; who is gone though the folder around it is there, is forgotten."""

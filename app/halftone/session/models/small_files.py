@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -90,17 +91,22 @@ class SmallFiles:
     # --- from the hub -----------------------------------------------------------------------------------------------
 
     def fetch(self) -> None:
-        """Fetch what the model lacks, then use it. One at a time."""
+        """Fetch what the model lacks, then use it. One at a time: that of another model ends."""
         model = self._known.model
         if model is not None and not self._known.fetching:
+            self._end_process()
             self._show(model, fetching=True)
             arguments = ("fetch", model.path, "--yes", "--json", "--progress")
-            self._kill = self._commands.start(*arguments, ended=self._ended, heard=self._heard)
+            self._kill = self._commands.start(*arguments, ended=partial(self._ended, model), heard=partial(self._heard, model))
 
-    def _heard(self, printed: bytes) -> None:
+    def _is_shown(self, model: ModelFacts) -> bool:
+        """Whether what is shown is what this model lacks, and not another one that was chosen while its files came."""
+        return self._known.fetching and self._known.model is not None and self._known.model.id == model.id
+
+    def _heard(self, model: ModelFacts, printed: bytes) -> None:
         """The last whole line of what it printed tells how much came."""
         for line in reversed(printed.splitlines(keepends=True)):
-            if line.endswith(b"\n"):
+            if line.endswith(b"\n") and self._is_shown(model):
                 with suppress(msgspec.MsgspecError):
                     found = msgspec.json.decode(line, type=_Came)
                     self._store.take(Replaced(part=replace(self._known, came=(found.done, found.total))))
@@ -108,21 +114,30 @@ class SmallFiles:
 
     def cancel(self) -> None:
         """End the process, if there is one; nothing of what came so far is kept."""
-        if self._known.fetching and self._kill is not None:
-            self._kill()
+        self._end_process()
+        if self._known.fetching:
             self._show(self._known.model)
+
+    def _end_process(self) -> None:
+        kill, self._kill = self._kill, None
+        if kill is not None:
+            kill()
 
     def stop(self) -> None:
         """Cancel, and wait until the process is gone: the program is about to end."""
         self.cancel()
         self._commands.finish()
 
-    def _ended(self, end: Finished) -> None:
-        if end.code == 0:
+    def _ended(self, model: ModelFacts, end: Finished) -> None:
+        self._kill = None
+        if end.code != 0:
+            _log.info("small files could not be fetched: %s", end.errors.decode("utf-8", "replace").strip())
+        if not self._is_shown(model):
+            self._models.refresh()
+        elif end.code == 0:
             self._take_up()
-            return
-        _log.info("small files could not be fetched: %s", end.errors.decode("utf-8", "replace").strip())
-        self._show(self._known.model, self._why(end))
+        else:
+            self._show(model, self._why(end))
 
     def _why(self, end: Finished) -> ErrorFacts:
         try:

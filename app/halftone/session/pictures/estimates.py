@@ -10,7 +10,7 @@ from halftone.health.forecasts.picture_memory import Forecast
 from halftone.library.families.networks import Network, known_networks
 from halftone.session.checks import Checks
 from halftone.session.events import Replaced
-from halftone.session.pictures.memory_estimate import NetworkKey, memory_estimate, network_key
+from halftone.session.pictures.memory_estimate import NetworkKey, Networks, memory_estimate, network_key
 from halftone.session.pictures.picture_time import Shape
 from halftone.session.ports import Executor
 from halftone.session.state import AppState
@@ -33,7 +33,10 @@ class Estimates:
 
     def _follow(self, key: NetworkKey | None) -> None:
         state = self._store.state
-        self._store.take(Replaced(part=replace(state.networks, key=key, networks=())))
+        before = state.networks
+        same_model = key is not None and before.key is not None and key[:2] == before.key[:2]
+        accepted = before.accepted if same_model else frozenset[tuple[Shape, DType]]()
+        self._store.take(Replaced(part=Networks(key=key, accepted=accepted)))
         if state.model is not None and key is not None:
             self._executor.run(partial(known_networks, state.model, state.extras), partial(self._read, key))
 

@@ -41,14 +41,16 @@ class Made:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PictureHistory:
     """known: by their paths, newest first, with those that were moved to the bin; listed: paths of those that are shown, newest
-    first; newest: the highest number on the list that was read; read: whether it was read; shown: path of the one that is
-    looked at; latest: what this session made last, a file or not; timed: those that tell the time of the next one.
+    first; newest: the highest number on the list that was read; read: whether it was read; unread: whether that failed; shown:
+    key of the one that is looked at; latest: what this session made last, a file or not; timed: those that tell the time of the
+    next one.
     """
 
     known: Mapping[str, Made] = field(default_factory=dict[str, Made])
     listed: tuple[str, ...] = ()
     newest: int = 0
     read: bool = False
+    unread: bool = False
     shown: str = ""
     latest: Made | None = None
     timed: Pictures = field(default_factory=Pictures)
@@ -58,10 +60,16 @@ class PictureHistory:
         """Those that are shown, newest first."""
         return tuple(self.known[path] for path in self.listed)
 
+    @property
+    def looked_at(self) -> Made | None:
+        """The picture that is shown, a file or not; None where it is not known any more."""
+        unsaved = self.latest if self.latest is not None and self.latest.key == self.shown else None
+        return self.known.get(self.shown) or unsaved
+
     @cached_property
     def newest_by(self) -> Mapping[str, str]:
         """Model -> path of the newest picture that it made."""
-        return {self.known[path].request.model: path for path in reversed(tuple(self.known))}
+        return {self.known[path].request.model: path for path in reversed(self.listed)}
 
 
 def _by_path(found: Iterable[Made]) -> dict[str, Made]:
@@ -71,7 +79,7 @@ def _by_path(found: Iterable[Made]) -> dict[str, Made]:
 def _timed(history: PictureHistory, found: Iterable[Made]) -> Pictures:
     """found: newest first."""
     whole = [made for made in islice(found, _LEARNT) if made.whole and made.facts.upscaled is None]
-    return history.timed.with_made((made.facts, made.request) for made in reversed(whole))
+    return history.timed.with_made((made.facts, made.request) for made in reversed(whole)) if whole else history.timed
 
 
 def with_list(history: PictureHistory, found: Iterable[Made], newest: int, before: Mapping[str, Made]) -> PictureHistory:
@@ -87,6 +95,7 @@ def with_list(history: PictureHistory, found: Iterable[Made], newest: int, befor
         listed=tuple(shown),
         newest=max(history.newest, newest),
         read=True,
+        unread=False,
         timed=_timed(history, shown.values()),
     )
 
@@ -95,6 +104,8 @@ def with_new(history: PictureHistory, found: Iterable[Made], newest: int) -> Pic
     """The history with what was added to the list since it was read; only pictures of other programs are new."""
     new = {path: made for path, made in _by_path(found).items() if path not in history.known}
     newest = max(history.newest, newest)
+    if not new:
+        return history if newest == history.newest else replace(history, newest=newest)
     listed = (*new, *history.listed)
     return replace(history, known={**new, **history.known}, listed=listed, newest=newest, timed=_timed(history, new.values()))
 

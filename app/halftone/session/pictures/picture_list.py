@@ -157,7 +157,12 @@ class PictureList:
             self._show(with_list(self._history, *found, before))
             then()
 
-        self._executor.run(work, take, _not_read)
+        def fail(error: Exception) -> None:
+            _not_read(error)
+            self._show(replace(self._history, unread=not self._history.read))
+            then()
+
+        self._executor.run(work, take, fail)
 
     def read_new(self) -> None:
         """Read what was put on the list since it was last read."""
@@ -168,7 +173,7 @@ class PictureList:
 
     def look_at(self, made: Made) -> None:
         """A picture is shown."""
-        self._show(replace(self._history, shown=made.facts.path))
+        self._show(replace(self._history, shown=made.key))
 
     def remove(self, path: str) -> None:
         """A picture was moved to the bin."""

@@ -10,13 +10,13 @@ from halftone.health.training.training_sentences import CURES, omen_words, remed
 _DID: Final[dict[Deed, str]] = {
     "warned": "It was noted, and nothing was changed.",
     "skipped": "{0}he step was left out before it touched the weights.",
-    "repeated": "The step was made again and was good; what helped: {0}.",
-    "restored": "What was changed is as it had been, and training goes on.",
+    "repeated": "The step was repeated and was good; what helped: {0}.",
+    "restored": "The change was undone. Training continues.",
     "stopped": "Training ends{0}; the weights are those after the last good step.",
 }
 _RESTORED: Final[dict[Cause, str]] = {
-    "gradient-outside": "What was gathered was thrown away, and training goes on.",
-    "buffer-nonfinite": "It was put back to its last good value, and training goes on.",
+    "gradient-outside": "The accumulated gradients were discarded. Training continues.",
+    "buffer-nonfinite": "It was put back to its last good value. Training continues.",
 }
 _THE_SCRIPTS: Final[frozenset[Remedy]] = frozenset({"bfloat16", "normalise", "mend-file"})
 """Remedies that no guard can put in force."""

@@ -45,10 +45,13 @@ class ModelChoices(ListModel[Choice]):
         model = item.facts
         if item.kind == "part":
             tip = tr("Uses the other parts of a matching model.")
-            return ModelCard(model.name, part_line(model), "", tip, model.path in self._in_use)
+            return ModelCard(model.name, part_line(model), "", tip, self.is_chosen(item))
         look = self._badge(model)
         line = tr("A small file is missing") if item.kind == "waiting" else model_line(model)
-        return ModelCard(model.name, line, look.state, badge_tip(look, ""), model.id in self._in_use)
+        return ModelCard(model.name, line, look.state, badge_tip(look, ""), self.is_chosen(item))
+
+    def is_chosen(self, item: Choice) -> bool:
+        return (item.facts.path if item.kind == "part" else item.facts.id) in self._in_use
 
     def key(self, item: Choice) -> str:
         return item.facts.id
@@ -139,7 +142,7 @@ class ModelMenu(QFrame):
         self.adjustSize()
         self.move(top)
         self.show()
-        in_use = next((choice.facts.id for choice in self.choices.items if self.choices.card(choice).chosen), "")
+        in_use = next((choice.facts.id for choice in self.choices.items if self.choices.is_chosen(choice)), "")
         self.list.select(self.choices.index_of(in_use))
         self.list.setFocus(Qt.FocusReason.PopupFocusReason)
 

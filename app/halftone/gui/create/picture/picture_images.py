@@ -36,9 +36,11 @@ def decoded(file: bytes) -> QImage:
 
 
 def read_thumbnails(paths: Sequence[str]) -> dict[str, QImage]:
-    """Small pictures of those of the history, few of which are listed without. Runs on another thread."""
-    images = {path: decoded(file) for path, file in thumbnails(paths).items()}
-    return {path: small(read_image(path) if image.isNull() else image) for path, image in images.items()}
+    """Small pictures from the history; from the file for one that stands there without, or not at all. Runs on another thread."""
+    listed = thumbnails(paths)
+    images = ((path, decoded(listed.get(path, b""))) for path in paths)
+    found = ((path, read_image(path) if image.isNull() else image) for path, image in images)
+    return {path: small(image) for path, image in found if not image.isNull()}
 
 
 class HistoryWatch(QObject):

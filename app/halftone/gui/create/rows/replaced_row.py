@@ -193,7 +193,7 @@ class TransformerPart(ReplacedRow):
     def __init__(self, binding: Binding) -> None:
         kind = Replaced(
             title=tr("Transformer"),
-            tip=tr("Such as a smaller GGUF or FP8 file."),
+            tip=tr("Another transformer, such as a smaller GGUF or FP8 file."),
             own=tr("Use model default"),
             choosing=tr("Choose transformer"),
             kinds=tr("Transformer files"),
