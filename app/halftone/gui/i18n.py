@@ -1,6 +1,8 @@
 """The window's words in the user's language: English sentences are the keys of a catalogue."""
 
+from collections.abc import Mapping
 from gettext import NullTranslations
+from struct import pack
 from typing import Literal
 
 from PySide6.QtCore import QCoreApplication, QLibraryInfo, QLocale, QTranslator
@@ -12,6 +14,7 @@ from halftone.settings.translations import catalogue_of
 
 _QT = "Qt"
 """The context (msgctxt) of what Qt says itself and its own translation lacks."""
+_QT_LACKS = ("&Look in:", "File Folder", "Files of &type:", "Folder")
 LanguageChoice = Literal["system", "en", "zh_CN"]
 
 
@@ -45,21 +48,43 @@ def listed(*parts: str) -> str:
     return harmless(wording.listed(*parts, catalogue=_catalogue))
 
 
-class _QtTranslator(QTranslator):
-    """Translates what Qt says itself and its own translation lacks."""
+_QM_MAGIC = bytes.fromhex("3cb86418caef9c95cd211cbf60a1bddd")
+_HASHES, _MESSAGES = 0x42, 0x69
+"""Sections of a .qm file."""
+_END, _TRANSLATION, _SOURCE_TEXT = 1, 3, 6
+"""Tags of the parts of a message in a .qm file."""
 
-    def isEmpty(self) -> bool:
-        return False
 
-    def translate(self, context: str, text: str, disambiguation: str | None = None, n: int = -1) -> str | None:
-        del context, disambiguation, n
-        found = _catalogue.pgettext(_QT, text)
-        return found if found != text else None
+def _qm(messages: Mapping[str, str]) -> bytes:
+    """Return translations, for any context, as the file that Qt reads itself.
+
+    A QTranslator in Python would not do: Qt translates errors of its readers of pictures while it holds their lock, and a thread
+    that waits for the lock may hold Python's.
+    """
+    hashes, written = list[tuple[int, int]](), b""
+    for english, translated in messages.items():
+        source, target = english.encode(), translated.encode("utf-16-be")
+        hashes.append((_elf_hash(source), len(written)))
+        written += pack(f">BI{len(target)}s", _TRANSLATION, len(target), target)
+        written += pack(f">BI{len(source)}sB", _SOURCE_TEXT, len(source), source, _END)
+    table = b"".join(pack(">II", *one) for one in sorted(hashes))
+    return _QM_MAGIC + pack(">BI", _HASHES, len(table)) + table + pack(">BI", _MESSAGES, len(written)) + written
+
+
+def _elf_hash(text: bytes) -> int:
+    found = 0
+    for byte in text:
+        found = (found << 4) + byte
+        high = found & 0xF0000000
+        found = (found ^ high >> 24) & ~high
+    return found or 1
 
 
 _installed: list[QTranslator] = []
 _language = "en"
 _catalogue = ENGLISH
+_qt_lacking = b""
+"""Qt reads it in place as long as it translates."""
 
 
 def language() -> str:
@@ -80,7 +105,7 @@ def system_language() -> str:
 
 def set_language(choice: LanguageChoice) -> str:
     """Put a language in force, in Qt's own dialogs too; returns its name."""
-    global _language, _catalogue
+    global _language, _catalogue, _qt_lacking
     app = QCoreApplication.instance()
     _language = system_language() if choice == "system" else choice
     _catalogue = catalogue_of(_language)
@@ -93,7 +118,10 @@ def set_language(choice: LanguageChoice) -> str:
     qt_own = QTranslator()
     if qt_own.load(QLocale(_language), "qtbase", "_", QLibraryInfo.path(QLibraryInfo.LibraryPath.TranslationsPath)):
         _install(qt_own)
-    _install(_QtTranslator())
+    lacking = QTranslator()
+    _qt_lacking = _qm({text: _catalogue.pgettext(_QT, text) for text in _QT_LACKS})
+    if lacking.load(_qt_lacking):
+        _install(lacking)
     return _language
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 from msgspec.structs import replace
-from PySide6.QtCore import QEvent, QObject
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage, opened
+from tests.gui.windows import windows_shown
 from tests.helpers import samples
 from tests.helpers.drafts import random_draft
 
@@ -140,30 +140,14 @@ def test_open_rows_times_precision_and_the_shown_picture_stay_with_another_langu
     stage.close()
 
 
-class WindowsShown(QObject):
-    """Notes what is shown as a window of its own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[QObject] = []
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-        if event.type() == QEvent.Type.Show and isinstance(watched, QWidget) and watched.isWindow():
-            self.seen.append(watched)
-        return False
-
-
 @pytest.mark.parametrize("nan_check", ["off", "every-step"])
 def test_no_part_of_the_page_is_ever_a_window_of_its_own(qtbot: QtBot, nan_check: NanCheck) -> None:
     numerics = Numerics(nan_check=nan_check)
     stage = Stage(qtbot, settings=Settings(first_run_done=True, language="zh_CN", numerics=numerics))
-    program, windows = QApplication.instance(), WindowsShown()
-    assert program is not None
-    program.installEventFilter(windows)
-    for language in ("en", "zh_CN"):
-        changed_look(stage, language=language)
-    program.removeEventFilter(windows)
-    assert windows.seen == []
+    with windows_shown() as seen:
+        for language in ("en", "zh_CN"):
+            changed_look(stage, language=language)
+    assert seen == []
     stage.idle()
     stage.close()
 

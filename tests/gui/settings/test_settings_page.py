@@ -10,6 +10,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QFileDialog, QLabel
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
+from tests.gui.windows import windows_shown
 
 from halftone.contract.facts import SelfTestReport, SettingEffect
 from halftone.contract.messages import SelfTest
@@ -75,6 +76,13 @@ def take_back(one: SettingRow) -> QAbstractButton | None:
     words = [made for made in one.findChildren(QLabel) if made.text() == "Changed"]
     assert [made.isHidden() for made in shown] == [made.isHidden() for made in words]
     return next((made for made in shown if not made.isHidden()), None)
+
+
+def test_no_part_of_the_page_is_ever_a_window_of_its_own(qtbot: QtBot) -> None:
+    with windows_shown() as seen:
+        page, _ = open_page(qtbot)
+        page.show_section("Numerics")
+    assert seen == [page]
 
 
 def test_every_declared_setting_has_a_row(qtbot: QtBot) -> None:

@@ -1,9 +1,12 @@
 """Every visible sentence has a Chinese translation with the same placeholders, and none is left over."""
 
 import re
+import subprocess
+import sys
 
 import msgspec
 import pytest
+from PySide6.QtCore import QCoreApplication
 from tests.gui import lacking, words
 from tests.helpers import samples
 from tests.helpers.wording import CHINESE, chinese, entries
@@ -106,6 +109,38 @@ def test_a_language_can_be_changed_and_changed_back(qapp: object) -> None:
     assert tr("no such sentence") == "no such sentence"
     set_language("en")
     assert tr("Generate") == "Generate"
+
+
+def test_what_qt_leaves_in_english_is_translated(qapp: object) -> None:
+    del qapp
+    lacking_in_qt = {entry.msgid: entry.msgstr for entry in entries() if entry.msgctxt}
+    set_language("zh_CN")
+    shown = {text: QCoreApplication.translate("QFileDialog", text, "comment") for text in lacking_in_qt}
+    set_language("en")
+    assert shown == lacking_in_qt
+    assert {text: QCoreApplication.translate("QFileDialog", text) for text in shown} == {text: text for text in shown}
+
+
+PICTURES_ON_TWO_THREADS = """
+import sys, threading
+from PySide6.QtCore import QBuffer, QCoreApplication
+from PySide6.QtGui import QImage
+from halftone.gui.i18n import set_language
+app = QCoreApplication([])
+set_language("zh_CN")
+buffer = QBuffer()
+QImage(8, 8, QImage.Format.Format_RGB32).save(buffer, "PNG")
+file = bytes(buffer.data())
+sys.setswitchinterval(1e-5)
+threads = [threading.Thread(target=lambda: [QImage.fromData(file) for _ in range(500)]) for _ in range(2)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+
+
+def test_two_threads_that_read_pictures_in_chinese_do_not_wait_for_each_other() -> None:
+    """Qt translates while it holds the lock of its readers: a translator in Python waited there for the other thread."""
+    subprocess.run([sys.executable, "-c", PICTURES_ON_TWO_THREADS], check=True, timeout=120)
 
 
 _HAN = "[\u4e00-\u9fff]"

@@ -187,8 +187,8 @@ class GroupCard(Card):
             made.setFixedWidth(width)
             line.addWidget(made)
         self._heads = boxed(line)
-        self._heads.setVisible(heads)
         self._heads.setParent(self)
+        self._heads.setVisible(heads)  # only now: without a parent they would open as a window
         body = column(spacing=0, margins=(1, 10 if title else 2, 1, 1 if title else 2))
         self._head = QGridLayout()
         if title:
