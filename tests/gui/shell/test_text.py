@@ -85,7 +85,7 @@ def test_making_the_fragile_model_is_told_while_it_lasts() -> None:
 def test_a_measurement_that_could_not_be_kept_says_what_follows() -> None:
     message = notice_message(Notice(number=1, kind="not-kept", facts=("A processor",), why=Words("File exists")))
     assert message.title == "Could not save the measurements of A processor."
-    assert message.text == "File exists. Halftone measures again at the next start."
+    assert message.text == "File exists. They are used until Halftone closes, then measured again."
 
 
 @pytest.mark.parametrize(("kind", "level"), [("fragile-failed", "danger"), ("model-refused", "warn")])

@@ -306,7 +306,7 @@ def test_a_message_from_before_the_workspace_is_shown_when_it_is_there(qtbot: Qt
     stage = Stage(qtbot, early=[Noted(kind="models-gone", facts=("gone",))])
     shown = stage.workspace.toasts.shown
     assert shown is not None
-    assert shown.message.title == "Not found: gone."
+    assert shown.message.title == "Model not found: gone."
     stage.close()
 
 
