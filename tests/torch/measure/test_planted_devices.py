@@ -65,7 +65,7 @@ def _nan_in_one(result: torch.Tensor) -> torch.Tensor:
             "wrong",
             "Matrix product (512 × 512 × 512) gives wrong values.",
         ),
-        ("convolution", "float16", _nan_in_one, 1, "convolution", "nonfinite", "Convolution (3 × 3, 1 × 16 × 8 × 8) gives bad"),
+        ("convolution", "float16", _nan_in_one, 1, "convolution", "nonfinite", "Convolution (3 × 3, 1 × 16 × 8 × 8) gives NaN or infinity."),
         ("scaled_dot_product", "bfloat16", _nan_in_one, 10**4, "attention", "nonfinite", "gives NaN or infinity."),
         ("native_group_norm", "float16", lambda x: x + 1, 10**5, "group-norm", "wrong", "Group norm (2 × 320 × 32 × 32) gives"),
         ("native_layer_norm", "float16", torch.zeros_like, 1, "layer-norm", "zeros", "Layer norm (16 × 64) gives zeros."),
