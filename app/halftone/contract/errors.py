@@ -36,13 +36,6 @@ class HalftoneError(Exception):
         return ErrorFacts(code=self.code, facts=dict(self.facts), details=self.details)
 
 
-def check_range(name: Words | str, value: float, allowed: tuple[float, float]) -> None:
-    """Raise HalftoneError value-out-of-range."""
-    low, high = allowed
-    if not low <= value <= high:
-        raise HalftoneError("value-out-of-range", name=name, value=value, low=low, high=high)
-
-
 class JobCancelled(Exception):  # noqa: N818 - it is no error: the user asked for it
     """The user cancelled; the runner turns it into JobEnded(cancelled)."""
 

@@ -7,6 +7,7 @@ made from this table. LoRAs, ControlNets and other structs have places of their 
 import math
 from typing import Any, Final, NamedTuple
 
+from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import (
     BATCH_RANGE,
     CLIP_SKIP_RANGE,
@@ -26,6 +27,13 @@ from halftone.contract.wording import Words
 
 _OPTIONS: Final = "options."
 _ANY: Final = (-math.inf, math.inf)
+
+
+def check_range(name: Words | str, value: float, allowed: tuple[float, float]) -> None:
+    """Raise HalftoneError value-out-of-range."""
+    low, high = allowed
+    if not low <= value <= high:
+        raise HalftoneError("value-out-of-range", name=name, value=value, low=low, high=high)
 
 
 class Parameter(NamedTuple):

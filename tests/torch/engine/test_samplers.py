@@ -152,7 +152,7 @@ def test_names_of_other_programs_are_understood(called: str, name: str | None) -
         ("DDIM Beta", "Sampler cannot be DDIM Beta"),
         ("DPM++ 2S a", "DPM++ SDE is the nearest"),
         ("DPM++ 2N", "DPM++ 2M or"),
-        ("qq", "most of them with Karras, Exponential, Beta or SGM Uniform behind"),
+        ("qq", ", most with Karras, Exponential, Beta or SGM Uniform appended"),
         ("Euler a Karras", "Euler Karras"),
     ],
 )

@@ -3,9 +3,10 @@
 import math
 from typing import Final
 
-from halftone.contract.errors import HalftoneError, check_range
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import GuardEvent, ModelFacts, PictureFacts
 from halftone.contract.limits import SIZE_RANGE
+from halftone.contract.parameters import check_range
 from halftone.contract.request import LATENT, Hires, PictureRequest
 from halftone.contract.wording import Words
 from halftone.library.add_ons.upscalers import check_upscaler

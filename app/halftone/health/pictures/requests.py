@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from halftone.contract.errors import HalftoneError, check_range
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import OUTPAINT_RANGE, SIZE_MULTIPLE, SIZE_RANGE
-from halftone.contract.parameters import BY_FIELD, PARAMETERS
+from halftone.contract.parameters import BY_FIELD, PARAMETERS, check_range
 from halftone.contract.request import CheckInputs, PictureRequest, UpscaleRequest
 from halftone.contract.wording import Words
 from halftone.health.pictures.passes import check_passes

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from halftone.contract.errors import HalftoneError, check_range
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import CONTROL_RANGE
+from halftone.contract.parameters import check_range
 from halftone.contract.request import Control
 from halftone.contract.wording import Words
 from halftone.library.add_ons.named_files import config_in, reading, weights_in

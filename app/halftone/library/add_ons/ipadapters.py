@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, cast
 
-from halftone.contract.errors import HalftoneError, check_range
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import IP_ADAPTER_RANGE
+from halftone.contract.parameters import check_range
 from halftone.contract.request import IpAdapter
 from halftone.contract.wording import Words
 from halftone.library.add_ons.controlnets import denoiser_config

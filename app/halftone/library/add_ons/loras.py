@@ -10,9 +10,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
-from halftone.contract.errors import HalftoneError, check_range
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import LORA_RANGE
+from halftone.contract.parameters import check_range
 from halftone.contract.request import Lora
 from halftone.contract.wording import Words, both
 from halftone.library.add_ons.named_files import reading, refuse_folder

@@ -7,8 +7,9 @@ from typing import Final
 
 import msgspec
 
-from halftone.contract.errors import HalftoneError, check_range
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.parameters import check_range
 from halftone.contract.training import Optimizer, TrainConfig
 from halftone.contract.wording import Words
 from halftone.library.models import describe
