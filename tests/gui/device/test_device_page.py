@@ -323,6 +323,14 @@ def test_what_halftone_will_do_follows_the_settings(qtbot: QtBot) -> None:
     assert spy.at(0) == ["numerics"]
 
 
+def test_a_precision_chosen_for_the_next_pictures_is_the_users_own(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    page._controller.session.settings.choose_precision("float32")
+    page.refresh()
+    words = [made.text() for made in page.promises.findChildren(QLabel)]
+    assert any("your setting" in one for one in words), words
+
+
 @pytest.mark.parametrize(
     ("faulty", "backend", "told"),
     [
@@ -458,6 +466,8 @@ def test_device_rows_are_only_what_was_read(qtbot: QtBot) -> None:
         ("CUDA", "12.8"),
         ("Multiprocessors", "28"),
     ]
+    processor = msgspec.structs.replace(kit.GPU, driver=None, torch_version="", threads=2, details={"cores": "4", "threads": "8"})
+    assert device_view.device_rows(processor) == [("Threads", "2 of 8"), ("Cores", "4")]
     page, _ = open_page(qtbot)
     assert page.device._memory_words.text() == "1.5\u00a0GB of 12.0\u00a0GB in use"
 

@@ -172,7 +172,7 @@ class DevicePage(Page):
         return next((job for job in self._controller.state.jobs if isinstance(job.command, SelfTest)), None)
 
     def _show(self) -> None:
-        state, numerics = self._controller.state, self._controller.settings.numerics
+        state, numerics = self._controller.state, self._controller.numerics
         job = self._job()
         verdict = device_verdict.verdict(state.self_test, state.device, job, time.monotonic(), numerics.precision)
         fraction = job.fraction if job is not None and job.running else None

@@ -317,9 +317,11 @@ def device_rows(device: DeviceFacts) -> list[tuple[str, str]]:
         rows.append((tr("Driver"), device.driver))
     if device.torch_version:
         rows.append(("PyTorch", device.torch_version))
+    details = dict(device.details)
     if device.threads:
-        rows.append((tr("Threads"), str(device.threads)))
-    rows += [(tr(DETAIL_NAMES[name]), value) for name, value in device.details.items()]
+        whole = details.pop("threads", "")
+        rows.append((tr("Threads"), tr("{0} of {1}", device.threads, whole) if whole else str(device.threads)))
+    rows += [(tr(DETAIL_NAMES[name]), value) for name, value in details.items()]
     return rows
 
 

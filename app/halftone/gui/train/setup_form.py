@@ -144,10 +144,10 @@ class TrainForm(QWidget):
             ),
             NumberRow(
                 "stop_after",
-                tr("Stop after"),
+                tr("Pause after"),
                 tr("NaN steps in a row before training pauses."),
                 (1, 1000),
-                unit=tr("steps"),
+                unit=tr("NaN steps"),
             ),
             NumberRow("clip", tr("Clipping"), tr("Maximum gradient norm. 0: off."), (0, 100), 2),
             NumberRow(

@@ -35,7 +35,7 @@ _NAMES: Final = {
     "steps": "Steps",
     "batch": "Batch",
     "accumulate": "Accumulate",
-    "stop_after": "Stop after",
+    "stop_after": "Pause after",
     "size": "Size",
     "warm_up": "Warm up",
     "save_every": "Save every",

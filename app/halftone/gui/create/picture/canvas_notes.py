@@ -43,7 +43,7 @@ class NextSteps(BuiltLater):
         self.hide()
 
     def build(self) -> None:
-        words = tr("Saved. Next: add models or test your device.")
+        words = tr("Saved. Next: add models, or see what your device can do.")
         self.bar = MessageBar(Message("ok", words, actions=(Act("models", tr("Add a model…")), Act("device", tr("Device")))))
         self.bar.closed.connect(self.hide)
         self.bar.acted.connect(self._act)
