@@ -13,8 +13,10 @@ from halftone.contract.request import Numerics
 from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
 from halftone.gui.background import Background, QtClock
+from halftone.gui.create.picture.picture_images import read_thumbnails
 from halftone.gui.process import HalftoneProcesses, Link
 from halftone.gui.shell.pages import PageName
+from halftone.gui.views.thumbnails import Thumbnails
 from halftone.session.pictures.draft import EMPTY
 from halftone.session.pictures.history import PictureHistory
 from halftone.session.pictures.memory_estimate import Networks
@@ -70,6 +72,7 @@ class Controller(QObject):
         """early: load the selected model as soon as there is nothing else to do."""
         super().__init__(parent)
         self.background = Background(self)
+        self.thumbnails = Thumbnails(self.background, read_thumbnails, self)
         ports = Ports(self.background, QtClock(self), HalftoneProcesses(self))
         known = store.load() if settings is None else settings
         self.session = Session(link, ports, known, early=early, heard=self.worker_event.emit, ended=self.job_ended.emit)

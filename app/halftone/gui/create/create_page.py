@@ -18,13 +18,13 @@ from halftone.gui.create.history_panel import HistoryPanel
 from halftone.gui.create.job_list import QueuePanel
 from halftone.gui.create.picture.picture_actions import PictureActs
 from halftone.gui.create.picture.picture_centre import Centre
-from halftone.gui.create.picture.picture_images import HistoryWatch, decoded, read_thumbnails
+from halftone.gui.create.picture.picture_images import HistoryWatch, decoded
 from halftone.gui.create.picture.picture_report import copy_details
 from halftone.gui.i18n import tr
 from halftone.gui.kit.splitter import LineSplitter
 from halftone.gui.kit.stock_widgets import column, surface
 from halftone.gui.shell import stopping
-from halftone.gui.views.thumbnails import Thumbnails, small
+from halftone.gui.views.thumbnails import small
 from halftone.library.prompts.drawn_prompts import as_made
 from halftone.session.events import Noted
 from halftone.session.pictures.history import Made
@@ -61,7 +61,7 @@ class CreatePage(QWidget):
 
     def _build(self) -> None:
         self.form = CreateForm(self._controller)
-        self.thumbnails = Thumbnails(self._controller.background, read_thumbnails, self)
+        self.thumbnails = self._controller.thumbnails
         self.thumbnails.arrived.connect(self.form.model_part.refresh_picture)
         self.form.model_part.picture_of = self._picture_of
         self.centre = Centre(self._controller, self.thumbnails)
