@@ -25,6 +25,8 @@ RECEIPT_TAG: Final = "description"
 _ENCODER: Final = "libx264"
 _CRF: Final = "17"
 """x264's scale of quality: 0 without loss, 51 worst; at 17 a loss is hardly seen."""
+_THREADS: Final = "1"
+"""The bytes of a file must not depend on how many processors there are, nor on how they share the work."""
 _WEBP_QUALITY: Final = 90
 _BT709: Final = 1
 """As ITU-T H.273 numbers primaries, transfer and matrix."""
@@ -98,7 +100,7 @@ def _mux(frames: "Sequence[Pixels]", fps: int, file: _Heard, texts: dict[str, st
     height, width = frames[0].shape[:2]
     with av.open(file, "w", format="mp4") as container:
         container.metadata.update(texts)
-        stream = container.add_stream(_ENCODER, rate=fps, options={"crf": _CRF})
+        stream = container.add_stream(_ENCODER, rate=fps, options={"crf": _CRF, "threads": _THREADS})
         stream.width, stream.height = width, height
         stream.pix_fmt = "yuv420p" if width % 2 == height % 2 == 0 else "yuv444p"
         context = stream.codec_context
