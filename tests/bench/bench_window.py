@@ -3,7 +3,7 @@
     python tests/bench/bench_window.py [--runs 9] [--model pocket]
 
 Ratios within one run; medians. Start: from the start of the process to the first paint. Event loop: a 5 ms timer while a
-picture is made; the longest gap by the clock, and the most processor time that one turn of the loop took.
+picture is made, with a thousand in the history; the longest gap by the clock, and the most processor time that one turn took.
 """
 
 import argparse
@@ -39,12 +39,17 @@ class Watch(QObject):
         self.then()
 
 def leave():
+    from halftone.settings.places import window_mark
+    window_mark().unlink(missing_ok=True)  # as a window that is closed
     os._exit(0)
 """
 
 BARE = (
     FIRST_PAINT
     + """
+def leave():
+    os._exit(0)
+
 from PySide6.QtWidgets import QLabel, QMainWindow
 app = QApplication(sys.argv)
 window = QMainWindow()
@@ -86,12 +91,14 @@ from halftone.gui.shell.workspace import Workspace
 from halftone.settings import store
 import msgspec
 app = main.make_app(sys.argv)
+main.Collector(app)
 theme.set_theme("dark")
 settings = msgspec.structs.replace(store.load(), first_run_done=True)
 controller = Controller(WorkerLink(), settings)
 window = MainWindow()
 for _ in Workspace(window, controller).move_in():
     pass
+main.keep()
 window.show()
 gaps, turns, state = [], [], {"on": False, "last": 0.0, "cpu": 0.0}
 def beat():
@@ -126,10 +133,29 @@ sys.exit(app.exec())
 """
 
 
+FILL = """
+import io, sys
+from pathlib import Path
+from PIL import Image
+from tests.helpers import samples
+from halftone.contract.request import PictureRequest
+from halftone.gallery.history import History
+file = io.BytesIO()
+Image.linear_gradient("L").convert("RGB").resize((160, 160)).save(file, "PNG")
+with History() as history:
+    for number in range(int(sys.argv[1])):
+        path = Path(sys.argv[2], f"{number}.png")
+        path.write_bytes(file.getvalue())
+        facts = samples.picture_facts(str(path), seed=number)
+        history.add(facts, PictureRequest(prompt=f"a red sun over hill {number}"), file.getvalue())
+"""
+PICTURES = 1000
+
+
 def environment(data: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HALFTONE_")}
     return kept | {
-        "PYTHONPATH": str(APP),
+        "PYTHONPATH": os.pathsep.join([str(APP), str(APP.parent)]),
         "HALFTONE_DATA": data,
         "QT_QPA_PLATFORM": os.environ.get("QT_QPA_PLATFORM", "offscreen"),
     }
@@ -153,9 +179,10 @@ def main() -> None:
         columns = [statistics.median(column) for column in zip(*told, strict=True)]
         for what, (bare, ours, ready) in (("by the clock", columns[::2]), ("processor time", columns[1::2])):
             print(
-                f"window visible, {what}: bare {bare:.3f} s, Halftone {ours:.3f} s, ratio {ours / bare:.2f} (goal 1.5); "
+                f"window visible, {what}: bare {bare:.3f} s, Halftone {ours:.3f} s, ratio {ours / bare:.2f} (goal 1.3); "
                 f"page ready to type in {ready:.3f} s, ratio {ready / bare:.2f}"
             )
+        subprocess.run([sys.executable, "-c", FILL, str(PICTURES), data], env=environment(data), check=True)
         done = subprocess.run(
             [sys.executable, "-c", LOOP, arguments.model], env=environment(data), capture_output=True, text=True, check=False
         )
@@ -163,7 +190,7 @@ def main() -> None:
             sys.exit(f"the loop run failed: {done.stdout}{done.stderr[-2000:]}")
         worst, p99, busiest, count = done.stdout.split()[-4:]
         print(
-            f"event loop during a picture, {count} turns: longest gap {float(worst) * 1000:.1f} ms, "
+            f"event loop during a picture, {PICTURES} in the history, {count} turns: longest gap {float(worst) * 1000:.1f} ms, "
             f"99 % below {float(p99) * 1000:.1f} ms, "
             f"most processor time in one turn {float(busiest) * 1000:.1f} ms (goal 50)"
         )

@@ -3,101 +3,28 @@
 Each test leaves a picture of the window in the folder that HALFTONE_SHOTS names.
 """
 
-import collections
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 from PIL import Image
 from pytestqt.qtbot import QtBot
-from tests.helpers import samples
+from tests.e2e.person import PROMPT, Person, settings
 from tests.helpers.interrupted import stopped
 from tests.helpers.read_back import parse_parameters, read_picture
 
-from halftone.contract.messages import PictureReady, StepDone
-from halftone.contract.request import Numerics
 from halftone.engine.checks.fragile import make_fragile
 from halftone.engine.service import DiffusersEngine
-from halftone.gui import theme
-from halftone.gui.controller import Controller
-from halftone.gui.i18n import set_language
-from halftone.gui.process import WorkerLink
-from halftone.gui.shell.window import MainWindow
-from halftone.gui.shell.workspace import Workspace
 from halftone.health.pictures.unfinished_pictures import read_kept
-from halftone.library import models, records
-from halftone.measure.devices import find_device
-from halftone.session.pictures.draft import Seed
+from halftone.library import models
 from halftone.session.pictures.picture_list import unsaved
 from halftone.settings import store
 from halftone.settings.places import resources
-from halftone.settings.store import Settings
 
-PATIENCE = 240_000
-PROMPT = "a red sun over green hills"
 TITLE_M1 = "This picture came out black. Halftone recovered it."
 TITLE_M2 = "NaN"
 TITLE_BOTH = "Recovered after 2 repairs."
-
-
-class Person:
-    """Sits before a real window over a real worker."""
-
-    def __init__(self, qtbot: QtBot, settings: Settings) -> None:
-        set_language("en")
-        theme.set_theme("dark")
-        device = find_device("auto")
-        report = samples.self_test_report()
-        records.save_selftest(msgspec.structs.replace(report, device=device))
-        self.qtbot = qtbot
-        self.link = WorkerLink()
-        self.controller = Controller(self.link, settings)
-        self.window = MainWindow()
-        self.workspace = Workspace(self.window, self.controller)
-        collections.deque(self.workspace.move_in(), maxlen=0)
-        self.page = self.workspace.create_page
-        self.pictures: list[PictureReady] = []
-        self.steps: list[StepDone] = []
-        self.controller.worker_event.connect(self._seen)
-        qtbot.addWidget(self.window, before_close_func=lambda _window: self.leave())
-        self.window.show()
-        self.controller.session.start()
-        self.wait(lambda: self.controller.state.worker == "ready" and self.controller.state.device is not None)
-        self.wait(lambda: self.controller.model is not None)
-
-    def _seen(self, event: object, _blob: object) -> None:
-        if isinstance(event, PictureReady):
-            self.pictures.append(event)
-        if isinstance(event, StepDone):
-            self.steps.append(event)
-
-    def wait(self, condition: Callable[[], bool]) -> None:
-        self.qtbot.waitUntil(condition, timeout=PATIENCE)
-
-    def idle(self) -> None:
-        self.wait(lambda: not self.controller.state.jobs and not self.controller.background.busy)
-
-    def generate(self, seed: int) -> None:
-        self.page.form.edit(prompt=PROMPT, seed=Seed(seed, locked=True))
-        self.page.generate()
-
-    def shot(self, name: str) -> None:
-        self.qtbot.wait(50)
-        folder = os.environ.get("HALFTONE_SHOTS")
-        if folder:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-            assert self.window.grab().save(str(Path(folder) / f"{name}.png"))
-
-    def leave(self) -> None:
-        self.controller.session.queue.clear_waiting()
-        self.link.stop()
-        self.qtbot.waitUntil(lambda: not self.controller.background.busy, timeout=PATIENCE)
-
-
-def settings(**numerics: object) -> Settings:
-    return Settings(first_run_done=True, numerics=msgspec.convert(numerics, Numerics))
 
 
 def test_type_and_generate_gives_a_png_with_its_settings_inside(qtbot: QtBot) -> None:
@@ -140,8 +67,9 @@ def test_the_fragile_model_is_told_recovered_and_fixed(qtbot: QtBot, tmp_path: P
     assert message is not None
     assert message.title in (TITLE_M1, TITLE_BOTH) or message.title.startswith(TITLE_M2)
     decoded_again = "The VAE decoder overflowed in half precision. Halftone ran it again with values rescaled by powers of two."
+    told = dict(message.details)["What happened"]
     for event in ready.facts.events:
-        assert ("Halftone repeated the step." if event.action == "went-back-one-step" else decoded_again) in message.text
+        assert ("Halftone repeated the step." if event.action == "went-back-one-step" else decoded_again) in told
 
     person.controller.session.checks.check(model)
     person.idle()
@@ -151,17 +79,58 @@ def test_the_fragile_model_is_told_recovered_and_fixed(qtbot: QtBot, tmp_path: P
     person.shot("6-health-overflows")
     person.workspace.top.tabs["create"].click()
 
-    person.page._banner_act("fix")
-    person.idle()
-    assert "cure-applied" in [notice.kind for notice in person.controller.state.notices]
-    assert person.controller.session.checks.badge(model).state == "cured"
-    person.shot("7-cured")
+    person.leave()
 
-    person.generate(4)
+
+def test_one_click_makes_the_same_seed_clean(qtbot: QtBot, tmp_path: Path) -> None:
+    fragile = str(make_fragile(resources() / "pocket", tmp_path / "fragile"))
+    person = Person(qtbot, settings(precision="float16"))
+    session, centre = person.controller.session, person.page.centre
+    session.models.select(fragile)
+    person.wait(lambda: person.controller.model is not None and person.controller.model.id == fragile)
+    person.generate(3)
     person.idle()
-    person.wait(lambda: len(person.pictures) == 2)
-    assert person.pictures[1].facts.state == "clean"
-    person.shot("8-clean-after-the-cure")
+    person.wait(centre.banner.isVisible)
+    fix = centre.banner.first_button()
+    assert fix is not None
+    assert fix.text().strip() == "Fix this model"
+    shown: list[tuple[str, int]] = []
+
+    def look() -> None:
+        message = centre.banner.message
+        if person.controller.state.fix.running and message is not None and centre.banner.isVisible():
+            shown.append((message.title, centre.banner.progress))
+
+    person.controller.changed.connect(look)
+    person.click(fix)
+    person.wait(lambda: session.state.fix.state == "fixed")
+    person.idle()
+    assert person.clicks == 1
+    assert list(dict.fromkeys(title for title, _ in shown)) == ["Fixing, step 1 of 2", "Fixing, step 2 of 2"]
+    progress = [share for _, share in shown]
+    assert progress == sorted(progress)
+    assert len(set(progress)) > 5
+    first, second = (ready.facts for ready in person.pictures)
+    assert (first.state, second.state, second.seed) == ("recovered", "clean", first.seed)
+    person.wait(lambda: centre.shown is not None and centre.shown.key == second.path)
+    message = centre.banner.message
+    assert message is not None
+    assert message.title == "Fixed. The same seed, made clean."
+    likeness = session.state.fix.likeness
+    assert likeness is not None
+    assert likeness >= 40
+    person.wait(lambda: not centre.banner.evidence.before.image.isNull() and not centre.banner.evidence.after.image.isNull())
+    assert session.checks.badge(person.controller.model).state == "cured"
+    person.window.resize(1024, 640)
+    for picture in (centre.banner.evidence.before, centre.banner.evidence.after):
+        person.wait(lambda one=picture: one.visibleRegion().boundingRect() == one.rect())
+    person.shot("7-fixed")
+    centre.receipt.click()
+    assert centre.sheet.undo.isVisible()
+    centre.sheet.undo.click()
+    assert session.checks.badge(person.controller.model).state == "overflows"
+    assert centre.banner.isHidden()
+    person.shot("8-undone")
     person.leave()
 
 
@@ -195,7 +164,7 @@ def test_an_unfinished_picture_goes_on_with_a_click(qtbot: QtBot) -> None:
     person.leave()
 
 
-def test_a_killed_worker_costs_one_job(qtbot: QtBot) -> None:
+def test_a_killed_worker_costs_no_picture(qtbot: QtBot) -> None:
     person = Person(qtbot, settings(precision="float32"))
     person.page.form.steps.set_value(60)
     person.generate(5)
@@ -203,13 +172,13 @@ def test_a_killed_worker_costs_one_job(qtbot: QtBot) -> None:
     pid = person.link.pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    person.wait(lambda: any(notice.kind == "failed" for notice in person.controller.state.notices))
+    person.wait(lambda: any(notice.kind == "went-on" for notice in person.controller.state.notices))
     person.shot("11-worker-lost")
     person.idle()
-    assert person.pictures == []
+    assert [ready.facts.seed for ready in person.pictures] == [5]
     person.page.form.steps.set_value(4)
     person.generate(6)
-    person.wait(lambda: len(person.pictures) == 1)
+    person.wait(lambda: len(person.pictures) == 2)
     person.idle()
     person.shot("12-goes-on")
     person.leave()

@@ -1,4 +1,4 @@
-"""Runs the journey on a virtual screen (Xvfb) where there is one, else on Qt's offscreen platform."""
+"""Runs the journeys on a virtual screen (Xvfb) where there is one, else on Qt's offscreen platform."""
 
 import os
 import shutil
@@ -37,7 +37,8 @@ def screen(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.timeout(900)
-def test_journey(screen: dict[str, str], tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(REPO / "tests" / "e2e" / "journey.py")]
+@pytest.mark.parametrize("file", ["journey.py", "clicks.py"])
+def test_journey(screen: dict[str, str], tmp_path: Path, file: str) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(Path(__file__).parent / file)]
     done = subprocess.run(command, cwd=REPO, env=os.environ | screen, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

@@ -1,6 +1,7 @@
 """For tests of the window."""
 
 import gc
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from PySide6.QtWidgets import QMainWindow, QWidget
 from pytestqt.qtbot import QtBot
 
-_PATIENCE_MS = 5000
+_PATIENCE_SECONDS = 30.0
 
 
 @pytest.fixture(autouse=True)
@@ -24,8 +25,23 @@ def garbage_goes_here(request: pytest.FixtureRequest, what_stays_is_not_searched
     yield
     _end_background_work()
     _end_closed_windows()
+    _clear_clipboard()
+    _speak_english()
     gc.enable()
     gc.collect()
+
+
+def _speak_english() -> None:
+    """A test that chose another language leaves none to the next, which may open no window of its own."""
+    from halftone.gui.i18n import set_language
+
+    set_language("en")
+
+
+def pytest_sessionfinish() -> None:
+    """The events after the last test may have started more: it must not outlive the interpreter."""
+    if "halftone.gui.background" in sys.modules:
+        _end_background_work()
 
 
 @pytest.fixture
@@ -45,14 +61,13 @@ def qtbot(qtbot: QtBot) -> QtBot:
 
 
 def _end_background_work() -> None:
-    """What a window writes goes to the folder of its own test, not of the one that runs when the thread comes to it."""
-    from PySide6.QtCore import QObject, QThreadPool
+    """What a window writes goes to the folder of its own test, not of the one that runs when the thread comes to it. Answers are
+    dropped: they would start more work.
+    """
+    from halftone.gui import background
 
-    from halftone.gui.background import Background
-
-    owner = QObject()
-    Background(owner).finish_in_order()
-    QThreadPool.globalInstance().waitForDone(_PATIENCE_MS)
+    if not background.end(_PATIENCE_SECONDS):
+        pytest.fail("left behind: work in the background", pytrace=False)
 
 
 def _end_closed_windows() -> None:
@@ -60,3 +75,10 @@ def _end_closed_windows() -> None:
     from PySide6.QtCore import QCoreApplication, QEvent
 
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def _clear_clipboard() -> None:
+    """Without a screen the clipboard lives until the C library ends, after Python: an object of Python's would crash there."""
+    from PySide6.QtGui import QGuiApplication
+
+    QGuiApplication.clipboard().clear()

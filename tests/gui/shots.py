@@ -11,7 +11,8 @@ import os
 import random
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, cast
 
@@ -21,10 +22,22 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parents[2] / "app")]
 
 import msgspec
-from PySide6.QtCore import QBuffer, QByteArray, QEventLoop, QIODevice, Qt, QThreadPool, QTimer
-from PySide6.QtGui import QColor, QImage, QImageWriter, QLinearGradient, QPainter
+from PySide6.QtCore import (
+    QBuffer,
+    QByteArray,
+    QEventLoop,
+    QIODevice,
+    QMimeData,
+    QPoint,
+    QPointF,
+    Qt,
+    QThreadPool,
+    QTimer,
+    QUrl,
+)
+from PySide6.QtGui import QColor, QDragEnterEvent, QImage, QImageWriter, QLinearGradient, QPainter
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 from tests.gui import lists
 from tests.helpers import samples
 from tests.helpers.hub import save_flux
@@ -54,11 +67,13 @@ from halftone.contract.messages import (
     SelfTest,
     StepDone,
 )
-from halftone.contract.plan import Plan
+from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Control, Hires, IpAdapter, Lora, Upscaled
 from halftone.contract.vocabulary import ReceiptState
+from halftone.gallery.history import History
 from halftone.gui.create.create_page import CreatePage
 from halftone.gui.create.form.model_picker import ModelCard
+from halftone.gui.gallery.gallery_page import GalleryPage
 from halftone.settings.places import resources
 
 GPU: Final = msgspec.structs.replace(
@@ -142,7 +157,13 @@ class Stage:
     """A window over a link that plays events instead of a process."""
 
     def __init__(
-        self, *, theme_name: str = "dark", language: str = "en", size: tuple[int, int] = (1440, 900), first: bool = False
+        self,
+        *,
+        theme_name: str = "dark",
+        language: str = "en",
+        size: tuple[int, int] = (1440, 900),
+        first: bool = False,
+        text_size: int = 100,
     ):
         from halftone.gui import theme
         from halftone.gui.controller import Controller
@@ -167,6 +188,8 @@ class Stage:
             def stop(self) -> None:
                 return
 
+        self.overlay: QWidget | None = None
+        """A window beside the main one that is to be seen."""
         self.folder = tempfile.mkdtemp()
         os.environ["HALFTONE_DATA"] = self.folder
         set_language(language)  # pyright: ignore[reportArgumentType]
@@ -175,7 +198,7 @@ class Stage:
         self.seq = 0
         if not first:
             records.save_selftest(self_test())
-        settings = Settings(first_run_done=not first, theme=theme_name, language=language)  # pyright: ignore[reportArgumentType]
+        settings = Settings(first_run_done=not first, theme=theme_name, language=language, text_size=text_size)  # pyright: ignore[reportArgumentType]
         self.controller = Controller(self.link, settings)
         self.window = MainWindow()
         self.workspace = Workspace(self.window, self.controller)
@@ -263,7 +286,7 @@ class Stage:
     def shoot(self, file: Path) -> None:
         self.settle()
         image = self.window.grab()
-        popup = QApplication.activePopupWidget()
+        popup = QApplication.activePopupWidget() or self.overlay
         if popup is not None:
             painter = QPainter(image)
             painter.drawPixmap(self.window.mapFromGlobal(popup.pos()), popup.grab())
@@ -301,6 +324,70 @@ def recovered(stage: Stage) -> None:
     stage.history(5)
     stage.picture(9, "recovered", (EVENT,), seconds=22.8)
     stage.page.centre.banner.fold.setChecked(True)
+
+
+def black(stage: Stage) -> None:
+    """As the banner comes: its details are closed."""
+    stage.prompt(ZH if stage.controller.settings.language == "zh_CN" else JUG)
+    stage.history(5)
+    stage.picture(9, "recovered", (EVENT,), seconds=22.8)
+
+
+def fixing(stage: Stage) -> str:
+    """The first step of a fix. Returns its job."""
+    black(stage)
+    stage.page.centre.banner.first_button().click()  # pyright: ignore[reportOptionalMemberAccess]
+    job = stage.controller.state.fix.job
+    stage.play(JobStarted(job=job, kind="examine"))
+    for phase in ("load", "scan", "range", "plan"):
+        stage.play(PhaseChanged(job=job, phase=phase, done=1, total=2))
+    stage.settle()
+    return job
+
+
+def fixing_again(stage: Stage) -> str:
+    """The second step: the same picture. Returns its job."""
+    model = stage.controller.model
+    assert model is not None
+    plan = Plan(rescale={"vae": {"decoder.conv_in.weight": -3}}, verified=True)
+    cure = Cure(kind="rescale", plan=plan, suggested=True, time_ratio=1.0, memory_bytes=0)
+    report = msgspec.structs.replace(
+        samples.check_report(model, fragile=True), device=GPU, plan=plan, cures=(cure,), precision="float16"
+    )
+    stage.play(JobEnded(job=fixing(stage), outcome="done", report=report))
+    stage.settle()
+    job = stage.controller.state.fix.job
+    stage.play(JobStarted(job=job, kind="generate", plan=PLAN))
+    stage.play(PhaseChanged(job=job, phase="denoise", total=28))
+    stage.play(StepDone(job=job, step=17, steps=28, peak=900.0, finite=True, seconds=0.66))
+    return job
+
+
+def fixed(stage: Stage) -> None:
+    """Both pictures of the seed."""
+    job = fixing_again(stage)
+    image = landscape(512, 512, 9)
+    for x in range(0, 512, 8):
+        image.setPixelColor(x, x, QColor(200, 200, 200))
+    path = Path(stage.folder) / "clean.png"
+    image.save(str(path))
+    facts = msgspec.structs.replace(samples.picture_facts(str(path)), seed=9, width=1024, height=1024, cures={"vae": "rescale"})
+    small = png(image.scaled(192, 192))
+    stage.play(PictureReady(job=job, facts=facts, thumbnail_size=len(small)), small)
+    stage.play(JobEnded(job=job, outcome="done"))
+    stage.settle()
+
+
+def fixed_receipt(stage: Stage) -> None:
+    """The receipt of the clean picture, with its undo."""
+    fixed(stage)
+    stage.page.centre.receipt.setChecked(True)
+
+
+def fix_failed(stage: Stage) -> None:
+    """The second step ran out of memory."""
+    error = ErrorFacts(code="out-of-memory", facts={"detail": "memory ran out at 1024 × 1024"})
+    stage.play(JobEnded(job=fixing_again(stage), outcome="failed", error=error))
 
 
 def recovered_zh(stage: Stage) -> None:
@@ -376,6 +463,55 @@ def controls(stage: Stage) -> None:
     long = "/nets/A ControlNet with a very long name that does not fit into the panel"
     part.set_items((Control(path=edges, image=lighthouse, scale=0.8, canny=True), Control(path=long, image="", end=0.6)))
     part.row.setChecked(True)
+
+
+def groups(stage: Stage) -> None:
+    """The groups of the form, one folded with something in it."""
+    done(stage)
+    form = stage.page.form
+    form.edit(loras=(Lora(path="/models/Soft grain.safetensors", weight=0.6),), variation_strength=0.2)
+    for group in form.groups[1:]:
+        group.row.setChecked(True)
+    form.groups[1].row.setChecked(False)
+    stage.settle()
+    form.area.verticalScrollBar().setValue(9999)
+
+
+def completion(stage: Stage) -> None:
+    """Tags that could be meant."""
+    from halftone.library.prompts.completion import Known
+    from halftone.library.prompts.tag_files import Tags
+
+    done(stage)
+    prompt = stage.page.form.prompt
+    tags = [("long_hair", 4_350_743, ("longhair",)), ("looking_at_viewer", 3_273_000, ()), ("lotus", 9_120, ("lotus_flower",))]
+    prompt.known = lambda: Known(("Low light",), (), ("lomography",), Tags(tags))
+    prompt.setPlainText("")
+    prompt.setFocus()
+    QTest.keyClicks(prompt, "a girl, lo")
+    QTest.keyClick(prompt, Qt.Key.Key_Down)
+    stage.settle()
+    stage.overlay = prompt.popup
+
+
+def earlier(stage: Stage) -> None:
+    """The prompts of finished pictures."""
+    for words in (LIGHTHOUSE, JUG):
+        stage.prompt(words)
+        stage.history(1)
+    stage.page.form.prompts.history_button.click()
+
+
+def presets(stage: Stage) -> None:
+    """What is to be kept under a name."""
+    from halftone.gui.create.form.preset_menu import PresetDialog
+
+    done(stage)
+    stage.page.form.prompts.presets.ask(["Portrait"])
+    (dialog,) = stage.window.findChildren(PresetDialog)
+    dialog.name.setText("Portrait")
+    stage.settle()
+    stage.overlay = dialog
 
 
 def refiner(stage: Stage) -> None:
@@ -456,6 +592,63 @@ def no_room(stage: Stage) -> None:
     stage.play(PictureReady(facts=facts, thumbnail_size=0, failed_size=0, job=job))
     stage.play(JobEnded(outcome="done", job=job))
     stage.play(MemoryChanged(memory=MemoryFacts(total=3 * 10**8, own=10**8, others=0)))
+    stage.settle()
+
+
+def paint(stage: Stage) -> None:
+    """A part of the newest picture is painted over, to be made anew."""
+    done(stage)
+    stage.page.centre.toolbar.inpaint.click()
+    stage.settle()
+    canvas = stage.page.centre.editor.canvas
+    box = canvas.own_rect()
+
+    def at(x: float, y: float) -> QPoint:
+        return QPoint(round(box.left() + x * box.width()), round(box.top() + y * box.height()))
+
+    QTest.mousePress(canvas, Qt.MouseButton.LeftButton, pos=at(0.3, 0.3))
+    for x, y in ((0.4, 0.26), (0.5, 0.3), (0.56, 0.38)):
+        QTest.mouseMove(canvas, at(x, y))
+    QTest.mouseRelease(canvas, Qt.MouseButton.LeftButton, pos=at(0.56, 0.38))
+    QTest.mouseClick(canvas, Qt.MouseButton.RightButton, pos=at(0.42, 0.3))
+    QTest.mouseMove(canvas, at(0.7, 0.6))
+    stage.settle(400)
+
+
+def outpaint(stage: Stage) -> None:
+    """And it is extended at the right and at the top."""
+    paint(stage)
+    for grip in stage.page.centre.editor.canvas.grips:
+        if grip.grip == (1, -1):
+            grip.taken.emit()
+            grip.moved.emit(QPointF(140, -70))
+            grip.left.emit()
+            grip.setFocus()
+    stage.page.form.start_part.row.setChecked(True)
+
+
+def dragged(stage: Stage) -> None:
+    """A picture of another program is dragged over the page."""
+    done(stage)
+    path = str(Path(stage.folder) / "lighthouse at dusk.png")
+    image = landscape(768, 512, 4)
+    image.setText(
+        "parameters", "a lighthouse at dusk\nSteps: 28, Sampler: Euler a, CFG scale: 6, Seed: 42, Size: 768x512, Version: v1.10"
+    )
+    image.save(path)
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(path)])
+    keys, buttons, copy = Qt.KeyboardModifier.NoModifier, Qt.MouseButton.LeftButton, Qt.DropAction.CopyAction
+    QApplication.sendEvent(stage.page, QDragEnterEvent(QPoint(5, 5), copy, data, buttons, keys))
+    stage.settle()
+    card = stage.page.dropped.targets.cards["settings"]
+    QApplication.sendEvent(card, QDragEnterEvent(QPoint(5, 5), copy, data, buttons, keys))
+
+
+def taken(stage: Stage) -> None:
+    """And its settings are taken."""
+    dragged(stage)
+    stage.page.dropped.targets.cards["settings"].click()
     stage.settle()
 
 
@@ -561,11 +754,136 @@ def queued(stage: Stage) -> None:
         queue.generate(stage.page.form.request())
 
 
-SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], None]]]] = {
+WORDS: Final = ("A red and white lighthouse on a rocky islet at dusk, calm sea", JUG, "A small house on a hill, paper art")
+SHAPES: Final = ((512, 512), (512, 512), (768, 512), (512, 768), (896, 512), (512, 640))
+
+
+def filled_gallery(stage: Stage, count: int = 46) -> GalleryPage:
+    """Pictures of four days, with all that may have happened to one."""
+    from halftone.gallery.catalogue import Catalogue
+    from halftone.gallery.facts import FAVOURITE
+
+    now = datetime.now(UTC)
+    with History() as history:
+        for seed in range(1, count + 1):
+            width, height = SHAPES[seed * 7 % len(SHAPES)]
+            image, path = landscape(width, height, seed), Path(stage.folder) / f"{seed}.png"
+            image.save(str(path))
+            request = msgspec.structs.replace(
+                stage.page.form.request(), prompt=WORDS[seed % 3], negative="text, watermark, frame", seed=seed, guidance=6.0
+            )
+            facts = msgspec.structs.replace(
+                samples.picture_facts(str(path), "recovered" if seed % 9 == 0 else "clean"),
+                seed=2718281 + seed, width=width * 2, height=height * 2, room_bits=3.6, seconds=20.6, steps=28,
+                dtypes={"text_encoder": "float16", "unet": "float16", "vae": "float16"},
+                cures={"vae": "rescale"} if seed % 14 == 0 else {}, events=(EVENT,) if seed % 9 == 0 else (),
+            )  # fmt: skip
+            small = png(image.scaled(256, 256, Qt.AspectRatioMode.KeepAspectRatio, Qt.TransformationMode.SmoothTransformation))
+            entry = history.add(facts, request, small)
+            made_at = (now - timedelta(hours=1.7 * (count - seed))).astimezone().isoformat(timespec="seconds")
+            with history._database as database:
+                database.execute("UPDATE picture SET made_at = ? WHERE id = ?", (made_at, entry.id))
+    with Catalogue() as catalogue:
+        catalogue.mark([str(Path(stage.folder) / "40.png")], FAVOURITE)
+        catalogue.mark([str(Path(stage.folder) / f"{seed}.png") for seed in (3, 40)], "Lighthouses")
+    stage.controller.go("gallery")
+    stage.settle()
+    stage.settle()
+    return cast("GalleryPage", stage.workspace.page("gallery"))
+
+
+def gallery(stage: Stage) -> None:
+    filled_gallery(stage).grid.select_only(0)
+    stage.settle()
+
+
+def gallery_several(stage: Stage) -> None:
+    page = filled_gallery(stage)
+    page.grid.restore(list(page.grid.rows.ids[1:3]))
+    stage.settle()
+
+
+def gallery_large(stage: Stage) -> None:
+    gallery(stage)
+    cast("GalleryPage", stage.workspace.page("gallery")).act("large")
+    stage.settle()
+
+
+def gallery_compared(stage: Stage) -> None:
+    page = filled_gallery(stage)
+    page.grid.restore(list(page.grid.rows.ids[:4]))
+    stage.settle()
+    page.act("compare")
+    stage.settle()
+
+
+def gallery_menu(stage: Stage) -> None:
+    gallery(stage)
+    page = cast("GalleryPage", stage.workspace.page("gallery"))
+    page.open_menu(page.grid.mapToGlobal(page.grid.rect().topLeft()) + QPoint(140, 120))
+
+
+def gallery_empty(stage: Stage) -> None:
+    stage.controller.go("gallery")
+    stage.settle()
+
+
+def gallery_no_hit(stage: Stage) -> None:
+    filled_gallery(stage, 6).filters.search.setText("submarine")
+    stage.settle()
+
+
+def gallery_drawer(stage: Stage) -> None:
+    page = filled_gallery(stage)
+    page.grid.select_only(0)
+    page.toggle_right()
+    stage.settle()
+
+
+def gallery_gone(stage: Stage) -> None:
+    """A picture whose file is missing, and one of another program that says nothing."""
+    page = filled_gallery(stage, 20)
+    (Path(stage.folder) / "18.png").unlink()
+    folder = Path(stage.folder) / "others"
+    folder.mkdir()
+    landscape(640, 480, 77).save(str(folder / "photo.png"))
+    page.add_folder(str(folder))
+    stage.settle()
+    page.grid.select_only(page.grid.rows.ids.index(18))
+    stage.settle()
+
+
+SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], object]]]] = {
     "empty": ({}, empty),
     "done": ({}, done),
     "generating": ({}, generating),
+    "paint": ({}, paint),
+    "paint-light": ({"theme_name": "light"}, paint),
+    "paint-small-zh": ({"language": "zh_CN", "size": (1024, 640)}, outpaint),
+    "paint-small": ({"size": (1024, 640)}, paint),
+    "outpaint": ({}, outpaint),
+    "dragged": ({}, dragged),
+    "dragged-light": ({"theme_name": "light"}, dragged),
+    "dragged-small-zh": ({"language": "zh_CN", "size": (1024, 640)}, dragged),
+    "taken": ({}, taken),
+    "taken-small-zh": ({"language": "zh_CN", "size": (1024, 640)}, taken),
+    "outpaint-light": ({"theme_name": "light"}, outpaint),
     "recovered": ({}, recovered),
+    "black": ({}, black),
+    "black-small": ({"size": (1024, 640)}, black),
+    "black-zh": ({"language": "zh_CN"}, black),
+    "fixing": ({}, fixing),
+    "fixing-light": ({"theme_name": "light"}, fixing),
+    "fixing-again": ({}, fixing_again),
+    "fixing-again-small-zh": ({"size": (1024, 640), "language": "zh_CN"}, fixing_again),
+    "fixed": ({}, fixed),
+    "fixed-light": ({"theme_name": "light"}, fixed),
+    "fixed-zh": ({"language": "zh_CN"}, fixed),
+    "fixed-small": ({"size": (1024, 640)}, fixed),
+    "fixed-small-zh": ({"size": (1024, 640), "language": "zh_CN"}, fixed),
+    "fixed-receipt": ({}, fixed_receipt),
+    "fix-failed": ({}, fix_failed),
+    "fix-failed-small": ({"size": (1024, 640)}, fix_failed),
     "recovered-zh": ({"language": "zh_CN"}, recovered_zh),
     "unfinished-zh": ({"language": "zh_CN"}, unfinished_zh),
     "unfinished-small-zh": ({"language": "zh_CN", "size": (1024, 640)}, unfinished_zh),
@@ -585,6 +903,13 @@ SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], None]]]] = {
     "lacking-on-health-zh": ({"language": "zh_CN"}, lacking_on_health),
     "lacking-on-health-small": ({"size": (1024, 640)}, lacking_on_health),
     "numerics": ({}, numerics),
+    "text-200": ({"text_size": 200}, done),
+    "text-200-light": ({"text_size": 200, "theme_name": "light"}, generating),
+    "text-200-zh": ({"text_size": 200, "language": "zh_CN"}, recovered_zh),
+    "text-200-numerics": ({"text_size": 200}, numerics),
+    "text-150-small": ({"text_size": 150, "size": (1024, 640)}, done),
+    "text-150-small-recovered": ({"text_size": 150, "size": (1024, 640)}, recovered),
+    "text-80": ({"text_size": 80}, done),
     "loras": ({}, loras),
     "loras-light": ({"theme_name": "light"}, loras),
     "loras-zh": ({"language": "zh_CN"}, loras),
@@ -597,6 +922,14 @@ SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], None]]]] = {
     "controls-light": ({"theme_name": "light"}, controls),
     "controls-zh": ({"language": "zh_CN"}, controls),
     "controls-small": ({"size": (1024, 640)}, controls),
+    "groups": ({}, groups),
+    "groups-light": ({"theme_name": "light"}, groups),
+    "groups-small-zh": ({"size": (1024, 640), "language": "zh_CN"}, groups),
+    "completion": ({}, completion),
+    "completion-light": ({"theme_name": "light"}, completion),
+    "earlier": ({}, earlier),
+    "presets": ({}, presets),
+    "presets-zh": ({"language": "zh_CN"}, presets),
     "refiner": ({}, refiner),
     "refiner-light": ({"theme_name": "light"}, refiner),
     "refiner-zh": ({"language": "zh_CN"}, refiner),
@@ -648,19 +981,32 @@ SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], None]]]] = {
     "no-room-light": ({"theme_name": "light"}, no_room),
     "no-room-zh": ({"language": "zh_CN"}, no_room),
     "no-room-small": ({"size": (1024, 640)}, no_room),
+    "gallery": ({}, gallery),
+    "gallery-light": ({"theme_name": "light"}, gallery),
+    "gallery-zh": ({"language": "zh_CN"}, gallery),
+    "gallery-small": ({"size": (1024, 640)}, gallery),
+    "gallery-drawer-zh": ({"size": (1024, 640), "language": "zh_CN"}, gallery_drawer),
+    "gallery-several": ({}, gallery_several),
+    "gallery-large": ({}, gallery_large),
+    "gallery-compared": ({}, gallery_compared),
+    "gallery-menu": ({}, gallery_menu),
+    "gallery-empty": ({}, gallery_empty),
+    "gallery-no-hit-light": ({"theme_name": "light"}, gallery_no_hit),
+    "gallery-gone": ({}, gallery_gone),
     "first": ({"first": True}, nothing),
     "empty-zh": ({"language": "zh_CN"}, empty),
 }
 
 
-def main() -> None:
+def shoot_all(shots: Mapping[str, tuple[dict[str, object], Callable[[Stage], object]]]) -> None:
+    """Make the pictures that the command line names, or all."""
     from halftone.gui.main import make_app
 
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     app = make_app(sys.argv[:1])
-    for name in sys.argv[2:] or list(SHOTS):
-        options, act = SHOTS[name]
+    for name in sys.argv[2:] or list(shots):
+        options, act = shots[name]
         stage = Stage(**options)  # pyright: ignore[reportArgumentType]
         act(stage)
         stage.shoot(folder / f"{name}.png")
@@ -668,4 +1014,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    shoot_all(SHOTS)

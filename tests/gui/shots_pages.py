@@ -219,6 +219,14 @@ def lora_folders() -> SettingsPage:
     return page
 
 
+def searched() -> SettingsPage:
+    page = SettingsPage(kit.desk(self_test=kit.measured())[0])
+    page.focus_search()
+    page.search.setText("vae")
+    page.show_setting(page._hits[0])
+    return page
+
+
 def settings_page(name: str) -> Callable[[], SettingsPage]:
     def make() -> SettingsPage:
         page = SettingsPage(kit.desk(self_test=kit.measured())[0])
@@ -256,16 +264,26 @@ SHOTS: tuple[Shot, ...] = (
     ("settings-numerics-changed", numerics_changed),
     ("settings-general", settings_page("General")),
     ("settings-appearance", settings_page("Appearance")),
+    ("settings-notifications", settings_page("Notifications")),
+    ("settings-shortcuts", settings_page("Shortcuts")),
+    ("settings-search", searched),
     ("settings-folders", settings_page("Folders")),
     ("settings-folders-loras", lora_folders),
     ("settings-about", settings_page("About")),
 )
 
 
-def variants(name: str) -> Iterator[tuple[str, theme.ThemeName, tuple[int, int], str]]:
-    """Suffix, theme, size of the page and language."""
-    yield "", "dark", (1440, 830), "en"
-    if name in (
+def variants(name: str) -> Iterator[tuple[str, theme.ThemeName, tuple[int, int], str, int]]:
+    """Suffix, theme, size of the page, language and text size."""
+    yield "", "dark", (1440, 830), "en", 100
+    if name.startswith("settings"):
+        yield "-150", "dark", (1024, 570), "en", 150
+        yield "-200", "light", (1440, 830), "en", 200
+        yield "-200-zh", "dark", (1440, 830), "zh_CN", 200
+        yield "-light", "light", (1440, 830), "en", 100
+        yield "-zh", "dark", (1440, 830), "zh_CN", 100
+        yield "-small", "dark", (1024, 570), "en", 100
+    elif name in (
         "health-overflows",
         "health-looked-at-elsewhere",
         "health-unpriced",
@@ -273,40 +291,46 @@ def variants(name: str) -> Iterator[tuple[str, theme.ThemeName, tuple[int, int],
         "health-in-fp32",
         "device-faulty",
         "device-first-run",
-        "settings-numerics",
         "health-cured",
         "device",
     ):
-        yield "-light", "light", (1440, 830), "en"
-        yield "-small", "dark", (1024, 570), "en"
-        yield "-tall", "dark", (1024, 1500), "en"
-        yield "-zh", "dark", (1440, 830), "zh_CN"
+        yield "-light", "light", (1440, 830), "en", 100
+        yield "-small", "dark", (1024, 570), "en", 100
+        yield "-tall", "dark", (1024, 1500), "en", 100
+        yield "-zh", "dark", (1440, 830), "zh_CN", 100
+
+
+def shoot(
+    make: Callable[[], QWidget], file: Path, dress: theme.ThemeName, size: tuple[int, int], language: str, text_size: int
+) -> None:
+    for old in Path(os.environ["HALFTONE_DATA"]).rglob("*.json"):
+        old.unlink()
+    i18n.set_language("zh_CN" if language == "zh_CN" else "en")
+    theme.set_text_size(text_size)
+    theme.set_theme(dress)
+    page = make()
+    theme.dress()  # each page is a window of its own here
+    page.resize(*size)
+    page.show()
+    for _ in range(6):
+        QApplication.processEvents()
+    chart = getattr(getattr(page, "chart", None), "chart", None)
+    if chart is not None:
+        chart.flush()
+    page.grab().save(str(file))
+    page.close()
+    page.deleteLater()
+    QApplication.processEvents()
 
 
 def main(folder: Path, wanted: str) -> None:
     app = QApplication.instance() or QApplication([])
     folder.mkdir(parents=True, exist_ok=True)
     for name, make in SHOTS:
-        for suffix, dress, size, language in variants(name):
-            if wanted not in name + suffix:
-                continue
-            for old in Path(os.environ["HALFTONE_DATA"]).rglob("*.json"):
-                old.unlink()
-            i18n.set_language("zh_CN" if language == "zh_CN" else "en")
-            theme.set_theme(dress)
-            page = make()
-            theme.dress()  # each page is a window of its own here
-            page.resize(*size)
-            page.show()
-            for _ in range(6):
-                app.processEvents()
-            chart = getattr(getattr(page, "chart", None), "chart", None)
-            if chart is not None:
-                chart.flush()
-            page.grab().save(str(folder / f"{name}{suffix}.png"))
-            page.close()
-            page.deleteLater()
-            app.processEvents()
+        for suffix, dress, size, language, text_size in variants(name):
+            if wanted in name + suffix:
+                shoot(make, folder / f"{name}{suffix}.png", dress, size, language, text_size)
+    app.quit()
 
 
 if __name__ == "__main__":

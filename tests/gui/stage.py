@@ -9,6 +9,7 @@ from pytestqt.qtbot import QtBot
 from tests.helpers import samples, scripted
 
 from halftone.client.protocol import GRACE_SECONDS
+from halftone.contract.facts import PictureFacts
 from halftone.gui import theme
 from halftone.gui.controller import Controller, PageName
 from halftone.gui.create.rows.folded_row import FoldedPart
@@ -80,6 +81,13 @@ class Stage:
     def idle(self) -> None:
         """Until no job is left and nothing is read or written in the background."""
         self.wait(lambda: not self.controller.state.jobs and not self.controller.background.busy)
+
+    @property
+    def latest(self) -> PictureFacts:
+        """The picture that was made last."""
+        latest = self.controller.state.history.latest
+        assert latest is not None
+        return latest.facts
 
     def picture(self, prompt: str = "a red sun over green hills") -> None:
         """Make one picture, from prompt to history."""

@@ -91,6 +91,8 @@ class NotedCommands:
         self.ended: list[Callable[[Finished], object]] = []
         self.heard: list[Callable[[bytes], object]] = []
         self.killed: list[int] = []
+        self.waited: list[int] = []
+        """How many were killed before each wait."""
 
     def start(
         self, *arguments: str, ended: Callable[[Finished], object], heard: Callable[[bytes], object] | None = None
@@ -102,7 +104,7 @@ class NotedCommands:
         return lambda: self.killed.append(number)
 
     def finish(self) -> None:
-        return
+        self.waited.append(len(self.killed))
 
 
 class NotedLink(WorkerLink):

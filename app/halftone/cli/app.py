@@ -1,5 +1,6 @@
 """The commands. Each one proves its input, imports what works, runs one job, and prints an object or a few lines."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,7 +10,9 @@ from halftone.cli.generate.command import generate
 from halftone.cli.generate.upscale_command import upscale
 from halftone.cli.guide.command import guide
 from halftone.cli.jobs.engine_and_log import JOB, Tools, kept_log, kept_stdout
+from halftone.cli.models.convert_command import convert
 from halftone.cli.models.fetch_command import fetch
+from halftone.cli.models.index_command import index
 from halftone.cli.models.list_command import models
 from halftone.cli.options import flags
 from halftone.cli.options.requests import (
@@ -22,6 +25,7 @@ from halftone.cli.options.requests import (
     with_host,
     with_named_parts,
 )
+from halftone.cli.serve_command import serve
 from halftone.cli.terminal.command_lines import command_line
 from halftone.cli.terminal.control_characters import say
 from halftone.cli.terminal.help import Command, Group
@@ -55,10 +59,13 @@ def application() -> typer.Typer:
     app.command(cls=Command, epilog=_example("repair", "my-model", "--output", "my-model-repaired"))(repair)
     app.command(cls=Command, epilog=_example("upscale", "sun.png", "--with", "4x-model.safetensors"))(upscale)
     app.command(cls=Command, epilog=_example("models"))(models)
+    app.command(cls=Command, epilog=_example("index"))(index)
     app.command(cls=Command, epilog=_example("fetch", "flux1-dev-fp8.safetensors"))(fetch)
+    app.command(cls=Command, epilog=_example("convert", "old-model.ckpt"))(convert)
     app.add_typer(training(), name="train")
     app.add_typer(_demo(), name="demo")
     app.command(cls=Command, epilog=_example("gui"))(gui)
+    app.command(cls=Command, epilog=_example("serve", "--port", "7861"))(serve)
     app.command(cls=Command, epilog=_example("guide", "health"))(guide)
     return app
 
@@ -246,12 +253,16 @@ def fragile(
         say(f"Written: {path}\nNow try:  {command_line('check', str(path), '--precision', 'float16')}")
 
 
-def gui() -> None:
-    """Open the window."""
+def gui(
+    files: Annotated[list[str] | None, typer.Argument(help="Pictures whose settings are used.", show_default=False)] = None,
+    new_window: Annotated[bool, typer.Option("--new-window", help="Open another window if there is one.")] = False,
+) -> None:
+    """Open the window, or bring the open one to the front."""
     from halftone.cli.gui import open_window
 
+    places = tuple(str(Path(file).absolute()) for file in files or ())
     try:
-        code = open_window()
+        code = open_window(places, new_window=new_window)
     except ImportError as error:
         from halftone.contract.errors import HalftoneError
 

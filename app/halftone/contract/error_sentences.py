@@ -23,6 +23,11 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "{path} is a pickle file. Halftone does not open these: they can run code.",
         "Use the .safetensors version of this model.",
     ),
+    "pickle-needs-code": (
+        "{path} needs code to open: {name}. Halftone does not run it.",
+        "Use the .safetensors version of this model.",
+    ),
+    "pickle-no-weights": ("{path} holds no weights.", "Choose another file."),
     "model-incomplete": ("The model {path} lacks {missing}.", "Download the missing part again, or choose another model."),
     "model-unsupported": (
         "Halftone cannot run {path} yet: {detail}.",
@@ -76,6 +81,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "device-lost": ("{device} stopped responding: {detail}.", "Finished work is kept. Try again."),
     "precision-missing": ("{device} cannot compute in {dtype}.", "Use {known}."),
     "setting-bad-value": ("{name} cannot be {value}.", "Use {allowed}."),
+    "names-bad-pattern": ("{problem} The pattern {pattern} cannot name files.", "Choose another pattern."),
     "size-not-multiple": ("{name} is {value}, which is not a multiple of {multiple}.", "Use {below} or {above}."),
     "strength-too-small": (
         "{steps} steps at a strength of {value} leave no step to compute.",

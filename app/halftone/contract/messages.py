@@ -222,6 +222,14 @@ class PlanChanged(Event, frozen=True, kw_only=True, tag=True):
     after: Plan
 
 
+class PictureSaving(Event, frozen=True, kw_only=True, tag=True):
+    """A picture is about to be written as `facts.path`: from here on, whoever finds the file knows what it is. The blob is its
+    thumbnail.
+    """
+
+    facts: PictureFacts
+
+
 class PictureReady(Event, frozen=True, kw_only=True, tag=True):
     """The blob holds PNG files one after another: the thumbnail, then (when failed_size > 0) what the failing precision gave."""
 
@@ -343,6 +351,7 @@ AnyEvent = (
     | TestDone
     | FindingMade
     | PlanChanged
+    | PictureSaving
     | PictureReady
     | TrainBegins
     | TrainStep

@@ -13,6 +13,7 @@ from halftone.contract.vocabulary import (
     NanCheck,
     Offload,
     OnBlack,
+    PictureFormat,
     Precision,
     Resize,
     VaeTiling,
@@ -209,6 +210,18 @@ class Inputs(Used, frozen=True, kw_only=True):
         return self.mask is not None or self.start.extends
 
 
+class Saving(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How a picture is saved. file_names: the pattern of names that the user does not choose (`halftone.settings.file_names`);
+    picture_format: of these files; picture_quality: from 1 to 100, of all formats but PNG; save_metadata: whether the file holds
+    its parameters and its receipt.
+    """
+
+    file_names: str = "{number}-{seed}"
+    picture_format: PictureFormat = "png"
+    picture_quality: int = 95
+    save_metadata: bool = True
+
+
 class PictureRequest(Inputs, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What the user asked for. None means: the model's or the device's own default. width and height are in pixels; guidance is
     the classifier-free guidance scale; seed feeds a CPU generator.
@@ -237,6 +250,7 @@ class PictureRequest(Inputs, frozen=True, kw_only=True, omit_defaults=True, forb
     """File to write (one picture) or folder to write into; None: the pictures folder of the settings."""
     overwrite: bool = False
     """Whether the file named by `output` may be replaced."""
+    saving: Saving = Saving()
     resume_latents: str | None = None
     """A file of kept latents: after a failed decode only the decode runs, after a failed step the steps go on."""
     options: dict[str, OptionValue] = msgspec.field(default_factory=dict)
@@ -264,6 +278,15 @@ class PictureRequest(Inputs, frozen=True, kw_only=True, omit_defaults=True, forb
         shown = (image for one in self.ip_adapters for image in one.images)
         given = (self.image, self.mask, *(control.image for control in self.controls), *shown)
         return tuple(path for path in given if path is not None)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The files and folders of the model and of all that is used with it."""
+        beside = (*self.loras, *self.controls, *self.ip_adapters)
+        refiner = None if self.refiner is None else self.refiner.path
+        upscaler = None if self.hires is None else self.hires.upscaler
+        used = (self.model, refiner, upscaler, self.vae, self.transformer, *self.inversions, *(one.path for one in beside))
+        return tuple(path for path in used if path is not None)
 
 
 class ResolvedRequest(Inputs, frozen=True, kw_only=True, forbid_unknown_fields=True):

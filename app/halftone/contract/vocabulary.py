@@ -43,6 +43,7 @@ Phase = Literal[
 ]  # fmt: skip
 Outcome = Literal["done", "cancelled", "failed"]
 VideoFormat = Literal["mp4", "webp"]
+PictureFormat = Literal["png", "jpg", "webp", "jxl"]
 Resize = Literal["stretch", "crop", "fill"]
 """For a start picture of another shape: A1111's Just resize, Crop and resize, Resize and fill."""
 MaskedContent = Literal["original", "fill", "noise"]

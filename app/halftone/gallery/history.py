@@ -4,7 +4,7 @@ import contextlib
 import logging
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -14,13 +14,12 @@ import msgspec
 
 from halftone.contract.facts import PictureFacts
 from halftone.contract.request import PictureRequest
+from halftone.settings.databases import is_damage, open_database, set_aside
 from halftone.settings.places import data_dir
-from halftone.settings.private import make_private
 
 log = logging.getLogger(__name__)
 
 _VERSION: Final = 1
-_BUSY_SECONDS: Final = 5.0
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS picture (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -29,8 +28,20 @@ CREATE TABLE IF NOT EXISTS picture (
     facts BLOB NOT NULL,
     request BLOB NOT NULL,
     thumbnail BLOB NOT NULL
-)
+);
 """
+_SAVING: Final = """
+CREATE TABLE IF NOT EXISTS saving (
+    path TEXT NOT NULL PRIMARY KEY,
+    job TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    facts BLOB NOT NULL,
+    request BLOB NOT NULL,
+    thumbnail BLOB NOT NULL
+);
+"""
+"""Pictures of jobs that are not over. Each is written here before its file: whoever dies in between leaves a file that is known.
+An older Halftone does not look at this table."""
 _facts = msgspec.msgpack.Decoder(PictureFacts)
 _request = msgspec.msgpack.Decoder(PictureRequest)
 
@@ -60,15 +71,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         return is_gone(self.path)
 
 
-class NewerHistoryError(sqlite3.OperationalError):
-    """A newer Halftone wrote the list; it stays unchanged."""
-
-
 class History:
     """Opens or makes the list. Several programs may use it at once. A damaged file is set aside as soon as the damage shows, and
     a new one begins with the readable pictures.
 
-    Raises sqlite3.OperationalError when the list cannot be opened, NewerHistoryError for a newer one.
+    Raises sqlite3.OperationalError when the list cannot be opened, NewerDatabaseError for a newer one.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -76,7 +83,7 @@ class History:
         try:
             self._database = _opened(self._path)
         except sqlite3.DatabaseError as error:
-            if not _is_damage(error):  # locked for too long, no right to write: the list itself is sound
+            if not is_damage(error):  # locked for too long, no right to write: the list itself is sound
                 raise
             self._database = _begun_anew(self._path, error)
 
@@ -91,10 +98,52 @@ class History:
 
     def add(self, facts: PictureFacts, request: PictureRequest, thumbnail: bytes) -> Entry:
         """Remember a picture; the same path again replaces what was remembered. Raises sqlite3.Error."""
-        made_at = datetime.now(UTC).astimezone().isoformat(timespec="seconds")
+        made_at = _now()
         row = (facts.path, made_at, msgspec.msgpack.encode(facts), msgspec.msgpack.encode(request), thumbnail)
         number = self._try(lambda database: _insert(database, row))
         return Entry(id=number or 0, made_at=made_at, facts=facts, request=request, thumbnail=thumbnail)
+
+    def expect(self, job: str, facts: PictureFacts, request: PictureRequest, thumbnail: bytes) -> None:
+        """Note a picture that is about to be saved. job: the one that makes it. Raises sqlite3.Error."""
+        row = (facts.path, job, facts.index, msgspec.msgpack.encode(facts), msgspec.msgpack.encode(request), thumbnail)
+
+        def insert(database: sqlite3.Connection) -> None:
+            with database:
+                database.execute("INSERT OR REPLACE INTO saving VALUES (?, ?, ?, ?, ?, ?)", row)
+
+        self._try(insert)
+
+    def settle(self) -> int:
+        """List the pictures whose files were written by a process that died before it listed them; return how many."""
+        unlisted = (
+            "SELECT path, facts, request, thumbnail FROM saving WHERE path NOT IN (SELECT path FROM picture) ORDER BY number"
+        )
+        rows = self._try(lambda database: database.execute(unlisted).fetchall())
+        found = [row for row in rows if os.path.exists(row[0])]
+        now = _now()
+        for path, facts, request, thumbnail in found:
+            self._try(lambda database, row=(path, now, facts, request, thumbnail): _insert(database, row))
+        return len(found)
+
+    def last_of(self, job: str) -> Entry | None:
+        """The last picture that a job finished, also of a job whose process died; None where there is none. It lists that."""
+        self.settle()
+        statement = (
+            "SELECT picture.id, made_at, picture.facts, picture.request, picture.thumbnail FROM saving JOIN picture USING (path)"
+            " WHERE job = ? ORDER BY number DESC LIMIT 1"
+        )
+        row = self._try(lambda database: database.execute(statement, (job,)).fetchone())
+        return None if row is None else _entry(row)
+
+    def forget_jobs(self, jobs: Iterable[str]) -> None:
+        """Drop what was noted for jobs that are over. Raises sqlite3.Error."""
+        over = [(job,) for job in jobs]
+
+        def delete(database: sqlite3.Connection) -> None:
+            with database:
+                database.executemany("DELETE FROM saving WHERE job = ?", over)
+
+        self._try(delete)
 
     def find(self, path: str) -> Entry | None:
         """The picture at this path, None where it is not listed."""
@@ -111,6 +160,19 @@ class History:
         statement = f"SELECT id, made_at, facts, request, {thumbnail} FROM picture WHERE id > ? ORDER BY id DESC LIMIT ?"
         rows = self._try(lambda database: database.execute(statement, (after, limit)).fetchall())
         return [entry for row in rows if (entry := _entry(row)) is not None]
+
+    def since(self, after: int, at_once: int) -> Iterator[list[Entry]]:
+        """All pictures with an id above `after`, the oldest first, some at a time."""
+        statement = "SELECT id, made_at, facts, request, thumbnail FROM picture WHERE id > ? ORDER BY id LIMIT ?"
+        while rows := self._try(lambda database, after=after: database.execute(statement, (after, at_once)).fetchall()):
+            if entries := [entry for row in rows if (entry := _entry(row)) is not None]:
+                yield entries
+            after = rows[-1][0]
+
+    def newest(self) -> int:
+        """The highest id that any picture had, also one that was removed; 0 where there was none."""
+        statement = "SELECT max(seq) FROM sqlite_sequence WHERE name = 'picture'"
+        return self._try(lambda database: database.execute(statement).fetchone())[0] or 0
 
     def requests(self) -> list[bytes]:
         """The stored requests of all pictures, those too that this version does not understand."""
@@ -134,7 +196,7 @@ class History:
         try:
             return work(self._database)
         except sqlite3.DatabaseError as error:
-            if not _is_damage(error):
+            if not is_damage(error):
                 raise
             self._database.close()
             self._database = self._mended(work, error)
@@ -145,7 +207,7 @@ class History:
         try:
             database = _opened(self._path)
         except sqlite3.DatabaseError as again:
-            if not _is_damage(again):
+            if not is_damage(again):
                 raise
             return _begun_anew(self._path, again)
         try:
@@ -156,14 +218,13 @@ class History:
         return database
 
 
+def _now() -> str:
+    return datetime.now(UTC).astimezone().isoformat(timespec="seconds")
+
+
 def is_gone(path: Path) -> bool:
     """Whether the file is missing although its folder is there (a drive that is away is no loss)."""
     return os.path.isdir(path.parent) and not os.path.exists(path)
-
-
-def _is_damage(error: sqlite3.DatabaseError) -> bool:
-    """Whether the file is damaged, or no list at all; https://www.sqlite.org/rescode.html."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def _insert(database: sqlite3.Connection, row: Row) -> int | None:
@@ -174,7 +235,7 @@ def _insert(database: sqlite3.Connection, row: Row) -> int | None:
 
 def _begun_anew(path: Path, error: sqlite3.DatabaseError) -> sqlite3.Connection:
     """A new list with the readable rows; the damaged one stays beside it under another name. Raises OSError."""
-    aside = _set_aside(path)
+    aside = set_aside(path)
     database = _opened(path)
     saved = 0
     for row in _readable(aside):
@@ -212,37 +273,7 @@ def _newest(database: sqlite3.Connection) -> int:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    with contextlib.suppress(OSError):  # SQLite itself says why
-        make_private(path)
-    database = sqlite3.connect(path, timeout=_BUSY_SECONDS)
-    try:
-        version = database.execute("PRAGMA user_version").fetchone()[0]
-        if version not in (0, _VERSION):
-            raise NewerHistoryError(
-                f"{path.name} belongs to a newer Halftone: it has version {version}, this one knows {_VERSION}"
-            )
-        database.execute("PRAGMA journal_mode = WAL")
-        database.execute("PRAGMA synchronous = NORMAL")
-        with database:
-            database.execute(_SCHEMA)
-            if version != _VERSION:  # writing it again would look like a new picture to who watches the file
-                database.execute(f"PRAGMA user_version = {_VERSION}")
-    except BaseException:
-        database.close()
-        raise
-    return database
-
-
-def _set_aside(path: Path) -> Path:
-    """Move the file away with its write-ahead log, which holds the latest pictures until SQLite tidies up."""
-    number = 1
-    while os.path.exists(aside := path.with_name(f"{path.stem}-damaged-{number}{path.suffix}")):
-        number += 1
-    for companion in ("-wal", "-shm"):
-        with contextlib.suppress(FileNotFoundError):
-            path.with_name(path.name + companion).rename(aside.with_name(aside.name + companion))
-    path.rename(aside)
-    return aside
+    return open_database(path, _VERSION, _SCHEMA + _SAVING)
 
 
 def _entry(row: tuple[int, str, bytes, bytes, bytes]) -> Entry | None:

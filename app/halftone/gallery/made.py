@@ -6,7 +6,7 @@ import sqlite3
 import msgspec
 
 from halftone.contract.facts import PictureFacts
-from halftone.contract.messages import AnyCommand, AnyEvent, Generate, JobEnded, PictureReady, Upscale
+from halftone.contract.messages import AnyCommand, AnyEvent, Generate, JobEnded, PictureReady, PictureSaving, Upscale
 from halftone.contract.request import PictureRequest, UpscaleRequest
 from halftone.gallery.history import History
 
@@ -20,15 +20,22 @@ def made_as(source: PictureFacts, larger: PictureFacts) -> PictureFacts:
 log = logging.getLogger(__name__)
 
 
-def list_made(request: PictureRequest | UpscaleRequest, facts: PictureFacts, thumbnail: bytes) -> None:
-    """List a saved picture that is a file and not enlarged from an unlisted one. Raises OSError and sqlite3.Error."""
+def list_made(request: PictureRequest | UpscaleRequest, facts: PictureFacts, thumbnail: bytes, job: str = "") -> None:
+    """List a saved picture that is a file and not enlarged from an unlisted one. job: the one that makes it, where the picture is
+    yet to be saved. Raises OSError and sqlite3.Error.
+    """
     if not facts.path:
         return
     with History() as history:
-        if not isinstance(request, UpscaleRequest):
+        if isinstance(request, UpscaleRequest):
+            source = history.find(facts.upscaled.source) if facts.upscaled is not None else None
+            if source is None:
+                return
+            facts, request = made_as(source.facts, facts), source.request
+        if job:
+            history.expect(job, facts, request, thumbnail)
+        else:
             history.add(facts, request, thumbnail)
-        elif facts.upscaled is not None and (source := history.find(facts.upscaled.source)) is not None:
-            history.add(made_as(source.facts, facts), source.request, thumbnail)
 
 
 class Recorder:
@@ -47,9 +54,11 @@ class Recorder:
         if isinstance(event, JobEnded):
             self._requests.pop(event.job or "", None)
         request = self._requests.get(event.job or "")
-        if not isinstance(event, PictureReady) or request is None:
+        if request is None or not isinstance(event, PictureReady | PictureSaving):
             return
+        saving = isinstance(event, PictureSaving)
+        thumbnail = blob if saving else blob[: event.thumbnail_size]
         try:
-            list_made(request, event.facts, blob[: event.thumbnail_size])
+            list_made(request, event.facts, thumbnail, (event.job or "") if saving else "")
         except (OSError, sqlite3.Error) as error:
             log.warning("The history could not be kept: %s", error)

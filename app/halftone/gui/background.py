@@ -49,8 +49,8 @@ class _Post(QObject):
 
     @Slot(int)
     def deliver(self, number: int) -> None:
-        task = _tasks.pop(number)
-        if not task.wanted:
+        task = _tasks.pop(number, None)
+        if task is None or not task.wanted:  # None: it was forgotten by `end`
             return
         if task.error is None:
             task.ready(task.result)
@@ -65,6 +65,10 @@ def _post() -> _Post:
     return _Post()
 
 
+def _shared() -> QThreadPool:
+    return QThreadPool.globalInstance()
+
+
 @cache
 def _one_by_one() -> QThreadPool:
     pool = QThreadPool()
@@ -77,7 +81,7 @@ class Background(QObject):
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
-        self._pool = QThreadPool.globalInstance()
+        self._pool = _shared()
         self._in_order = _one_by_one()
         _post()  # made on this thread
 
@@ -113,6 +117,18 @@ class Background(QObject):
     @property
     def busy(self) -> bool:
         return any(task.owner is self for task in _tasks.values())
+
+
+def end(seconds: float) -> bool:
+    """Wait until all work is done, and forget its answers. Returns False where some still runs after so many seconds.
+
+    The interpreter must not end before: a thread that ends later crashes the program.
+    """
+    until = time.monotonic() + seconds
+    done = [pool.waitForDone(max(0, round((until - time.monotonic()) * 1000))) for pool in (_one_by_one(), _shared())]
+    if all(done):
+        _tasks.clear()
+    return all(done)
 
 
 class QtClock(QObject):

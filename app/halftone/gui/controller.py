@@ -17,13 +17,17 @@ from halftone.gui.create.picture.picture_images import read_thumbnails
 from halftone.gui.process import HalftoneProcesses, Link
 from halftone.gui.shell.pages import PageName
 from halftone.gui.views.thumbnails import Thumbnails
+from halftone.session.models.healths import Healths
+from halftone.session.models.watched import Library
 from halftone.session.pictures.draft import EMPTY
+from halftone.session.pictures.gallery_state import GalleryState
 from halftone.session.pictures.history import PictureHistory
 from halftone.session.pictures.memory_estimate import Networks
 from halftone.session.ports import Ports
 from halftone.session.session import Session
 from halftone.session.state import AppState
 from halftone.settings import store
+from halftone.settings.slots import Slot
 from halftone.settings.store import Settings
 
 _OF_ONE_PAGE: Final = {
@@ -31,9 +35,12 @@ _OF_ONE_PAGE: Final = {
     "open_rows": frozenset(),
     "history": PictureHistory(),
     "networks": Networks(),
+    "gallery": GalleryState(),
     "training_draft": None,
+    "library": Library(),
+    "healths": Healths(),
 }
-"""What only the Create page follows, each with a signal of its own, and what the Train page alone changes."""
+"""What one page follows, each with a signal of its own, and what the Train page alone changes."""
 
 
 def _judged(state: AppState) -> tuple[object, ...]:
@@ -50,6 +57,7 @@ class Controller(QObject):
     draft_changed = Signal()
     history_changed = Signal()
     estimates_changed = Signal()
+    gallery_changed = Signal()
     worker_event = Signal(object, object)
     job_ended = Signal(object)
     noticed = Signal(object)
@@ -62,20 +70,30 @@ class Controller(QObject):
     small_files_changed = Signal()
     embeddings_changed = Signal()
     loras_changed = Signal()
+    library_changed = Signal()
+    healths_changed = Signal()
     page_requested = Signal(str)
     guide_requested = Signal()
     """The chapter of the page that is shown."""
 
     def __init__(
-        self, link: Link, settings: Settings | None = None, parent: QObject | None = None, *, early: bool = False
+        self,
+        link: Link,
+        settings: Settings | None = None,
+        parent: QObject | None = None,
+        *,
+        early: bool = False,
+        slot: Slot | None = None,
     ) -> None:
-        """early: load the selected model as soon as there is nothing else to do."""
+        """early: load the selected model as soon as there is nothing else to do; slot: where the queue is kept."""
         super().__init__(parent)
         self.background = Background(self)
         self.thumbnails = Thumbnails(self.background, read_thumbnails, self)
         ports = Ports(self.background, QtClock(self), HalftoneProcesses(self))
         known = store.load() if settings is None else settings
-        self.session = Session(link, ports, known, early=early, heard=self.worker_event.emit, ended=self.job_ended.emit)
+        self.session = Session(
+            link, ports, known, early=early, heard=self.worker_event.emit, ended=self.job_ended.emit, slot=slot
+        )
         self.take = self.session.store.take
         self._subscribe()
         link.arrived.connect(self.session.arrived)
@@ -86,6 +104,7 @@ class Controller(QObject):
         listen(lambda state: state.draft, lambda _draft: self.draft_changed.emit())
         listen(lambda state: replace(state, **_OF_ONE_PAGE), lambda _state: self.changed.emit())
         listen(lambda state: state.history, lambda _history: self.history_changed.emit())
+        listen(lambda state: state.gallery, lambda _gallery: self.gallery_changed.emit())
         listen(lambda state: (state.networks, state.history.timed), lambda _known: self.estimates_changed.emit())
         listen(lambda state: state.settings, lambda _settings: self.settings_changed.emit())
         listen(lambda state: state.selections, lambda _count: self.model_selected.emit())
@@ -95,6 +114,8 @@ class Controller(QObject):
         listen(lambda state: state.lacking, lambda _lacking: self.small_files_changed.emit())
         listen(lambda state: state.embeddings, lambda _embeddings: self.embeddings_changed.emit())
         listen(lambda state: state.loras, lambda _loras: self.loras_changed.emit())
+        listen(lambda state: state.library, lambda _library: self.library_changed.emit())
+        listen(lambda state: state.healths, lambda _healths: self.healths_changed.emit())
         listen(lambda state: state.unclear, lambda _count: self.go("health"))
 
     # --- what is known ----------------------------------------------------------------------------------------------

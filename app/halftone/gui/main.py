@@ -2,22 +2,32 @@
 
 import importlib
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication, QObject, QTimer, QtMsgType, Signal, qInstallMessageHandler
 from PySide6.QtWidgets import QApplication
 
 from halftone import __version__
 from halftone.gui import icons, theme
-from halftone.gui.garbage import Collector
+from halftone.gui.garbage import Collector, keep
 from halftone.gui.shell.window import MainWindow
 from halftone.settings.glance import glance
 
+if TYPE_CHECKING:
+    from halftone.gui.first_window import FirstWindow
+
 _log = logging.getLogger("halftone.gui")
 _SIGNALS_MS = 400
+_END_SECONDS = 5.0
+"""How long the end waits for what is read or written in the background."""
+_SWITCH_SECONDS = 0.0002
+"""How long work in the background keeps the interpreter from the window; Python's own 5 ms add up over the parts of one paint."""
 _QT_LEVELS = {
     QtMsgType.QtDebugMsg: logging.DEBUG,
     QtMsgType.QtInfoMsg: logging.INFO,
@@ -49,26 +59,58 @@ _BROKEN = (
 """English only: the translations may be what is missing."""
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run the window until it is closed; returns the exit code."""
+def main(argv: list[str] | None = None, files: tuple[str, ...] = (), *, new_window: bool = False) -> int:
+    """Run the window until it is closed; returns the exit code. Where another one is open already, that comes to the front and
+    gets the files. new_window: open another one all the same.
+    """
     app = make_app([sys.argv[0], *(sys.argv[1:] if argv is None else argv)])
+    if not new_window and _others_took(files):
+        return 0
     Collector(app)
     first = glance()
     theme.watcher().choose(first.theme)
     window = MainWindow(first)
     window.keep_on_screen()
     window.painted.connect(window.keep_on_screen)
-    opening = Opening(window)
+    opening = Opening(window, files, first=not new_window)
     window.show()
     waker = _listen_to_signals(app, window, opening)
     code = app.exec()
     waker.stop()
     opening.close()
+    _end_background_work(code)
     return code
+
+
+def _end_background_work(code: int) -> None:
+    """Wait for work in the background. Where it hangs, as on a network drive that does not answer, end without it: the end of the
+    interpreter would wait for ever.
+    """
+    from halftone.gui.background import end
+
+    if not end(_END_SECONDS):
+        _log.warning("work in the background did not end in time")
+        logging.shutdown()
+        os._exit(code)
+
+
+def _others_took(files: tuple[str, ...]) -> bool:
+    """Whether a first window took the files. One that was killed left its mark, and does not answer."""
+    from halftone.settings.places import window_mark
+
+    try:
+        if not window_mark().exists():
+            return False  # the first paint comes sooner without asking over the network
+        from halftone.gui.first_window import call_first
+
+        return call_first(files)
+    except OSError:
+        return False
 
 
 def make_app(argv: list[str]) -> QApplication:
     """The application object, not dressed yet and without a window."""
+    sys.setswitchinterval(_SWITCH_SECONDS)
     QCoreApplication.setApplicationName("Halftone")
     QCoreApplication.setApplicationVersion(__version__)
     app = QApplication(argv)
@@ -81,9 +123,14 @@ class Opening(QObject):
 
     ready = Signal()
 
-    def __init__(self, window: MainWindow) -> None:
+    def __init__(self, window: MainWindow, files: tuple[str, ...] = (), *, first: bool = False) -> None:
+        """files: to be opened in it; first: later starts call this window."""
         super().__init__(window)
         self._window = window
+        self._files = files
+        self._take: Callable[[tuple[str, ...]], object] = self._files_wait
+        self._wants_first = first
+        self._first: FirstWindow | None = None
         self._ends: list[Callable[[], object]] = []
         self._leave: Callable[[Callable[[], object]], object] = lambda then: then()
         self._steps = self._open()
@@ -91,6 +138,25 @@ class Opening(QObject):
         self._timer.setInterval(0)
         self._timer.timeout.connect(self._step)
         window.painted.connect(self._timer.start)
+
+    def _listen(self) -> "FirstWindow | None":
+        from halftone.gui.first_window import FirstWindow
+
+        found = FirstWindow(self._window)
+        found.called.connect(self._called)
+        try:
+            if found.listen():
+                return found
+        except OSError as error:
+            _log.warning("later starts cannot be heard: %s", error)
+        return None
+
+    def _called(self, files: tuple[str, ...]) -> None:
+        self._take(files)
+
+    def _files_wait(self, files: tuple[str, ...]) -> None:
+        """Until the window is built."""
+        self._files = (*self._files, *files)
 
     def _step(self) -> None:
         try:
@@ -102,6 +168,7 @@ class Opening(QObject):
             return
         if done:
             self._timer.stop()
+            keep()
             self.ready.emit()
 
     def _give_up(self) -> None:
@@ -115,17 +182,24 @@ class Opening(QObject):
     def _open(self) -> Iterator[None]:
         start_log()
         yield
+        self._first = self._listen() if self._wants_first else None
+        yield
         yield from _imported(_BEFORE_WORKER)
         from halftone.gui.controller import Controller
         from halftone.gui.i18n import set_language
         from halftone.gui.process import WorkerLink
+        from halftone.session.queue_keeper import with_drafts
         from halftone.settings import store
+        from halftone.settings.slots import take_slot
         from halftone.settings.tidying import tidy_places
 
-        settings = store.load()
-        controller = Controller(WorkerLink(), settings, early=True)
+        settings, slot, options = store.load(), take_slot(), list[str]()
+        if slot is not None:
+            settings = with_drafts(settings, slot.drafts())
+            options = ["--alive", str(slot.worker_lock)]
+        controller = Controller(WorkerLink(*options), settings, early=True, slot=slot)
         self._ends.append(controller.session.stop)
-        self._leave = controller.session.leave
+        self._leave = partial(controller.session.leave, keep_queue=True)
         controller.background.run(lambda: tidy_places(settings.pictures_folder), lambda _done: None)
         controller.session.start()
         yield
@@ -136,7 +210,10 @@ class Opening(QObject):
         theme.begin(settings.theme)
         self._window.setWindowIcon(icons.app_icon())
         yield
-        yield from Workspace(self._window, controller).move_in()
+        workspace = Workspace(self._window, controller)
+        yield from workspace.move_in()
+        self._take = workspace.open_files
+        workspace.open_files(self._files)
         _log.info("window open, version %s", __version__)
 
     def leave(self, then: Callable[[], object]) -> None:
@@ -146,6 +223,8 @@ class Opening(QObject):
     def close(self) -> None:
         """Stop building, and end the worker if it runs."""
         self._timer.stop()
+        if self._first is not None:
+            self._first.close()
         while self._ends:
             self._ends.pop()()
 

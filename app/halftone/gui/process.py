@@ -2,19 +2,22 @@
 
 import logging
 import signal
+import time
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
 import shiboken6
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
 
-from halftone.contract.messages import AnyCommand, Quit
+from halftone.contract.messages import AnyCommand, AnyEvent, Quit
 from halftone.session import ports
 from halftone.session.workers.process import Launch, WorkerSupervisor, command
 
 _LEAVE_MS: Final = 3000
 _KILL_MS: Final = 3000
 _WATCH_MS: Final = 250
+_TURN_SECONDS: Final = 0.01
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +43,9 @@ class WorkerLink(Link):
         self.protocol = self._worker.protocol
         self._process: QProcess | None = None
         self._stopping = False
+        self._events: deque[tuple[AnyEvent, bytes]] = deque()
+        self._rest = QTimer(self, singleShot=True, interval=0)
+        self._rest.timeout.connect(self._pass_on)
         self._watch = QTimer(self)
         self._watch.setInterval(_WATCH_MS)
         self._watch.timeout.connect(self._kill_if_overdue)
@@ -108,10 +114,24 @@ class WorkerLink(Link):
     def _read(self) -> None:
         if self._process is None:
             return
-        for event, blob in self.protocol.feed(bytes(self._process.readAllStandardOutput().data())):
-            self.arrived.emit(event, blob)
+        self._events.extend(self.protocol.feed(bytes(self._process.readAllStandardOutput().data())))
         if self.protocol.broken is not None:
             self._process.kill()
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Pass on what came, in turns of the event loop: a hundred events at once would make the window wait."""
+        end = time.monotonic() + _TURN_SECONDS
+        while self._events:
+            self.arrived.emit(*self._events.popleft())
+            if time.monotonic() >= end:
+                self._rest.start()
+                return
+
+    def _pass_on_all(self) -> None:
+        self._rest.stop()
+        while self._events:
+            self.arrived.emit(*self._events.popleft())
 
     def _kill_if_overdue(self) -> None:
         if self.protocol.deadline is None:
@@ -133,6 +153,7 @@ class WorkerLink(Link):
             self._bury(code, None)
 
     def _bury(self, code: int | None, signal_name: str | None, details: str = "") -> None:
+        self._pass_on_all()
         process, self._process = self._process, None
         if process is None:
             return

@@ -193,14 +193,18 @@ def _short_notice(notice: Notice) -> Message:
     first = notice.facts[0] if notice.facts else ""
     undo = (Act("undo", tr("Undo")),)
     match notice.kind:
-        case "saved":
+        case "saved" | "converted":
             return Message("ok", tr("Saved as {0}.", first), *notice.facts[2:], actions=(Act("show-file", tr("Show file")),))
+        case "saved-all":
+            count = int(first) if first.isdecimal() else 0
+            words = tr("Saved {1} pictures in {2}.", count, first, notice.facts[2], one="Saved {1} picture in {2}.")
+            return Message("ok", words, actions=(Act("show-file", tr("Show file")),))
         case "deleted":
             return Message("ok", tr("Moved to the bin: {0}.", first), actions=undo if len(notice.facts) > 1 else ())
-        case "removed":
-            return Message("info", tr("{0} removed from the queue.", first), actions=undo)
-        case "copied":
-            return Message("ok", tr("Copied."))
+        case "copied" | "added":
+            return Message("ok", tr("Added to the prompt: {0}.", first) if notice.kind == "added" else tr("Copied."))
+        case "removed" | "went-on" | "queue-left" | "queue-cleared" | "grid-made" | "grid-failed" | "serving" | "not-serving":
+            return _queue_notice(notice)
         case "worker-refused" if notice.error is not None:
             reason = sentences(error_sentence(notice.error), error_remedy(notice.error))
             return Message("danger", tr("The engine does not start."), reason, actions=(Act("copy", tr("Copy details")),))
@@ -211,19 +215,56 @@ def _short_notice(notice: Notice) -> Message:
             return Message("danger", tr("The engine keeps stopping."), sentences(did, do), actions=again)
         case "cure-applied" | "cure-failed" | "cure-undone" | "cure-dropped" | "cure-unchecked":
             return _cure_notice(notice.kind, first)
-        case "fragile-begun" | "fragile-made" | "fragile-failed" | "other-model" | "models-gone":
+        case "fragile-begun" | "fragile-made" | "fragile-failed" | "other-model" | "models-gone" | "converting":
             return _model_notice(notice.kind, notice.facts)
         case "not-kept":
             title = tr("Could not save the measurements of {0}.", first)
             used = tr("They are used until Halftone closes, then measured again.")
             return Message("warn", title, sentences(tr("{0}.", capital(say(notice.why))), used))
-        case "model-refused" if notice.error is not None:
+        case "model-refused" | "convert-failed" if notice.error is not None:
             reason = sentences(error_sentence(notice.error), error_remedy(notice.error))
-            return Message("warn", tr("Could not open {0}.", first), reason)
+            opens = notice.kind == "model-refused"
+            return Message("warn", tr("Could not open {0}.", first) if opens else tr("Could not convert {0}.", first), reason)
         case _:
             remedy = error_remedy(notice.error) if notice.error is not None else ""
-            sentence = error_sentence(notice.error) if notice.error is not None else first
+            sentence = error_sentence(notice.error) if notice.error is not None else say(notice.why) or first
             return Message("warn", tr("A file could not be written."), sentences(sentence, remedy))
+
+
+def _queue_notice(notice: Notice) -> Message:
+    first = notice.facts[0] if notice.facts else ""
+    match notice.kind:
+        case "removed":
+            return Message("info", tr("{0} removed from the queue.", first), actions=(Act("undo", tr("Undo")),))
+        case "queue-left":
+            count = int(first)
+            waiting = tr(
+                "{0} pictures were waiting when Halftone ended.", count, one="1 picture was waiting when Halftone ended."
+            )
+            choices = (Act("continue", tr("Continue")), Act("discard", tr("Discard")))
+            return Message("info", waiting, actions=choices, lasting=True)
+        case "queue-cleared":
+            gone = tr("{0} jobs removed from the queue.", int(first), one="1 job removed from the queue.")
+            return Message("info", gone, actions=(Act("undo", tr("Undo")),))
+        case "grid-made" if int(notice.facts[3]):
+            lacking = tr("{0} of {1} pictures are missing. The sheet says why.", int(notice.facts[3]), int(notice.facts[2]))
+            return Message("warn", tr("Grid saved as {0}.", first), lacking, actions=(Act("show-file", tr("Show file")),))
+        case "grid-made":
+            return Message("ok", tr("Grid saved as {0}.", first), actions=(Act("show-file", tr("Show file")),))
+        case "serving":
+            copy = (Act("copy-token", tr("Copy token")),)
+            return Message("ok", tr("Local interface: {0}", first), tr("The token is the password."), actions=copy)
+        case "not-serving":
+            ports = notice.facts[1:]
+            ask = (tr("Close the program that uses port {0}, then turn the setting on again.", port) for port in ports)
+            return Message("warn", tr("The local interface did not start."), next(ask, first))
+        case "grid-failed":
+            return Message("danger", tr("The grid could not be put together."), first)
+        case _:
+            why = error_sentence(notice.error) if notice.error is not None else ""
+            return Message(
+                "warn", tr("The engine was restarted. The queue continues."), why, actions=(Act("copy", tr("Copy details")),)
+            )
 
 
 def _cure_notice(kind: NoticeKind, model: str) -> Message:
@@ -249,8 +290,11 @@ def _model_notice(kind: NoticeKind, facts: tuple[str, ...]) -> Message:
     match kind:
         case "fragile-begun":
             return Message("info", tr("Creating the overflow demo model…"), lasting=True)
+        case "converting":
+            return Message("info", tr("Converting {0}…", facts[0]))
         case "fragile-made":
-            return Message("ok", tr("The overflow demo model is in use. In FP16 its pictures turn black."))
+            told = tr("The overflow demo model is in use. In FP16 its pictures turn black.")
+            return Message("ok", told, actions=(Act("try-fp16", tr("Try it in FP16")),), lasting=True)
         case "models-gone":
             text = tr("Removed from the list.")
             return Message("info", tr("Model not found: {0}.", listed(*facts)), text)

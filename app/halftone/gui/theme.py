@@ -16,6 +16,21 @@ from halftone.settings.places import resources
 ThemeName = Literal["dark", "light"]
 
 _TOKEN = re.compile(r"@([a-z][a-z0-9.-]*[a-z0-9])")
+_GROWS: Final = re.compile(r"((?:min-height|max-height|font-size): )((?:[89]|[1-9][0-9])(?=px))px")
+"""Heights and sizes of the style sheet that hold text; thinner ones are lines."""
+_CONTROL: Final = 28
+_HOLD_TEXT: Final = (
+    "layout.topbar",
+    "layout.statusbar",
+    "layout.toolbar",
+    "layout.panel-left.min",
+    "layout.panel-left.max",
+    "layout.panel-right.min",
+    "layout.inspector.min",
+    "layout.inspector.max",
+    "layout.breakpoints.narrow",
+    "layout.breakpoints.compact-height",
+)
 _COMPONENT_ALIASES: Final = {
     "text_encoder": "text-encoder-1",
     "text_encoder_2": "text-encoder-2",
@@ -77,14 +92,14 @@ class Theme:
 
     def line(self, role: str) -> int:
         """Line height of a role in pixels."""
-        return int(_tokens()["type"][role]["line"])
+        return grown(_tokens()["type"][role]["line"])
 
     def px(self, token: str) -> int:
         """A size in logical pixels: "space.4", "control.height", "radius.card", "layout.topbar", "layout.panel-left.min"."""
         value: Any = _tokens()
         for part in token.split("."):
             value = value[part]
-        return int(value)
+        return grown(value) if token in _HOLD_TEXT or token.startswith("control.height") else int(value)
 
     def qss(self) -> str:
         """The style sheet with every @token filled in."""
@@ -127,7 +142,7 @@ def _font(role: str, numbers: bool) -> QFont:
     """Kept: lists ask for their fonts with every item that they paint."""
     spec: dict[str, Any] = _tokens()["type"][role]
     font = QFont(_tokens()["font"]["family-mono" if role == "mono" else "family-ui"])
-    font.setPixelSize(int(spec["size"]))
+    font.setPixelSize(grown(spec["size"]))
     font.setWeight(QFont.Weight(int(spec["weight"])))
     font.setHintingPreference(QFont.HintingPreference.PreferNoHinting)
     if numbers or "tnum" in spec.get("features", ()):
@@ -143,7 +158,36 @@ def _sheet(name: ThemeName) -> str:
     def fill(match: re.Match[str]) -> str:
         return arrows if match[1] == "arrows" else theme.color(match[1]).name()
 
-    return _TOKEN.sub(fill, _style_template())
+    filled = _TOKEN.sub(fill, _style_template())
+    return _GROWS.sub(_grown_rule, filled)
+
+
+def _grown_rule(found: re.Match[str]) -> str:
+    """Grow a size of type with the text, and a height by as much as a control, so that thicker borders stay within it."""
+    size = int(found[2])
+    return f"{found[1]}{grown(size) if found[1].startswith('font') else size + grown(_CONTROL) - _CONTROL}px"
+
+
+def grown(pixels: float) -> int:
+    """A height or width that holds text, in the text size in force."""
+    return round(pixels * _scale)
+
+
+def has_large_text() -> bool:
+    """Whether words are so wide that what stands beside them goes below."""
+    return _scale >= _LARGE
+
+
+_LARGE: Final = 1.4
+_scale = 1.0
+
+
+def set_text_size(percent: int) -> None:
+    """From now on; a window that stands must be built anew."""
+    global _scale
+    _scale = percent / 100
+    _font.cache_clear()
+    _sheet.cache_clear()
 
 
 class ThemeWatcher(QObject):

@@ -60,14 +60,13 @@ class ChartData:
     parts: tuple[Part, ...]
     marks: tuple[Mark, ...]
     dtype: DType
-    cure_text: str
 
     @property
     def layers(self) -> tuple[Layer, ...]:
         return tuple(layer for part in self.parts for layer in part.layers)
 
 
-EMPTY = ChartData((), (), "float16", "")
+EMPTY = ChartData((), (), "float16")
 
 
 def log2_peak(peak: float) -> float:
@@ -149,9 +148,7 @@ def _within(module: str, roots: Sequence[str]) -> bool:
     return any(module == root or module.startswith(root + ".") or root == "" for root in roots)
 
 
-def build(
-    layers: Sequence[LayerPeak], dtype: DType, findings: Sequence[Finding] = (), plan: Plan | None = None, cure_text: str = ""
-) -> ChartData:
+def build(layers: Sequence[LayerPeak], dtype: DType, findings: Sequence[Finding] = (), plan: Plan | None = None) -> ChartData:
     """Groups the layers into parts (in order of first use) and finds the layer of each finding."""
     rescale = {} if plan is None else plan.rescale
     owners = frozenset((component, name) for component, tensors in rescale.items() for name in rescaled_modules(tensors))
@@ -168,7 +165,7 @@ def build(
         layer = Layer(index, one.component, one.module, one.kind, *peaks, dtype_after, changed)
         groups.setdefault(part_key(one.component, one.module), []).append(layer)
     parts = tuple(Part(key, *part_names(key), part_series(key), tuple(members)) for key, members in groups.items())
-    return ChartData(parts, _marks(layers, findings), dtype, cure_text)
+    return ChartData(parts, _marks(layers, findings), dtype)
 
 
 def build_blocks(layers: Sequence[LayerPeak], dtype: DType) -> ChartData:
@@ -186,7 +183,7 @@ def build_blocks(layers: Sequence[LayerPeak], dtype: DType) -> ChartData:
         groups[1] = (groups[1][0], groups[1][1], groups[0][2] + groups[1][2])
         groups = groups[1:]
     parts = tuple(Part(f"{index}", name, name, series, tuple(members)) for index, (name, series, members) in enumerate(groups))
-    return ChartData(parts, (), dtype, "")
+    return ChartData(parts, (), dtype)
 
 
 def block_name(module: str) -> str:

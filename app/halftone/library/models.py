@@ -3,7 +3,9 @@
 import hashlib
 import logging
 import os
-from collections.abc import Iterable, Mapping
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -42,7 +44,7 @@ _NOTE_FIELDS: Final = {
     "training": "training",
 }
 PICKLES: Final = {".ckpt", ".pt", ".pth", ".bin", ".pkl", ".pt2"}
-_ENDINGS: Final = (".safetensors", ".sft", ".gguf")
+ENDINGS: Final = (".safetensors", ".sft", ".gguf")
 _DEPTH: Final = 4
 """Folders deep that list_models searches: enough for a hub cache, too little for a whole disk."""
 
@@ -77,7 +79,7 @@ def describe_again(model: str, known: Iterable[ModelFacts]) -> ModelFacts:
 def is_as_it_was(facts: ModelFacts) -> bool:
     """Whether no file of a model changed since it was described. None is read."""
     try:
-        return _version(Path(facts.path), facts.components) == facts.fingerprint
+        return fingerprint_of(Path(facts.path), facts.components) == facts.fingerprint
     except OSError:
         return False
 
@@ -116,17 +118,39 @@ def weight_files(facts: ModelFacts) -> tuple[tuple[str, Path], ...]:
     return tuple((name, path) for name in facts.components for path, _ in read_part(root, name).files)
 
 
-def list_models(folders: Iterable[str]) -> list[ModelFacts]:
-    """Pocket and every model below the folders, by name. Damaged ones are left out, and the log says why."""
+def list_models(
+    folders: Iterable[str], known: Callable[[str], ModelFacts | None] = lambda _path: None, *, unknown: bool = True
+) -> list[ModelFacts]:
+    """Pocket and every model below the folders, by name. Damaged ones are left out, and the log says why.
+
+    known: gives the facts of a path that were read before; those of files that did not change are used again. unknown: read the
+    others, too.
+    """
     found: dict[str, ModelFacts] = {}
+    real = cache(_real_folder)
     for model in [POCKET, *model_files(folders)]:
+        before = known(model)
+        if before is None and not unknown and model != POCKET:
+            continue
         try:
-            facts = describe(model)
+            facts = before if before is not None and is_as_it_was(before) else describe(model)
         except HalftoneError as error:
             log.info("left out of the models: %s", error)
             continue
-        found.setdefault(os.path.realpath(facts.path), facts)
+        found.setdefault(_real_path(facts, real), facts)
     return sorted(found.values(), key=lambda facts: (facts.id != POCKET, facts.name.casefold()))
+
+
+def _real_folder(folder: str) -> str:
+    return os.path.realpath(folder)
+
+
+def _real_path(facts: ModelFacts, real: Callable[[str], str]) -> str:
+    """Where a model lies once links are followed. real: does so with a folder, and remembers it: thousands of files share few."""
+    if facts.format == "diffusers" or os.path.islink(facts.path):
+        return os.path.realpath(facts.path)
+    folder, name = os.path.split(facts.path)
+    return os.path.join(real(folder), name)
 
 
 def model_files(folders: Iterable[str]) -> list[str]:
@@ -158,7 +182,7 @@ def _home(folder: str) -> Path:
 
 def _candidates(folder: Path, depth: int, closed: list[str]) -> list[str]:
     """closed: receives the folders that cannot be read."""
-    if os.path.isfile(folder / INDEX) or (os.path.isfile(folder) and folder.name.lower().endswith(_ENDINGS)):
+    if os.path.isfile(folder / INDEX) or (os.path.isfile(folder) and folder.name.lower().endswith(ENDINGS)):
         return [str(folder)]
     try:
         names = sorted(os.listdir(folder))
@@ -174,7 +198,7 @@ def _candidates(folder: Path, depth: int, closed: list[str]) -> list[str]:
             continue
         if is_folder(path) and depth:
             found += _candidates(path, depth - 1, closed)
-        elif name.lower().endswith(_ENDINGS):
+        elif name.lower().endswith(ENDINGS):
             found.append(str(path))
     return found
 
@@ -203,7 +227,7 @@ def _folder(model: str, path: Path) -> ModelFacts:
         stored_dtype=found.dtype,
         stored={name: stored_dtype(part.tensors) for name, part in parts.items() if part.files},
         size_bytes=sum(file.stat().st_size for part in parts.values() for file, _ in part.files),
-        fingerprint=_version(path, names),
+        fingerprint=fingerprint_of(path, names),
         native_width=width,
         native_height=height,
         bin_edge=_bin_edge(pipeline, parts),
@@ -282,12 +306,16 @@ def _with_note(facts: ModelFacts, path: Path) -> ModelFacts:
 def _file(model: str, path: Path) -> ModelFacts:
     if path.suffix.lower() in PICKLES:
         raise HalftoneError("model-pickle", path=str(path))
-    if path.suffix.lower() not in _ENDINGS or not os.path.isfile(path):
+    if path.suffix.lower() not in ENDINGS or not os.path.isfile(path):
         raise HalftoneError("model-not-a-model", path=str(path))
     header = read_any(path)
     if not header.tensors:
         raise HalftoneError("model-not-a-model", path=str(path))
-    found = recognise(header, path.stem)
+    return facts_of(path, header, recognise(header, path.stem), model)
+
+
+def facts_of(path: Path, header: Header, found: Recognised, model: str = "") -> ModelFacts:
+    """The facts of a file that was read and recognised; its header has tensors. model: its name, where that is not its path."""
     size = found.size or 512
     facts = ModelFacts(
         id=str(path) if model != POCKET else model,
@@ -297,7 +325,7 @@ def _file(model: str, path: Path) -> ModelFacts:
         format="single-file",
         stored_dtype=found.dtype,
         size_bytes=path.stat().st_size,
-        fingerprint=_version(path, ()),
+        fingerprint=fingerprint_of(path),
         native_width=size,
         native_height=size,
         default_steps=found.steps or 28,
@@ -354,13 +382,12 @@ def _with_parts(facts: ModelFacts, found: Mapping[str, Config], *, told: bool) -
     )
 
 
-def _version(path: Path, components: Iterable[str]) -> str:
+def fingerprint_of(path: Path, components: Iterable[str] = ()) -> str:
     """Changes when a file is added, removed, renamed, resized or rewritten. Contents are not read: that would take minutes."""
-    whole = os.path.isdir(path)
-    root = path if whole else path.parent
-    files = [file for name in ("", *components) for file in files_in(path / name)] if whole else [path]
-    digest = hashlib.sha256()
-    for file in sorted(files):
-        facts = file.stat()
-        digest.update(f"{file.relative_to(root)}\0{facts.st_size}\0{facts.st_mtime_ns}\n".encode())
-    return digest.hexdigest()[:16]
+    facts = os.stat(path)
+    found = [(path.name, facts)]
+    if stat.S_ISDIR(facts.st_mode):
+        files = sorted(file for name in ("", *components) for file in files_in(path / name))
+        found = [(str(file.relative_to(path)), file.stat()) for file in files]
+    lines = "".join(f"{name}\0{facts.st_size}\0{facts.st_mtime_ns}\n" for name, facts in found)
+    return hashlib.sha256(lines.encode()).hexdigest()[:16]

@@ -79,6 +79,12 @@ def load_report(model: ModelFacts, device: DeviceFacts, precision: DType, extras
     return _load(_report_file(model, device, precision, extras), CheckReport)
 
 
+def all_reports() -> list[CheckReport]:
+    """Every stored check that can be read. Takes milliseconds for each."""
+    names = sorted(file.name for file in checks_dir().glob("check-*.json"))
+    return [report for name in names if (report := _load(name, CheckReport)) is not None]
+
+
 def set_applied(report: CheckReport, applied: bool) -> CheckReport:
     """Store whether the report's plan is used whenever this model runs on this device. Raises OSError."""
     changed = msgspec.structs.replace(report, applied=applied)

@@ -14,6 +14,7 @@ from halftone.metadata.reading import Parameters, whole_signs
 
 Node = Mapping[str, Any]
 
+PROGRAM: Final = "ComfyUI"
 _SHOWS: Final = ("SaveImage", "PreviewImage", "SaveAnimatedWEBP")
 _DECODES: Final = ("VAEDecode", "VAEDecodeTiled")
 _EMPTY: Final = ("EmptyLatentImage", "EmptySD3LatentImage")
@@ -70,6 +71,7 @@ class _Graph:
             "Model": _text(model, _LOADS[_kind(model)]),
             "VAE": _text(vae, "vae_name") if vae is not None and _kind(vae) == "VAELoader" else None,
             "Clip skip": abs(int(_number(clip, "stop_at_clip_layer"))) if _kind(clip) == "CLIPSetLastLayer" else None,
+            "Version": PROGRAM,
             "Batch size": None if (several := _number(canvas, "batch_size", 1)) == 1 else several,
         }
         told = {name: str(value) for name, value in fields.items() if value is not None}

@@ -3,7 +3,6 @@
 import errno
 import io
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -11,14 +10,15 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import either
 from halftone.settings.atomic import create_atomically, write_atomically
 from halftone.settings.disk import free_bytes, need_room, no_folder, size_text, system_words
-from halftone.settings.picture_files import opened_picture
+from halftone.settings.picture_files import has_jpeg_xl, opened_picture
 
 if TYPE_CHECKING:
     from PIL import Image
 
-PICTURES: Final = (".png", ".jpg", ".jpeg", ".webp")
+PICTURES: Final = (".png", ".jpg", ".jpeg", ".webp", *((".jxl",) if has_jpeg_xl() else ()))
 VIDEOS: Final = (".mp4", ".webp")
 ALLOWED: Final = (*PICTURES, ".mp4")
+USUAL_QUALITY: Final = 95
 _JPEG: Final = (".jpg", ".jpeg")
 RECEIPT_KEY: Final = "halftone"
 _MIN_FREE: Final = 2**20
@@ -77,14 +77,18 @@ def check_room_for_text(path: Path, prompts: str) -> None:
         raise HalftoneError("prompt-too-long", path=str(path))
 
 
-def save_picture(image: "Image.Image", path: Path, parameters: str, receipt: str, *, overwrite: bool = False) -> None:
+def save_picture(
+    image: "Image.Image", path: Path, parameters: str, receipt: str, *, quality: int = USUAL_QUALITY, overwrite: bool = False
+) -> None:
     """Write `image` with A1111's text and the receipt's JSON inside, whole or not at all; the ending of `path` names the format.
+
+    Empty texts are left out. quality: from 1 to 100, of all but PNG.
 
     Raises HalftoneError output-exists (unless `overwrite`), output-bad-type, output-folder-missing, output-read-only,
     output-failed or disk-full.
     """
     path = absolute(path)
-    data = _encoded(image, path, parameters, receipt)
+    data = _encoded(image, path, parameters, receipt, quality)
     try:
         (write_atomically if overwrite else create_atomically)(path, data)
     except OSError as error:
@@ -97,15 +101,17 @@ def check_picture(path: Path) -> None:
         image.load()
 
 
-def next_name(folder: Path, seed: int, ending: str = ".png") -> Path:
-    """A free name in `folder`: "00042-1234.png", numbered on from the highest number there."""
-    numbers = [int(match[1]) for name in os.listdir(folder) if (match := re.match(r"(\d{5,9})-", name))]
-    return folder / f"{max(numbers, default=0) + 1:05d}-{seed}{ending}"
-
-
 def numbered(path: Path, index: int) -> Path:
     """The name of picture `index` (from 0) of a batch whose file the user named: a.png, a-2.png, a-3.png."""
     return path if index == 0 else path.with_name(f"{path.stem}-{index + 1}{path.suffix}")
+
+
+def free_name(path: Path) -> Path:
+    """The first of a-2.png, a-3.png and so on that nothing has."""
+    index = 1
+    while os.path.lexists(found := numbered(path, index)):
+        index += 1
+    return found
 
 
 def output_error(error: OSError, path: Path, need: int) -> HalftoneError:
@@ -122,7 +128,7 @@ def output_error(error: OSError, path: Path, need: int) -> HalftoneError:
     return HalftoneError("output-failed", path=str(path), detail=system_words(error))
 
 
-def _encoded(image: "Image.Image", path: Path, parameters: str, receipt: str) -> bytes:
+def _encoded(image: "Image.Image", path: Path, parameters: str, receipt: str, quality: int) -> bytes:
     buffer = io.BytesIO()
     ending = path.suffix.lower()
     profile = image.info.get("icc_profile")
@@ -130,23 +136,30 @@ def _encoded(image: "Image.Image", path: Path, parameters: str, receipt: str) ->
         from PIL.PngImagePlugin import PngInfo
 
         chunks = PngInfo()  # add_text takes tEXt for Latin-1 and iTXt for everything else, as the format demands
-        chunks.add_text("parameters", parameters)
-        chunks.add_text(RECEIPT_KEY, receipt)
+        for key, text in (("parameters", parameters), (RECEIPT_KEY, receipt)):
+            if text:
+                chunks.add_text(key, text)
         image.save(buffer, "PNG", pnginfo=chunks, compress_level=6, icc_profile=profile)
     elif ending in _JPEG:
         exif = exif_of(parameters, receipt)
-        image.convert("RGB").save(buffer, "JPEG", quality=95, subsampling=0, exif=exif, icc_profile=profile)
+        image.convert("RGB").save(buffer, "JPEG", quality=quality, subsampling=0, exif=exif, icc_profile=profile)
     elif ending == ".webp":
-        image.save(buffer, "WEBP", quality=95, exif=exif_of(parameters, receipt), icc_profile=profile or b"")
+        image.save(buffer, "WEBP", quality=quality, exif=exif_of(parameters, receipt), icc_profile=profile or b"")
+    elif ending in PICTURES:
+        image.save(buffer, "JXL", quality=quality, exif=exif_of(parameters, receipt), icc_profile=profile or b"")
     else:
         refuse_type(path, PICTURES)
     return buffer.getvalue()
 
 
 def exif_of(parameters: str, receipt: str) -> bytes:
-    """EXIF as A1111 writes it (UserComment, UTF-16), with the receipt as the maker's note where it fits into 64 KB."""
+    """EXIF as A1111 writes it (UserComment, UTF-16), with the receipt as the maker's note where it fits into 64 KB; empty for
+    empty texts.
+    """
     from PIL import Image
 
+    if not parameters and not receipt:
+        return b""
     exif = Image.Exif()
     folder = exif.get_ifd(EXIF_FOLDER)
     folder[USER_COMMENT] = UNICODE + parameters.encode("utf-16-be", errors="replace")

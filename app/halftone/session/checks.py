@@ -177,17 +177,25 @@ class Checks:
     def apply(self, report: CheckReport, cure: Cure | None = None) -> str:
         """Store the plan for this model on this device, and repeat the check with it. Returns the check's id."""
         chosen = report if cure is None else msgspec.structs.replace(report, plan=cure.plan)
-        self._remember(msgspec.structs.replace(chosen, applied=True))
+        self.use(chosen)
+        return self.try_plan(chosen, lambda ended: self._cured(ended, chosen))
+
+    def use(self, report: CheckReport) -> None:
+        """Use the plan of a check for its model on this device from now on."""
+        self._remember(msgspec.structs.replace(report, applied=True))
+
+    def try_plan(self, report: CheckReport, then: Callable[[Ended], None]) -> str:
+        """Queue a check of the plan of an earlier check alone. Returns its id."""
         command = Examine(
             job=new_job_id(),
-            model=chosen.model.id,
+            model=report.model.id,
             device=self._store.state.device_id,
-            depth=chosen.depth,
-            numerics=self._numerics(chosen.model, chosen.precision),
-            inputs=inputs_with(chosen.extras),
-            plan=chosen.plan,
+            depth=report.depth,
+            numerics=self._numerics(report.model, report.precision),
+            inputs=inputs_with(report.extras),
+            plan=report.plan,
         )
-        return self._queue.submit(command, chosen.model.name, first=True, then=lambda ended: self._cured(ended, chosen))
+        return self._queue.submit(command, report.model.name, first=True, then=then)
 
     def _cured(self, ended: Ended, report: CheckReport) -> None:
         """The check after a cure: say so, or take the cure back when it did not hold.
@@ -200,7 +208,7 @@ class Checks:
             self.undo(report, quiet=True)
             self._store.take(Noted(kind="cure-unchecked", facts=facts))
         elif found.plan.verified and not any(cure.refusal for cure in found.cures):
-            self._remember(msgspec.structs.replace(tried(report, found), applied=True))
+            self.use(tried(report, found))
             self._store.take(Noted(kind="cure-applied", facts=facts))
         else:
             self.undo(tried(report, found), quiet=True)

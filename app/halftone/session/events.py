@@ -5,12 +5,30 @@ from typing import Literal
 
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, DeviceFacts, SelfTestReport
+from halftone.contract.request import PictureRequest
 from halftone.contract.training import TrainConfig
 from halftone.contract.vocabulary import Precision
+from halftone.contract.wording import Words
+from halftone.session.models.healths import Healths
+from halftone.session.models.watched import Library
 from halftone.session.pictures.draft import Draft
+from halftone.session.pictures.fix import Fix
+from halftone.session.pictures.gallery_state import GalleryState
 from halftone.session.pictures.history import PictureHistory
 from halftone.session.pictures.memory_estimate import Networks
-from halftone.session.state import NOTHING_FOUND, Embeddings, Found, Job, Lacking, Loras, NoticeKind, Preparation, TrainingRun
+from halftone.session.state import (
+    NOTHING_FOUND,
+    Embeddings,
+    Found,
+    Job,
+    Lacking,
+    LeftQueue,
+    Loras,
+    NoticeKind,
+    Preparation,
+    Sheet,
+    TrainingRun,
+)
 from halftone.settings.store import Settings
 
 
@@ -55,6 +73,38 @@ class Paused:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Continued:
+    """An entry of the queue gets another place among the commands: what is left of it, or what the user made of it."""
+
+    job: str
+    by: Job
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeating:
+    """This request is made again and again from now on; None: no more."""
+
+    request: PictureRequest | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Composed:
+    """The sheet of a grid is saved, or cannot be. path: its file; why: what went wrong."""
+
+    key: str
+    path: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Left:
+    """What an earlier window left in its queue; nothing once that is decided. sheets: those that it had yet to put together."""
+
+    queue: LeftQueue
+    sheets: tuple[Sheet, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Warming:
     """The worker was asked to load this model, named for the user, before a job needs it."""
 
@@ -83,6 +133,7 @@ class Noted:
     facts: tuple[str, ...] = ()
     error: ErrorFacts | None = None
     job: Job | None = None
+    why: Words | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,10 +200,25 @@ class ModelsForgotten:
 class Replaced:
     """This part of the state, in place of the one before."""
 
-    part: Settings | Found | Lacking | Loras | Embeddings | TrainingRun | Preparation | TrainConfig | PictureHistory | Networks
+    part: (
+        Settings
+        | Found
+        | Lacking
+        | Loras
+        | Embeddings
+        | TrainingRun
+        | Preparation
+        | TrainConfig
+        | PictureHistory
+        | Fix
+        | Networks
+        | Library
+        | Healths
+        | GalleryState
+    )
 
 
-QueueEvent = Queued | Removed | Moved | Sent | Stopping | Paused
+QueueEvent = Queued | Removed | Moved | Sent | Stopping | Paused | Continued | Repeating | Composed | Left
 ModelEvent = ModelUsed | ModelsForgotten
 CheckEvent = Reported | CheckUnclear
 NextPictures = Drafted | PrecisionChosen | RowFolded

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 
 import msgspec
 
@@ -9,8 +10,9 @@ from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import Cancel, Generate, JobCommand, Keep, Train, Upscale
 from halftone.contract.request import PictureRequest, UpscaleRequest
 from halftone.session import events
+from halftone.session.pictures.grid import Grid
 from halftone.session.ports import WorkerLink
-from halftone.session.state import Ended, Job
+from halftone.session.state import Ended, Job, renewed
 from halftone.session.store import Store
 
 
@@ -25,8 +27,9 @@ class JobQueue:
         self._store = store
         self._link = link
         self._afterwards: dict[str, Callable[[Ended], None]] = {}
-        self._endless: PictureRequest | None = None
         self._holds = 0
+        self._sent: set[str] = set()
+        self._cleared: tuple[Job, ...] = ()
 
     # --- in ---------------------------------------------------------------------------------------------------------
 
@@ -43,8 +46,16 @@ class JobQueue:
     def generate(self, request: PictureRequest, *, endless: bool = False) -> str:
         """Queue a picture with the settings in force. endless: queue it again, with a new seed, until cancelled."""
         if endless:
-            self._endless = msgspec.structs.replace(request, seed=None)
+            self._store.take(events.Repeating(request=msgspec.structs.replace(request, seed=None)))
         return self.submit(Generate(job=new_job_id(), request=request), request.prompt)
+
+    def make_grid(self, grid: Grid, title: str) -> str:
+        """Queue all pictures of a grid as one entry."""
+        name, request = new_job_id(), grid.next
+        assert request is not None
+        self._store.take(events.Queued(job=Job(id=name, command=Generate(job=name, request=request), title=title, grid=grid)))
+        self.pump()
+        return name
 
     def upscale(self, request: UpscaleRequest, title: str) -> str:
         """Queue finished pictures that are to become larger."""
@@ -61,9 +72,11 @@ class JobQueue:
         return self.submit(Generate(job=new_job_id(), request=again), request.prompt, first=True)
 
     def requeue(self, jobs: tuple[Job, ...]) -> None:
-        """Put removed jobs back."""
+        """Put removed jobs back, but none that was put back and sent before."""
         for job in jobs:
-            self._store.take(events.Queued(job=job))
+            if job.id in self._sent:
+                continue
+            self._store.take(events.Queued(job=replace(job, held=False)))
         self.pump()
 
     # --- order and pace ---------------------------------------------------------------------------------------------
@@ -73,7 +86,10 @@ class JobQueue:
         state = self._store.state
         if state.worker != "ready" or state.running or state.paused or not state.jobs or self._holds:
             return
-        job = state.jobs[0]
+        job = next((job for job in state.jobs if not job.held), None)
+        if job is None:
+            return
+        self._sent.add(job.id)
         self._store.take(events.Sent(job=job.id))
         self._link.send(job.command)
 
@@ -86,7 +102,33 @@ class JobQueue:
         self.pump()
 
     def move(self, job_id: str, by: int = 0, to: int | None = None) -> None:
-        self._store.take(events.Moved(job=job_id, by=by, to=to))
+        if (job := self._store.state.job(job_id)) is not None:
+            self._store.take(events.Moved(job=job.id, by=by, to=to))
+
+    def edit(self, job_id: str, on: bool) -> None:
+        """Let a waiting entry wait while the user edits it, or no longer."""
+        job = self._store.state.job(job_id)
+        if job is not None and not job.running:
+            self._store.take(events.Continued(job=job.id, by=replace(job, held=on)))
+            self.pump()
+
+    def replace(self, job_id: str, request: PictureRequest) -> bool:
+        """Give a waiting entry another request; False where it is not waiting any more."""
+        job = self._store.state.job(job_id)
+        if job is None or job.running:
+            return False
+        by = renewed(replace(job, title=request.prompt, grid=None), Generate(job=job.id, request=request))
+        self._store.take(events.Continued(job=job.id, by=by))
+        self.pump()
+        return True
+
+    def go_on(self, job: Job, left: Job | None) -> None:
+        """Continue an entry whose worker died with what is left of it; None where only the end was missing."""
+        if left is not None:
+            if (then := self._afterwards.pop(job.id, None)) is not None:
+                self._afterwards[left.id] = then
+            self._store.take(events.Continued(job=job.id, by=left))
+        self.pump()
 
     def pause(self, on: bool) -> None:
         """Pause after the running job, or go on."""
@@ -95,7 +137,8 @@ class JobQueue:
 
     def stop_repeating(self) -> None:
         """Queue nothing more by itself."""
-        self._endless = None
+        if self._store.state.endless is not None:
+            self._store.take(events.Repeating(request=None))
 
     # --- out --------------------------------------------------------------------------------------------------------
 
@@ -108,9 +151,9 @@ class JobQueue:
         if not job.running:
             self._take_out(job)
         elif isinstance(job.command, Train):
-            self.keep(job_id)
+            self.keep(job.id)
         else:
-            self.give_way(job_id)
+            self.give_way(job.id)
 
     def give_way(self, job_id: str) -> None:
         """Cancel the running job so that others can run; repeating continues."""
@@ -129,6 +172,18 @@ class JobQueue:
         self.cancel(job_id)
         if job is not None and not job.running:
             self._store.take(events.Noted(kind="removed", facts=(job.title or job.kind,), job=job))
+
+    def clear_with_undo(self) -> None:
+        """Take everything that waits out, and offer to put it back."""
+        waiting = self.clear_waiting()
+        if waiting:
+            self._cleared = waiting
+            self._store.take(events.Noted(kind="queue-cleared", facts=(str(len(waiting)),)))
+
+    def restore_cleared(self) -> None:
+        """Put back what was cleared last."""
+        cleared, self._cleared = self._cleared, ()
+        self.requeue(cleared)
 
     def clear_waiting(self) -> tuple[Job, ...]:
         """Take everything that waits out of the queue; returns it, for an undo."""
@@ -156,5 +211,6 @@ class JobQueue:
 
     def repeat(self, ended: Ended) -> None:
         """After a picture: the next one of an endless row."""
-        if self._endless is not None and isinstance(ended.job.command, Generate) and ended.outcome == "done":
-            self.generate(self._endless)
+        endless = self._store.state.endless
+        if endless is not None and isinstance(ended.job.command, Generate) and ended.outcome == "done":
+            self.generate(endless)

@@ -1,6 +1,7 @@
 """`apply`, the pure step from what the program knows to what it knows after an event. Recorded events replay as a test."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from msgspec.structs import replace as changed
@@ -26,11 +27,17 @@ from halftone.contract.messages import (
     TestDone,
     TrainBegins,
     TrainStep,
+    Upscale,
     WorkerLost,
 )
 from halftone.contract.training import TrainConfig
 from halftone.contract.wording import Words
 from halftone.session import events
+from halftone.session.models.healths import Healths
+from halftone.session.models.watched import Library
+from halftone.session.pictures.fix import Fix
+from halftone.session.pictures.gallery_state import GalleryState
+from halftone.session.pictures.grid import Cell, Grid
 from halftone.session.pictures.history import PictureHistory, with_times
 from halftone.session.pictures.memory_estimate import Networks
 from halftone.session.state import (
@@ -44,8 +51,10 @@ from halftone.session.state import (
     Notice,
     NoticeKind,
     Preparation,
+    Sheet,
     TrainingRun,
     WorkerState,
+    renewed,
     report_key,
 )
 from halftone.settings.store import Settings
@@ -60,7 +69,11 @@ _PARTS: Final = {
     Preparation: "preparation",
     TrainConfig: "training_draft",
     PictureHistory: "history",
+    Fix: "fix",
     Networks: "networks",
+    Library: "library",
+    Healths: "healths",
+    GalleryState: "gallery",
 }
 """The field of the state that holds each part."""
 
@@ -100,7 +113,7 @@ def _apply_own(state: AppState, event: events.OwnEvent, now: float) -> AppState:
         case events.DeviceChosen():
             return replace(state, device=event.device, self_test=event.self_test)
         case events.Noted():
-            return note(state, event.kind, facts=event.facts, error=event.error, job=event.job)
+            return note(state, event.kind, facts=event.facts, error=event.error, job=event.job, why=event.why)
         case events.Dismissed():
             return replace(state, notices=tuple(n for n in state.notices if n.number != event.notice))
         case events.Making():
@@ -176,6 +189,8 @@ def note(
 
 def _apply_queue(state: AppState, event: events.QueueEvent, now: float) -> AppState:
     match event:
+        case events.Queued() if state.job(event.job.id) is not None:
+            return state  # it was put back twice
         case events.Queued():
             job = replace(event.job, queued=now)
             place = (1 if state.running else 0) if event.first else len(state.jobs)
@@ -185,11 +200,44 @@ def _apply_queue(state: AppState, event: events.QueueEvent, now: float) -> AppSt
         case events.Moved():
             return replace(state, jobs=_moved(state, event))
         case events.Sent():
-            return _change(state, event.job, started=now)
+            return _sent(state, event.job, now)
         case events.Stopping():
             return _change(state, event.job, stopping=event.how)
         case events.Paused():
             return replace(state, paused=event.on)
+        case _:
+            return _apply_rest(state, event)
+
+
+def _apply_rest(state: AppState, event: events.Continued | events.Repeating | events.Composed | events.Left) -> AppState:
+    match event:
+        case events.Continued():
+            jobs = tuple(event.by if job.id == event.job else job for job in state.jobs)
+            return replace(state, jobs=jobs)
+        case events.Repeating():
+            return replace(state, endless=event.request)
+        case events.Composed():
+            return _composed(state, event)
+        case events.Left():
+            return replace(state, left=event.queue, sheets=(*state.sheets, *event.sheets))
+
+
+def _composed(state: AppState, event: events.Composed) -> AppState:
+    sheet = next((one for one in state.sheets if one.key == event.key), None)
+    if sheet is None:
+        return state
+    left = replace(state, sheets=tuple(one for one in state.sheets if one is not sheet))
+    if event.why:
+        return note(left, "grid-failed", facts=(event.why,))
+    return note(left, "grid-made", facts=(Path(event.path).name, event.path, str(sheet.grid.count), str(sheet.grid.failed)))
+
+
+def _sent(state: AppState, job_id: str, now: float) -> AppState:
+    """The running job stands first, also where one before it is held."""
+    job = next((job for job in state.jobs if job.id == job_id), None)
+    if job is None:
+        return state
+    return replace(state, jobs=(replace(job, started=now), *(other for other in state.jobs if other is not job)))
 
 
 def _moved(state: AppState, event: events.Moved) -> tuple[Job, ...]:
@@ -244,7 +292,8 @@ def _with_picture(state: AppState, job: Job, facts: PictureFacts) -> AppState:
     history = state.history
     if isinstance(job.command, Generate):
         history = with_times(history, (facts, job.command.request))
-    return replace(state, pictures=(facts, *state.pictures), history=history)
+    state = _change(state, job.id, deaths=0)
+    return replace(state, history=history)
 
 
 def _phase(job: Job, event: PhaseChanged) -> dict[str, object]:
@@ -268,12 +317,36 @@ def _mended(job: Job, event: StepDone) -> tuple[int, ...]:
     return (*job.mended, event.step) if bad and event.finite and event.step not in job.mended else job.mended
 
 
+MOST_DEATHS: Final = 3
+"""So many workers in a row that died at one picture: what kills them is the picture."""
+
+
+def goes_on(job: Job, event: JobEnded) -> bool:
+    """Whether a job whose worker died is continued at the picture at which it was."""
+    died = event.error is not None and event.error.code in ("worker-lost", "worker-given-up") and not job.stopping
+    return died and isinstance(job.command, Generate | Upscale) and job.deaths + 1 < MOST_DEATHS
+
+
+def _end_cell(left: AppState, job: Job, grid: Grid, event: JobEnded) -> AppState:
+    """A picture of a grid is over: the entry goes on with the next one, in the first place; after the last one it is done."""
+    facts = job.pictures[-1] if job.pictures else None
+    grid = grid.with_cell(Cell(facts, event.error if facts is None else None))
+    if grid.next is None:
+        return replace(left, sheets=(*left.sheets, Sheet(key=job.key, title=job.title, grid=grid)))
+    following = renewed(replace(job, grid=grid, deaths=0), Generate(job=job.id, request=grid.next))
+    return replace(left, jobs=(following, *left.jobs))
+
+
 def _end(state: AppState, event: JobEnded) -> AppState:
     job = state.job(event.job) if event.job is not None else None
     if job is None:
         return state
+    if goes_on(job, event):
+        return _change(state, job.id, started=None, deaths=job.deaths + 1)
     ended = Ended(job=job, outcome=event.outcome, error=event.error, report=event.report)
     left = replace(state, jobs=tuple(other for other in state.jobs if other.id != job.id), ended=ended)
+    if job.grid is not None and event.outcome != "cancelled":
+        return _end_cell(left, job, job.grid, event)
     if isinstance(event.report, SelfTestReport):
         left = replace(left, self_test=event.report)
         if event.report.not_kept:

@@ -7,26 +7,36 @@ from collections.abc import Callable
 from pathlib import Path
 
 from halftone.contract.facts import CheckReport, SelfTestReport
-from halftone.contract.messages import AnyEvent, JobEnded, Quit, Ready, Repair, SelfTest, WorkerLost
+from halftone.contract.messages import AnyEvent, Generate, JobEnded, Quit, Ready, Repair, SelfTest, WorkerLost
 from halftone.contract.vocabulary import POCKET
 from halftone.session.checks import Checks
 from halftone.session.devices import DeviceChoice, IdleMeasuring
 from halftone.session.events import Noted, Starting
 from halftone.session.job_queue import JobQueue
+from halftone.session.models.conversion import Converter
 from halftone.session.models.fragile import FragileMaker
+from halftone.session.models.health_reader import HealthReader
 from halftone.session.models.known_files import EmbeddingList, KnownFiles, LoraList
+from halftone.session.models.library import ModelLibrary
+from halftone.session.models.many_checks import ManyChecks
 from halftone.session.models.model_list import ModelList
 from halftone.session.models.model_memory import ModelMemory
 from halftone.session.models.small_files import SmallFiles
 from halftone.session.pictures.drafting import Drafting
 from halftone.session.pictures.estimates import Estimates
+from halftone.session.pictures.fixing import Fixing
+from halftone.session.pictures.gallery import Gallery
 from halftone.session.pictures.picture_list import PictureList
+from halftone.session.pictures.presets import PresetBook
+from halftone.session.pictures.sheets import SheetMaker
 from halftone.session.ports import Ports, WorkerLink
+from halftone.session.queue_keeper import QueueKeeper
 from halftone.session.state import AppState, Ended
 from halftone.session.store import Store
 from halftone.session.training import Training, TrainingMemory, TrainingPictures
 from halftone.session.writing import RecordWriter, SettingsKeeper
 from halftone.settings.folders import clear_leftovers
+from halftone.settings.slots import Slot
 from halftone.settings.store import Settings
 
 _LEAVE_SECONDS = 2.0
@@ -47,30 +57,45 @@ class Session:
         early: bool = False,
         heard: Callable[[AnyEvent, bytes], object] = lambda _event, _blob: None,
         ended: Callable[[Ended], object] = lambda _ended: None,
+        slot: Slot | None = None,
+        read_only: bool = False,
     ) -> None:
-        """early: load the selected model as soon as there is nothing else to do; heard: gets each event once the state knows it;
-        ended: is called with each job that ended, once the use cases know it.
+        """early: load the selected model as soon as there is nothing else to do, and watch the model folders;
+        heard: gets each event once the state knows it; ended: is called with each job that ended, once the use cases know it;
+        slot: where the queue is kept; read_only: leave the file of the settings as it is.
         """
-        executor, self._clock, commands = ports
+        executor, self._clock, self._commands = ports
+        commands = self._commands
+        self._early = early
         self._executor = executor
         self._link = link
         self._heard = heard
         self._job_ended = ended
         self._unfinished: set[Path] = set()
         self.store = store = Store(AppState(settings=settings), self._clock.now)
-        self.settings = SettingsKeeper(store, executor, self._clock)
+        self.settings = SettingsKeeper(store, executor, self._clock, read_only=read_only)
         self.queue = JobQueue(store, link)
         self.devices = DeviceChoice(store, self.queue)
+        self.library = ModelLibrary(store, ports)
         self.models = ModelList(store, executor)
         self.small_files = SmallFiles(store, self.models, executor, commands)
         self.drafting = Drafting(store)
+        self.presets = PresetBook(store, executor, self.models.select)
         self.files = KnownFiles(store, executor)
         self.embeddings = EmbeddingList(store, executor)
         self.loras = LoraList(store, executor)
         self.checks = Checks(store, self.queue, RecordWriter(store, self.queue, executor))
+        self.healths = HealthReader(store, executor)
+        self.many_checks = ManyChecks(store, self.checks, executor)
         self.estimates = Estimates(store, executor, self.checks)
         self.history = PictureList(store, executor)
+        self.fixing = Fixing(store, self.queue, self.checks, executor)
+        self.gallery = Gallery(store, executor, self._clock)
+        self.kept = QueueKeeper(store, self.queue, executor, self._clock, slot, self.arrived)
+        self.sheets = SheetMaker(store, executor)
+        self._stopped = False
         self.fragile = FragileMaker(store, self.models, commands)
+        self.converter = Converter(store, commands)
         self.training = Training(store, self.queue, link, self._clock)
         self.training_pictures = TrainingPictures(store, executor, self._clock)
         self.training_memory = TrainingMemory(store, executor)
@@ -86,7 +111,10 @@ class Session:
     def start(self) -> None:
         """Start the worker and read the models."""
         self._link.start()
+        if self._early:
+            self.library.start()
         self.models.refresh()
+        self.kept.begin()
 
     def restart(self) -> None:
         """Start the worker again after it was given up; the queue continues."""
@@ -98,10 +126,13 @@ class Session:
         self.queue.stop_repeating()
         self.queue.pause(False)
 
-    def leave(self, then: Callable[[], object]) -> None:
+    def leave(self, then: Callable[[], object], *, keep_queue: bool = False) -> None:
         """Ask the worker to leave, after a training has saved what it learnt, with a little time for it; `then` is called when
-        it is gone or the time is over.
+        it is gone or the time is over. keep_queue: the next start offers what waits and what runs; else it is dropped.
         """
+        self._stopped = True
+        if keep_queue:
+            self.kept.freeze()
         self.queue.stop_repeating()
         self.queue.clear_waiting()
         self.training.finish(lambda: self._quit(then))
@@ -120,10 +151,14 @@ class Session:
 
     def stop(self) -> None:
         """End the worker: the program is about to end. What a killed worker left of a copy goes too."""
+        self.gallery.stop()
         self._executor.finish_in_order()
         self.settings.finish()
-        self.fragile.stop()
-        self.small_files.stop()
+        self.library.stop()
+        self.kept.finish(stopped=self._stopped)
+        self.small_files.cancel()
+        self._unfinished |= {*self.fragile.stop(), *self.converter.stop()}
+        self._commands.finish()  # once all are killed: one after another would be as slow as their sum
         self._link.stop()
         for folder in self._unfinished:
             clear_leftovers(folder)
@@ -145,6 +180,7 @@ class Session:
                 self._clock.later(0, self._note_if_hopeless)
             case JobEnded():
                 self._ended(event)
+                self._continue(event)
             case _:
                 pass
         self.queue.pump()
@@ -155,6 +191,8 @@ class Session:
             return
         if isinstance(ended.job.command, Repair) and ended.outcome != "done":
             self._unfinished.add(Path(ended.job.command.output).parent)
+        if isinstance(ended.job.command, Generate) and ended.outcome == "done":
+            self.library.used(ended.job.command.request.models)
         if isinstance(ended.job.command, SelfTest):
             self._idle.ended(ended)
         if isinstance(ended.report, SelfTestReport):
@@ -167,6 +205,14 @@ class Session:
         self.queue.tell(ended)
         self._job_ended(ended)
         self.queue.repeat(ended)
+
+    def _continue(self, event: JobEnded) -> None:
+        """The worker of a job died, and the job goes on with the next one."""
+        job = self.state.job(event.job) if event.job is not None else None
+        if job is not None and job.id == event.job and not job.running:
+            if not self._link.hopeless:
+                self.store.take(Noted(kind="went-on", facts=(job.title,), error=event.error))
+            self.kept.worker_died(job)
 
     def _check_pocket_once(self) -> None:
         """Check the demo model on the first run, so that its badge is real."""

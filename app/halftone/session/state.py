@@ -25,9 +25,10 @@ from halftone.contract.messages import (
     SelfTest,
     StepDone,
     TestPicture,
+    Upscale,
 )
 from halftone.contract.plan import Plan
-from halftone.contract.request import ALONE, Extras, Numerics
+from halftone.contract.request import ALONE, Extras, Numerics, PictureRequest
 from halftone.contract.training import Caught, TrainConfig, TrainPicture
 from halftone.contract.vocabulary import DTYPE_NAMES, DType, Outcome, Phase, Precision
 from halftone.contract.wording import Words
@@ -38,7 +39,12 @@ from halftone.library.add_ons.extras import extras_key
 from halftone.library.add_ons.inversions import Inversion, matched
 from halftone.library.files.small_files import SmallFile
 from halftone.library.training_data.training_runs import BrokenRun
-from halftone.session.pictures.draft import EMPTY, Draft, extras
+from halftone.session.models.healths import Healths
+from halftone.session.models.watched import Library
+from halftone.session.pictures.draft import EMPTY, Draft, extras, usable
+from halftone.session.pictures.fix import Fix
+from halftone.session.pictures.gallery_state import GalleryState
+from halftone.session.pictures.grid import Grid
 from halftone.session.pictures.history import PictureHistory
 from halftone.session.pictures.memory_estimate import Networks
 from halftone.settings.store import Settings
@@ -57,8 +63,13 @@ NoticeKind = Literal[
     "cure-dropped",
     "cure-unchecked",
     "saved",
+    "saved-all",
     "copied",
     "deleted",
+    "added",
+    "converting",
+    "converted",
+    "convert-failed",
     "removed",
     "other-model",
     "models-gone",
@@ -66,16 +77,32 @@ NoticeKind = Literal[
     "fragile-begun",
     "fragile-made",
     "fragile-failed",
+    "went-on",
+    "queue-left",
+    "queue-cleared",
+    "grid-made",
+    "grid-failed",
+    "serving",
+    "not-serving",
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One entry of the queue. Times are seconds of the window's monotonic clock. mended: bad steps that were done again."""
+    """One entry of the queue. Times are seconds of the window's monotonic clock. mended: bad steps that were done again.
+
+    root: the first id of an entry that has run under several, "" for its own; life: how many it had before. grid: the pictures of
+    which the command makes the next one. deaths: workers that died since it last made a picture. held: it is being edited.
+    """
 
     id: str
     command: JobCommand
     title: str
+    root: str = ""
+    life: int = 0
+    grid: Grid | None = None
+    deaths: int = 0
+    held: bool = False
     queued: float = 0.0
     started: float | None = None
     phase: Phase | None = None
@@ -91,6 +118,11 @@ class Job:
     findings: tuple[Finding, ...] = ()
     tests: tuple[OperationResult, ...] = ()
     stopping: Literal["", "cancel", "keep"] = ""
+
+    @property
+    def key(self) -> str:
+        """Names the entry as long as it is in the queue."""
+        return self.root or self.id
 
     @property
     def kind(self) -> str:
@@ -114,6 +146,50 @@ class Job:
         if self.total is None or self.total <= 0:
             return None
         return min(1.0, self.done / self.total)
+
+
+def renewed(job: Job, command: JobCommand) -> Job:
+    """The same entry, waiting under another id with what is left for it to do: the worker takes an id only once."""
+    name = f"{job.key}-{job.life + 1}"
+    return Job(
+        id=name,
+        command=msgspec.structs.replace(command, job=name),
+        title=job.title,
+        root=job.key,
+        life=job.life + 1,
+        grid=job.grid,
+        deaths=job.deaths,
+        queued=job.queued,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sheet:
+    """A grid whose pictures are all over, before they are put together. key: of its entry in the queue."""
+
+    key: str
+    title: str
+    grid: Grid
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftQueue:
+    """What an earlier window left in its queue, until the user says what becomes of it. endless: the request that it repeated."""
+
+    jobs: tuple[Job, ...] = ()
+    endless: PictureRequest | None = None
+
+    @property
+    def pictures(self) -> int:
+        """How many pictures were waiting."""
+        counts = [job.grid.count - len(job.grid.cells) if job.grid is not None else _pictures(job.command) for job in self.jobs]
+        return max(sum(counts), 1 if self.endless is not None else 0)
+
+
+def _pictures(command: JobCommand) -> int:
+    if isinstance(command, Generate):
+        return command.request.batch
+    return len(command.request.pictures) if isinstance(command, Upscale) else 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,7 +336,8 @@ def report_key(model: ModelFacts, device: DeviceFacts, precision: DType, extras:
 
 @dataclass(frozen=True, kw_only=True)
 class AppState:
-    """jobs: the running one first, then those that wait. paused: nothing new starts. pictures: of this session, newest first.
+    """jobs: the running one first, then those that wait. paused: nothing new starts. endless: the request that is made again and
+    again until it is cancelled. sheets: grids to be put together. left: by an earlier window.
 
     loaded: the model in memory; warming: name of the one that is being loaded without a job, "" for none. making: the fragile
     demo model is being written. once: the precision chosen on Create, which holds until another is chosen there and is never
@@ -278,6 +355,8 @@ class AppState:
     lacking: Lacking = Lacking()
     embeddings: Embeddings = Embeddings()
     loras: Loras = field(default_factory=Loras)
+    library: Library = field(default_factory=Library)
+    healths: Healths = field(default_factory=Healths)
     reports: Mapping[ReportKey, CheckReport] = field(default_factory=dict[ReportKey, CheckReport])
     unclear: int = 0
     training: TrainingRun = TrainingRun()
@@ -290,12 +369,14 @@ class AppState:
     self_test: SelfTestReport | None = None
     jobs: tuple[Job, ...] = ()
     paused: bool = False
+    endless: PictureRequest | None = None
+    sheets: tuple[Sheet, ...] = ()
+    left: LeftQueue = LeftQueue()
     memory: MemoryFacts | None = None
     loaded: ModelFacts | None = None
     loaded_device: str = ""
     warming: str = ""
     making: bool = False
-    pictures: tuple[PictureFacts, ...] = ()
     ended: Ended | None = None
     notices: tuple[Notice, ...] = ()
     log: str = ""
@@ -303,7 +384,9 @@ class AppState:
     draft: Draft = EMPTY
     open_rows: frozenset[str] = frozenset()
     history: PictureHistory = field(default_factory=PictureHistory)
+    fix: Fix = field(default_factory=Fix)
     networks: Networks = field(default_factory=Networks)
+    gallery: GalleryState = field(default_factory=GalleryState)
 
     @property
     def numerics(self) -> Numerics:
@@ -338,7 +421,7 @@ class AppState:
     @property
     def extras(self) -> Extras:
         """What the next pictures use beside the model's own parts."""
-        return extras(self.draft)
+        return extras(usable(self.draft, self.model))
 
     def extras_of(self, model: ModelFacts) -> Extras:
         """What a model is checked and judged with: what is chosen belongs to the selected one."""
@@ -354,8 +437,9 @@ class AppState:
         """True while the self-test runs or waits."""
         return any(isinstance(job.command, SelfTest) for job in self.jobs)
 
-    def job(self, job_id: str) -> Job | None:
-        return next((job for job in self.jobs if job.id == job_id), None)
+    def job(self, name: str) -> Job | None:
+        """The entry of the queue with this id or key."""
+        return next((job for job in self.jobs if name in (job.id, job.key)), None)
 
     def running_kind(self, *kinds: str) -> Job | None:
         """The running job if it is of one of these kinds."""

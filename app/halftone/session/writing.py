@@ -1,6 +1,7 @@
 """What is written: the settings, and the records that the worker reads. In order, and off this thread."""
 
 import logging
+import sqlite3
 from collections.abc import Callable
 
 from halftone.contract.errors import HalftoneError
@@ -9,6 +10,7 @@ from halftone.session.events import Noted, PrecisionChosen, Replaced
 from halftone.session.job_queue import JobQueue
 from halftone.session.ports import Clock, Delay, Executor
 from halftone.session.store import Store
+from halftone.settings.databases import database_words
 from halftone.settings.store import Settings, save
 
 _WRITE_SECONDS = 0.3
@@ -20,7 +22,8 @@ def tell_not_written(store: Store, error: Exception) -> None:
     """Log a full or read-only disk, note it for the user, and go on."""
     _log.error("Could not write: %s", error)
     facts = error.as_facts() if isinstance(error, HalftoneError) else None
-    store.take(Noted(kind="not-written", facts=(str(error),), error=facts))
+    why = database_words(error) if isinstance(error, sqlite3.Error) else None
+    store.take(Noted(kind="not-written", facts=(str(error),), error=facts, why=why))
 
 
 class RecordWriter:
@@ -41,13 +44,14 @@ class RecordWriter:
 
 
 class SettingsKeeper:
-    """Writes the settings soon after they changed."""
+    """Writes the settings soon after they changed. read_only: never, for they are another program's to write."""
 
-    def __init__(self, store: Store, executor: Executor, clock: Clock) -> None:
+    def __init__(self, store: Store, executor: Executor, clock: Clock, *, read_only: bool = False) -> None:
         self._store = store
         self._executor = executor
         self._writer = Delay(clock, _WRITE_SECONDS, self._write)
-        store.subscribe(lambda state: state.settings, lambda _settings: self._writer.start())
+        if not read_only:
+            store.subscribe(lambda state: state.settings, lambda _settings: self._writer.start())
 
     def choose_precision(self, precision: Precision | None) -> None:
         """Choose it for the next pictures only; it is never written. None: as the settings say."""

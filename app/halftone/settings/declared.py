@@ -4,7 +4,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from halftone.contract.request import Numerics
+from halftone.contract.request import Numerics, Saving
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -18,8 +18,9 @@ class Choice(msgspec.Struct, frozen=True):
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """name: as in the settings file ("numerics.precision"); field: of Numerics, or of Settings for the other pages.
 
-    kind: "choice" (choices list all values), "switch", "text" (free, `choices` empty), "folders" (a list of them) or "file".
-    flags: on the command line.
+    kind: "choice" (choices list all values), "switch", "text" (free), "number" (whole, within `limits`), "pattern" (of file
+    names), "folders" (a list of them) or "file". unit: of a number. flags: on the command line. a1111: what A1111 calls it, where
+    that differs; only the search knows it.
     """
 
     name: str
@@ -29,10 +30,13 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     sentence: str
     tooltip: str
-    kind: Literal["choice", "switch", "text", "folders", "file"]
-    default: str | bool | tuple[str, ...]
+    kind: Literal["choice", "switch", "text", "number", "pattern", "folders", "file"]
+    default: str | bool | int | tuple[str, ...]
     choices: tuple[Choice, ...] = ()
+    limits: tuple[int, int] = (0, 0)
+    unit: str = ""
     flags: tuple[str, ...] = ()
+    a1111: str = ""
 
 
 class Alias(msgspec.Struct, frozen=True):
@@ -44,6 +48,7 @@ class Alias(msgspec.Struct, frozen=True):
 
 
 _NUMERICS: Final = Numerics()
+_SAVING: Final = Saving()
 _THREE: Final = (
     Choice("when-needed", "When needed", "Only to avoid overflow."),
     Choice("always", "Always", "Whether it is needed or not."),
@@ -51,7 +56,9 @@ _THREE: Final = (
 )
 
 
-def _numerics(field: str, section: str, title: str, sentence: str, tooltip: str, choices: tuple[Choice, ...] = ()) -> Setting:
+def _numerics(
+    field: str, section: str, title: str, sentence: str, tooltip: str, choices: tuple[Choice, ...] = (), a1111: str = ""
+) -> Setting:
     """A setting of the Numerics page; its default is the one of `contract.request.Numerics`."""
     default: str | bool = getattr(_NUMERICS, field)
     flag = field.replace("_", "-")
@@ -67,16 +74,17 @@ def _numerics(field: str, section: str, title: str, sentence: str, tooltip: str,
         default=default,
         choices=choices,
         flags=(f"--{flag}", f"--no-{flag}") if isinstance(default, bool) else (f"--{flag}",),
+        a1111=a1111,
     )
 
 
-def _folders(name: str, section: str, title: str, sentence: str, tooltip: str) -> Setting:
+def _folders(name: str, title: str, sentence: str, tooltip: str) -> Setting:
     """A list of folders on the Folders page. name: of what they hold, in the singular."""
     return Setting(
         name=f"folders.{name}s",
         field=f"{name}_folders",
         page="Folders",
-        section=section,
+        section="Folders",
         title=title,
         sentence=sentence,
         tooltip=tooltip,
@@ -105,6 +113,7 @@ _PRECISION: Final = (
         "Keep the VAE in FP32",
         "The VAE overflows most often.",
         "Black pictures are recovered even with Never.",
+        a1111="Automatically revert VAE to 32-bit floats",
         choices=_THREE,
     ),
     _numerics(
@@ -113,6 +122,7 @@ _PRECISION: Final = (
         "Upcast cross-attention",
         "Computes the attention scores in FP32.",
         "For models whose attention scores pass 65 504.",
+        a1111="Upcast cross attention layer to float32",
         choices=_THREE,
     ),
     _numerics(
@@ -169,6 +179,7 @@ _ATTENTION: Final = (
         "Attention backend",
         "Auto leaves the choice to PyTorch. Compared with Math.",
         "Backends that fail a test on this GPU cannot be chosen.",
+        a1111="Cross attention optimization xformers sdp",
         choices=(
             Choice("auto", "Auto"),
             Choice("flash", "Flash"),
@@ -254,7 +265,7 @@ _PROGRAM: Final = (
         name="general.device",
         field="device",
         page="General",
-        section="Device",
+        section="Program",
         title="Device",
         sentence="Auto uses a GPU if there is one, else the processor.",
         tooltip="PyTorch name, such as cuda:0 or cpu.",
@@ -265,8 +276,9 @@ _PROGRAM: Final = (
     Setting(
         name="general.language",
         field="language",
+        a1111="Localization",
         page="General",
-        section="Language",
+        section="Program",
         title="Language",
         sentence="The language of the window.",
         tooltip="System follows your desktop.",
@@ -275,10 +287,76 @@ _PROGRAM: Final = (
         choices=(Choice("system", "System"), Choice("en", "English"), Choice("zh_CN", "简体中文")),
     ),
     Setting(
+        name="general.serve",
+        field="serve",
+        page="General",
+        section="Program",
+        title="Local interface",
+        sentence="Lets programs on this computer generate, as A1111's API does.",
+        tooltip="For Krita, Photoshop and chat front ends. Needs a token. In a terminal: halftone serve",
+        kind="switch",
+        default=False,
+        a1111="--api",
+    ),
+    Setting(
+        name="saving.file_names",
+        field="file_names",
+        a1111="Images filename pattern",
+        page="General",
+        section="Saving",
+        title="File names",
+        sentence="A / begins a folder. A taken name gets a number; no file is overwritten.",
+        tooltip="Known: {number} {seed} {date} {time} {prompt} {model} {sampler} {steps} {guidance} {width} {height}",
+        kind="pattern",
+        default=_SAVING.file_names,
+        flags=("--file-names",),
+    ),
+    Setting(
+        name="saving.picture_format",
+        field="picture_format",
+        a1111="File format for images",
+        page="General",
+        section="Saving",
+        title="Picture format",
+        sentence="PNG loses nothing. The others are smaller.",
+        tooltip="Videos keep their own formats, and upscaled pictures are PNG.",
+        kind="choice",
+        default=_SAVING.picture_format,
+        choices=(Choice("png", "PNG"), Choice("jpg", "JPEG"), Choice("webp", "WebP"), Choice("jxl", "JPEG XL")),
+        flags=("--format",),
+    ),
+    Setting(
+        name="saving.picture_quality",
+        field="picture_quality",
+        a1111="Quality for saved jpeg images",
+        page="General",
+        section="Saving",
+        title="Quality",
+        sentence="For JPEG, WebP and JPEG XL. Above 90, losses are hard to see.",
+        tooltip="Higher means larger files.",
+        kind="number",
+        default=_SAVING.picture_quality,
+        limits=(1, 100),
+        flags=("--quality",),
+    ),
+    Setting(
+        name="saving.save_metadata",
+        field="save_metadata",
+        a1111="Write infotext to metadata of the generated image",
+        page="General",
+        section="Saving",
+        title="Metadata in the file",
+        sentence="Prompt, settings and receipt. When off, only the history keeps them.",
+        tooltip="A1111 and other programs read the parameters.",
+        kind="switch",
+        default=True,
+        flags=("--metadata", "--no-metadata"),
+    ),
+    Setting(
         name="appearance.theme",
         field="theme",
         page="Appearance",
-        section="Theme",
+        section="Appearance",
         title="Theme",
         sentence="Dark makes colours easier to judge.",
         tooltip="System follows your desktop.",
@@ -287,10 +365,70 @@ _PROGRAM: Final = (
         choices=(Choice("system", "System"), Choice("dark", "Dark"), Choice("light", "Light")),
     ),
     Setting(
+        name="appearance.text_size",
+        field="text_size",
+        page="Appearance",
+        section="Appearance",
+        title="Text size",
+        sentence="Text and controls grow together.",
+        tooltip="From 80 to 200 %.",
+        kind="number",
+        default=100,
+        limits=(80, 200),
+        unit="%",
+    ),
+    Setting(
+        name="appearance.motion",
+        field="motion",
+        page="Appearance",
+        section="Appearance",
+        title="Motion",
+        sentence="Reduced shows everything at once, without animation.",
+        tooltip="System follows your desktop.",
+        kind="choice",
+        default="system",
+        choices=(Choice("system", "System"), Choice("reduced", "Reduced"), Choice("full", "Full")),
+    ),
+    Setting(
+        name="notifications.notify",
+        field="notify",
+        page="Notifications",
+        section="Notifications",
+        title="Note when a long job ends",
+        sentence="Only while another window is in front.",
+        tooltip="Shown by your desktop.",
+        kind="switch",
+        default=True,
+    ),
+    Setting(
+        name="notifications.notify_after",
+        field="notify_after",
+        page="Notifications",
+        section="Notifications",
+        title="Long jobs",
+        sentence="Jobs that run for at least this long.",
+        tooltip="From 1 second to 1 hour.",
+        kind="number",
+        default=30,
+        limits=(1, 3600),
+        unit="s",
+    ),
+    Setting(
+        name="notifications.taskbar_progress",
+        field="taskbar_progress",
+        page="Notifications",
+        section="Notifications",
+        title="Progress in the taskbar",
+        sentence="On the button of the window.",
+        tooltip="Windows, and Linux desktops with a dock.",
+        kind="switch",
+        default=True,
+    ),
+    Setting(
         name="folders.pictures",
         field="pictures_folder",
         page="Folders",
-        section="Pictures",
+        section="Folders",
         title="Pictures folder",
         sentence="Finished pictures are saved here.",
         tooltip="Default: Halftone in your pictures folder.",
@@ -298,18 +436,27 @@ _PROGRAM: Final = (
         default="",
         flags=("--output",),
     ),
-    _folders("model", "Models", "Models", "Models and model folders.", "Removing one keeps its files."),
-    _folders("lora", "LoRAs", "LoRA folders", "Searched along with your model folders.", "In prompts: <lora:name:weight>"),
+    Setting(
+        name="folders.gallery",
+        field="gallery_folders",
+        page="Folders",
+        section="Folders",
+        title="Gallery folders",
+        sentence="Pictures in these folders appear in the gallery.",
+        tooltip="Also pictures from other programs. Removing one keeps its files.",
+        kind="folders",
+        default=(),
+    ),
+    _folders("model", "Models", "Models and model folders.", "Removing one keeps its files."),
+    _folders("lora", "LoRA folders", "Searched along with your model folders.", "In prompts: <lora:name:weight>"),
     _folders(
         "embedding",
-        "Embeddings",
         "Embedding folders",
         "Searched along with your LoRA and model folders.",
         "In prompts: the file name.",
     ),
     _folders(
         "upscaler",
-        "Upscale models",
         "Upscale model folders",
         "Searched along with your model folders.",
         "ESRGAN, SwinIR, DAT and others.",
@@ -318,7 +465,7 @@ _PROGRAM: Final = (
         name="folders.styles",
         field="styles_file",
         page="Folders",
-        section="Styles",
+        section="Folders",
         title="Styles",
         sentence="A styles.csv as written by A1111.",
         tooltip="Read only. Styles you save go into Halftone's own file.",
@@ -326,9 +473,19 @@ _PROGRAM: Final = (
         default="",
         flags=("--styles",),
     ),
+    Setting(
+        name="folders.tags",
+        field="tags_file",
+        page="Folders",
+        section="Tags",
+        title="Tags",
+        sentence="Completes tags in prompts: a CSV as A1111's tag completion has them.",
+        tooltip="None is included.",
+        kind="file",
+        default="",
+    ),
     _folders(
         "wildcard",
-        "Wildcards",
         "Wildcard folders",
         "__name__ in a prompt becomes a line of name.txt.",
         "The seed picks the line.",

@@ -8,6 +8,8 @@ from halftone.settings.regular_files import read_text
 
 ThemeChoice = Literal["system", "dark", "light"]
 
+Motion = Literal["system", "reduced", "full"]
+
 _THEMES: Final = ("system", "dark", "light")
 
 
@@ -39,10 +41,10 @@ def glance() -> Glance:
     )
 
 
-def widths(text: str) -> tuple[int, ...]:
-    """ "336,896,208" -> three widths; () unless there are three and none is 0."""
+def widths(text: str, count: int = 3) -> tuple[int, ...]:
+    """ "336,896,208" -> three widths; () unless there are so many and none is 0."""
     sizes = tuple(int(part) for part in text.split(",") if part.isdecimal())
-    return sizes if len(sizes) == 3 and all(sizes) else ()
+    return sizes if len(sizes) == count and all(sizes) else ()
 
 
 def _entry(content: object, *names: str) -> object:

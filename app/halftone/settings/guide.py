@@ -10,7 +10,10 @@ import msgspec
 
 from halftone.settings.places import resources
 
-TOPICS: Final = ("first-picture", "health", "numerics", "image-to-image", "loras", "training", "troubles", "command-line")
+TOPICS: Final = (
+    *("first-picture", "models", "gallery", "health", "numerics", "image-to-image", "loras", "training", "troubles"),
+    "command-line",
+)
 """Names of the chapters' files, in the order in which they are read."""
 
 _MOST: Final = 60

@@ -7,6 +7,9 @@ import traceback
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
@@ -25,6 +28,8 @@ _STARTS: Final = (
     (b"GIF89a", "GIF"),
     (b"II*\0", "TIFF"),
     (b"MM\0*", "TIFF"),
+    (b"\xff\x0a", "JXL"),
+    (b"\0\0\0\x0cJXL \r\n\x87\n", "JXL"),
 )
 _BMP_HEADERS: Final = (12, 40, 52, 56, 64, 108, 124)
 """Sizes of the header that follows the 14 bytes of a BMP file."""
@@ -93,10 +98,20 @@ if TYPE_CHECKING:
 
 MOST_PIXELS: Final = 64_000_000
 """Limit of one opaque picture: half a gigabyte, decoded and once more in RGB. Of transparent ones half as many."""
-_KINDS: Final = ("PNG", "JPEG", "MPO", "WEBP", "AVIF", "GIF", "BMP", "TIFF", "JPEG2000", "PPM", "TGA", "ICO", "DIB")
-"""Formats that Pillow decodes itself. Others start a program (EPS runs Ghostscript) or are no pictures of a user's."""
+_KINDS: Final = ("PNG", "JPEG", "MPO", "WEBP", "AVIF", "GIF", "BMP", "TIFF", "JPEG2000", "PPM", "TGA", "ICO", "DIB", "JXL")
+"""Formats that Pillow decodes itself, JPEG XL with its plugin. Others start a program (EPS runs Ghostscript) or are no pictures
+of a user's.
+"""
 
 _WHITE_16: Final = 65_535
+_JPEG_XL: Final = "pillow_jxl"
+"""A plugin of Pillow's, which is not among Halftone's own parts."""
+
+
+@cache
+def has_jpeg_xl() -> bool:
+    """Whether JPEG XL can be read and written here."""
+    return find_spec(_JPEG_XL) is not None
 
 
 @contextmanager
@@ -202,6 +217,8 @@ def _kinds() -> tuple[str, ...]:
     from PIL import Image
 
     Image.init()
+    if has_jpeg_xl():
+        import_module(_JPEG_XL)
     return tuple(kind for kind in _KINDS if kind in Image.OPEN)
 
 

@@ -65,6 +65,11 @@ def masks_dir() -> Path:
     return private_folder(data_dir() / "masks")
 
 
+def window_mark() -> Path:
+    """A file that is there while a window hears later starts."""
+    return data_dir() / "window.open"
+
+
 def small_files_dir() -> Path:
     """Small files of models (tokenizers) that a user fetched or chose, a folder for each kind."""
     return private_folder(data_dir() / "small-files")

@@ -10,12 +10,14 @@ from typing import Any, Final, Literal
 import msgspec
 
 from halftone.contract.echoes import echo
-from halftone.contract.request import Numerics
-from halftone.contract.vocabulary import POCKET
+from halftone.contract.request import Numerics, Saving
+from halftone.contract.vocabulary import POCKET, PictureFormat
 from halftone.contract.wording import Words
 from halftone.settings.atomic import write_atomically
 from halftone.settings.declared import DECLARED
 from halftone.settings.disk import system_words
+from halftone.settings.file_names import pattern_problem
+from halftone.settings.glance import Motion
 from halftone.settings.places import settings_file
 from halftone.settings.regular_files import read_text
 
@@ -31,22 +33,42 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     numerics: Numerics = Numerics()
     theme: Literal["system", "dark", "light"] = "system"
     language: Literal["system", "en", "zh_CN"] = "system"
+    text_size: int = 100
+    motion: Motion = "system"
     pictures_folder: str | None = None
+    file_names: str = Saving().file_names
+    picture_format: PictureFormat = "png"
+    picture_quality: int = Saving().picture_quality
+    save_metadata: bool = True
+    notify: bool = True
+    serve: bool = False
+    notify_after: int = 30
+    taskbar_progress: bool = True
     device: str = "auto"
     last_model: str = POCKET
     model_folders: tuple[str, ...] = ()
     lora_folders: tuple[str, ...] = ()
     embedding_folders: tuple[str, ...] = ()
     upscaler_folders: tuple[str, ...] = ()
+    gallery_folders: tuple[str, ...] = ()
     styles_file: str = ""
+    tags_file: str = ""
     wildcard_folders: tuple[str, ...] = ()
     first_run_done: bool = False
+    library_asked: bool = False
+    """Whether the user answered if the model folders of other programs are to be watched."""
     splitters: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     geometry: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     form: str = ""
     """The draft of Create when the window was closed, as `session.draft.kept` writes it."""
     train: str = ""
     """The same of Train: a TrainConfig as JSON."""
+    shortcuts: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    """Keys that the user gave to actions and pages, by name: several with a comma and a space between them, "" for none."""
+
+    @property
+    def saving(self) -> Saving:
+        return Saving(**{name: getattr(self, name) for name in Saving.__struct_fields__})
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -60,13 +82,16 @@ _FIELDS: Final[dict[str, str]] = {
     **{setting.name: setting.field for setting in DECLARED},
     "general.last_model": "last_model",
     "general.first_run_done": "first_run_done",
+    "general.library_asked": "library_asked",
     "window.splitters": "splitters",
     "window.geometry": "geometry",
     "window.form": "form",
     "window.train": "train",
+    "shortcuts.keys": "shortcuts",
 }
 """Name in the file -> field of Numerics or Settings."""
 
+_SETTINGS: Final = {setting.name: setting for setting in DECLARED}
 _NUMERICS_TYPES: Final = {field.name: field.type for field in msgspec.structs.fields(Numerics)}
 _TYPES: Final = {field.name: field.type for field in msgspec.structs.fields(Settings)}
 
@@ -146,9 +171,15 @@ def _from_content(content: dict[str, Any]) -> Loaded:
 
 
 def _understood(name: str, value: Any) -> Any:
-    """The value in its field's type. Raises msgspec.ValidationError."""
+    """The value in its field's type, within its limits. Raises msgspec.ValidationError."""
     types = _NUMERICS_TYPES if name.startswith("numerics.") else _TYPES
-    return msgspec.convert(value, types[_FIELDS[name]])
+    found = msgspec.convert(value, types[_FIELDS[name]])
+    setting = _SETTINGS.get(name)
+    if setting is not None and setting.kind == "number" and not setting.limits[0] <= found <= setting.limits[1]:
+        raise msgspec.ValidationError
+    if setting is not None and setting.kind == "pattern" and pattern_problem(found) is not None:
+        raise msgspec.ValidationError
+    return found
 
 
 def _flat(content: dict[str, Any]) -> dict[str, Any]:

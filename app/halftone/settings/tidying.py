@@ -2,11 +2,16 @@
 
 import logging
 import os
+import shutil
+import time
 from pathlib import Path
 
 from halftone.settings import places
 from halftone.settings.atomic import clear_named, clear_parts
 from halftone.settings.private import close_to_others
+
+_REQUEST_DAYS = 2
+"""After so long no request of a script waits for its pictures any more."""
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +27,18 @@ def tidy_places(pictures: str | None) -> None:
     close_to_others((*own, settings))
     for folder in (settings.parent, made):
         clear_parts(folder)
+    _clear_requests(places.cache_dir() / "serve")
     for place in own:
         for inside, _, names in os.walk(place):
             clear_named(Path(inside), names)
+
+
+def _clear_requests(folder: Path) -> None:
+    """Remove the folders of start pictures that a killed program left."""
+    oldest = time.time() - _REQUEST_DAYS * 86_400
+    try:
+        left = [path for path in folder.iterdir() if path.is_dir() and path.stat().st_mtime < oldest]
+    except OSError:  # no script has sent any
+        return
+    for path in left:
+        shutil.rmtree(path, ignore_errors=True)

@@ -17,6 +17,7 @@ from halftone.contract.wire import WireError, command_reader
 from halftone.contract.wording import Words
 from halftone.gallery.made import Recorder
 from halftone.measure.giving_back import give_back
+from halftone.settings.slots import hold_worker_lock
 from halftone.settings.streams import LOG_FORMAT, log_words, unfailing
 from halftone.worker.engines import ENGINE, engine_maker
 from halftone.worker.environment import give_way
@@ -39,8 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _keep_house()
     if options.give_way:
         give_way()
-    worker = _Worker(frames_in, frames_out, options)
-    return worker.run()
+    alive = hold_worker_lock(options.alive) if options.alive else None
+    code = _Worker(frames_in, frames_out, options).run()
+    if alive is not None:
+        alive.close()
+    return code
 
 
 class _Worker:
@@ -143,6 +147,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--engine", default=ENGINE, help="module:callable that makes the engine")
     parser.add_argument("--log", default="the log", help="the file that stderr goes to, so that errors can name it")
     parser.add_argument("--grace", type=float, default=GRACE_SECONDS, help="seconds to finish a step after the window has gone")
+    parser.add_argument("--alive", default="", help="beginning of the name of a file that stays locked while this process lives")
     parser.add_argument("--give-way", action="store_true", help="let the window go first where both want the processor")
     return parser.parse_args(arguments)
 

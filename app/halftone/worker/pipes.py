@@ -3,6 +3,7 @@
 import logging
 import os
 import queue
+import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -31,11 +32,37 @@ def claim_pipes() -> tuple[int, int]:
 
         msvcrt.setmode(frames_in, os.O_BINARY)
         msvcrt.setmode(frames_out, os.O_BINARY)
+    _empty_stdin()
+    os.dup2(2, 1)
+    return frames_in, frames_out
+
+
+def end_with_parent() -> None:
+    """End this process as soon as the program that holds the other end of its stdin is gone. A terminal or a file does not count.
+
+    A killed program cannot end its processes itself.
+    """
+    try:
+        mode = os.fstat(0).st_mode
+    except OSError:  # there is no stdin
+        return
+    if not stat.S_ISFIFO(mode) and not stat.S_ISSOCK(mode):
+        return
+    parent = os.dup(0)
+    _empty_stdin()
+
+    def wait() -> None:
+        for _ in chunks(parent):
+            pass
+        os._exit(0)
+
+    threading.Thread(target=wait, name="halftone-parent", daemon=True).start()
+
+
+def _empty_stdin() -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    os.dup2(2, 1)
-    return frames_in, frames_out
 
 
 def chunks(descriptor: int) -> Iterator[bytes]:

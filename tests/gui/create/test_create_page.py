@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 from PIL import Image
-from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QMouseEvent
-from PySide6.QtWidgets import QApplication, QFileDialog, QMenu
+from PySide6.QtWidgets import QApplication, QFileDialog, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 from tests.gui import lists
 from tests.gui.stage import Stage, opened
@@ -107,6 +107,41 @@ def test_escape_cancels_and_the_last_picture_comes_back(qtbot: QtBot, tmp_path: 
     second.close()
 
 
+class Paints(QObject):
+    """Counts how often a widget is painted."""
+
+    def __init__(self, widget: QWidget) -> None:
+        super().__init__(widget)
+        self.count = 0
+        widget.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        self.count += event.type() == QEvent.Type.Paint
+        return super().eventFilter(watched, event)
+
+
+def test_no_old_picture_is_in_sight_while_another_is_made_or_after_it_failed(qtbot: QtBot, tmp_path: Path) -> None:
+    stage = Stage(qtbot, {"generate": scripted.usual("generate")})
+    stage.picture()
+    stage.close()
+    failing = [*STARTED, scripted.Wait(path=str(tmp_path / "go")), scripted.Fail(code="picture-silent", facts={"path": "x"})]
+    second = Stage(qtbot, {"generate": failing})
+    page = second.page
+    second.wait(lambda: page.centre.sight == "picture" and page.centre.canvas.isVisible())
+    paints = Paints(page.centre.canvas)
+    page.generate()
+    assert (page.centre.sight, page.centre.canvas.isVisible(), page.centre.empty.isVisible()) == ("dots", False, True)
+    assert not page.centre.toolbar.save.isEnabled()
+    (tmp_path / "go").touch()
+    second.idle()
+    qtbot.wait(50)
+    assert paints.count == 0
+    assert page.history.paths()
+    page.pick(page.history.paths()[0])
+    assert page.centre.sight == "picture", "what is small of it is there at once"
+    second.close()
+
+
 def test_stop_and_keep_decodes_what_there_is(qtbot: QtBot, tmp_path: Path) -> None:
     steps = scripted.Steps(steps=4, wait_each=str(tmp_path))
     stage = Stage(qtbot, {"generate": [*STARTED, steps, scripted.Picture(stopped_of=9)]})
@@ -119,7 +154,7 @@ def test_stop_and_keep_decodes_what_there_is(qtbot: QtBot, tmp_path: Path) -> No
     for number in (2, 3, 4):
         (tmp_path / str(number)).touch()
     stage.idle()
-    assert len(stage.controller.state.pictures) == 1
+    assert len(stage.controller.state.history.known) == 1
     assert page.centre.receipt.sentence.text() == "No NaN in 4 steps, stopped at step 4 of 9"
     stage.close()
 
@@ -172,7 +207,12 @@ def test_a_recovered_picture_says_what_happened(qtbot: QtBot) -> None:
     assert page.centre.receipt.word.text() == "Recovered"
     assert dict(message.details)["Where"].startswith("vae")
     assert stage.workspace.status.activity.text().strip() == "1 picture recovered"
-    assert page.centre.banner.height() <= page.centre.height() // 2
+    closed = page.centre.banner.height()
+    assert closed <= page.centre.height() // 2
+    page.centre.banner.fold.setChecked(True)
+    stage.wait(lambda: page.centre.banner.height() > closed)
+    page.centre.banner.fold.setChecked(False)
+    stage.wait(lambda: page.centre.banner.height() == closed)
     page._banner_act("fold")
     assert page.centre.banner.isHidden()
     page.centre.receipt.click()
@@ -264,7 +304,7 @@ def test_copy_details_names_the_layer_and_neither_prompt_nor_path(qtbot: QtBot) 
     assert samples.GUARDED.module in copied
     assert "Halftone 0.1.0" in copied
     assert "secret" not in copied
-    assert stage.controller.state.pictures[0].path not in copied
+    assert stage.latest.path not in copied
     stage.close()
 
 
@@ -293,7 +333,7 @@ def test_a_bad_step_that_was_repaired_is_told_as_such(qtbot: QtBot, tmp_path: Pa
     message = stage.page.centre.banner.message
     assert message is not None
     assert message.title == "Recovered from NaN at step 2."
-    assert message.text == "UNet, third up block: rescaled for this picture."
+    assert dict(message.details)["What happened"] == "UNet, third up block: rescaled for this picture."
     stage.close()
 
 
@@ -332,6 +372,7 @@ def test_of_a_picture_that_is_not_there_none_is_invented(qtbot: QtBot) -> None:
     stage.idle()
     stage.wait(lambda: not stage.page.centre.banner.isHidden())
     assert stage.page.centre.canvas.image().isNull()
+    assert stage.page.centre.receipt.isVisible()
     stage.close()
 
 
@@ -368,7 +409,7 @@ def test_ask_first_decodes_again_only_when_told(qtbot: QtBot) -> None:
 def test_vary_makes_four_pictures_whose_noise_is_turned_a_little(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     stage.picture()
-    seed = stage.controller.state.pictures[0].seed
+    seed = stage.latest.seed
     stage.page.centre.toolbar.vary.click()
     job = stage.controller.state.jobs[0]
     assert isinstance(job.command, Generate)
@@ -395,7 +436,7 @@ def test_variations_of_a_rescued_picture_are_pictures_of_their_own(qtbot: QtBot)
 def test_until_stopped_goes_on_until_it_is_cancelled(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     stage.page.form.submit(endless=True)
-    stage.wait(lambda: len(stage.controller.state.pictures) >= 3)
+    stage.wait(lambda: len(stage.controller.state.history.known) >= 3)
     job = stage.controller.state.jobs[0]
     assert isinstance(job.command, Generate)
     assert job.command.request.seed is None
@@ -445,7 +486,7 @@ def test_a_deleted_picture_goes_to_the_bin_and_comes_back(qtbot: QtBot, tmp_path
     own_bin(tmp_path, monkeypatch)
     stage = Stage(qtbot)
     stage.picture()
-    path = Path(stage.controller.state.pictures[0].path)
+    path = Path(stage.latest.path)
     stage.page.acts.delete()
     if path.exists():
         stage.idle()
@@ -495,7 +536,7 @@ def test_a_picture_that_comes_back_counts_once_in_the_estimate(
     page = stage.page
     stage.picture()
     stage.picture()
-    facts = stage.controller.state.pictures[0]
+    facts = stage.latest
     page.form.size_field.set_value((facts.width, facts.height))
     page.form.steps.set_value(facts.steps)
     page.acts.delete()
@@ -544,8 +585,8 @@ def test_a_right_click_on_a_picture_offers_what_there_is_to_do_with_it(qtbot: Qt
     menu = page.findChild(QMenu)
     assert menu is not None
     actions = {action.text(): action for action in menu.actions()}
-    offered = ["Open", "Show file", "Copy", "Reuse settings", "Send to image to image", "Upscale…"]
-    assert list(actions) == [*offered, "Save as…", "Move to bin"]
+    makes = ["Reuse settings", "Repeat", "Make four variations", "Send to image to image", "Inpaint", "Upscale…"]
+    assert list(actions) == ["Open", "Show file", "Copy", *makes, "Save as…", "Move to bin"]
     actions["Reuse settings"].trigger()
     assert page.form.prompt.toPlainText() == "one"
     actions["Copy"].trigger()
@@ -597,7 +638,7 @@ def test_the_menu_of_a_picture_acts_on_it_whatever_is_finished_meanwhile(
 def test_save_as_copies_the_file(qtbot: QtBot, tmp_path: Path) -> None:
     stage = Stage(qtbot)
     stage.picture()
-    source = Path(stage.controller.state.pictures[0].path)
+    source = Path(stage.latest.path)
     picture_files.copy_to(stage.controller, source, tmp_path / "copy.png")
     stage.wait(lambda: bool(stage.controller.state.notices))
     assert (tmp_path / "copy.png").read_bytes() == source.read_bytes()
@@ -724,8 +765,8 @@ GENERATE = Generate(job="a", request=PictureRequest(prompt="a sun", width=512, h
 @pytest.mark.parametrize(
     ("command", "title", "words"),
     [
-        (GENERATE, "a sun", ("a sun", "512 × 768", "batch 3")),
-        (Generate(job="a", request=PictureRequest(prompt="")), "", ("Picture", "", "")),
+        (GENERATE, "a sun", ("a sun", "pocket, 512 × 768", "batch 3, random seed")),
+        (Generate(job="a", request=PictureRequest(prompt="", seed=7)), "", ("Picture", "pocket", "seed 7")),
         (Examine(job="a", model="pocket"), "Pocket", ("Pocket", "Check", "")),
         (SelfTest(job="a", device="cpu"), "", ("Measure device", "", "")),
     ],

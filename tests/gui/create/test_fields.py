@@ -129,7 +129,7 @@ def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtb
     assert form.size_note.isHidden()
     form.size_field.set_value((4096, 4096))
     assert not form.size_note.isHidden()
-    assert form.size_note.text() == "4\u202f096 × 4\u202f096 has 1\u202f024 times the native pixels. This may take very long."
+    assert form.size_note.text() == "4096 × 4096 has 1\u202f024 times the native pixels. This may take very long."
 
     def learn(picture: tuple[PictureFacts, PictureRequest]) -> None:
         stage.controller.take(Replaced(part=with_times(stage.controller.state.history, picture)))
@@ -155,19 +155,19 @@ def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtb
         (
             ((2048, 2048, 30),),
             (2048, 2048, 10),
-            "About 20\u00a0s. Estimated from 1\u00a0min at 2\u202f048 × 2\u202f048, 30 steps.",
+            "About 20\u00a0s. Estimated from 1\u00a0min at 2048 × 2048, 30 steps.",
         ),
         (
             ((4096, 2048, 10),),
             (2048, 2048, 10),
-            "About 30\u00a0s. Estimated from 1\u00a0min at 4\u202f096 × 2\u202f048, 10 steps.",
+            "About 30\u00a0s. Estimated from 1\u00a0min at 4096 × 2048, 10 steps.",
         ),
         (
             ((2048, 2048, 10),),
             (4096, 2048, 10),
-            "About 2\u00a0min or longer. Estimated from 1\u00a0min at 2\u202f048 × 2\u202f048, 10 steps.",
+            "About 2\u00a0min or longer. Estimated from 1\u00a0min at 2048 × 2048, 10 steps.",
         ),
-        (((1024, 1024, 10), (4096, 2048, 10)), (2048, 2048, 10), "Estimated from 1\u00a0min at 1\u202f024 × 1\u202f024"),
+        (((1024, 1024, 10), (4096, 2048, 10)), (2048, 2048, 10), "Estimated from 1\u00a0min at 1024 × 1024"),
     ],
 )
 def test_a_computed_time_is_longer_only_for_more_pixels(
@@ -262,7 +262,7 @@ def test_a_size_that_cannot_fit_is_asked_about_once(qtbot: QtBot) -> None:
     assert form.size_note.property("tone") == "warn"
     form.size_field.set_value((16384, 16384))
     told = form.size_note.text()
-    assert told.startswith("16\u202f384 × 16\u202f384 needs about ")
+    assert told.startswith("16384 × 16384 needs about ")
     assert "of memory; 7.5\u00a0GB is free. Largest that fits: " in told
     assert form.footer.fits.text().startswith("Does not fit")
     assert form.size_note.property("tone") == "danger"
@@ -325,9 +325,7 @@ def test_a_sampler_takes_the_schedules_that_it_has(qtbot: QtBot) -> None:
     assert field.value() == "Heun Karras", "the schedule stays where the method has it"
     field.method.setCurrentText("Euler a")
     assert field.value() == "Euler a"
-    refused = field.schedule.model().index(field.schedule.findText("Karras"), 0)
-    assert not refused.flags() & Qt.ItemFlag.ItemIsEnabled
-    assert refused.data(Qt.ItemDataRole.ToolTipRole) == "Not available with Euler a."
+    assert field.schedule.findText("Karras") < 0, "not there where the method has it not"
     field.set_value("dpmpp_2m_karras")
     assert field.value() == "DPM++ 2M Karras", "as another program names it"
 
@@ -341,8 +339,7 @@ def test_a_sampler_that_does_not_go_with_the_model_is_told(qtbot: QtBot) -> None
     assert field.value() is None
     assert field.note.text() == "DDIM is not supported. Using the model default."
     assert not field.note.isHidden()
-    refused = field.method.model().index(field.method.findText("DDIM"), 0)
-    assert not refused.flags() & Qt.ItemFlag.ItemIsEnabled
+    assert field.method.findText("DDIM") < 0
     field.method.activated.emit(0)
     assert field.note.isHidden()
     field.set_value("Heun")
@@ -399,7 +396,7 @@ def test_the_estimate_is_what_pictures_of_this_size_took(qtbot: QtBot) -> None:
     form = stage.page.form
     assert form.estimate.text() == "Time unknown"
     stage.picture()
-    facts = stage.controller.state.pictures[0]
+    facts = stage.latest
     form.size_field.set_value((facts.width, facts.height))
     form.steps.set_value(facts.steps)
     assert form.estimate.text().startswith("About ")
@@ -412,7 +409,7 @@ def test_the_estimate_is_of_the_precision_that_is_chosen(qtbot: QtBot) -> None:
     stage.controller.session.settings.choose_precision("float16")
     form = stage.page.form
     stage.picture()
-    facts = stage.controller.state.pictures[0]
+    facts = stage.latest
     form.size_field.set_value((facts.width, facts.height))
     form.steps.set_value(facts.steps)
     assert form.estimate.text().startswith("About ")

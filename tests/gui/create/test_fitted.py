@@ -8,12 +8,13 @@ from msgspec.structs import replace
 from pytestqt.qtbot import QtBot
 from tests.gui.create.test_ip_adapters import write_adapter
 from tests.gui.stage import Stage, opened
+from tests.helpers import samples
 from tests.helpers.model_files import ramp, safetensors, write_json
 
-from halftone.contract.request import Control, IpAdapter, Lora, PictureRequest, Refiner
+from halftone.contract.request import Control, IpAdapter, Lora, PictureRequest
 from halftone.gui.create.form.request_form import CreateForm
 from halftone.gui.create.rows.folded_row import FoldedPart
-from halftone.settings.places import resources
+from halftone.library.families.known_families import SDXL
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +48,6 @@ def one_of(kind: str, files: Path) -> PictureRequest:
         case "ip_adapter":
             adapter = IpAdapter(path=str(files / "plus.safetensors"), images=("/p/sun.png",))
             return PictureRequest(prompt="sea", ip_adapters=(adapter,))
-        case "refiner":
-            return PictureRequest(prompt="sea", refiner=Refiner(path=str(resources() / "pocket")))
         case _:
             return PictureRequest(prompt="sea", vae=str(files / "edges"))
 
@@ -57,7 +56,6 @@ REMOVED: dict[str, Callable[[CreateForm], object]] = {
     "lora": lambda form: opened(form.lora_part).remove(0),
     "control": lambda form: opened(form.control_part).remove(0),
     "ip_adapter": lambda form: opened(form.ip_adapter_part).remove(0),
-    "refiner": lambda form: opened(form.refiner_part)._own.click(),
     "vae": lambda form: opened(form.vae_part)._own.click(),
 }
 
@@ -68,7 +66,6 @@ REMOVED: dict[str, Callable[[CreateForm], object]] = {
         ("lora", "The LoRA grain"),
         ("control", "The ControlNet edges does not fit"),
         ("ip_adapter", "its tokens have 2048 values, the model's 128"),
-        ("refiner", "Use it with an SDXL base model."),
         ("vae", "VAE"),
     ],
 )
@@ -104,6 +101,7 @@ def test_nothing_is_taken_in_silence_where_there_is_no_model(stage: Stage, files
 def test_parts_that_cannot_be_used_together_say_so_before_a_picture_is_begun(stage: Stage) -> None:
     form = stage.page.form
     stage.idle()
+    form.follow(replace(samples.POCKET, family=SDXL.name))
     opened(form.hires_part).on.setChecked(True)
     assert form.refusal() == ""
     form.refiner_part.set_file("/models/refiner.safetensors")

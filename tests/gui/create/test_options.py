@@ -33,7 +33,7 @@ def test_an_option_goes_from_the_form_into_the_picture_and_back(
     part = opened(form.options_part)
     stage.controller.session.models.select(model)
     stage.wait(lambda: stage.controller.model is not None and stage.controller.model.id == model)
-    assert (part.boxes[name].isEnabled(), part.boxes[absent].isEnabled()) == (True, False)
+    assert (part.lines[name].isHidden(), part.lines[absent].isHidden()) == (False, True)
     part.boxes[name].setValue(number)
     assert form.request().options == {name: number}
     assert part.row.value.text() == f"{label} {number:.2f}"

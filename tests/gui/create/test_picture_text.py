@@ -16,6 +16,7 @@ from halftone.contract.vocabulary import ReceiptState
 from halftone.gui.create.picture.picture_model import about_model, without_memory
 from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.gui.create.picture.picture_text import picture_message, receipt
+from halftone.gui.kit.message_bars import Message
 from halftone.health.explain import note_for
 from halftone.health.pictures.passes import kept_words
 
@@ -35,11 +36,16 @@ def test_what_needed_no_wider_type_claims_none(action: str, cure: str, said: str
     message = picture_message(picture)
     assert message is not None
     repeated = (action, cure) == ("went-back-one-step", "none")
-    assert ("Repeating the step was enough." if repeated else said) in message.spoken
+    assert ("Repeating the step was enough." if repeated else said) in story(message)
     assert said in note_for(happened).text.text()
-    for words in (message.spoken, note_for(happened).text.text()):
+    for words in (message.spoken, story(message), note_for(happened).text.text()):
         assert "FP32" not in words
         assert "precision" not in words
+
+
+def story(message: Message) -> str:
+    """What Halftone did, which stands in the details."""
+    return dict(message.details)["What happened"]
 
 
 def repaired(*events: GuardEvent) -> PictureFacts:
@@ -51,8 +57,10 @@ def test_a_banner_offers_what_its_model_can_still_have() -> None:
     picture = repaired(found)
     message = picture_message(picture, "A price", 4)
     assert message is not None
-    assert "for this picture" in message.text
-    assert message.strong.endswith("Your next pictures use it too.")
+    assert message.text.startswith("It took ")
+    assert message.strong == ""
+    assert "for this picture" in story(message)
+    assert story(message).endswith("Your next pictures use it too.")
     long = "A model with a very long name that no button has room for"
     in_use = about_model(message, long, "in-use").actions[0]
     assert (in_use.label, in_use.tip) == ("Fix this model", f"Fix {long}")
@@ -62,7 +70,7 @@ def test_a_banner_offers_what_its_model_can_still_have() -> None:
     cured = about_model(mended, "Pocket", "cured")
     assert [act.key for act in cured.actions] == ["health", "copy", "fold"]
     assert cured.strong.endswith("Pocket is cured now.")
-    assert "next pictures" not in cured.strong
+    assert "next pictures" not in story(cured)
     other = about_model(message, "Pocket", "another")
     assert next((act.key, act.label) for act in other.actions) == ("use-model", "Use Pocket again")
     assert [act.key for act in other.actions[1:]] == ["copy", "fold"]
@@ -78,13 +86,30 @@ def test_every_repair_is_told_and_their_whole_time() -> None:
     message = picture_message(repaired(denoiser, decoder))
     assert message is not None
     assert message.title == "Recovered after 2 repairs."
-    assert "NaN at step 3. Halftone repeated the step." in message.text
-    assert "UNet, mid block, first residual layer, first convolution: rescaled for this picture." in message.text
-    assert "VAE decoder" in message.text
-    assert message.text.index("step 3") < message.text.index("VAE decoder"), "in the order in which it happened"
-    assert message.strong == "It took 1.0\u00a0s longer."
+    assert (
+        message.spoken == "Recovered after 2 repairs. UNet, VAE decoder: values passed the FP16 limit; it took 1.0\u00a0s longer."
+    )
+    told = story(message)
+    assert "NaN at step 3. Halftone repeated the step." in told
+    assert "UNet, mid block, first residual layer, first convolution: rescaled for this picture." in told
+    assert told.index("step 3") < told.index("VAE decoder"), "in the order in which it happened"
     assert receipt(repaired(denoiser, decoder))[3] == "2 repairs, 1.0\u00a0s longer"
     assert [name for name, _ in message.details].count("Where") == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, "VAE decoder: values passed the FP16 limit"),
+        ({"peak": None}, "VAE decoder: NaN values"),
+        ({"peak": None, "kind": "flat"}, "VAE decoder: lost values"),
+    ],
+)
+def test_a_picture_with_several_repairs_names_the_cause(changes: dict[str, Any], why: str) -> None:
+    one = msgspec.structs.replace(event("decoded-again", "float32-component"), seconds=0.5, **changes)
+    message = picture_message(repaired(one, one))
+    assert message is not None
+    assert message.text == f"{why}; it took 1.0\u00a0s longer."
 
 
 def test_the_same_repair_at_many_steps_is_told_once() -> None:
@@ -92,8 +117,8 @@ def test_the_same_repair_at_many_steps_is_told_once() -> None:
     message = picture_message(repaired(*steps))
     assert message is not None
     assert message.title == "Recovered after 3 repairs."
-    assert message.text.count("Repeating the step was enough") == 1
-    assert "NaN at steps 2, 5, 7. Halftone repeated each step." in message.text
+    assert story(message).count("Repeating the step was enough") == 1
+    assert "NaN at steps 2, 5, 7. Halftone repeated each step." in story(message)
 
 
 def test_one_colour_in_full_precision_too_is_told_and_kept() -> None:

@@ -10,6 +10,7 @@ from tests.helpers import samples
 from halftone.contract.facts import PassFacts
 from halftone.contract.request import PictureRequest, Refiner
 from halftone.gui.create.picture.picture_receipt import receipt_rows
+from halftone.library.families.known_families import SDXL
 from halftone.settings.places import resources
 
 WANTED = Refiner(path="/models/sd_xl_refiner_1.0.safetensors", at=0.65)
@@ -18,6 +19,7 @@ WANTED = Refiner(path="/models/sd_xl_refiner_1.0.safetensors", at=0.65)
 def test_it_is_off_until_one_is_chosen_and_comes_back(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     form = stage.page.form
+    form.follow(replace(samples.POCKET, family=SDXL.name))
     part = opened(form.refiner_part)
     assert (form.request().refiner, part.row.value.text(), part.at.isHidden()) == (None, "Off", True)
     form.set_request(PictureRequest(prompt="a", refiner=WANTED))

@@ -5,14 +5,15 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
-from tests.gui.stage import Stage
+from tests.gui.stage import Stage, opened
 from tests.helpers import samples, scripted
 
 from halftone.contract.messages import Generate, JobStarted, PhaseChanged, StepDone
 from halftone.contract.request import PictureRequest
 from halftone.gui import theme
-from halftone.gui.create.form.form_parts import PromptEdit
+from halftone.gui.create.create_page import QUEUE_WIDTH
 from halftone.gui.create.form.model_picker import ModelCard, shortened
+from halftone.gui.create.form.prompt_edit import PromptEdit
 from halftone.gui.create.picture.progress_panel import TransportPanel
 from halftone.session.state import Job
 
@@ -74,17 +75,14 @@ def test_a_scroll_bar_moves_nothing(qtbot: QtBot) -> None:
     stage.close()
 
 
-def test_the_narrow_queue_says_what_it_is_and_how_many_pictures_a_job_makes(qtbot: QtBot) -> None:
+def test_the_narrow_queue_says_what_it_is_and_how_many_pictures_a_waiting_job_makes(qtbot: QtBot) -> None:
     stage = Stage(qtbot, {"generate": list(NEVER)})
     page = stage.page
     stage.window.resize(1024, 640)
     page.form.batch.setValue(3)
     page.generate()
     stage.wait(lambda: stage.controller.state.running is not None)
-    page.generate()
-    stage.wait(lambda: len(page.queue.model.items) == 2)
-    assert page.queue.pause.isHidden()
-    assert page.queue.model.index(1).data(Qt.ItemDataRole.AccessibleTextRole).endswith("batch 3")
+    stage.wait(page.queue.pause.isHidden)
     stage.wait(lambda: page.queue.name.text() == "Queue")
     page.queue.more.click()
     menu = page.queue.findChild(QMenu)
@@ -92,6 +90,10 @@ def test_the_narrow_queue_says_what_it_is_and_how_many_pictures_a_job_makes(qtbo
     menu.actions()[0].trigger()
     assert stage.controller.state.paused
     menu.close()
+    page.generate()
+    stage.wait(lambda: page.right.width() >= QUEUE_WIDTH)
+    assert not page.queue.pause.isHidden(), "what waits can be read, so there is room for the button"
+    assert page.queue.model.index(1).data(Qt.ItemDataRole.AccessibleTextRole).endswith("batch 3, random seed")
     assert page.form.more.property("kind") == "", "the arrow is no louder than Add to queue"
     stage.close()
 
@@ -128,6 +130,9 @@ def test_what_disables_generate_stands_beside_it_and_leads_to_the_field(qtbot: Q
     assert form.footer.why_not.text() == form.refusal() == "Use a multiple of 8, for example 1000."
     assert form.estimate.isHidden()
     bar = form.area.verticalScrollBar()
+    opened(form.options_part)
+    opened(form.variation_part)
+    QApplication.processEvents()
     stage.wait(lambda: bar.maximum() > 0)
     bar.setValue(bar.maximum())
     stage.wait(lambda: form.size_field.width_box.visibleRegion().isEmpty())

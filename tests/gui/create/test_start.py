@@ -10,16 +10,14 @@ from PIL import Image
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QStyle, QStyleOptionComboBox
+from PySide6.QtWidgets import QAbstractButton, QStyle, QStyleOptionComboBox
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage, opened
 from tests.helpers import samples
 
 from halftone.contract.request import PictureRequest, Start
+from halftone.gui.create.kept_pictures import keep
 from halftone.gui.create.picture.picture_receipt import receipt_rows
-from halftone.gui.create.rows.mask_canvas import MaskCanvas
-from halftone.gui.create.rows.mask_editor import MaskEditor
-from halftone.gui.create.rows.start_picture_row import _kept
 from halftone.session.pictures.draft import kept
 from halftone.settings.places import masks_dir
 
@@ -97,10 +95,11 @@ def test_what_cannot_be_used_is_said_and_stops_generate(qtbot: QtBot, picture: s
     chosen(stage, picture)
     assert form.refusal() == ""
     form.follow(replace(samples.POCKET, name="Sana", pipeline="SanaPipeline"))
-    assert form.refusal() == "Sana does not support image to image. Remove the picture, or choose another model."
-    assert form.start_part.row.value.text() == "Not supported"
+    assert (form.refusal(), form.start_part.row.isHidden(), form.start_part.isHidden()) == ("", True, True)
+    assert form.unused_note.text() == "Not used by Sana: Image to image."
+    assert (form.request().image, stage.controller.state.draft.image) == (None, picture)
     form.start_part.choose(None)
-    assert (form.refusal(), opened(form.start_part).caption.text()) == ("", "Not supported by this model.")
+    assert form.unused_note.isHidden()
     form.follow(replace(samples.POCKET, pipeline="FluxFillPipeline"))
     assert form.refusal() == "This model needs a picture under Image to image."
     chosen(stage, picture)
@@ -121,29 +120,29 @@ def test_a_strength_is_only_there_where_it_acts(qtbot: QtBot, picture: str) -> N
 # --- masks --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_mask_is_painted_kept_and_sent(qtbot: QtBot, picture: str) -> None:
+def test_a_mask_is_painted_on_the_canvas_kept_and_sent(qtbot: QtBot, picture: str) -> None:
     stage = Stage(qtbot)
     form = stage.page.form
     part = form.start_part
     chosen(stage, picture)
     part.paint_button.click()
-    stage.wait(lambda: bool(part.findChildren(MaskEditor)))
-    (editor,) = part.findChildren(MaskEditor)
-    box = editor.canvas.picture_rect()
-    QTest.mouseClick(editor.canvas, Qt.MouseButton.LeftButton, pos=box.center().toPoint())
-    editor._use()
+    editor = stage.page.centre.editor
+    stage.wait(lambda: not editor.canvas.image().isNull())
+    QTest.mouseClick(editor.canvas, Qt.MouseButton.LeftButton, pos=editor.canvas.own_rect().center().toPoint())
     stage.wait(lambda: form.request().mask is not None)
     mask = form.request().mask
     assert mask is not None
     assert Path(mask).parent == masks_dir()
     os.utime(mask, (0, 0))
-    assert _kept(QImage(mask)) == mask
+    assert keep(QImage(mask)) == mask
     assert Path(mask).stat().st_mtime > 0, "the same mask, painted again, counts as new"
     with Image.open(mask) as opened:
         assert (opened.mode, opened.size) == ("L", (64, 48))
         assert opened.getpixel((32, 24)) == 255
         assert opened.getpixel((2, 2)) == 0
     assert part.row.value.text() == "0.75, mask"
+    editor.done.click()
+    assert stage.page.centre.editor.isHidden()
     part.mask_fields.blur.setValue(2)
     part.mask_fields.content.setCurrentIndex(1)
     part.mask_fields.only.setChecked(True)
@@ -173,57 +172,6 @@ def test_a_mask_of_another_shape_is_not_taken(qtbot: QtBot, picture: str, tmp_pa
     assert form.start_part.note.text() == "The mask did not fit and was removed."
     assert form.refusal() == ""
     stage.close()
-
-
-def test_the_editor_paints_erases_inverts_and_takes_back(qtbot: QtBot) -> None:
-    canvas = MaskCanvas(QImage(100, 50, QImage.Format.Format_RGB32))
-    qtbot.addWidget(canvas)
-    canvas.resize(200, 100)
-    canvas.show()
-
-    def value(x: int, y: int) -> int:
-        return canvas.painted_mask().pixelColor(x, y).value()
-
-    def at(x: int, y: int) -> QPoint:
-        box = canvas.picture_rect()
-        return QPointF(box.x() + x * box.width() / 100, box.y() + y * box.height() / 50).toPoint()
-
-    canvas.set_brush(20)
-    QTest.mousePress(canvas, Qt.MouseButton.LeftButton, pos=at(30, 25))
-    QTest.mouseMove(canvas, at(70, 25))
-    QTest.mouseRelease(canvas, Qt.MouseButton.LeftButton, pos=at(70, 25))
-    assert (value(30, 25), value(50, 25), value(70, 25), value(50, 2)) == (255, 255, 255, 0)
-    canvas.erasing = True
-    QTest.mouseClick(canvas, Qt.MouseButton.LeftButton, pos=at(50, 25))
-    assert (value(50, 25), value(33, 25)) == (0, 255)
-    canvas.invert()
-    assert (value(50, 25), value(33, 25), value(50, 2)) == (255, 0, 255)
-    canvas.clear()
-    assert canvas.is_empty()
-    for left in ((255, 0, 255), (0, 255, 0), (255, 255, 0)):
-        canvas.undo()
-        assert (value(50, 25), value(33, 25), value(50, 2)) == left
-    canvas.undo()
-    assert canvas.is_empty()
-    assert not canvas.can_undo()
-
-
-def test_the_editor_is_used_with_the_keys_alone(qtbot: QtBot) -> None:
-    canvas = MaskCanvas(QImage(100, 100, QImage.Format.Format_RGB32))
-    qtbot.addWidget(canvas)
-    canvas.resize(200, 200)
-    canvas.show()
-    for _ in range(5):
-        QTest.keyClick(canvas, Qt.Key.Key_BracketRight)
-    assert canvas.brush == 13
-    for _ in range(4):
-        QTest.keyClick(canvas, Qt.Key.Key_Left)
-    QTest.keyPress(canvas, Qt.Key.Key_Space)
-    for _ in range(8):
-        QTest.keyClick(canvas, Qt.Key.Key_Right)
-    QTest.keyRelease(canvas, Qt.Key.Key_Space)
-    painted = [canvas.painted_mask().pixelColor(x, 50).value() for x in (5, 30, 50, 70, 95)]
-    assert painted == [0, 255, 255, 255, 0]
 
 
 # --- sides --------------------------------------------------------------------------------------------------------------
@@ -273,7 +221,7 @@ def test_all_of_it_comes_back_with_the_settings_of_a_picture(qtbot: QtBot, pictu
     stage.close()
 
 
-def test_in_the_smallest_window_no_word_is_cut_and_the_editor_fits(qtbot: QtBot, picture: str) -> None:
+def test_in_the_smallest_window_no_word_and_no_tool_is_cut(qtbot: QtBot, picture: str) -> None:
     stage = Stage(qtbot)
     stage.window.resize(1024, 640)
     chosen(stage, picture)
@@ -287,9 +235,9 @@ def test_in_the_smallest_window_no_word_is_cut_and_the_editor_fits(qtbot: QtBot,
         words = [box.itemText(index) for index in range(box.count())]
         assert [one for one in words if box.fontMetrics().horizontalAdvance(one) > room] == []
     part.paint_button.click()
-    stage.wait(lambda: part.findChild(MaskEditor) is not None)
-    editor = part.findChild(MaskEditor)
-    assert editor is not None
-    assert editor.height() < 640
-    editor.reject()
+    editor = stage.page.centre.editor
+    stage.wait(lambda: not editor.canvas.image().isNull())
+    shown = [one for one in editor.findChildren(QAbstractButton) if one.isVisible() and one.parent() is not editor.canvas]
+    edges = [one.mapTo(stage.page.centre, QPoint(one.width(), 0)).x() for one in shown]
+    assert max(edges) <= stage.page.centre.width(), "no tool is cut"
     stage.close()

@@ -15,12 +15,13 @@ from tests.helpers import samples
 from tests.helpers.hub import WHOLE, save_flux
 from tests.helpers.model_files import ramp, safetensors
 
-from halftone.contract.request import Numerics, PictureRequest
+from halftone.contract.request import Lora, Numerics, PictureRequest
 from halftone.gui.create.form.settings_from_pictures import taken_words
 from halftone.gui.create.picture.picture_receipt import option_rows
 from halftone.health.pictures.imported_settings import Taken
 from halftone.library.files.small_files import T5
 from halftone.metadata.picture import exif_of
+from halftone.metadata.reading import Parameters
 from halftone.session.pictures.picture_list import unsaved
 from halftone.settings.store import Settings
 
@@ -72,13 +73,15 @@ def test_what_a1111_wrote_fills_the_form(qtbot: QtBot, tmp_path: Path, ending: s
         assert not form.submit()
         form.negative.setPlainText("mine")
     stage.wait(lambda: not form.refusal())
-    assert form.taken.text() == "Settings imported. Not found: ENSD: 31337."
+    told = "Prompt, negative prompt, seed, size, steps, sampler, guidance, clip skip from A1111. LoRA added: sepia. "
+    told += "Not found: ENSD: 31337."
+    assert (stage.page.centre.taken.words, form.taken.text()) == (told, "")
     if ending == "pasted":
         assert form.request().negative == "mine"
         form.negative.setPlainText("blurry")
     check_filled(form.request())
     assert form.submit()
-    assert form.taken.isHidden()
+    assert stage.page.centre.taken.isHidden()
     assert form.request().seed == 42
     stage.close()
 
@@ -93,7 +96,7 @@ def test_a_model_of_the_same_name_with_another_hash_is_told(qtbot: QtBot, tmp_pa
     stage.page.form.prompt.insertFromMimeData(data)
     taken = stage.page.form.taken
     stage.wait(lambda: "different file" in taken.text())
-    assert taken.text().startswith("Settings imported. flux is a different file: hash ")
+    assert taken.text().startswith("flux is a different file: hash ")
     assert taken.text().endswith(", expected 1a2b3c4d5e.")
     stage.close()
 
@@ -111,7 +114,8 @@ def test_another_precision_than_that_of_the_next_picture_is_told(qtbot: QtBot, t
     data.setText(text.format("float32"))
     stage.page.form.prompt.insertFromMimeData(data)
     stage.wait(lambda: not stage.page.form.refusal())
-    assert taken.text() == "Settings imported."
+    assert taken.text() == ""
+    assert stage.page.centre.taken.words == "Prompt, seed, steps, sampler from Halftone."
     stage.close()
 
 
@@ -152,10 +156,17 @@ def test_a_picture_without_settings_says_so(qtbot: QtBot, tmp_path: Path, name: 
 
 
 def test_of_very_many_unknown_settings_some_are_told_and_the_rest_counted() -> None:
-    left = tuple(f"Strange {number}: 1" for number in range(50_000))
+    left, said = tuple(f"Strange {number}: 1" for number in range(50_000)), Parameters(prompt="a")
     told = ", ".join(left[:8])
-    assert taken_words(Taken(PictureRequest(prompt="a"), left)) == f"Settings imported. Not found: {told} and 49992 more."
-    assert taken_words(Taken(PictureRequest(prompt="a"), left[:1])) == "Settings imported. Not found: Strange 0: 1."
+    assert taken_words(said, Taken(PictureRequest(prompt="a"), left)) == f"Prompt. Not found: {told} and 49992 more."
+    assert taken_words(said, Taken(PictureRequest(prompt="a"), left[:1])) == "Prompt. Not found: Strange 0: 1."
+
+
+def test_loras_and_clip_skip_are_told() -> None:
+    said = Parameters(prompt="a <lora:film:1>", fields={"Clip skip": "2"})
+    request = PictureRequest(prompt="a", loras=(Lora(path="/loras/film.safetensors"),))
+    assert taken_words(said, Taken(request, ())) == "Prompt, clip skip. LoRA added: film."
+    assert taken_words(said, Taken(PictureRequest(prompt="a"), ("Clip skip: 2",))) == "Prompt. Not found: Clip skip: 2."
 
 
 def test_a_plain_text_is_pasted_as_one_and_a_file_is_left_to_the_page(qtbot: QtBot) -> None:

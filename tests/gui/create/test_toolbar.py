@@ -45,14 +45,14 @@ def menu_of(bar: CanvasToolbar, qtbot: QtBot) -> QMenu:
 
 
 def test_all_have_words_where_there_is_room(bar: CanvasToolbar) -> None:
-    assert all(worded(one) for one in (bar.fit, bar.vary, bar.upscale, bar.start))
+    assert all(worded(one) for one in (bar.fit, bar.vary, bar.upscale, bar.start, bar.inpaint))
     assert not bar.more.isVisible()
     assert bar.delete.isVisible()
 
 
 def test_narrower_what_makes_pictures_keeps_its_words_and_the_rest_is_in_a_menu(bar: CanvasToolbar, qtbot: QtBot) -> None:
     bar.resize(least(bar, "words") - 1, 40)
-    assert all(worded(one) for one in (bar.vary, bar.upscale, bar.start))
+    assert all(worded(one) for one in (bar.vary, bar.upscale, bar.start, bar.inpaint))
     assert not bar.delete.isVisible()
     done: list[str] = []
     bar.acted.connect(done.append)
@@ -63,15 +63,32 @@ def test_narrower_what_makes_pictures_keeps_its_words_and_the_rest_is_in_a_menu(
     assert done == ["delete"]
 
 
-def test_in_a_narrow_canvas_the_menu_says_what_the_icons_are(bar: CanvasToolbar, qtbot: QtBot) -> None:
+def test_the_longest_words_go_first(bar: CanvasToolbar, qtbot: QtBot) -> None:
     bar.resize(least(bar, "menu") - 1, 40)
+    assert [worded(one) for one in (bar.vary, bar.upscale, bar.start, bar.inpaint)] == [True, True, False, True]
+    menu = menu_of(bar, qtbot)
+    assert len([one for one in menu.actions() if not one.isSeparator()]) == 5
+    menu.close()
+
+
+def test_in_a_narrow_canvas_the_menu_says_what_the_icons_are(bar: CanvasToolbar, qtbot: QtBot) -> None:
+    bar.resize(least(bar, "short") - 1, 40)
     shown = [one for one in bar.findChildren(QAbstractButton) if one.isVisible()]
     assert not any(worded(one) for one in shown if isinstance(one, QToolButton))
     assert all(one.accessibleName() or one.text() for one in shown)
     assert max(one.geometry().right() for one in shown) < bar.width(), "none is cut"
     bar.upscale.setEnabled(False)
     menu = menu_of(bar, qtbot)
-    assert [one.isEnabled() for one in menu.actions() if not one.isSeparator()] == [True, True, False, True, True, True, True]
+    assert [one.isEnabled() for one in menu.actions() if not one.isSeparator()] == [
+        True,
+        True,
+        False,
+        True,
+        True,
+        True,
+        True,
+        True,
+    ]
     menu.close()
     bar.resize(896, 40)
     assert worded(bar.vary)

@@ -41,7 +41,7 @@ def test_the_button_makes_the_shown_picture_larger(qtbot: QtBot, tmp_path: Path)
     assert source is not None
     centre.toolbar.upscale.click()
     menu = opened(stage)
-    stage.wait(lambda: words(menu) == ["4x-Sharp", "", "Choose a file…"])
+    stage.wait(lambda: words(menu) == ["4x-Sharp", "", "Choose from your models", "Choose a file…"])
     menu.actions()[0].trigger()
     menu.close()
     stage.wait(lambda: centre.shown is not None and centre.shown.facts.upscaled is not None)
@@ -69,7 +69,7 @@ def test_the_menu_opens_at_once_however_long_the_folders_take(qtbot: QtBot, tmp_
     button = stage.page.centre.toolbar.upscale
     button.click()
     menu = opened(stage)
-    assert words(menu) == ["Looking for upscale models…", "", "Choose a file…"]
+    assert words(menu) == ["Looking for upscale models…", "", "Choose from your models", "Choose a file…"]
     assert not menu.actions()[0].isEnabled()
     stage.wait(lambda: words(menu)[0] == "4x-Sharp")
     menu.close()

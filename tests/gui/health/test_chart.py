@@ -118,7 +118,8 @@ def test_findings_stand_on_their_layers_and_changes_are_marked(chart: HeadroomCh
     data = chart.data
     assert [mark.number for mark in data.marks] == [1, 2, 3, 4]
     assert data.marks[3].tight
-    assert data.cure_text == "cure: 70 layers rescaled"
+    said = {part.key: headroom_chart_text.cure_label(part, data.dtype) for part in data.parts}
+    assert {key: words for key, words in said.items() if words} == {"vae.decoder": "cure: 70 layers rescaled"}
     assert {layer.component for layer in data.layers if layer.changed} == {"vae"}
 
 
@@ -254,7 +255,9 @@ def test_after_an_upcast_the_limit_is_that_of_the_new_type() -> None:
     before, after = headroom_chart_text.summary(data, after=False), headroom_chart_text.summary(data, after=True)
     assert "above the FP16 limit" in before
     assert before != after
-    assert headroom_chart_text.cure_label(upcast) == "cure: 3 parts in FP32"
+    said = [headroom_chart_text.cure_label(part, "float16") for part in data.parts]
+    changed = sum(1 for layer in data.layers if layer.changed)
+    assert [words for words in said if words] == [f"cure: {changed} layers in FP32"]
 
 
 def test_what_was_not_measured_under_the_cure_is_not_taken_for_it() -> None:

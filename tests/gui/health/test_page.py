@@ -490,6 +490,7 @@ def test_after_the_cure_zoom_and_table(qtbot: QtBot) -> None:
 def test_the_model_menu_looks_at_another_model_without_changing_create(qtbot: QtBot) -> None:
     other = msgspec.structs.replace(kit.MODEL, id="/models/other", name="Other", path="/models/other", fingerprint="beef")
     page, _ = open_page(qtbot, kit.report(), models=(kit.MODEL, other))
+    page.header.menu.aboutToShow.emit()
     words = [action.text() for action in page.header.menu.actions() if action.isCheckable()]
     assert words == ["Meridian XL 2.1  ·  Overflows", "Other  ·  Not checked"]
     page.header.menu.actions()[1].trigger()
@@ -704,3 +705,13 @@ def test_progress_without_known_length_and_waiting(qtbot: QtBot) -> None:
     page.refresh()
     assert page.verdict.text().startswith("Loading the model")
     assert isinstance(link.last(Examine), Examine)
+
+
+def test_the_line_above_the_chart_says_what_the_cure_gives(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot, kit.report())
+    assert page.chart._sub.text() == "Layer peaks in running order, log scale"
+    page.chart.when.button("after").click()
+    assert page.chart._sub.text().startswith("0 of 1\u202f818 layers overflow, ")
+    assert page.chart._sub.text().endswith(" bits headroom")
+    page.chart.when.button("now").click()
+    assert page.chart._sub.text() == "Layer peaks in running order, log scale"

@@ -26,8 +26,11 @@ from halftone.gui.settings.folder_list import FoldersControl, PathControl
 from halftone.gui.settings.program_section import ProgramSection
 from halftone.gui.settings.setting_rows import Control, GroupCard, SettingRow
 from halftone.gui.settings.settings_page import SettingsPage
+from halftone.gui.settings.shortcuts_section import ShortcutsSection
+from halftone.gui.settings.typed_controls import KeysControl, NumberControl, PatternControl
 from halftone.settings import store
 from halftone.settings.declared import DECLARED, declared
+from halftone.settings.picture_files import has_jpeg_xl
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support propagateSizeHints")
 
@@ -88,7 +91,7 @@ def test_no_part_of_the_page_is_ever_a_window_of_its_own(qtbot: QtBot) -> None:
 def test_every_declared_setting_has_a_row(qtbot: QtBot) -> None:
     page, _ = open_page(qtbot)
     shown = set(page.numerics.rows)
-    for name in ("General", "Appearance", "Folders"):
+    for name in ("General", "Appearance", "Notifications", "Folders"):
         shown |= set(program(page, name).rows)
     assert shown == {one.field for one in DECLARED}
 
@@ -368,3 +371,132 @@ def test_what_a_setting_costs_is_not_cut_off(qtbot: QtBot, language: Literal["en
     wide += [words.format(setting_effects.time_words(ratio, 0.05)) for ratio in (0.9, 0.998, 0.042, 1.234, 12.5)]
     set_language("en")
     assert [one for one in wide if metrics.horizontalAdvance(one) > TIME_WORDS] == []
+
+
+def test_the_pattern_of_file_names_shows_an_example_and_refuses_what_names_nothing(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    control = program(page, "General").rows["file_names"].control
+    assert isinstance(control, PatternControl)
+    assert control.note.text() == "Example: 00042-1234567.png"
+    for pattern, note in (
+        ("{date}/{seed}", "Example: 2026-03-14/1234567.png"),
+        ("{seed}:{nothing}", "{nothing} is not known. Known: {number}"),
+    ):
+        control.field.setFocus()
+        control.field.selectAll()
+        QTest.keyClicks(control.field, pattern)
+        assert control.note.text().startswith(note)
+        QTest.keyClick(control.field, Qt.Key.Key_Return)
+    assert page._controller.settings.file_names == "{date}/{seed}"
+    assert page._controller.settings.saving.file_names == "{date}/{seed}"
+    control.set_value("{seed}")
+    assert control.note.text() == "Example: 1234567.png"
+
+
+def test_the_example_has_the_ending_of_the_format(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    rows = program(page, "General").rows
+    control, pattern = rows["picture_format"].control, rows["file_names"].control
+    assert isinstance(control, Control)
+    assert isinstance(pattern, PatternControl)
+    choose(control, "webp")
+    assert page._controller.settings.picture_format == "webp"
+    assert pattern.note.text() == "Example: 00042-1234567.webp"
+
+
+@pytest.mark.skipif(has_jpeg_xl(), reason="JPEG XL can be written here")
+def test_a_format_that_cannot_be_written_here_is_disabled_and_says_why(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    control = program(page, "General").rows["picture_format"].control
+    assert isinstance(control, Control)
+    assert isinstance(control.field, Segmented)
+    made = control.field.button("jxl")
+    assert (made.isEnabled(), made.toolTip()) == (False, "Needs the Python package pillow-jxl-plugin.")
+
+
+def test_numbers_stay_within_their_limits(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    one = program(page, "Appearance").rows["text_size"]
+    assert isinstance(one.control, NumberControl)
+    one.control.field.setValue(900)
+    assert page._controller.settings.text_size == 200
+    undo = take_back(one)
+    assert undo is not None
+    undo.click()
+    assert page._controller.settings.text_size == 100
+
+
+def test_switches_that_cannot_act_here_are_disabled_and_say_why(qtbot: QtBot) -> None:
+    controller, _ = kit.desk(kit.CPU)
+    page = SettingsPage(controller)
+    qtbot.addWidget(page)
+    page.show()
+    for field, reason in (("fp16_accumulation", "Only NVIDIA GPUs have this switch."), ("tf32", "")):
+        one = page.numerics.rows[field]
+        words = [made.text() for made in one.findChildren(QLabel) if not made.isHidden()]
+        assert one.control.isEnabled() is (not reason)
+        assert reason in ("", *words)
+    for field in ("notify", "taskbar_progress"):
+        one = program(page, "Notifications").rows[field]
+        assert not one.control.isEnabled()
+        assert "There is no desktop." in [made.text() for made in one.findChildren(QLabel)]
+
+
+def press(control: KeysControl, key: Qt.Key, modifiers: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier) -> None:
+    """Press a combination in the field, and leave it."""
+    control.field.setFocus()
+    QTest.keyClick(control.field, key, modifiers)
+    control.field.editingFinished.emit()
+
+
+def test_shortcuts_are_changed_refused_and_reset(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    page.show_section("Shortcuts")
+    section = page.section("Shortcuts")
+    assert isinstance(section, ShortcutsSection)
+    save = section.rows["save"]
+    assert isinstance(save.control, KeysControl)
+    press(save.control, Qt.Key.Key_F4)
+    assert page._controller.settings.shortcuts == {"save": "F4"}
+    assert take_back(save) is not None
+    press(save.control, Qt.Key.Key_D, Qt.KeyboardModifier.ControlModifier)
+    assert page._controller.settings.shortcuts == {"save": "F4"}
+    words = [made.text() for made in save.findChildren(QLabel) if not made.isHidden()]
+    assert "Ctrl+D belongs to “New random seed”." in words
+    assert save.control.field.keySequence().toString() == "F4"
+    save.reset.emit()
+    assert page._controller.settings.shortcuts == {}
+    section.change("page-create", "F3")
+    section.change("fit", "A")
+    assert section.reset.isEnabled()
+    section.reset.click()
+    assert page._controller.settings.shortcuts == {}
+    assert not section.reset.isEnabled()
+
+
+def test_the_search_jumps_to_a_row_and_marks_it(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    page.focus_search()
+    QTest.keyClicks(page.search, "--medvram")
+    assert all(made.isHidden() for made in page.nav.values())
+    QTest.keyClick(page.search, Qt.Key.Key_Return)
+    assert page._stack.currentWidget() is page._scrolls["Numerics"]
+    assert [field for field, one in page.numerics.rows.items() if one.property("found")] == ["offload"]
+    page.search.setText("random seed")
+    page._open_first()
+    assert page._stack.currentWidget() is page._scrolls["Shortcuts"]
+    page.search.setText("nothing at all like this")
+    assert "Nothing found" in [made.text() for made in page._results.findChildren(QLabel)]
+    page.search.clear()
+    assert not any(made.isHidden() for made in page.nav.values())
+
+
+def test_a_choice_in_chinese_is_found_in_both_languages(qtbot: QtBot) -> None:
+    set_language("zh_CN")
+    try:
+        page, _ = open_page(qtbot)
+        for text in ("text size", tr("Text size")):
+            page.search.setText(text)
+            assert page._hits[0].field == "text_size"
+    finally:
+        set_language("en")

@@ -92,6 +92,22 @@ def test_in_order_means_in_order(qtbot: QtBot) -> None:
     del parent
 
 
+def test_the_end_waits_as_long_as_it_may_and_drops_the_answers(qtbot: QtBot) -> None:
+    parent = QObject()
+    owner = Background(parent)
+    held = threading.Event()
+    answers: list[object] = []
+    owner.run(held.wait, answers.append)
+    owner.run_in_order(held.wait, answers.append)
+    assert not background.end(0.05)
+    held.set()
+    assert background.end(PATIENCE / 1000)
+    assert not owner.busy
+    qtbot.wait(20)
+    assert answers == []
+    del parent
+
+
 @pytest.mark.logs("Work in the background failed")
 def test_a_failure_that_nobody_takes_is_logged(qtbot: QtBot, caplog: pytest.LogCaptureFixture) -> None:
     owner = Background(parent := QObject())

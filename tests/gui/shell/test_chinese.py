@@ -45,7 +45,7 @@ from halftone.session.state import Ended, Found, Job, Notice, NoticeKind
 CORE = Path(__file__).resolve().parents[3] / "app" / "halftone"
 EXAMINE = Examine(job="a", model="m", device="cpu")
 NAMES = re.compile(
-    r"[\w.-]+ (PR )?#\d+|--[\w-]+|[\w./-]*[_./][\w./-]*|"
+    r"[\w.-]+ (PR )?#\d+|--[\w-]+|\{\w+\}|pillow-jxl-plugin|[\w./-]*[_./][\w./-]*|"
     r"\b(halftone( fetch)?|diffusers|pocket|safetensors|pickle|cpu|cuda|none|auto|exp|erf|sin|schnell)\b",
     re.IGNORECASE,
 )
@@ -225,10 +225,19 @@ def test_known_troubles_are_said_in_chinese(trouble: Trouble) -> None:
     assert [word for word in english(said) if word not in ("transformer", "autocast", "math", "softmax")] == []
 
 
+NOTICE_FACTS: dict[NoticeKind, tuple[str, ...]] = {
+    "queue-left": ("2",),
+    "queue-cleared": ("2",),
+    "grid-made": ("△", "△", "4", "1"),
+}
+"""Those that hold numbers."""
+
+
 @pytest.mark.parametrize("kind", get_args(NoticeKind))
 def test_every_notice_is_said_in_chinese(kind: NoticeKind) -> None:
     error = ErrorFacts(code="disk-full", facts={"need": "2 GB", "free": "1 GB", "folder": "/x"})
-    message = text.notice_message(Notice(number=1, kind=kind, facts=("△", "△", "△"), error=error))
+    facts = NOTICE_FACTS.get(kind, ("△", "△", "△"))
+    message = text.notice_message(Notice(number=1, kind=kind, facts=facts, error=error))
     said = [message.title, message.text, message.strong, *(act.label for act in message.actions)]
     assert english(" ".join(said)) == []
 
@@ -320,7 +329,7 @@ ENGLISH_NAMES = {
     "LoRA", "LoRAs", "transformer",
     "exp", "SiLU", "ROCm", "macOS",
     "VAE", "the VAE", "IP-Adapter", "ControlNet", "Lanczos", "Softmax", "Flash", "Efficient", "cuDNN", "Math",
-    "English", "NaN",
+    "English", "NaN", "Pickle", "WebP",
 }  # fmt: skip
 """What is called so in Chinese as well."""
 

@@ -341,7 +341,7 @@ def test_it_follows_the_language_and_the_theme_at_once(qtbot: QtBot) -> None:
     stage.controller.session.settings.update(msgspec.structs.replace(settings, language="zh_CN"))
     stage.wait(lambda: help_.windowTitle() == "Halftone 帮助")
     assert help_.view.toPlainText().startswith(guide.chapters("zh_CN")[0].title)
-    assert help_.entries["health"].accessibleName() == guide.chapters("zh_CN")[1].title
+    assert help_.entries["models"].accessibleName() == guide.chapters("zh_CN")[1].title
     type_in(help_, "显存")
     assert help_.topic == "numerics"
     type_in(help_, "蒙版模糊")

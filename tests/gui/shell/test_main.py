@@ -33,8 +33,8 @@ def opened(window):
     return not isinstance(window.centralWidget(), Skeleton)
 
 class Seen(main.Opening):
-    def __init__(self, window):
-        super().__init__(window)
+    def __init__(self, window, files=(), *, first=False):
+        super().__init__(window, files, first=first)
         {hook}
 
 main.Opening = Seen
@@ -75,6 +75,40 @@ def test_a_polite_kill_ends_the_program_without_a_question_and_keeps_its_place(t
     kept = store.load(tmp_path / "settings.toml")
     assert set(kept.geometry) == {"main"}
     assert widths(kept.splitters["create"])
+
+
+AT_WORK = """
+import time, threading
+from PySide6.QtCore import QObject
+from halftone.gui.background import Background
+
+def work(seconds):
+    begun.set()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(0.001)
+    print("worked", flush=True)
+
+begun = threading.Event()
+def begin(window, seconds):
+    owner = Background(window)
+    for _ in range(3):
+        owner.run(lambda: work(seconds), lambda _done: None)
+    begun.wait()
+    window.close()
+"""
+
+
+def test_the_end_waits_for_work_in_the_background(tmp_path: Path) -> None:
+    hook = "window.painted.connect(lambda: QTimer.singleShot(0, lambda: begin(window, 0.5)))"
+    done = run(hook, tmp_path, before=AT_WORK)
+    assert (done.stdout.splitlines(), done.stderr, done.returncode) == (["worked"] * 3 + ["end 0"], "", 0)
+
+
+def test_work_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    hook = "window.painted.connect(lambda: QTimer.singleShot(0, lambda: begin(window, 100)))"
+    done = run(hook, tmp_path, before=AT_WORK + "main._END_SECONDS = 0.3")
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
 
 
 def test_a_damaged_program_says_so_and_ends(tmp_path: Path) -> None:

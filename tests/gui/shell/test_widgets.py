@@ -178,7 +178,7 @@ def test_a_failure_stays_until_something_later_goes_well(qtbot: QtBot) -> None:
     qtbot.addWidget(host)
     host.resize(800, 600)
     host.show()
-    toasts = Toasts(host)
+    toasts = Toasts(host, QWidget(host))
     toasts.began()
     toasts.show(Message("danger", "Stopped"), lambda _key: None)
     toasts.went_well()
@@ -193,7 +193,7 @@ def test_a_message_about_what_goes_on_stays_until_the_next_one(qtbot: QtBot) -> 
     qtbot.addWidget(host)
     host.resize(800, 600)
     host.show()
-    toasts = Toasts(host)
+    toasts = Toasts(host, QWidget(host))
     toasts.show(Message("info", "Making"), lambda _key: None)
     assert toasts._timer.isActive()
     toasts.show(Message("info", "Making", lasting=True), lambda _key: None)
@@ -211,7 +211,7 @@ def test_a_toast_lies_over_nothing_that_is_used(qtbot: QtBot) -> None:
     low.setGeometry(0, 460, 900, 60)
     high.setGeometry(0, 400, 900, 40)
     host.show()
-    toasts = Toasts(host)
+    toasts = Toasts(host, QWidget(host))
     toasts.show(Message("info", "A cure was applied, and this is a rather long message about it"), lambda _key: None)
     bar = toasts.shown
     assert bar is not None

@@ -7,17 +7,21 @@ from pathlib import Path
 import msgspec
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QMessageBox
+from PySide6.QtWidgets import QMessageBox, QPushButton
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
 from tests.helpers import samples, scripted
 
 from halftone.client.command import worker_environment
+from halftone.contract.messages import Generate
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.gui import theme
 from halftone.gui.controller import PageName
 from halftone.gui.device.device_page import DevicePage
+from halftone.gui.kit.actions import choose_keys
+from halftone.gui.settings.program_section import ProgramSection
 from halftone.gui.settings.settings_page import SettingsPage
+from halftone.gui.shell.help_window import shortcuts
 from halftone.gui.shell.topbar import chip_part, memory_text, short_name
 from halftone.session.events import Noted
 from halftone.settings import store
@@ -47,9 +51,11 @@ def test_pages_tabs_and_keys(qtbot: QtBot) -> None:
     assert stage.shows("settings")
     assert not workspace.top.tabs["create"].isChecked()
     keys: tuple[tuple[Qt.Key, PageName], ...] = (
-        (Qt.Key.Key_3, "device"),
+        (Qt.Key.Key_6, "device"),
+        (Qt.Key.Key_3, "models"),
         (Qt.Key.Key_1, "create"),
-        (Qt.Key.Key_2, "health"),
+        (Qt.Key.Key_2, "gallery"),
+        (Qt.Key.Key_4, "health"),
     )
     for key, page in keys:
         qtbot.keyClick(window, key, Qt.KeyboardModifier.ControlModifier)
@@ -61,7 +67,7 @@ def test_the_chip_says_which_page_it_opens(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     chip = stage.workspace.top.chip
     assert chip.accessibleName().startswith("Device: A · 9\u00a0GB, FP16 slow")
-    assert chip.toolTip() == "Device (Ctrl+3)"
+    assert chip.toolTip() == "Device (Ctrl+6)"
     stage.close()
 
 
@@ -99,6 +105,62 @@ def test_another_language_keeps_the_page_and_the_section(qtbot: QtBot) -> None:
         assert made.nav[section].accessibleName() == word
     stage.idle()
     stage.close()
+
+
+def test_another_text_size_grows_everything_and_keeps_the_place(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    try:
+        workspace = stage.workspace
+        workspace.top.settings.click()
+        page = workspace.page("settings")
+        assert isinstance(page, SettingsPage)
+        page.nav["Appearance"].click()
+        before = workspace.top.height(), page.nav["General"].sizeHint().height()
+        section = page.section("Appearance")
+        assert isinstance(section, ProgramSection)
+        section.rows["text_size"].focus_control()
+        section.change("text_size", 200)
+        stage.wait(lambda: workspace.page("settings") is not page)
+        made = workspace.page("settings")
+        assert isinstance(made, SettingsPage)
+        stage.wait(made.isVisible)
+        assert made.nav["Appearance"].isChecked()
+        assert made.focused_field() in ("text_size", ""), "the window may not be active"
+        assert workspace.top.height() == 2 * before[0]
+        assert made.nav["General"].sizeHint().height() > 1.5 * before[1]
+        assert theme.current().font("body").pixelSize() == 26
+        stage.idle()
+    finally:
+        theme.set_text_size(100)
+        stage.close()
+
+
+def test_new_keys_act_at_once_and_stand_in_tooltips_and_in_the_list(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    controller, workspace = stage.controller, stage.workspace
+    try:
+        before = workspace.top
+        chosen = {"page-health": "F3", "guide": "", "page-settings": "Ctrl+7"}
+        controller.session.settings.update(msgspec.structs.replace(controller.settings, shortcuts=chosen))
+        stage.wait(lambda: workspace.top is not before)
+        assert workspace.top.tabs["health"].toolTip().endswith("(F3)")
+        assert ("F3", "Health") in shortcuts()
+        assert "Guide to this page" not in [words for _, words in shortcuts()]
+        stage.wait(workspace.top.isVisible)
+        qtbot.keyClick(stage.window, Qt.Key.Key_4, Qt.KeyboardModifier.ControlModifier)
+        assert stage.shows("create"), "the old key is free"
+        qtbot.keyClick(stage.window, Qt.Key.Key_F3)
+        assert stage.shows("health")
+        qtbot.keyClick(stage.window, Qt.Key.Key_7, Qt.KeyboardModifier.ControlModifier)
+        page = workspace.page("settings")
+        assert isinstance(page, SettingsPage)
+        assert stage.shows("settings")
+        qtbot.keyClick(stage.window, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
+        assert page.search.hasFocus()
+        stage.idle()
+    finally:
+        choose_keys({})
+        stage.close()
 
 
 def test_the_focus_ring_closes_around_a_tab_as_high_as_the_bar(qtbot: QtBot) -> None:
@@ -235,7 +297,7 @@ def test_closing_with_work_asks(qtbot: QtBot, tmp_path: Path) -> None:
     finish.click()
     go.touch()
     stage.wait(lambda: not stage.window.isVisible())
-    assert len(stage.controller.state.pictures) == 2
+    stage.wait(lambda: len(stage.controller.state.history.known) == 2)
     stage.wait(lambda: stage.link.pid is None)
 
 
@@ -297,7 +359,7 @@ def test_a_job_that_follows_from_the_last_one_is_waited_for(qtbot: QtBot, tmp_pa
     answer(stage, "Finish, then close")
     go.touch()
     stage.wait(lambda: not stage.window.isVisible())
-    assert len(controller.state.pictures) == 2
+    stage.wait(lambda: len(controller.state.history.known) == 2)
     stage.wait(lambda: stage.link.pid is None)
     stage.idle()
 
@@ -323,7 +385,7 @@ def test_finish_then_close_ends_an_endless_run_and_a_pause(qtbot: QtBot, tmp_pat
     next(button for button in box.buttons() if button.text() == "Finish, then close").click()
     go.touch()
     stage.wait(lambda: not stage.window.isVisible())
-    assert len(stage.controller.state.pictures) == 2
+    stage.wait(lambda: len(stage.controller.state.history.known) == 2)
     stage.wait(lambda: stage.link.pid is None)
     stage.idle()
 
@@ -408,6 +470,25 @@ def test_language_and_theme_change_at_once_and_keep_the_form(qtbot: QtBot) -> No
     stage.close()
 
 
+def test_another_language_ends_the_editing_of_what_waits(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    controller, queue = stage.controller, stage.controller.session.queue
+    queue.pause(True)
+    name = queue.generate(PictureRequest(prompt="waits", model=controller.settings.last_model))
+    stage.page.form.prompt.setPlainText("two trees")
+    job = controller.state.job(name)
+    assert job is not None
+    stage.page.queue.edit_wanted.emit(job)
+    stage.wait(lambda: controller.state.draft.prompt == "waits")
+    controller.session.settings.update(msgspec.structs.replace(controller.settings, language="zh_CN"))
+    stage.wait(lambda: stage.workspace.top.tabs["create"].text() == "创作")
+    assert [job.held for job in controller.state.jobs] == [False]
+    assert stage.workspace.create_page.form.prompt.toPlainText() == "two trees"
+    queue.cancel(name)
+    stage.idle()
+    stage.close()
+
+
 @pytest.mark.parametrize(
     ("name", "short"),
     [
@@ -429,3 +510,21 @@ def test_memory_on_the_chip_is_in_whole_gigabytes() -> None:
 def test_every_state_of_a_dtype_has_a_shape_of_its_own() -> None:
     parts = [chip_part("float16", state) for state in ("works", "wrong", "slow", "missing", None)]
     assert len({part.icon for part in parts}) == len({part.text for part in parts}) == 5
+
+
+def test_one_click_shows_the_demo_model_overflow(qtbot: QtBot, tmp_path: Path) -> None:
+    stage = Stage(qtbot, {"generate": [scripted.Wait(path=str(tmp_path / "go")), *scripted.usual("generate")]})
+    stage.controller.take(Noted(kind="fragile-made"))
+    bar = stage.workspace.toasts.shown
+    assert bar is not None
+    button = bar.findChild(QPushButton)
+    assert button is not None
+    assert button.text().strip() == "Try it in FP16"
+    button.click()
+    job = stage.controller.state.jobs[0]
+    assert isinstance(job.command, Generate)
+    assert job.command.request.numerics.precision == "float16"
+    assert stage.shows("create")
+    (tmp_path / "go").touch()
+    stage.idle()
+    stage.close()

@@ -302,7 +302,7 @@ def test_stop_and_keep_is_asked_for_once(desk: Desk) -> None:
     assert not desk.page.setup.keep_button.isEnabled()
     assert len(desk.sent(Keep)) == 1
     desk.end(steps=1)
-    assert "Training stopped at step 1 of 20, 1 NaN stopped." in desk.words(desk.page)
+    assert "Training stopped at step 1 of 20, 1 NaN stopped. Saved as Paper cut.safetensors." in desk.words(desk.page)
     desk.button("Resume").click()
     assert desk.controller.session.training.job is not None
 
@@ -451,7 +451,7 @@ def test_the_end_offers_the_lora_to_create(desk: Desk, qtbot: QtBot) -> None:
     desk.begin()
     desk.step(*range(1, 21))
     desk.end()
-    assert "Training finished, 20 steps, 1 NaN stopped." in desk.words(desk.page)
+    assert "Training finished, 20 steps, 1 NaN stopped. Saved as Paper cut.safetensors." in desk.words(desk.page)
     with qtbot.waitSignal(desk.page.try_wanted) as wanted:
         desk.button("Try it in Create").click()
     assert wanted.args == ["loras/Paper cut.safetensors"]
@@ -563,7 +563,7 @@ def test_the_folder_is_read_before_the_start_and_pictures_left_out(desk: Desk, q
     listed = desk.page.checked.list
     items = [item for place in range(listed.topLevelItemCount()) if (item := listed.topLevelItem(place)) is not None]
     assert [(item.text(0), item.text(1)) for item in items] == [("b.png", "all white"), ("c.png", "unreadable")]
-    items[0].setCheckState(0, Qt.CheckState.Checked)
+    items[0].setCheckState(0, Qt.CheckState.Unchecked)
     desk.page.refresh()
     assert desk.page.form.config().left_out == ("b.png",)
     assert "1 picture used." in desk.page.checked.words.text()

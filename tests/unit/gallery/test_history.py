@@ -6,7 +6,8 @@ import pytest
 from tests.helpers.pictures import picture_facts
 
 from halftone.contract.request import PictureRequest
-from halftone.gallery.history import History, NewerHistoryError
+from halftone.gallery.history import History
+from halftone.settings.databases import NewerDatabaseError
 from halftone.settings.places import data_dir
 
 REQUEST = PictureRequest(prompt="日の出", seed=3, options={"eta": 0.5})
@@ -95,7 +96,7 @@ def test_a_list_of_a_newer_version_is_left_as_it_is(history: History) -> None:
     newer.execute("PRAGMA user_version = 99")
     newer.commit()
     before = {path.name for path in data_dir().iterdir()}
-    with pytest.raises(NewerHistoryError, match="a newer Halftone"):
+    with pytest.raises(NewerDatabaseError, match="a newer Halftone"):
         History()
     assert {path.name for path in data_dir().iterdir()} == before
     assert newer.execute("SELECT COUNT(*) FROM picture").fetchone() == (1,)

@@ -46,6 +46,7 @@ FIELDS = {
     "Seed": str(2**60),
     "Size": "512x768",
     "Model": "sd15\\tiny, v2.safetensors",
+    "Version": "ComfyUI",
 }
 
 

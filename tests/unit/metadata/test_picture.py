@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageChops, ImageStat
 from tests.helpers.read_back import read_picture
 
 from halftone.contract.errors import HalftoneError
@@ -12,12 +12,14 @@ from halftone.metadata.picture import (
     check_output,
     check_picture,
     check_room_for_text,
-    next_name,
     numbered,
     output_error,
     save_picture,
 )
+from halftone.settings.picture_files import has_jpeg_xl, opened_picture
 
+JPEG_XL = pytest.param(".jxl", marks=pytest.mark.skipif(not has_jpeg_xl(), reason="needs Pillow's plugin for JPEG XL"))
+ENDINGS = [".png", ".jpg", ".JPEG", ".webp", JPEG_XL]
 TEXT = "a sun\nNegative prompt: rain\nSteps: 20, Sampler: Euler, Seed: 1"
 RECEIPT = '{"schema":1}'
 
@@ -32,7 +34,7 @@ def code_of(path: Path | str) -> str:
     return caught.value.code
 
 
-@pytest.mark.parametrize("ending", [".png", ".jpg", ".JPEG", ".webp"])
+@pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("text", [TEXT, "太阳 ☀ 𝄞\nSteps: 1, Sampler: Euler, Seed: 2"])
 def test_parameters_and_receipt_come_back(tmp_path: Path, ending: str, text: str) -> None:
     path = tmp_path / f"p{ending}"
@@ -40,6 +42,32 @@ def test_parameters_and_receipt_come_back(tmp_path: Path, ending: str, text: str
     found = read_picture(path)
     assert (found.parameters, found.receipt) == (text, RECEIPT)
     assert os.listdir(tmp_path) == [path.name], "no temporary file is left"
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_picture_without_metadata_says_nothing(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"p{ending}"
+    save_picture(picture(), path, "", "")
+    found = read_picture(path)
+    assert (found.parameters, found.receipt) == (None, None)
+    with Image.open(path) as image:
+        assert not image.getexif()
+        assert image.size == (32, 24)
+
+
+@pytest.mark.parametrize("ending", [".jpg", ".webp", JPEG_XL])
+def test_a_higher_quality_loses_less(tmp_path: Path, ending: str) -> None:
+    noise = Image.effect_noise((64, 64), 60).convert("RGB")
+    sizes: list[int] = []
+    losses: list[float] = []
+    for quality in (20, 95):
+        path = tmp_path / f"{quality}{ending}"
+        save_picture(noise, path, "", "", quality=quality)
+        sizes.append(path.stat().st_size)
+        with opened_picture(path) as image:
+            losses.append(ImageStat.Stat(ImageChops.difference(noise, image.convert("RGB"))).mean[0])
+    assert sizes[0] < sizes[1]
+    assert losses[0] > losses[1]
 
 
 def test_latin_text_is_stored_as_text_and_other_text_as_international_text(tmp_path: Path) -> None:
@@ -112,11 +140,7 @@ def test_a_folder_of_the_system_is_not_called_full() -> None:
     assert "room" not in str(caught.value)
 
 
-def test_the_next_name_counts_on(tmp_path: Path) -> None:
-    assert next_name(tmp_path, 5).name == "00001-5.png"
-    (tmp_path / "00041-9.webp").touch()
-    (tmp_path / "holiday.png").touch()
-    assert next_name(tmp_path, 5).name == "00042-5.png"
+def test_files_that_are_named_are_numbered(tmp_path: Path) -> None:
     assert [numbered(tmp_path / "a.b.png", index).name for index in range(3)] == ["a.b.png", "a.b-2.png", "a.b-3.png"]
 
 

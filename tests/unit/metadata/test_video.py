@@ -12,8 +12,8 @@ from tests.helpers.read_back import read_picture, read_video
 
 from halftone.contract.errors import HalftoneError
 from halftone.measure.pictures import psnr
-from halftone.metadata.picture import next_name
 from halftone.metadata.video import VIDEOS, read_frames, save_video
+from halftone.settings.file_names import EXAMPLE, place_of
 
 TEXT = "a red sun, 日本\nNegative prompt: rain\nSteps: 3, Sampler: Euler, Seed: 7, Size: 64x48"
 RECEIPT = '{"schema": 1, "receipt": {"frames": 9}}'
@@ -137,6 +137,5 @@ def test_a_folder_that_may_not_be_written_to_is_named(tmp_path: Path) -> None:
 
 
 def test_videos_and_pictures_are_numbered_together(tmp_path: Path) -> None:
-    (tmp_path / "00041-9.mp4").touch()
-    assert next_name(tmp_path, 5).name == "00042-5.png"
-    assert next_name(tmp_path, 5, ".mp4").name == "00042-5.mp4"
+    (tmp_path / "00041.mp4").touch()
+    assert [place_of("{number}", EXAMPLE, tmp_path, ending).name for ending in (".png", ".mp4")] == ["00042.png", "00042.mp4"]

@@ -12,10 +12,21 @@ from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import ALONE, Control, Hires, IpAdapter, Lora, Numerics, PictureRequest, Refiner, Start, Style
 from halftone.library.add_ons.inversions import Inversion
-from halftone.library.families.known_families import WAN
+from halftone.library.families.known_families import SDXL, WAN
 from halftone.session.events import Drafted
 from halftone.session.pictures import draft as drafts
-from halftone.session.pictures.draft import Draft, Seed, from_request, to_request, with_defaults_of, with_value
+from halftone.session.pictures.draft import (
+    Draft,
+    Seed,
+    from_request,
+    in_use,
+    to_request,
+    unused,
+    usable,
+    with_defaults_of,
+    with_value,
+)
+from halftone.session.pictures.draft_parts import PARTS
 from halftone.session.pictures.draft_problems import problems, size_problem
 from halftone.session.reducer import apply
 from halftone.session.state import AppState
@@ -175,7 +186,55 @@ def test_a_strength_follows_its_upscaler_until_it_is_set(upscaler: str, strength
 # --- problems --------------------------------------------------------------------------------------------------------
 
 FILL, SANA = replace(MODEL, pipeline="FluxFillPipeline"), replace(MODEL, pipeline="SanaPipeline", name="Sana")
-VIDEO = replace(MODEL, family=WAN.name)
+VIDEO, XL = replace(MODEL, family=WAN.name), replace(MODEL, family=SDXL.name)
+ALL = replace(
+    Draft(),
+    styles=(Style(name="s", prompt="x"),),
+    image="/a.png",
+    mask="/m.png",
+    loras=(Lora(path="/l"),),
+    controls=(Control(path="/c", image="/e.png"),),
+    ip_adapters=(IpAdapter(path="/i", images=("/e.png",)),),
+    hires_on=True,
+    refiner="/r",
+    variation_strength=0.2,
+    vae="/v",
+    transformer="/t",
+    num_frames=9,
+    options={"clip_skip": 1},
+)
+"""A draft with something in every part."""
+
+
+@pytest.mark.parametrize(
+    ("model", "without"),
+    [
+        (None, ("video",)),
+        (MODEL, ("refiner", "video")),
+        (XL, ("video",)),
+        (SANA, ("image", "hires", "refiner", "video")),
+        (replace(SANA, family="Sana"), ("image", "ip_adapters", "hires", "refiner", "video")),
+        (
+            replace(MODEL, family="PixArt-Σ", pipeline="PixArtSigmaPipeline"),
+            ("image", "controls", "ip_adapters", "hires", "refiner", "video"),
+        ),
+        (replace(MODEL, family="FLUX", pipeline="FluxFillPipeline"), ("ip_adapters", "refiner", "video")),
+        (VIDEO, ("controls", "ip_adapters", "hires", "refiner")),
+        (replace(MODEL, components=("text_encoder",)), ("refiner", "vae", "transformer", "video")),
+        (replace(MODEL, pipeline=""), ("refiner", "video")),
+    ],
+)
+def test_what_a_model_cannot_use_stays_in_the_draft_and_is_not_sent(model: ModelFacts | None, without: tuple[str, ...]) -> None:
+    assert set(unused(ALL, model)) == set(without)
+    kept_parts = usable(ALL, model)
+    assert [in_use(kept_parts, part) for part in PARTS] == [part not in without for part in PARTS]
+    assert usable(kept_parts, model) == kept_parts
+    assert usable(Draft(), model) == Draft()
+    if model is not None:
+        asked = to_request(ALL, Settings(), Numerics(), model)
+        assert (asked.image is None, asked.hires is None, asked.refiner is None) == tuple(
+            part in without for part in ("image", "hires", "refiner")
+        )
 
 
 @pytest.mark.parametrize(
@@ -186,13 +245,13 @@ VIDEO = replace(MODEL, family=WAN.name)
         ({"size": (8, 20000)}, None, "size", "Use a size from 8 to 16\u202f384."),
         ({}, FILL, "image", "This model needs a picture under Image to image."),
         ({"image": "/a.png"}, FILL, "image", "This model needs a mask under Image to image."),
-        ({"image": "/a.png"}, SANA, "image", "start-no-picture"),
+        ({"image": "/a.png"}, SANA, "", ""),
         ({"image": "/a.png"}, None, "", ""),
         ({"controls": (Control(path="/c/edges", image=""),)}, MODEL, "controls", "Choose a picture for edges."),
         ({"ip_adapters": (IpAdapter(path="/i/plus", images=()),)}, MODEL, "ip_adapters", "Choose a picture for plus."),
         ({"seed_size": (8, 4)}, MODEL, "seed_size", "Noise width and height must be multiples of 8."),
         ({"hires_on": True}, MODEL, "", ""),
-        ({"hires_on": True}, VIDEO, "hires", "Hires. fix does not work with video models."),
+        ({"hires_on": True}, VIDEO, "", ""),
         (
             {"hires_on": True, "image": "/a.png", "mask": "/m.png"},
             MODEL,
@@ -200,10 +259,11 @@ VIDEO = replace(MODEL, family=WAN.name)
             "Hires. fix does not work with inpainting or outpainting.",
         ),
         ({"refiner": "/r"}, MODEL, "", ""),
-        ({"refiner": "/r", "hires_on": True}, MODEL, "refiner", "The refiner does not work with Hires. fix."),
+        ({"refiner": "/r", "hires_on": True}, MODEL, "", ""),
+        ({"refiner": "/r", "hires_on": True}, XL, "refiner", "The refiner does not work with Hires. fix."),
         (
             {"refiner": "/r", "image": "/a.png", "mask": "/m.png"},
-            MODEL,
+            XL,
             "refiner",
             "The refiner does not work with inpainting or outpainting.",
         ),

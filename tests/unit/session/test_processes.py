@@ -57,6 +57,20 @@ def test_a_fetch_that_is_cancelled_is_killed_and_the_model_still_asked_for() -> 
     assert desk.session.state.lacking.model is None
 
 
+def test_all_processes_are_killed_before_the_end_waits_for_them(tmp_path: Path) -> None:
+    desk = Desk()
+    desk.session.library.start()
+    desk.session.fragile.make()
+    desk.session.converter.convert(str(tmp_path / "old.ckpt"))
+    desk.session.small_files.ask(desk.model)
+    desk.session.small_files.fetch()
+    count = len(desk.commands.started)
+    assert count >= 4
+    desk.session.stop()
+    assert len(desk.commands.killed) == count
+    assert desk.commands.waited == [count]
+
+
 def test_a_fetch_for_another_model_ends_the_first_and_its_end_changes_nothing() -> None:
     desk = Desk()
     small, other = desk.session.small_files, msgspec.structs.replace(desk.model, id="other", path="/other", name="Other")
@@ -67,7 +81,7 @@ def test_a_fetch_for_another_model_ends_the_first_and_its_end_changes_nothing() 
     assert desk.session.state.lacking.came is None
     small.fetch()
     assert (desk.commands.killed, len(desk.commands.started)) == ([0], 2)
-    small.stop()
+    small.cancel()
     assert desk.commands.killed == [0, 1]
 
 

@@ -55,6 +55,7 @@ QUEUE = (Queued(job=job("a")), Queued(job=job("b")), Queued(job=job("c")))
     [
         (QUEUE, "abc"),
         ((*QUEUE, Removed(job="b")), "ac"),
+        ((*QUEUE, Removed(job="b"), Queued(job=job("b")), Queued(job=job("b"))), "acb"),
         ((*QUEUE, Sent(job="a"), Removed(job="a")), "abc"),
         ((*QUEUE, Moved(job="c", by=-1)), "acb"),
         ((*QUEUE, Moved(job="a", by=5)), "bca"),
@@ -151,7 +152,7 @@ def test_pictures_gather() -> None:
         PictureReady(job="a", facts=samples.picture_facts("/a.png"), thumbnail_size=0),
         PictureReady(job="a", facts=recovered, thumbnail_size=0),
     )
-    assert [picture.path for picture in state.pictures] == ["/b.png", "/a.png"]
+    assert [picture.path for picture in state.jobs[0].pictures] == ["/a.png", "/b.png"]
     assert state.jobs[0].pictures[1] is recovered
 
 

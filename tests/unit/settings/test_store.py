@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.helpers.wording import translated
 
-from halftone.contract.request import Numerics
+from halftone.contract.request import Numerics, Saving
 from halftone.settings.store import Loaded, Settings, load, load_with_problems, save
 
 CHANGED = Settings(
@@ -118,3 +118,29 @@ def test_any_settings_come_back(numerics: Numerics, model: str, geometry: dict[s
         path = Path(folder) / "settings.toml"
         save(changed, path)
         assert load_with_problems(path).settings == changed
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[appearance]\ntext_size = 20",
+        "[saving]\npicture_quality = 101",
+        '[saving]\nfile_names = "{nothing}"',
+        "[saving]\nfile_names = 3",
+    ],
+)
+def test_numbers_beyond_their_limits_and_patterns_that_name_nothing_are_refused(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_text(line)
+    loaded = load_with_problems(path)
+    assert loaded.settings == Settings()
+    assert len(loaded.problems) == 1
+
+
+def test_what_is_saved_of_pictures_and_keys_comes_back(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    kept = Settings(file_names="{date}/{seed}", picture_format="webp", picture_quality=80, save_metadata=False)
+    kept = msgspec.structs.replace(kept, text_size=150, motion="reduced", notify_after=5, shortcuts={"save": "F2", "fit": ""})
+    save(kept, path)
+    assert load(path) == kept
+    assert kept.saving == Saving(file_names="{date}/{seed}", picture_format="webp", picture_quality=80, save_metadata=False)

@@ -3,6 +3,7 @@
 import os
 import stat
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -60,3 +61,14 @@ def test_left_over_parts_are_cleared_and_every_folder_is_listed_once(tmp_path: P
     assert not left.exists()
     assert file.exists()
     assert (listed[str(file.parent)], listed[str(cache_dir())]) == (1, 1)
+
+
+def test_old_start_pictures_of_scripts_go_and_new_ones_stay(tmp_path: Path) -> None:
+    folders = [cache_dir() / "serve" / name for name in ("old", "new")]
+    for folder, days in zip(folders, (3, 0), strict=True):
+        folder.mkdir(parents=True)
+        (folder / "image.png").write_bytes(b"picture")
+        then = time.time() - days * 86_400
+        os.utime(folder, (then, then))
+    tidy_places(str(tmp_path))
+    assert [folder.exists() for folder in folders] == [False, True]

@@ -6,6 +6,7 @@ import typer
 from msgspec.structs import replace
 
 from halftone.cli.generate import pass_options
+from halftone.cli.generate.grid_command import grid_of, make_grid
 from halftone.cli.generate.prompt_options import asked_words, option
 from halftone.cli.generate.settings_from_picture import from_picture, precision_note
 from halftone.cli.jobs.engine_and_log import JOB, Tools
@@ -18,6 +19,7 @@ from halftone.contract.parameters import OPTION_PARAMETERS
 from halftone.contract.request import PictureRequest, Start
 from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
+from halftone.session.pictures.grid import Grid
 from halftone.settings.store import Settings, load
 
 _PLACE = "A .png, .jpg or .webp file (for video .mp4 or .webp), or a folder. Default: your pictures folder."
@@ -34,6 +36,17 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Overwrite an exist
 Batch = Annotated[int, option("batch")]
 Sampler = Annotated[
     str | None, typer.Option("--sampler", help='A name from A1111 or ComfyUI, such as "DPM++ 2M Karras" or euler_ancestral.')
+]
+
+
+Axes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--grid",
+        metavar="NAME=VALUES",
+        help='An axis of a grid, up to three: guidance=5,7,9, "steps=10-30 (+10)", "seed=1-9 [3]".',
+        show_default=False,
+    ),
 ]
 
 
@@ -62,12 +75,14 @@ def generate(
     hires_strength: pass_options.Strength = None,
     refiner: pass_options.RefinerModel = None,
     refiner_at: pass_options.RefinerAt = None,
+    grid: Axes = None,
     device: flags.Device = None,
     json: flags.Json = False,
     *,
     inputs: flags.Inputs,
     words: flags.PromptFlags,
     numerics: flags.Flags,
+    saving: flags.Flags,
 ) -> None:
     """Make a picture. Its numbers are watched; a black one is recovered and explained.
 
@@ -87,10 +102,28 @@ def generate(
         video=flags.video_of(video) or (base.video if output is None else None),
         fps=base.fps if fps is None else fps,
         numerics=flags.numerics_of(numerics, base.numerics),
+        saving=flags.saving_of(saving, saved.saving),
     )
+    if grid:
+        raise typer.Exit(0 if _made_grid(tools, grid_of(grid, request, facts, saved), as_json=json) else 1)
     ready = ready_request(request, facts, saved)
     then = Then(picture, None if "precision" in numerics else made)
     raise typer.Exit(0 if _made(tools, ready, facts, notes, then, named=named, as_json=json) else 1)
+
+
+def _made_grid(tools: Tools, grid: Grid, *, as_json: bool) -> bool:
+    """Make all pictures of a grid and name the sheet; True if all are good."""
+    from halftone.cli.jobs.command_jobs import is_good
+    from halftone.cli.reports.json_objects import SCHEMA, put
+    from halftone.cli.terminal.control_characters import say
+
+    made, sheet = make_grid(tools, grid, as_json=as_json)
+    files = [cell.facts.path for cell in made.cells if cell.facts is not None and cell.facts.path]
+    if as_json:
+        put({"schema": SCHEMA, "sheet": sheet.path, "pictures": files, "failed": made.failed})
+    else:
+        say(f"Grid of {made.count} pictures: {sheet.path}")
+    return all(cell.facts is not None and is_good(cell.facts) for cell in made.cells)
 
 
 def _given_inside(context: typer.Context) -> frozenset[str]:

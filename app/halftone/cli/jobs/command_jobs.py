@@ -19,7 +19,7 @@ from halftone.contract.facts import (
     PictureFacts,
     SelfTestReport,
 )
-from halftone.contract.messages import AnyEvent, Examine, Generate, JobCommand, PictureReady, SelfTest, Upscale
+from halftone.contract.messages import AnyEvent, Examine, Generate, JobCommand, PictureReady, PictureSaving, SelfTest, Upscale
 from halftone.contract.request import Extras, Numerics
 from halftone.contract.vocabulary import DType
 from halftone.contract.wording import either
@@ -27,7 +27,7 @@ from halftone.health.precision import model_precision
 from halftone.metadata.picture import output_error
 from halftone.session.checks import keep, stop_curing, why_unused
 from halftone.session.devices import device_named, self_test_of
-from halftone.session.pictures.picture_list import keep_picture
+from halftone.session.pictures.picture_list import expect_picture, forget_expected, keep_picture
 from halftone.settings.atomic import create_atomically, write_atomically
 from halftone.settings.disk import system_words
 from halftone.settings.places import checks_dir
@@ -134,7 +134,9 @@ def pictures_of(tools: Tools, command: Generate | Upscale, *, as_json: bool) -> 
     lost: set[str] = set()
 
     def listen(event: AnyEvent, blob: bytes) -> None:
-        if isinstance(event, PictureReady):
+        if isinstance(event, PictureSaving):
+            expect_picture(command.request, event.facts, blob)
+        elif isinstance(event, PictureReady):
             made.append(event.facts)
             lost.update(keep_picture(command.request, event.facts, blob[: event.thumbnail_size]))
         progress(event, blob)
@@ -146,6 +148,7 @@ def pictures_of(tools: Tools, command: Generate | Upscale, *, as_json: bool) -> 
         tell_notes(f"Already finished: {facts.path}" for facts in made if facts.path)
         raise
     finally:
+        forget_expected()
         tell_notes(f"The history could not be saved ({why})." for why in sorted(lost))
 
 

@@ -16,16 +16,19 @@ import typer
 from halftone.cli.generate.prompt_options import option, word_parameters
 from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import RANDOM_SEED
-from halftone.contract.parameters import OPTION_PARAMETERS, PARAMETERS, Parameter, option_flag
-from halftone.contract.request import CheckInputs, Control, IpAdapter, Lora, Numerics, OptionValue, Start
+from halftone.contract.parameters import OPTION_PARAMETERS, PARAMETERS, Parameter, check_range, option_flag
+from halftone.contract.request import CheckInputs, Control, IpAdapter, Lora, Numerics, OptionValue, Saving, Start
 from halftone.contract.vocabulary import MaskedContent, Resize, VideoFormat
 from halftone.contract.wording import Words, either
 from halftone.library.add_ons.loras import weight_of
 from halftone.library.videos import FORMATS
 from halftone.settings.declared import ALIASES, DECLARED, Alias, Setting
+from halftone.settings.file_names import pattern_problem
 
 _INPUTS: Final = "What to make"
 _SHORT: Final = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "full": "float32"}
+_SAVING: Final = "Saved pictures (default: your settings)"
+_METAVARS: Final[dict[str, tuple[type, str]]] = {"choice": (str, "VALUE"), "number": (int, "N"), "pattern": (str, "PATTERN")}
 _NUMERICS: Final = "Numerics (default: your settings; --no-… turns a switch off)"
 
 _WHICH: Final = (
@@ -57,17 +60,18 @@ Inputs = dict[str, Any]
 PromptFlags = dict[str, Any]
 """Options of `halftone.cli.generate.prompt_options` that were given."""
 
-Flags = dict[str, str | bool]
-"""Numerics options that were given: parameter name -> value."""
+Flags = dict[str, str | bool | int]
+"""Numerics or saving options that were given: parameter name -> value."""
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command with a parameter `inputs: Inputs` the options of a picture's inputs, and one with `numerics: Flags` one
-    option for each numerics setting and A1111's names."""
+    """Gives a command with a parameter `inputs: Inputs` the options of a picture's inputs, one with `numerics: Flags` one option
+    for each numerics setting and A1111's names, and one with `saving: Flags` one for each setting of saved pictures."""
     own = inspect.signature(command, eval_str=True).parameters
-    numerics = [parameter for setting in _settings() for parameter in _setting_parameters(setting)]
+    numerics = [parameter for setting in _settings() for parameter in _setting_parameters(setting, _NUMERICS)]
+    saving = [parameter for setting in _saving() for parameter in _setting_parameters(setting, _SAVING)]
     numerics += [_alias_parameter(alias) for alias in ALIASES]
-    offered = (("inputs", _input_parameters()), ("words", word_parameters()), ("numerics", numerics))
+    offered = (("inputs", _input_parameters()), ("words", word_parameters()), ("numerics", numerics), ("saving", saving))
     groups = {name: group for name, group in offered if name in own}
 
     @functools.wraps(command)
@@ -105,14 +109,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def numerics_of(flags: Flags, saved: Numerics) -> Numerics:
     """The saved numerics, changed by what was given. Raises HalftoneError setting-bad-value."""
-    changes: dict[str, str | bool] = {}
-    for setting in _settings():
-        if setting.field in flags:
-            changes[setting.field] = _checked(setting, flags[setting.field])
-        if _off_name(setting) in flags:
-            if setting.field in flags:
-                _contradict(setting.flags[1], setting.flags[0])
-            changes[setting.field] = False
+    changes = _changes(_settings(), flags)
     for alias in ALIASES:
         if not flags.get(_alias_name(alias)):
             continue
@@ -120,6 +117,23 @@ def numerics_of(flags: Flags, saved: Numerics) -> Numerics:
             _contradict(alias.flag, _spelled(alias.field, changes[alias.field]))
         changes[alias.field] = alias.value
     return msgspec.convert(msgspec.to_builtins(saved) | changes, Numerics)
+
+
+def saving_of(flags: Flags, saved: Saving) -> Saving:
+    """How pictures are saved, changed by what was given. Raises HalftoneError setting-bad-value and value-out-of-range."""
+    return msgspec.convert(msgspec.to_builtins(saved) | _changes(_saving(), flags), Saving)
+
+
+def _changes(settings: list[Setting], flags: Flags) -> dict[str, str | bool | int]:
+    changes: dict[str, str | bool | int] = {}
+    for setting in settings:
+        if setting.field in flags:
+            changes[setting.field] = _checked(setting, flags[setting.field])
+        if _off_name(setting) in flags:
+            if setting.field in flags:
+                _contradict(setting.flags[1], setting.flags[0])
+            changes[setting.field] = False
+    return changes
 
 
 def _contradict(flag: str, other: str) -> NoReturn:
@@ -319,27 +333,32 @@ def _settings() -> list[Setting]:
     return [setting for setting in DECLARED if setting.page == "Numerics"]
 
 
-def _setting_parameters(setting: Setting) -> list[inspect.Parameter]:
+def _saving() -> list[Setting]:
+    return [setting for setting in DECLARED if setting.section == "Saving"]
+
+
+def _setting_parameters(setting: Setting, panel: str) -> list[inspect.Parameter]:
     """One option; for a switch its --no- form too, which the help leaves out (its panel names it)."""
     first, *opposite = setting.flags
-    if setting.kind == "choice":
-        return [_hinted(setting.field, str, first, metavar="VALUE", help_text=_help(setting))]
-    switch = _hinted(setting.field, bool, first, help_text=_help(setting), hidden=setting.default is True)
+    if setting.kind != "switch":
+        kind, metavar = _METAVARS[setting.kind]
+        return [_hinted(setting.field, kind, first, panel, metavar=metavar, help_text=_help(setting))]
+    switch = _hinted(setting.field, bool, first, panel, help_text=_help(setting), hidden=setting.default is True)
     help_text = f"Turn off: {setting.title}. {setting.sentence}"
     return [
         switch,
-        *(_hinted(_off_name(setting), bool, flag, help_text=help_text, hidden=not setting.default) for flag in opposite),
+        *(_hinted(_off_name(setting), bool, flag, panel, help_text=help_text, hidden=not setting.default) for flag in opposite),
     ]
 
 
 def _alias_parameter(alias: Alias) -> inspect.Parameter:
-    return _hinted(_alias_name(alias), bool, alias.flag, help_text=f"Same as {_spelled(alias.field, alias.value)}.")
+    return _hinted(_alias_name(alias), bool, alias.flag, _NUMERICS, help_text=f"Same as {_spelled(alias.field, alias.value)}.")
 
 
 def _hinted(
-    name: str, kind: type, flag: str, *, help_text: str, metavar: str | None = None, hidden: bool = False
+    name: str, kind: type, flag: str, panel: str, *, help_text: str, metavar: str | None = None, hidden: bool = False
 ) -> inspect.Parameter:
-    option = typer.Option(flag, metavar=metavar, rich_help_panel=_NUMERICS, help=help_text, show_default=False, hidden=hidden)
+    option = typer.Option(flag, metavar=metavar, rich_help_panel=panel, help=help_text, show_default=False, hidden=hidden)
     return _parameter(name, Annotated[kind | None, option])
 
 
@@ -358,18 +377,29 @@ def _off_name(setting: Setting) -> str:
 def _help(setting: Setting) -> str:
     if setting.kind == "switch":
         return f"{setting.title}. {setting.sentence}"
+    if setting.kind == "number":
+        return f"{setting.title}, from {setting.limits[0]} to {setting.limits[1]}. {setting.sentence}"
+    if setting.kind != "choice":
+        return f"{setting.sentence} {setting.tooltip}."
     *values, last = (choice.value for choice in setting.choices)
     sentence = re.sub(r" ?Compared with [^.]+\.$", "", setting.sentence)  # that is about the settings page's figures
     return f"{', '.join(values)} or {last}. {sentence or setting.tooltip}"
 
 
-def _spelled(field: str, value: str | bool) -> str:
+def _spelled(field: str, value: str | bool | int) -> str:
     flag = "--" + field.replace("_", "-")
     return f"{flag} {value}" if isinstance(value, str) else flag
 
 
-def _checked(setting: Setting, value: str | bool) -> str | bool:
+def _checked(setting: Setting, value: str | bool | int) -> str | bool | int:
     if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        check_range(setting.flags[0], value, setting.limits)
+        return value
+    if setting.kind == "pattern":
+        if (problem := pattern_problem(value)) is not None:
+            raise HalftoneError("names-bad-pattern", pattern=value, problem=problem)
         return value
     wanted = _SHORT.get(value.lower(), value.lower())
     allowed = [choice.value for choice in setting.choices]

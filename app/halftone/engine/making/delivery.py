@@ -1,9 +1,11 @@
 """The end of a picture: written with its receipt, or its latents kept and the reason reported."""
 
 import logging
+import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +16,7 @@ from PIL import Image
 from halftone.contract.engine import Emit
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts, PictureFacts
-from halftone.contract.messages import PhaseChanged, PictureReady
+from halftone.contract.messages import PhaseChanged, PictureReady, PictureSaving
 from halftone.contract.request import PictureRequest, ResolvedRequest
 from halftone.engine.inputs.memory import once_more
 from halftone.engine.making.made_with import made_with
@@ -28,8 +30,9 @@ from halftone.engine.sampling.unfinished import Loop, NotKeptError
 from halftone.health.pictures.unfinished_pictures import Kept
 from halftone.library.prompts.drawn_prompts import fixed
 from halftone.library.videos import video_format
-from halftone.metadata.parameters import a1111_text, receipt_json
-from halftone.metadata.picture import VIDEOS, next_name, numbered, output_error
+from halftone.metadata.parameters import a1111_text, model_name, receipt_json
+from halftone.metadata.picture import VIDEOS, free_name, numbered, output_error
+from halftone.settings.file_names import Named, place_of
 from halftone.settings.places import pictures_dir
 
 log = logging.getLogger(__name__)
@@ -59,7 +62,7 @@ class Delivery:
         Every step that needs memory is repeated by itself, and none after the file exists, which would write a second one.
         """
         self.emit(PhaseChanged(phase="save"))
-        film, now = made.film, made.now
+        film, now, saving = made.film, made.now, self._request.saving
         facts = msgspec.structs.replace(made.facts, seconds=time.perf_counter() - now.started)
 
         asked = msgspec.structs.replace(_alone(made.resolved, facts), batch=made.resolved.batch)
@@ -69,12 +72,16 @@ class Delivery:
 
         def texts(path: Path) -> tuple[str, str]:
             there = msgspec.structs.replace(facts, path=str(path))
+            self.emit(PictureSaving(facts=there), previews[0])
+            if not saving.save_metadata:
+                return "", ""
             return a1111_text(asked, there), receipt_json(asked, there, made.plan, made_with(asked.device))
 
         def write() -> Path:
-            ending = f".{video_format(self._request)}" if len(film) > 1 else ".png"
-            frames, places = Reported(film, self._told), self._path(now, ending)
-            return write_frames(frames, facts.fps, *places, texts, overwrite=self._request.overwrite)
+            ending = f".{video_format(self._request)}" if len(film) > 1 else f".{saving.picture_format}"
+            frames, places = Reported(film, self._told), self._path(asked, now, ending)
+            overwrite = self._request.overwrite
+            return write_frames(frames, facts.fps, *places, texts, overwrite=overwrite, quality=saving.picture_quality)
 
         previews = once_more(lambda: _previews(film, now.failed))
         try:
@@ -164,14 +171,15 @@ class Delivery:
         alone, path, version = _alone(of.resolved, of.facts), self._model.path, self._model.fingerprint
         return Kept(request=alone, picture=of.facts, plan=of.plan, path=path, fingerprint=version, given=self._given)
 
-    def _path(self, now: Picture, ending: str) -> tuple[Path, Path]:
+    def _path(self, asked: ResolvedRequest, now: Picture, ending: str) -> tuple[Path, Path]:
         """The file for this picture, and the name to number if it is taken. ending: of a name that is not given."""
         output = self._request.output
         try:
             folder = pictures_dir() if output is None else Path(output).expanduser()
             if output is None or folder.is_dir():
-                named = next_name(folder, now.seed, ending)
-                return named, named
+                named = place_of(self._request.saving.file_names, _named(asked), folder, ending)
+                named.parent.mkdir(parents=True, exist_ok=True)
+                return (free_name(named) if os.path.lexists(named) else named), named
         except OSError as error:
             raise output_error(error, Path(error.filename or "."), 0) from error
         return (folder, folder) if self._request.batch == 1 else (numbered(folder, now.index), folder)
@@ -179,6 +187,21 @@ class Delivery:
     def _hand_over(self, facts: PictureFacts, small: bytes, bad: bytes) -> None:
         self.pictures.append(facts)
         self.emit(PictureReady(facts=facts, thumbnail_size=len(small), failed_size=len(bad)), small + bad)
+
+
+def _named(asked: ResolvedRequest) -> Named:
+    """What a pattern of file names can name of this picture, now."""
+    return Named(
+        seed=asked.seed,
+        prompt=asked.prompt,
+        model=model_name(asked.model),
+        sampler=asked.sampler,
+        steps=asked.steps,
+        guidance=asked.guidance,
+        width=asked.width,
+        height=asked.height,
+        moment=datetime.now().astimezone(),
+    )
 
 
 def _previews(film: Film | None, failed: torch.Tensor | None) -> tuple[bytes, bytes]:

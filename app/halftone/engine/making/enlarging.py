@@ -14,19 +14,19 @@ from halftone.contract.engine import Control, Emit
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import DeviceFacts, GenerateReport, PictureFacts, SelfTestReport
 from halftone.contract.limits import SIZE_RANGE
-from halftone.contract.messages import PhaseChanged, PictureReady
+from halftone.contract.messages import PhaseChanged, PictureReady, PictureSaving
 from halftone.contract.plan import Plan
 from halftone.contract.request import Upscaled, UpscaleRequest
 from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
 from halftone.engine.making.made_with import made_with
-from halftone.engine.making.saving import free_name, write_frames
+from halftone.engine.making.saving import write_frames
 from halftone.engine.making.upscale import COMPONENT, Enlarged, Upscaler, enlarge, load_upscaler
 from halftone.engine.sampling.frames import thumbnail
 from halftone.health.faults import first_line, is_out_of_memory
 from halftone.health.precision import granted_precision
 from halftone.measure.pictures import is_dark, is_flat
-from halftone.metadata.picture import PICTURES
+from halftone.metadata.picture import PICTURES, free_name
 from halftone.metadata.start_images import picture_size, read_beside, read_picture
 from halftone.metadata.upscaled import upscaled_texts
 
@@ -109,9 +109,14 @@ class Enlarging:
         alpha, profile = read_beside(str(source))  # which no upscale model reads
         if alpha is not None:
             pixels = np.dstack([pixels, np.asarray(alpha.resize(result.image.size, Image.Resampling.LANCZOS))])
-        path = write_frames([pixels], None, *self._place(source), lambda _path: texts, overwrite=False, profile=profile)
-        facts = msgspec.structs.replace(facts, path=str(path))
         small = thumbnail(result.image)
+
+        def texts_for(path: Path) -> tuple[str, str]:
+            self._emit(PictureSaving(facts=msgspec.structs.replace(facts, path=str(path))), small)
+            return texts
+
+        path = write_frames([pixels], None, *self._place(source), texts_for, overwrite=False, profile=profile)
+        facts = msgspec.structs.replace(facts, path=str(path))
         self._emit(PictureReady(facts=facts, thumbnail_size=len(small)), small)
         return facts
 

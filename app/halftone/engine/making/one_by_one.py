@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from halftone.contract.engine import Emit
 from halftone.contract.facts import GenerateReport
-from halftone.contract.messages import AnyEvent, JobStarted, PictureReady, StepDone
+from halftone.contract.messages import AnyEvent, JobStarted, PictureReady, PictureSaving, StepDone
 from halftone.contract.request import Lora, PictureRequest
 from halftone.health.pictures.run_reasons import first_times
 from halftone.health.pictures.unfinished_pictures import read_kept
@@ -76,7 +76,7 @@ def _told(emit: Emit, index: int) -> Emit:
     def tell(event: AnyEvent, blob: bytes = b"") -> None:
         if isinstance(event, JobStarted) and index:
             return
-        if isinstance(event, PictureReady):
+        if isinstance(event, PictureReady | PictureSaving):
             event = replace(event, facts=replace(event.facts, index=index))
         if isinstance(event, StepDone):
             event = replace(event, picture=index + 1)

@@ -1,6 +1,5 @@
 """A finished picture or video is not lost: it takes the next free name when its own is taken."""
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -10,7 +9,7 @@ from PIL import Image
 from halftone.contract.errors import HalftoneError
 from halftone.engine.sampling.frames import Pixels
 from halftone.library.videos import USUAL_FPS
-from halftone.metadata.picture import numbered, output_error, save_picture
+from halftone.metadata.picture import USUAL_QUALITY, free_name, output_error, save_picture
 from halftone.metadata.video import save_video
 
 _ATTEMPTS: Final = 100
@@ -25,16 +24,17 @@ def write_frames(
     texts: Callable[[Path], tuple[str, str]],
     *,
     overwrite: bool,
+    quality: int = USUAL_QUALITY,
     profile: bytes | None = None,
 ) -> Path:
     """Save as `path`, or under the next free number of `base` if that was taken meanwhile; return its place.
 
-    frames: one for a picture; fps: of a video; texts: parameters and receipt for a path; profile: ICC, of a picture. Raises
-    HalftoneError output-* and disk-full.
+    frames: one for a picture; fps: of a video; texts: parameters and receipt for a path; quality and profile (ICC): of a
+    picture. Raises HalftoneError output-* and disk-full.
     """
     for _ in range(_ATTEMPTS):
         try:
-            _save(frames, fps, path, *texts(path), overwrite=overwrite, profile=profile)
+            _save(frames, fps, path, *texts(path), overwrite=overwrite, quality=quality, profile=profile)
         except HalftoneError as error:
             if error.code != "output-exists":
                 raise
@@ -56,6 +56,7 @@ def _save(
     receipt: str,
     *,
     overwrite: bool,
+    quality: int,
     profile: bytes | None,
 ) -> None:
     """One frame alone is a picture, but where its name says that it is a video."""
@@ -65,12 +66,4 @@ def _save(
         image = Image.fromarray(frames[0])
         if profile is not None:
             image.info["icc_profile"] = profile
-        save_picture(image, path, parameters, receipt, overwrite=overwrite)
-
-
-def free_name(path: Path) -> Path:
-    """The first of a-2.png, a-3.png and so on that nothing has."""
-    index = 1
-    while os.path.lexists(found := numbered(path, index)):
-        index += 1
-    return found
+        save_picture(image, path, parameters, receipt, quality=quality, overwrite=overwrite)

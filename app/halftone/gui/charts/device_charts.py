@@ -26,7 +26,7 @@ class _Row(Painted):
         super().__init__()
         self._title = title
         self._caption = caption
-        self.setFixedHeight(ROW)
+        self.setFixedHeight(theme.grown(ROW))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     def _paint_label(self, painter: QPainter, width: float) -> None:
@@ -45,15 +45,18 @@ class SpeedBar(_Row):
         self.setMinimumWidth(300)
 
     def sizeHint(self) -> QSize:
-        return QSize(420, ROW)
+        return QSize(420, theme.grown(ROW))
 
     def draw(self, painter: QPainter) -> None:
         self._paint_label(painter, LABEL - 8)
-        end = self.width() - 112.0
-        track = QRectF(LABEL, ROW / 2 - 6, max(20.0, end - LABEL), 12)
-        stroke(painter, QPointF(track.left(), ROW / 2), QPointF(track.right(), ROW / 2), "border", 2)
+        words = theme.grown(108)
+        end = self.width() - words - 4.0
+        track = QRectF(LABEL, self.height() / 2 - 6, max(20.0, end - LABEL), 12)
+        stroke(painter, QPointF(track.left(), self.height() / 2), QPointF(track.right(), self.height() / 2), "border", 2)
         plate(painter, QRectF(LABEL, track.top(), max(3.0, track.width() * self._share), 12), 2, "chart.series-1")
-        write(painter, QRectF(self.width() - 108, 0, 108, ROW), self._words, "small-strong", flags=RIGHT, numbers=True)
+        write(
+            painter, QRectF(self.width() - words, 0, words, self.height()), self._words, "small-strong", flags=RIGHT, numbers=True
+        )
 
 
 def speed_words(tflops: Sequence[float]) -> list[str]:
@@ -76,7 +79,7 @@ class BitsRow(_Row):
         self.setMinimumWidth(360)
 
     def sizeHint(self) -> QSize:
-        return QSize(520, ROW)
+        return QSize(520, theme.grown(ROW))
 
     def draw(self, painter: QPainter) -> None:
         self._paint_label(painter, LABEL - 22)
@@ -85,7 +88,7 @@ class BitsRow(_Row):
         pitch = min(11.6, (right - left) / DOTS)
         radius = pitch * 0.4
         for index in range(DOTS):
-            centre = QPointF(left + (index + 0.5) * pitch, ROW / 2)
+            centre = QPointF(left + (index + 0.5) * pitch, self.height() / 2)
             if index >= self._bits:
                 dot(painter, centre, 1.0, theme.current().color("text-muted", 0.7))
                 continue
@@ -96,13 +99,13 @@ class BitsRow(_Row):
         self._paint_figure(painter)
 
     def _paint_figure(self, painter: QPainter) -> None:
-        whole = QRectF(0, 0, self.width(), ROW)
+        whole = QRectF(0, 0, self.width(), self.height())
         behind = write(painter, whole, tr("of {0}", self._bits), "small", "text-muted", RIGHT, numbers=True)
         figure, tone = figures.decimal(self._kept), "text" if self._fine else "warn"
         whole.setRight(self.width() - behind - 5)
         x = whole.right() - 1 - write(painter, whole, figure, "small-strong", tone, RIGHT, numbers=True)
         name, token = ("circle-check", "ok") if self._fine else ("triangle-alert", "warn")
-        icons.paint(painter, name, QRectF(x - 20, ROW / 2 - 7, 14, 14), theme.current().color(token))
+        icons.paint(painter, name, QRectF(x - 20, self.height() / 2 - 7, 14, 14), theme.current().color(token))
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,9 +56,9 @@ class EffectCell(Painted):
     def __init__(self) -> None:
         super().__init__()
         self._effect: Effect | None = None
-        self.setFixedHeight(32)
+        self.setFixedHeight(theme.grown(32))
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self.setFixedWidth(TIME + CLOSENESS)
+        self.setFixedWidth(theme.grown(TIME) + theme.grown(CLOSENESS))
 
     def set_effect(self, effect: Effect) -> None:
         self._effect = effect
@@ -70,7 +70,7 @@ class EffectCell(Painted):
         return self._effect
 
     def sizeHint(self) -> QSize:
-        return QSize(TIME + CLOSENESS, 32)
+        return QSize(theme.grown(TIME) + theme.grown(CLOSENESS), theme.grown(32))
 
     def draw(self, painter: QPainter) -> None:
         if self._effect is None:
@@ -87,7 +87,7 @@ class EffectCell(Painted):
 
     def _paint_time(self, painter: QPainter, effect: Effect) -> None:
         if effect.time_ratio is None:
-            self._words(painter, 0, TIME - 6, effect.time_words, quiet=effect.quiet_time)
+            self._words(painter, 0, theme.grown(TIME) - 6, effect.time_words, quiet=effect.quiet_time)
             return
         style = theme.current()
         zero, reach, middle = 32.0, 30.0, self.height() / 2
@@ -99,12 +99,12 @@ class EffectCell(Painted):
         elif length:
             painter.fillRect(QRectF(zero, middle - 3, length, 6), style.color("text-muted"))
         stroke(painter, QPointF(zero + 0.5, middle - 6), QPointF(zero + 0.5, middle + 6), "text-muted")
-        self._words(painter, 70, TIME_WORDS, effect.time_words, quiet=effect.quiet_time)
+        self._words(painter, 70, theme.grown(TIME) - 70 - (TIME - 70 - TIME_WORDS), effect.time_words, quiet=effect.quiet_time)
 
     def _paint_closeness(self, painter: QPainter, effect: Effect) -> None:
-        x = float(TIME)
+        x = float(theme.grown(TIME))
         if effect.dots is None:
-            self._words(painter, x, CLOSENESS - 4, effect.close_words, quiet=effect.quiet_close)
+            self._words(painter, x, theme.grown(CLOSENESS) - 4, effect.close_words, quiet=effect.quiet_close)
             return
         style = theme.current()
         full, none = style.color("warn" if effect.warn else "chart.series-3"), style.color("text-muted", 0.8)
@@ -115,5 +115,5 @@ class EffectCell(Painted):
         if effect.warn:
             icons.paint(painter, "triangle-alert", QRectF(x, self.height() / 2 - 7, 14, 14), style.color("warn"))
             x += 18
-        width = TIME + CLOSENESS - x - 2
+        width = self.width() - x - 2
         self._words(painter, x, width, effect.close_words, quiet=effect.quiet_close, token="warn" if effect.warn else "")

@@ -70,7 +70,7 @@ class HeadroomChart(CachedChart):
         if self._compact:
             self._data = build_blocks(layers, dtype)
         else:
-            self._data = build(layers, dtype, findings, plan, headroom_chart_text.cure_label(plan))
+            self._data = build(layers, dtype, findings, plan)
         self._share = min(1.0, max(0.02, share)) if layers or share < 1.0 else 1.0
         self._hover = self._layer = None
         self.refresh_soon()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QFontMetricsF, QPainter, QPen
 
+from halftone.contract.vocabulary import DType
 from halftone.gui import theme
 from halftone.gui.charts import headroom_chart_text
 from halftone.gui.charts.headroom_chart_frame import PITCH, Frame, bar_top
@@ -41,7 +42,7 @@ def paint_base(painter: QPainter, frame: Frame, data: ChartData, boxes: Iterable
         zone_words(painter, frame, data, bar_tops(frame, boxes, after=after))
     if not data.parts:
         words_on(painter, frame, frame.plot.center() - QPointF(60, 8), tr("Not measured yet"), "text-muted", [])
-    _part_lines(painter, frame, boxes, data.cure_text if share >= 1.0 else "")
+    _part_lines(painter, frame, boxes, data.dtype if share >= 1.0 else None)
 
 
 def _grid(painter: QPainter, frame: Frame) -> None:
@@ -92,12 +93,11 @@ def _waiting(painter: QPainter, frame: Frame, share: float) -> None:
         x += PITCH
 
 
-def _part_lines(painter: QPainter, frame: Frame, boxes: list[PartBox], cure_text: str) -> None:
+def _part_lines(painter: QPainter, frame: Frame, boxes: list[PartBox], dtype: DType | None) -> None:
+    """dtype: the one whose limit is drawn; None while layers are to come."""
     y = frame.plot.bottom() + (4 if frame.compact else 7)
     shown = [(box, max(box.x, frame.plot.left()), min(box.x + box.width - 1, frame.plot.right())) for box in boxes]
     shown = [(box, left, right) for box, left, right in shown if right - left >= 2]
-    cured = {box.part.key for box, _, _ in shown if cure_boxes([box])}
-    last = [box.part.key for box, _, _ in shown if box.part.key in cured][-1:]
     for box, left, right in shown:
         pen = QPen(theme.current().color(box.part.series), 2 if frame.compact else 3)
         pen.setCapStyle(Qt.PenCapStyle.FlatCap)
@@ -105,8 +105,8 @@ def _part_lines(painter: QPainter, frame: Frame, boxes: list[PartBox], cure_text
         painter.drawLine(QPointF(left, y), QPointF(right, y))
         _part_name(painter, frame, box, left, right, y)
         if not frame.compact:
-            words = cure_text if [box.part.key] == last else ""
-            _part_count(painter, frame, box, left, right, y, words)
+            words = "" if dtype is None else headroom_chart_text.cure_label(box.part, dtype)
+            _part_count(painter, box, left, right, y, words)
 
 
 def _part_name(painter: QPainter, frame: Frame, box: PartBox, left: float, right: float, y: float) -> None:
@@ -121,19 +121,13 @@ def _part_name(painter: QPainter, frame: Frame, box: PartBox, left: float, right
         write(painter, QRectF(left, y + 4, right - left + 8, 15), label, "caption", "text-secondary")
 
 
-def _part_count(painter: QPainter, frame: Frame, box: PartBox, left: float, right: float, y: float, cure_text: str) -> None:
-    """Layer count below the name, and on the right of the same line what the cure does here; joined where both do not fit."""
+def _part_count(painter: QPainter, box: PartBox, left: float, right: float, y: float, cure_text: str) -> None:
+    """Layer count below the name, and on the right of the same line what the cure does here, as far as they fit."""
     count = headroom_chart_text.part_count(len(box.part.layers))
-    wide, cured = width_of(count, "caption"), width_of(cure_text, "caption")
-    if cure_text:
-        end = min(frame.plot.right(), max(right, left + wide + cured + 20))
-        joined = end - cured < left + wide + 16
-        text = f"{count} · {cure_text}" if joined else cure_text
-        width = width_of(text, "caption") + 2
-        place = QRectF(max(frame.plot.left(), end - width), y + 18, width, 15)
-        write(painter, place, text, "caption", "text-secondary", RIGHT)
-        if joined:
-            return
+    wide, cured = width_of(count, "caption"), width_of(cure_text, "caption") + 2
+    if cure_text and cured <= right - left + 8:
+        write(painter, QRectF(right - cured, y + 18, cured, 15), cure_text, "caption", "text-secondary", RIGHT)
+        wide += cured + 12
     if wide <= right - left + 8:
         write(painter, QRectF(left, y + 18, right - left + 8, 15), count, "caption", "text-muted")
 

@@ -2,12 +2,11 @@
 
 import math
 
-from halftone.contract.plan import Plan, rescaled_modules
 from halftone.contract.vocabulary import DTYPE_NAMES, FLOAT_LIMITS, DType
 from halftone.contract.wording import Words
 from halftone.gui.i18n import listed, say, tr
 from halftone.gui.kit import figures
-from halftone.health.headroom import ChartData, Layer, part_key, part_names, room_bits, room_state
+from halftone.health.headroom import ChartData, Layer, Part, part_key, part_names, room_bits, room_state
 
 
 def type_name(dtype: str) -> str:
@@ -85,17 +84,13 @@ def state_of(layer: Layer, dtype: DType, *, after: bool) -> str:
     return room_state(layer.exp_after, layer.dtype_after) if after else room_state(layer.exp, dtype)
 
 
-def cure_label(plan: Plan | None) -> str:
-    """What stands under the dashed box."""
-    if plan is None:
-        return ""
-    upcast = sum(len(modules) for modules in plan.upcast.values())
-    if upcast:
-        return tr("cure: {0} parts in FP32", upcast, one="cure: 1 part in FP32")
-    rescaled = sum(len(rescaled_modules(tensors)) for tensors in plan.rescale.values())
-    if rescaled:
-        return tr("cure: {0} layers rescaled", rescaled)
-    return ""
+def cure_label(part: Part, dtype: DType) -> str:
+    """What the cure does in this part, under its dashed boxes."""
+    changed = [layer for layer in part.layers if layer.changed]
+    wider = sum(1 for layer in changed if layer.dtype_after != dtype)
+    if wider:
+        return tr("cure: {0} layers in FP32", wider, one="cure: 1 layer in FP32")
+    return tr("cure: {0} layers rescaled", len(changed), one="cure: 1 layer rescaled") if changed else ""
 
 
 def part_name(key: str) -> str:

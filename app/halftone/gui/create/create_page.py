@@ -1,21 +1,27 @@
 """Create: from words to picture, with the numbers behind it in sight."""
 
 import logging
+from functools import partial
+from typing import Final
 
 import shiboken6
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QWidget
 
-from halftone.contract.messages import AnyEvent, PreviewReady
+from halftone.contract.errors import HalftoneError
+from halftone.contract.messages import AnyEvent, Generate, PreviewReady
 from halftone.contract.request import ALONE, PictureRequest
 from halftone.gui import theme
 from halftone.gui.controller import Controller
 from halftone.gui.create.form.model_picker import ask_model
 from halftone.gui.create.form.request_form import CreateForm
 from halftone.gui.create.form.settings_from_pictures import FormFiller
+from halftone.gui.create.grid_dialog import GridDialog
 from halftone.gui.create.history_panel import HistoryPanel
 from halftone.gui.create.job_list import QueuePanel
+from halftone.gui.create.picture import fix_text
+from halftone.gui.create.picture.dropped_pictures import DroppedPictures, Uses
 from halftone.gui.create.picture.picture_actions import PictureActs
 from halftone.gui.create.picture.picture_centre import Centre
 from halftone.gui.create.picture.picture_images import HistoryWatch, decoded
@@ -24,14 +30,21 @@ from halftone.gui.i18n import tr
 from halftone.gui.kit.splitter import LineSplitter
 from halftone.gui.kit.stock_widgets import column, surface
 from halftone.gui.shell import stopping
+from halftone.gui.text import error_sentence
 from halftone.gui.views.thumbnails import small
+from halftone.library.index.entries import Entry
 from halftone.library.prompts.drawn_prompts import as_made
 from halftone.session.events import Noted
+from halftone.session.pictures.draft import Draft, Seed, with_word
+from halftone.session.pictures.grid import Axis, fitted, planned
 from halftone.session.pictures.history import Made
-from halftone.session.state import Ended
+from halftone.session.state import Ended, Job
 from halftone.settings.glance import widths
 
 _log = logging.getLogger(__name__)
+
+QUEUE_WIDTH: Final = 256
+"""Pixels in which a waiting job can be read."""
 
 
 class CreatePage(QWidget):
@@ -43,12 +56,22 @@ class CreatePage(QWidget):
         self._pictures: tuple[Made, ...] = ()
         self._latest = controller.state.history.latest
         self._compact = (False, False)
+        self._reads = False
+        """Whether the queue is wide enough to be read."""
+        self._lent = 0
+        """Pixels that the canvas lent it."""
+        self._before: Draft | None = None
+        """The draft, while a waiting job is edited."""
         self._wide = [336, 896, 208]
         """Sizes of the columns before the window became narrow."""
         self._build()
         self._filler = FormFiller(self, controller, self.form)
         parts = self.form, self.centre, self.history
         self.acts = PictureActs(self, controller, parts, self._filler.reuse, self._show_left)
+        centre = self.centre
+        uses = Uses(self._filler.take_picture, self.form.start_part.use, self.acts.inpaint_file)
+        self.dropped = DroppedPictures(self, controller, (centre, centre.taken), uses)
+        self.dropped.watch_paste(self.form.prompt, self.form.negative)
         self._connect()
         self._watch = HistoryWatch(self)
         self._watch.changed.connect(controller.session.history.read_new)
@@ -89,9 +112,16 @@ class CreatePage(QWidget):
         controller.worker_event.connect(self._worker_event)
         controller.job_ended.connect(self._job_ended)
         self.form.submitted.connect(self._submitted)
+        self.form.submitting.connect(self.centre.editor.flush)
+        self.form.start_part.paint_wanted.connect(self.centre.editor.open_editor)
+        self.form.footer.grid.connect(self.open_grid)
+        self.queue.edit_wanted.connect(self._edit)
+        self.queue.edit_cancelled.connect(self.end_editing)
         self.form.model_part.fix_requested.connect(self._fix)
         self.form.model_part.check_requested.connect(self._check)
         centre = self.centre
+        self._filler.begun.connect(self.dropped.begin)
+        self._filler.filled.connect(self.dropped.finish)
         centre.picked.connect(self.history.select)
         centre.toolbar.acted.connect(self.acts.from_toolbar)
         centre.toolbar.left_panel.clicked.connect(self.toggle_left)
@@ -104,6 +134,7 @@ class CreatePage(QWidget):
         centre.transport.cancel_requested.connect(self._cancel)
         centre.transport.keep_requested.connect(self._keep)
         self.history.picked.connect(self.pick)
+        self.history.list.dragged.connect(self._select_shown)
         self.history.removed.connect(self.acts.delete_listed)
         self.history.menu_requested.connect(self.acts.open_menu)
         self.history.collapse.connect(self.toggle_right)
@@ -112,9 +143,76 @@ class CreatePage(QWidget):
         """What Ctrl+Enter does."""
         self.form.submit()
 
+    def try_in_fp16(self) -> None:
+        """Make a picture in FP16, as the form stands."""
+        self.form.numerics_part.take_precision("float16")
+        self.form.submit()
+
     def _submitted(self, request: PictureRequest, endless: bool) -> None:
-        self.centre.following = True
+        self._watch_next()
+        edited = self.queue.editing
+        if edited and self._controller.session.queue.replace(edited, request):
+            self.queue.show_editing("")
+            self._controller.later(self._restore_draft)  # the form has yet to roll its seed
+            return
         self._controller.session.queue.generate(request, endless=endless)
+
+    def _watch_next(self) -> None:
+        """Show what is made next as soon as it is there."""
+        self.centre.following = True
+        self.centre.editor.close_editor()
+        self.centre.taken.hide()
+
+    def open_grid(self) -> None:
+        """Choose the axes of a grid, where the form can be sent."""
+        if self.form.refusal():
+            return
+        dialog = GridDialog(self, self._controller, self.form.request())
+        dialog.chosen.connect(self._make_grid)
+        dialog.open()
+
+    def _make_grid(self, axes: tuple[Axis, ...]) -> None:
+        """The form is sent as for one picture, so its checks are the same."""
+        self.form.submit(count=1, send=partial(self._queue_grid, axes))
+
+    def _queue_grid(self, axes: tuple[Axis, ...], request: PictureRequest) -> None:
+        models = self._controller.state.models.models
+        try:
+            grid = planned(request, axes, lambda one: fitted(one, models.get(one.model)))
+        except HalftoneError as error:
+            self.form.tell(error_sentence(error.as_facts()), "danger")
+            return
+        self._watch_next()
+        self._controller.session.queue.make_grid(grid, request.prompt)
+
+    # --- editing what waits -----------------------------------------------------------------------------------------
+
+    def _edit(self, job: Job) -> None:
+        """Show the request of a waiting job in the form; Generate puts it back."""
+        command = job.command
+        if not isinstance(command, Generate):
+            return
+        if not self.queue.editing:
+            self._before = self._controller.state.draft
+        self.end_editing(restore=False)
+        self._controller.session.queue.edit(job.key, True)
+        self.queue.show_editing(job.key)
+        self._filler.reuse_request(command.request)
+
+    def end_editing(self, *, restore: bool = True) -> None:
+        """The job waits again, and the form shows what it showed before."""
+        if not self.queue.editing:
+            return
+        self._controller.session.queue.edit(self.queue.editing, False)
+        self.queue.show_editing("")
+        if restore:
+            self._restore_draft()
+
+    def _restore_draft(self) -> None:
+        """Show what the form showed before a job was edited."""
+        before, self._before = self._before, None
+        if before is not None:
+            self._controller.session.drafting.put(before)
 
     def _example(self, prompt: str) -> None:
         self.form.edit(prompt=prompt)
@@ -187,18 +285,43 @@ class CreatePage(QWidget):
         if made is not None:
             self.centre.pick(made)
 
+    def _select_shown(self) -> None:
+        self.history.select(self.centre.marked)
+
     def _refresh(self) -> None:
         self.centre.refresh()
+        self._fit_queue()
+
+    def _fit_queue(self) -> None:
+        """Give the queue room to be read as soon as something waits in it, and take it back afterwards."""
+        reads = len(self._controller.state.jobs) > 1
+        if reads == self._reads:
+            return
+        self._reads = reads
+        left, centre, right = self.splitter.sizes()
+        self._fit_sides()
+        if reads and 0 < right < QUEUE_WIDTH:
+            self._lent = QUEUE_WIDTH - right
+            self.splitter.setSizes([left, centre - self._lent, QUEUE_WIDTH])
+        elif not reads and self._lent:
+            if right == QUEUE_WIDTH:  # else the user moved it
+                self.splitter.setSizes([left, centre + self._lent, right - self._lent])
+            self._lent = 0
 
     # --- actions ----------------------------------------------------------------------------------------------------
 
     def _banner_act(self, key: str) -> None:
         controller, made = self._controller, self.centre.shown
         match key:
-            case "fix":
+            case "fix" if made is not None:
                 self._as_made()
-                self._fix()
-                self.centre.fold()
+                controller.session.fixing.begin(made)
+            case fix_text.CANCEL:
+                controller.session.fixing.cancel()
+            case fix_text.UNDO:
+                controller.session.fixing.undo()
+            case fix_text.CLOSE:
+                controller.session.fixing.close()
             case "health" | "check":
                 self._as_made()
                 controller.go("health")
@@ -214,11 +337,12 @@ class CreatePage(QWidget):
                 self.centre.fold()
             case "use-model" if made is not None:
                 controller.session.models.select(made.request.model)
-            case "recover" | "recover-fix" if made is not None:
+            case "recover-fix" if made is not None:
+                self._as_made()
+                controller.session.fixing.begin(made)
+            case "recover" if made is not None:
                 controller.session.queue.recover(made.facts, made.request)
                 self.centre.fold()
-                if key == "recover-fix":
-                    self._fix()
             case _:
                 self.centre.fold()
 
@@ -241,6 +365,27 @@ class CreatePage(QWidget):
         if self.centre.shown is not None:
             self._filler.reuse(self.centre.shown)
 
+    def inpaint(self) -> None:
+        """Paint on the shown picture, as the button does."""
+        self.centre.toolbar.inpaint.click()
+
+    def reuse(self, made: Made) -> None:
+        """Copy everything of a picture into the form, the seed too."""
+        self._filler.reuse(made)
+
+    def take_picture(self, path: str) -> None:
+        """Copy what a picture of any program says into the form."""
+        self._filler.take_picture(path)
+
+    def take_seed(self, seed: int) -> None:
+        """Use this seed for the next pictures."""
+        self.form.edit(seed=Seed(seed, locked=True))
+
+    def start_from(self, path: str) -> None:
+        """Send a picture to image to image."""
+        self._show_left()
+        self.form.start_part.use(path)
+
     def new_seed(self) -> None:
         self.form.seed.roll()
 
@@ -250,6 +395,38 @@ class CreatePage(QWidget):
     def _step(self, by: int) -> None:
         if self.centre.shown is not None and (path := self.history.neighbour(self.centre.shown.facts.path, by)):
             self.pick(path)
+
+    # --- models and what is used beside them ------------------------------------------------------------------------
+
+    def use(self, entry: Entry) -> None:
+        """Take a model, or a file that is used beside one, into the form."""
+        form, path = self.form, entry.path
+        match entry.shelf:
+            case "LoRA":
+                form.lora_part.take(path)
+            case "VAE":
+                form.vae_part.take(path)
+            case "ControlNet" if entry.kind == "IP-Adapter":
+                form.ip_adapter_part.take(path)
+            case "ControlNet":
+                form.control_part.take(path)
+            case "Upscalers":
+                form.edit(hires_on=True)
+                form.hires_part.row.setChecked(True)
+                form.hires_part.choose(path)
+            case "Embeddings":
+                self._add_word(entry.name)
+            case _:
+                self._controller.session.models.select(path)
+
+    def use_word(self, word: str, entry: Entry) -> None:
+        """Add a trigger word to the prompt, and the LoRA that it belongs to."""
+        self._add_word(word)
+        if entry.shelf == "LoRA" and entry.path not in {lora.path for lora in self.form.lora_part.items()}:
+            self.form.lora_part.take(entry.path)
+
+    def _add_word(self, word: str) -> None:
+        self.form.edit(prompt=with_word(self._controller.state.draft.prompt, word))
 
     # --- panels -----------------------------------------------------------------------------------------------------
 
@@ -287,11 +464,13 @@ class CreatePage(QWidget):
             self.splitter.setSizes([280, 632, 112] if narrow else self._wide)
 
     def _fit_sides(self) -> None:
-        """The same limits whether something is made or not: what moves when a job begins draws the eye off the picture."""
+        """The same limits whether something is made or not: what moves when a job begins draws the eye off the picture. Only a
+        queue in which something waits gets more.
+        """
         colours = theme.current()
         self.form.setMinimumWidth(colours.px("layout.panel-left.min"))
         self.form.setMaximumWidth(colours.px("layout.panel-left.max"))
-        self.right.setMinimumWidth(112 if self._compact[0] else 160)
+        self.right.setMinimumWidth(QUEUE_WIDTH if self._reads else 112 if self._compact[0] else 160)
         self.right.setMaximumWidth(colours.px("layout.panel-right.max"))
 
     def splitter_state(self) -> dict[str, str]:

@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
 
-from PySide6.QtCore import QPoint, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QMimeData, QModelIndex, QPoint, QRect, QRectF, QSize, Qt, QUrl, Signal
 from PySide6.QtGui import QPainter, QPen, QResizeEvent
 from PySide6.QtWidgets import QListView, QStyle, QWidget
 
 from halftone.gui import icons, theme
 from halftone.gui.i18n import listed, tr
 from halftone.gui.kit import actions
-from halftone.gui.kit.stock_widgets import column, icon_button, label, row, surface
+from halftone.gui.kit.stock_widgets import ElidedLabel, column, icon_button, label, row, surface
 from halftone.gui.text import net_list
 from halftone.gui.views.card_list import CardDelegate, CardList
-from halftone.gui.views.list_model import ListModel
-from halftone.gui.views.thumbnails import Thumbnails, paint_thumbnail
+from halftone.gui.views.list_model import ListModel, item_of
+from halftone.gui.views.thumbnails import Thumbnails, paint_glyph, paint_thumbnail
 from halftone.health.pictures.frame_lists import clock, video_seconds
 from halftone.library.prompts.drawn_prompts import as_made
 from halftone.session.pictures.history import Made
@@ -68,7 +68,13 @@ class HistoryModel(ListModel[Row]):
         return "\n".join(filter(None, (item.request.prompt, _film(item), used, words.get(item.facts.state, ""))))
 
     def state(self, item: Row) -> Qt.ItemFlag:
-        return super().state(item) if isinstance(item, Made) else Qt.ItemFlag.NoItemFlags
+        return super().state(item) | Qt.ItemFlag.ItemIsDragEnabled if isinstance(item, Made) else Qt.ItemFlag.NoItemFlags
+
+    def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:
+        """The files of pictures, for Create and for other programs."""
+        data = QMimeData()
+        data.setUrls([QUrl.fromLocalFile(item.facts.path) for item in map(item_of, indexes) if isinstance(item, Made)])
+        return data
 
 
 def _film(made: Made) -> str:
@@ -109,7 +115,7 @@ class ThumbDelegate(CardDelegate[Row]):
             painter.drawRoundedRect(box.adjusted(-1, -1, 1, 1), 3, 3)
         glyph = {"recovered": ("triangle-alert", "warn"), "not-recovered": ("octagon-alert", "danger")}.get(item.facts.state)
         if glyph is not None:
-            _paint_glyph(painter, box, *glyph)
+            paint_glyph(painter, box, *glyph)
         if seconds := video_seconds(item.facts):
             _paint_length(painter, box, clock(seconds))
 
@@ -127,24 +133,25 @@ def _paint_length(painter: QPainter, box: QRectF, words: str) -> None:
     painter.drawText(plate.adjusted(21, 0, -4, 0), _LINE, words)
 
 
-def _paint_glyph(painter: QPainter, box: QRectF, icon: str, tone: str) -> None:
-    disc = QRectF(box.right() - 22, box.bottom() - 22, 18, 18)
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(theme.current().color("picture-badge"))
-    painter.drawEllipse(disc)
-    icons.paint(painter, icon, disc.adjusted(3, 3, -3, -3), theme.Theme("dark").color(tone))
-
-
 class ThumbList(CardList[Row]):
-    """Two columns of thumbnails, one in a narrow panel; the days between them are as wide as the list."""
+    """Two columns of thumbnails, one in a narrow panel; the days between them are as wide as the list. `dragged`: a picture was
+    dragged, and is selected now though it was not chosen.
+    """
+
+    dragged = Signal()
 
     def __init__(self, thumbnails: Thumbnails) -> None:
         self._thumbs = ThumbDelegate(thumbnails)
         super().__init__(tr("History"), self._thumbs)
         self.setFlow(QListView.Flow.LeftToRight)
         self.setWrapping(True)
+        self.setDragDropMode(QListView.DragDropMode.DragOnly)
         self.setViewportMargins(_LEFT, 0, 0, 0)
         thumbnails.arrived.connect(self.viewport().update)
+
+    def startDrag(self, supported: Qt.DropAction) -> None:
+        super().startDrag(supported)
+        self.dragged.emit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """The scroll bar has its place even while there is none, so that its coming and going moves nothing."""
@@ -173,8 +180,10 @@ class HistoryPanel(QWidget):
         self._pictures: Sequence[Made] = ()
         self.fold = icon_button("panel-right-close", actions.tip("right-panel", tr("Hide panel")), clicked=self.collapse.emit)
         head = surface("plain", "bottom")
-        head.setFixedHeight(40)
-        head.setLayout(row(label(tr("History"), "body-strong"), -1, self.fold, margins=(12, 0, 8, 0)))
+        head.setFixedHeight(theme.grown(40))
+        across = row(ElidedLabel(tr("History"), "body-strong"), self.fold, margins=(12, 0, 8, 0))
+        across.setStretch(0, 1)
+        head.setLayout(across)
         self.model = HistoryModel()
         self.list = ThumbList(thumbnails)
         self.list.setModel(self.model)

@@ -131,24 +131,26 @@ class DeviceCard(Card):
         self._tile = DeviceTile()
         self._name = label("", "heading-s", wrap=True)
         self._caption = label("", "small", "secondary", wrap=True)
-        self._memory_words = label("", "small", numbers=True)
+        self._memory_words = ElidedLabel("", "small", numbers=True)
         self._bar = MemoryMeter(square=True)
         self._others = label("", "caption", "secondary", numbers=True)
         self._own = label("", "caption", "secondary", numbers=True)
         self._free = label("", "caption", "secondary", numbers=True)
-        legend = row(
-            LegendDot("text-muted"),
-            self._others,
-            4,
-            LegendDot("chart.series-1"),
-            self._own,
-            4,
-            LegendDot("border-control", hollow=True),
-            self._free,
-            -1,
-            spacing=5,
+        marks = (
+            row(LegendDot("text-muted"), self._others, spacing=5),
+            row(LegendDot("chart.series-1"), self._own, spacing=5),
+            row(LegendDot("border-control", hollow=True), self._free, -1, spacing=5),
         )
-        words = row(label(tr("Memory"), "small", "secondary"), -1, self._memory_words)
+        legend = (
+            column(
+                *marks,
+                spacing=2,
+            )
+            if theme.has_large_text()
+            else row(*marks, spacing=9)
+        )
+        self._memory_words.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        words = row(label(tr("Memory"), "small", "secondary"), self._memory_words, spacing=8, stretch=1)
         self._loaded = ElidedLabel("", "small", "secondary")
         self.free = button(tr("Free memory"), "", clicked=self.free_memory.emit)
         loaded = row(self._loaded, self.free, spacing=8, stretch=0)
@@ -168,7 +170,7 @@ class DeviceCard(Card):
         if memory is not None and memory.total > 0:
             used = memory.own + memory.others
             own, others, free = (figures.size(count) for count in (memory.own, memory.others, max(0, memory.total - used)))
-            self._memory_words.setText(tr("{0} of {1} in use", figures.size(used), figures.size(memory.total)))
+            self._memory_words.set_text(tr("{0} of {1} in use", figures.size(used), figures.size(memory.total)))
             self._others.setText(tr("Other apps {0}", _gigabytes(memory.others)))
             self._own.setText(f"Halftone {_gigabytes(memory.own)}")
             self._free.setText(tr("Free {0}", _gigabytes(max(0, memory.total - used))))

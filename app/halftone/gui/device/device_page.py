@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
 )
 
 from halftone.contract.messages import SelfTest
+from halftone.gui import theme
 from halftone.gui.controller import Controller
 from halftone.gui.create.picture.picture_files import not_written
 from halftone.gui.device import device_verdict, device_view, self_test_export
@@ -76,7 +77,7 @@ class DevicePage(Page):
 
     def _tour_strip(self) -> QFrame:
         strip = surface("plain", "bottom")
-        strip.setFixedHeight(60)
+        strip.setFixedHeight(theme.grown(60))
         self._tour_icon = IconLabel("circle-dot", "accent-text", 22)
         self._tour_state = label("", "caption", "secondary", numbers=True)
         self.skip_button = button(tr("Skip the tour"), "quiet", clicked=self.skip_tour.emit)
@@ -119,7 +120,7 @@ class DevicePage(Page):
 
     def _footer(self) -> QFrame:
         strip = surface("plain", "top")
-        strip.setFixedHeight(60)
+        strip.setFixedHeight(theme.grown(60))
         self.foot_measure = button(tr("Measure again"), "quiet", "refresh-cw", clicked=self.measure)
         self.foot_export = button(tr("Export report"), "quiet", "file-down", clicked=self.ask_export)
         self.add_models = button(tr("Add my models…"), "", size="large", clicked=self.ask_model)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from halftone.contract.facts import BitsResult, DeviceFacts, OperationResult, SelfTestReport
+from halftone.contract.facts import BitsResult, DeviceFacts, OperationResult, SelfTestReport, SpeedResult
 from halftone.contract.request import Numerics
 from halftone.contract.vocabulary import DETAIL_NAMES
 from halftone.contract.wording import Words
@@ -11,7 +11,7 @@ from halftone.gui.charts.device_charts import Mark, MatrixRow
 from halftone.gui.charts.headroom_chart_text import type_name
 from halftone.gui.i18n import catalogue, listed, sentences, tr
 from halftone.gui.kit import figures
-from halftone.gui.settings.setting_effects import effect_of, time_words
+from halftone.gui.settings.setting_effects import effect_of, shown_ratio, time_words
 from halftone.health.device_faults import avoided_backends, copies_are_faulty, sound_of
 from halftone.health.forecasts.timing import is_measurable, mode_ratio
 from halftone.health.precision import auto_follows_model
@@ -223,8 +223,17 @@ def _mode_speed(report: SelfTestReport, mode: str) -> ModeSpeed:
     own = [one for one in report.speeds if one.mode == mode]
     ratio = mode_ratio(report.speeds, mode, "float32")
     caption = tr("The reference") if mode == "float32" else time_words(*ratio) if ratio is not None else ""
-    work, seconds = sum(one.tflops * one.seconds for one in own), sum(one.seconds for one in own)
-    return ModeSpeed(mode, caption, work / seconds, tuple((operation_name(one.operation), one.tflops) for one in own))
+    tflops = _together(own)
+    if mode != "float32" and ratio is not None:  # of paired runs, which the words are about
+        timed = {one.operation for one in own}
+        tflops = _together([one for one in report.speeds if one.mode == "float32" and one.operation in timed])
+        tflops /= shown_ratio(*ratio)
+    return ModeSpeed(mode, caption, tflops, tuple((operation_name(one.operation), one.tflops) for one in own))
+
+
+def _together(timed: Sequence[SpeedResult]) -> float:
+    """The speed over several operations."""
+    return sum(one.tflops * one.seconds for one in timed) / sum(one.seconds for one in timed)
 
 
 def speed_title(report: SelfTestReport) -> str:

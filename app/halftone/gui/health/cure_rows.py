@@ -7,6 +7,7 @@ from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QButtonGroup, QSizePolicy, QWidget
 
 from halftone.contract.plan import Cure
+from halftone.gui import theme
 from halftone.gui.health import health_text
 from halftone.gui.i18n import tr
 from halftone.gui.kit.painting import CENTRE, END, RIGHT, Painted, dot, plate, width_of, write
@@ -23,7 +24,7 @@ class CureHead(Painted):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setFixedHeight(20)
+        self.setFixedHeight(theme.grown(20))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._columns = True
         self.setToolTip(health_text.decibels())
@@ -61,7 +62,7 @@ class CureRow(HoverButton):
         self._line = health_text.cure_line(cure, type_words)
         self.setCheckable(True)
         self.setEnabled(not cure.refusal)
-        self.setFixedHeight(48)
+        self.setFixedHeight(theme.grown(48))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName(health_text.cure_spoken(cure, type_words))

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QPushButton, QSizePoli
 from halftone.contract.facts import CheckReport, ModelFacts
 from halftone.contract.plan import is_epsilon
 from halftone.contract.vocabulary import DTYPE_NAMES, DType
-from halftone.gui import icons
+from halftone.gui import icons, theme
 from halftone.gui.charts.headroom_chart_text import type_name
 from halftone.gui.health import health_text, health_view
 from halftone.gui.health.cure_rows import CureHead, CureList
@@ -29,7 +29,7 @@ class Tag(QFrame):
         super().__init__()
         self.setProperty("tag", True)
         self.setLayout(row(label(words, "caption", "secondary"), margins=(6, 0, 6, 0)))
-        self.setFixedHeight(18)
+        self.setFixedHeight(theme.grown(18))
 
 
 class SplitButton(QWidget):
@@ -90,7 +90,7 @@ class HealthHeader(QWidget):
             self._precision(words, dtype).setToolTip(tr("Affects this page only."))
         self.guide_button = guide_button()
         self.setLayout(row(self.model, self._tags, -1, self._checked, self.again, self.guide_button, spacing=12))
-        self.setFixedHeight(36)
+        self.setFixedHeight(theme.grown(36))
 
     def _precision(self, words: str, dtype: DType | None) -> QAction:
         action = self.again.menu.addAction(words)

@@ -171,7 +171,7 @@ class FindingDelegate(QStyledItemDelegate):
         width = self._view.viewport().width()
         if index.row() in self._model.opened:
             extra = self._detail_height(self._model.row(index.row()), width)
-        return QSize(width, round(ROW + extra))
+        return QSize(width, round(theme.grown(ROW) + extra))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         style = theme.current()
@@ -196,43 +196,52 @@ class FindingDelegate(QStyledItemDelegate):
         painter.restore()
 
     def _paint_marks(self, painter: QPainter, row: Row, area: QRectF) -> None:
-        middle = area.top() + ROW / 2
+        middle = area.top() + theme.grown(ROW) / 2
         if row.number is not None:
             tone = "unknown" if row.past else "chart.limit" if row.tone == "danger" else "warn"
-            dot(painter, QPointF(area.left() + 24, middle), 9, tone)
-            box = QRectF(area.left() + 10, middle - 9, 28, 18)
+            dot(painter, QPointF(area.left() + 24, middle), min(13, theme.grown(9)), tone)
+            box = QRectF(area.left() + 10, middle - theme.grown(9), 28, theme.grown(18))
             write(painter, box, str(row.number), "caption-strong", "surface-raised", CENTRE, numbers=True)
         width = 31 + width_of(row.badge, "caption-strong")
         left = area.left() + 44
-        paint_badge(painter, QRectF(left, middle - 10, width, 20), row.icon, row.badge, row.tone)
+        paint_badge(painter, QRectF(left, middle - theme.grown(10), width, theme.grown(20)), row.icon, row.badge, row.tone)
 
     def _paint_words(self, painter: QPainter, row: Row, area: QRectF) -> None:
         top, right = area.top(), area.right() - 42
         badge_end = area.left() + 44 + 31 + width_of(row.badge, "caption-strong") + 12
         left = max(area.left() + self._text_left(), badge_end)
         if row.room:
-            self._pair(painter, QPointF(right, top), 92, row.room, row.room_caption or tr("headroom"), row.room_tone)
-            right -= 92
+            self._pair(painter, QPointF(right, top), theme.grown(92), row.room, row.room_caption or tr("headroom"), row.room_tone)
+            right -= theme.grown(92)
         if self._view.viewport().width() > NARROW and row.peak:
-            right -= self._pair(painter, QPointF(right, top), 96, row.peak, row.peak_caption or tr("peak"), "text") + 8
+            right -= (
+                self._pair(painter, QPointF(right, top), theme.grown(96), row.peak, row.peak_caption or tr("peak"), "text") + 8
+            )
         width = right - left - 8
-        write(painter, QRectF(left, top + 8, width, 19), row.title, "body", "text-secondary" if row.past else "text", cut=END)
+        write(
+            painter,
+            QRectF(left, top + theme.grown(8), width, theme.grown(19)),
+            row.title,
+            "body",
+            "text-secondary" if row.past else "text",
+            cut=END,
+        )
         mono = theme.current().font("mono")
-        mono.setPixelSize(11)
+        mono.setPixelSize(theme.grown(11))
         painter.setFont(mono)
         painter.setPen(theme.current().color("text-muted"))
         shown = QFontMetricsF(mono).elidedText(row.module, START, width)
-        painter.drawText(QRectF(left, top + 27, width, 19), LEFT, shown)
+        painter.drawText(QRectF(left, top + theme.grown(27), width, theme.grown(19)), LEFT, shown)
 
     def _pair(self, painter: QPainter, corner: QPointF, width: float, value: str, caption: str, tone: str) -> float:
         """A number with its small caption below, right-aligned; the width of the wider one."""
-        box = QRectF(corner.x() - width, corner.y() + 8, width, 19)
+        box = QRectF(corner.x() - width, corner.y() + theme.grown(8), width, theme.grown(19))
         wide = write(painter, box, value, "body", tone, RIGHT, numbers=True)
-        box = QRectF(corner.x() - width, corner.y() + 27, width, 17)
+        box = QRectF(corner.x() - width, corner.y() + theme.grown(27), width, theme.grown(17))
         return max(wide, write(painter, box, caption, "caption", "text-muted", RIGHT))
 
     def _paint_arrow(self, painter: QPainter, area: QRectF, *, opened: bool) -> None:
-        box = QRectF(area.right() - 30, area.top() + ROW / 2 - 8, 16, 16)
+        box = QRectF(area.right() - 30, area.top() + theme.grown(ROW) / 2 - 8, 16, 16)
         icons.paint(painter, "chevron-down" if opened else "chevron-right", box, theme.current().color("text-secondary"))
 
     def _paint_details(self, painter: QPainter, row: Row, area: QRectF) -> None:
@@ -240,7 +249,7 @@ class FindingDelegate(QStyledItemDelegate):
         painter.setPen(theme.current().color("text-secondary"))
         left = area.left() + self._text_left()
         width = max(120.0, area.width() - self._text_left() - 40)
-        y = area.top() + ROW
+        y = area.top() + theme.grown(ROW)
         flags = int(Qt.TextFlag.TextWordWrap)
         for line in row.details:
             box = QFontMetricsF(painter.font()).boundingRect(QRectF(left, y, width, 2000), flags, line)

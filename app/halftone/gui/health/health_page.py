@@ -74,6 +74,7 @@ class HealthPage(Page):
         control.worker_event.connect(self._heard)
         control.job_ended.connect(self._ended)
         self.header.guide_button.clicked.connect(control.guide_requested)
+        self.header.menu.aboutToShow.connect(self._fill_menu)
         self.header.picked.connect(self.look_at)
         self.header.check.connect(self.start_check)
         self.header.precision.connect(self.look_in)
@@ -90,7 +91,7 @@ class HealthPage(Page):
         self.cure.apply.clicked.connect(lambda _on=False: self.apply_cure())
         self.cure.copy.clicked.connect(lambda _on=False: self.writing.ask_copy())
         self.cure.export.clicked.connect(lambda _on=False: self.writing.ask_export())
-        actions.add_shortcut(self, self.cure.copy.click, *actions.ACTIONS["save-repaired"].keys, inside=True)
+        actions.add_shortcut(self, self.cure.copy.click, *actions.keys_of("save-repaired"), inside=True)
         self.cure.cancel_copy.clicked.connect(lambda _on=False: self.writing.cancel())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -300,12 +301,11 @@ class HealthPage(Page):
         return tr("{0} so far", figures.duration(used)) if used >= 1 else ""
 
     def _show_header(self, model: ModelFacts | None, job: Job | None) -> None:
-        control = self._controller
-        states = [control.session.checks.badge(one).state for one in control.models]
-        self.header.set_models(control.models, states, model.id if model is not None else "")
-        tags = health_view.model_tags(model, control.state.extras_of(model)) if model is not None else ()
+        tags = health_view.model_tags(model, self._controller.state.extras_of(model)) if model is not None else ()
         if self._in not in (None, self._in_use):
             tags = (tr("Viewing the {0} check", type_name(self._dtype)), *tags)
+        elif self._controller.state.once is not None:
+            tags = (tr("{0} for the next pictures", type_name(self._dtype)), *tags)
         self.header.set_precision(self._in, self._in_use)
         self.header.set_model(model.name if model is not None else tr("No model"), tags, narrow=self.width() < 900)
         seconds = self._known_seconds(model)
@@ -313,6 +313,12 @@ class HealthPage(Page):
         self.header.set_checked(
             self._view.checked, can_check=model is not None and job is None, again=bool(self._view.checked), tip=tip
         )
+
+    def _fill_menu(self) -> None:
+        """Judge every model: only once somebody looks."""
+        control, model = self._controller, self.model
+        states = [control.session.checks.badge(one).state for one in control.models]
+        self.header.set_models(control.models, states, model.id if model is not None else "")
 
     # actions
 

@@ -13,8 +13,8 @@ from halftone.contract.vocabulary import FLOAT_LIMITS, DType
 from halftone.gui import theme
 from halftone.gui.charts.headroom_chart import HeadroomChart
 from halftone.gui.charts.headroom_chart_text import type_name
-from halftone.gui.health.health_view import CARDS, Figure, HealthView
-from halftone.gui.i18n import sentences, tr
+from halftone.gui.health.health_view import CARDS, Figure, HealthView, figures_of
+from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.painting import RIGHT
 from halftone.gui.kit.stock_widgets import (
@@ -85,7 +85,7 @@ class VerdictCard(Card):
         self.setLayout(column(top, self._narrow_figures, spacing=10, margins=(18, 12, 18, 12)))
         self._shown: tuple[Figure, ...] | None = None
         self._narrow = False
-        self.setMinimumHeight(72)
+        self.setMinimumHeight(theme.grown(72))
 
     def set_narrow(self, narrow: bool) -> None:
         if narrow != self._narrow:
@@ -248,12 +248,13 @@ class ChartCard(Card):
         self.when.set_value("now")
         self.when.setMinimumWidth(190)
         self.when.set_tip("after", tr("Peaks and limits with the cure."))
-        self.when.chosen.connect(lambda value: self.chart.set_after(value == "after"))
+        self.when.chosen.connect(lambda _value: self._show_when())
         self.zoom = icon_button("zoom-in", tr("Zoom to findings"), kind="framed", clicked=self.chart.zoom_to_findings)
         self.as_table = icon_button("table-2", tr("Show as table"), kind="framed", checkable=True)
         self.as_table.toggled.connect(self._show_table)
         self._show = label(tr("Show"), "small", "secondary")
-        self._sub = label(tr("Layer peaks in running order, log scale"), "small", "secondary")
+        self._sub = label("", "small", "secondary")
+        self._view: HealthView | None = None
         self._mark = label("", "small-strong", "warn")
         self._cured = False
         self._shown: tuple[tuple[LayerPeak, ...], DType] = ((), "float16")
@@ -283,7 +284,17 @@ class ChartCard(Card):
             self.table.layers.set_layers(*self._shown)
         self._stack.setCurrentIndex(1 if on else 0)
 
+    def _show_when(self) -> None:
+        """The chart as it is now or after the cure; then the line above it says what the cure gives."""
+        after, view, words = self.when.value() == "after", self._view, tr("Layer peaks in running order, log scale")
+        self.chart.set_after(after)
+        if after and view is not None and view.plan is not None:
+            over, _peak, headroom, *_rest = figures_of(view.layers, view.dtype, cured=view.plan)
+            words = listed(f"{over.value} {over.caption}", f"{headroom.value} {headroom.caption}")
+        self._sub.setText(words)
+
     def set_view(self, view: HealthView) -> None:
+        new, self._view = view is not self._view, view
         self.chart.set_layers(view.layers, view.dtype, view.findings, view.plan, view.share)
         self._shown = (view.layers, view.dtype)
         if self.as_table.isChecked():
@@ -293,11 +304,11 @@ class ChartCard(Card):
         if cured != self._cured:  # the change itself turns the view; afterwards the user's choice stays
             self._cured = cured
             self.when.set_value("after" if cured else "now")
-            self.chart.set_after(cured)
         self.when.button("after").setEnabled(can_cure)
         if not can_cure and self.when.value() == "after":
             self.when.set_value("now")
-            self.chart.set_after(False)
+        if new:
+            self._show_when()
         self.zoom.setEnabled(bool(view.findings) and not self.as_table.isChecked())
         self.as_table.setEnabled(bool(view.layers))
         self._mark.setText(tr("Not finished") if view.state in ("failed", "stopped") and view.layers else "")

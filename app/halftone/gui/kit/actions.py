@@ -1,9 +1,9 @@
 """The actions that have keys or stand in more than one menu, each declared once. The keys of pages stand in their own table."""
 
-from collections.abc import Callable
-from typing import Final, Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, NamedTuple, cast
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QMenu, QWidget
 
@@ -13,7 +13,8 @@ from halftone.gui.i18n import say, tr
 ActionName = Literal[
     "generate", "cancel", "guide", "prompt", "seed", "save", "reuse", "check", "save-repaired", "left-panel", "right-panel",
     "message", "full-screen", "previous", "next", "fit", "actual-size", "delete", "before", "job-up", "job-down",
-    "open", "show", "copy", "start", "vary", "upscale",
+    "open", "show", "copy", "start", "inpaint", "vary", "upscale", "search", "seed-only", "compare", "large", "grid",
+    "weigh-more", "weigh-less",
 ]  # fmt: skip
 
 
@@ -27,9 +28,12 @@ class Action(NamedTuple):
 
 ACTIONS: Final[dict[ActionName, Action]] = {
     "generate": Action(Words("Generate, or add to the queue"), ("Ctrl+Enter",)),
+    "grid": Action(Words("Grid…"), ("Ctrl+G",)),
     "cancel": Action(Words("Cancel the running job"), ("Esc",)),
     "guide": Action(Words("Guide to this page"), ("F1",)),
     "prompt": Action(Words("Prompt"), ("Ctrl+L",)),
+    "weigh-more": Action(Words("Increase the weight of the words"), ("Ctrl+Up",)),
+    "weigh-less": Action(Words("Decrease the weight of the words"), ("Ctrl+Down",)),
     "seed": Action(Words("New random seed"), ("Ctrl+D",)),
     "save": Action(Words("Save as…"), ("Ctrl+S",)),
     "reuse": Action(Words("Reuse settings"), ("Ctrl+R",)),
@@ -37,13 +41,14 @@ ACTIONS: Final[dict[ActionName, Action]] = {
     "save-repaired": Action(Words("Save repaired copy…"), ("Ctrl+Shift+S",)),
     "left-panel": Action(Words("Toggle the left panel"), ("F6",)),
     "right-panel": Action(Words("Toggle the right panel"), ("F7",)),
+    "search": Action(Words("Search"), ("Ctrl+F",)),
     "message": Action(Words("Newest message"), ("F8",)),
     "full-screen": Action(Words("Full screen"), ("F11",)),
     "previous": Action(Words("Previous picture"), ("Left",)),
     "next": Action(Words("Next picture"), ("Right",)),
     "fit": Action(Words("Fit to window"), ("Space", "0")),
     "actual-size": Action(Words("Zoom to 100 %"), ("1",)),
-    "delete": Action(Words("Move to bin"), ("Delete",)),
+    "delete": Action(Words("Move to bin"), ("Del",)),
     "before": Action(Words("Show the picture before recovery"), ("B",), held=True),
     "job-up": Action(Words("Move a waiting job up"), ("Alt+Up",)),
     "job-down": Action(Words("Move a waiting job down"), ("Alt+Down",)),
@@ -51,10 +56,29 @@ ACTIONS: Final[dict[ActionName, Action]] = {
     "show": Action(Words("Show file")),
     "copy": Action(Words("Copy")),
     "start": Action(Words("Send to image to image")),
+    "inpaint": Action(Words("Inpaint"), ("Ctrl+I",)),
     "vary": Action(Words("Make four variations")),
     "upscale": Action(Words("Upscale…")),
+    "seed-only": Action(Words("Seed only")),
+    "compare": Action(Words("Compare")),
+    "large": Action(Words("Show large")),
 }
 """In the order of the list of shortcuts."""
+
+
+_chosen: dict[str, tuple[str, ...]] = {}
+
+
+def choose_keys(chosen: Mapping[str, str]) -> None:
+    """Put the user's keys in force: name -> keys with ", " between them. Names that are not there have their usual keys."""
+    _chosen.clear()
+    _chosen.update({name: tuple(filter(None, keys.split(", "))) for name, keys in chosen.items()})
+
+
+def keys_of(name: str, usual: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The keys in force. name: of an action, or of something else with the usual keys."""
+    action = ACTIONS.get(cast("ActionName", name))
+    return _chosen.get(name, usual if action is None else action.keys)
 
 
 def words(name: ActionName) -> str:
@@ -68,13 +92,13 @@ def with_keys(text: str, *keys: str) -> str:
 
 def tip(name: ActionName, text: str = "") -> str:
     """The tooltip of a button that does this. text: what stands there in place of the action's own."""
-    return with_keys(text or words(name), *ACTIONS[name].keys)
+    return with_keys(text or words(name), *keys_of(name))
 
 
 def keys_shown(name: ActionName) -> str:
     """The keys as the list of shortcuts has them."""
     action = ACTIONS[name]
-    shown = ", ".join({"Left": "←", "Right": "→"}.get(key, key) for key in action.keys)
+    shown = ", ".join({"Left": "←", "Right": "→"}.get(key, key) for key in keys_of(name))
     return tr("{0} (hold)", shown) if action.held else shown
 
 
@@ -83,7 +107,7 @@ def _sequences(*keys: str) -> list[QKeySequence]:
     return [QKeySequence(key) for one in keys for key in dict.fromkeys((one, one.replace("Enter", "Return")))]
 
 
-def add_shortcut(widget: QWidget, call: Callable[[], object], *keys: str, inside: bool = False) -> None:
+def add_shortcut(widget: QWidget, call: Callable[[], object], *keys: str, inside: bool = False) -> QAction:
     """Do something when a key is pressed anywhere in the window. inside: only while the widget has the focus in it."""
     made = QAction(widget)
     made.setShortcuts(_sequences(*keys))
@@ -91,17 +115,26 @@ def add_shortcut(widget: QWidget, call: Callable[[], object], *keys: str, inside
         made.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
     made.triggered.connect(lambda _on=False: call())
     widget.addAction(made)
+    return made
 
 
 def add_entry(menu: QMenu, name: ActionName, call: Callable[[], object], *, enabled: bool = True) -> None:
     """Add an action to a menu, which shows its key. The key acts in the menu alone: elsewhere another action has it."""
     made = menu.addAction(words(name), call)
-    made.setShortcuts(_sequences(*ACTIONS[name].keys))
+    made.setShortcuts(_sequences(*keys_of(name)))
     made.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
     made.setEnabled(enabled)
+
+
+def takes_escape(event: QEvent) -> bool:
+    """Accept Esc, if the event asks who has it: the widget under the focus uses it in place of the window."""
+    asks = event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape
+    if asks:
+        event.accept()
+    return asks
 
 
 def pressed(event: QKeyEvent, *names: ActionName) -> ActionName | None:
     """Which of these actions has the key that was pressed."""
     combination = QKeySequence(event.key() | (event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier).value)
-    return next((name for name in names if combination in _sequences(*ACTIONS[name].keys)), None)
+    return next((name for name in names if combination in _sequences(*keys_of(name))), None)

@@ -53,7 +53,7 @@ class StepDots(Painted):
         super().__init__()
         self._done = 0
         self._total = 0
-        self.setFixedHeight(18)
+        self.setFixedHeight(theme.grown(18))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     def set_steps(self, done: int, total: int) -> None:
@@ -100,7 +100,7 @@ class PeakStrip(Painted):
         self._peaks: tuple[float | None, ...] = ()
         self._total = 0
         self._limit = 65504.0
-        self.setMinimumHeight(44)
+        self.setMinimumHeight(theme.grown(44))
 
     def set_peaks(self, peaks: Sequence[float | None], total: int, limit: float) -> None:
         """Largest absolute value after each step so far, None where it was not read."""

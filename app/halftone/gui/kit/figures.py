@@ -19,6 +19,11 @@ def group(number: int) -> str:
     return f"{number:,}".replace(",", NARROW).replace("-", MINUS)
 
 
+def pixels(width: int, height: int) -> str:
+    """1024 × 768, in every place without groups, as the fields have it."""
+    return f"{width} × {height}"
+
+
 def decimal(number: float, places: int = 1) -> str:
     """Format with one decimal by default, with the locale's mark; never a negative zero."""
     rounded = round(number, places) + 0.0

@@ -3,18 +3,23 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
-from typing import Literal
+from typing import Final, Literal
 
-from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QEnterEvent, QFontMetrics
 from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
 
 from halftone.gui import theme
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit.stock_widgets import ButtonKind, Card, IconLabel, button, icon_button, label, row
-from halftone.gui.shell.toast_place import place
+from halftone.gui.shell.toast_place import free_place, taken_areas
 
 Level = Literal["ok", "info", "warn", "danger"]
+_WATCH_MS: Final = 150
+"""How often a toast looks whether something came up under it."""
+_ABOVE_EDGE: Final = 86
+_AROUND: Final = 4
+"""Pixels below a toast, and around one on the shelf."""
 
 LEVEL_ICONS: dict[str, tuple[str, str]] = {
     "ok": ("circle-check", "ok"),
@@ -88,7 +93,7 @@ class MessageBar(Card):
         if closable:
             layout.addWidget(icon_button("x", tr("Close"), size=14, clicked=self.closed.emit))
         self.setAccessibleName(message.spoken)
-        self.setMinimumHeight(34)
+        self.setMinimumHeight(theme.grown(34))
 
     def first_button(self) -> QWidget:
         """The widget that takes the focus when the user jumps to the message."""
@@ -109,13 +114,20 @@ def _strong(words: str) -> str:
 
 
 class Toasts(QObject):
-    """Shows one toast at a time above the lower edge of a window; the others wait."""
+    """Shows one toast at a time above the lower edge of a window, where it covers nothing that is used; the others wait.
 
-    def __init__(self, host: QWidget, lift: Callable[[], int] = lambda: 0) -> None:
+    Where there is no such place it lies on the shelf, a row of the window that is there as long as it is needed.
+    """
+
+    def __init__(self, host: QWidget, shelf: QWidget, lift: Callable[[], int] = lambda: 0) -> None:
         """lift: pixels to stay further above the edge."""
         super().__init__(host)
         self._host = host
+        self._shelf = shelf
         self._lift = lift
+        shelf.setFixedHeight(0)
+        self._watch = QTimer(self, interval=_WATCH_MS)
+        self._watch.timeout.connect(self._make_way)
         self._waiting: list[tuple[Message, Callable[[str], None]]] = []
         self._bar: MessageBar | None = None
         self._before: MessageBar | None = None
@@ -156,6 +168,7 @@ class Toasts(QObject):
         self.place()
         bar.show()
         bar.raise_()
+        self._watch.start()
         announce(bar, message.spoken)
         self._start_timer()
 
@@ -181,6 +194,8 @@ class Toasts(QObject):
             return
         self._bar = None
         self._timer.stop()
+        self._watch.stop()
+        self._shelf.setFixedHeight(0)
         bar.hide()
         bar.deleteLater()
         self._next()
@@ -195,7 +210,27 @@ class Toasts(QObject):
         bar.setFixedWidth(min(wanted, 760, self._host.width() - 40))
         layout = bar.layout()
         bar.setFixedHeight(max(38, layout.heightForWidth(bar.width()) + 8 if layout is not None else 38))
-        bar.move(place(self._host, bar, self._host.height() - bar.height() - 86 - self._lift()))
+        self._shelf.setFixedHeight(0)
+        self._lay_out()
+        lowest = self._host.height() - bar.height() - _ABOVE_EDGE - self._lift()
+        found = free_place(self._host.width(), (bar.width(), bar.height()), lowest, taken_areas(self._host, bar))
+        bar.move(*(self._on_shelf(bar) if found is None else found))
+
+    def _on_shelf(self, bar: MessageBar) -> tuple[int, int]:
+        self._shelf.setFixedHeight(bar.height() + 2 * _AROUND)
+        self._lay_out()
+        return (self._host.width() - bar.width()) // 2, self._shelf.mapTo(self._host, QPoint()).y() + _AROUND
+
+    def _lay_out(self) -> None:
+        layout = self._host.layout()
+        if layout is not None:
+            layout.activate()
+
+    def _make_way(self) -> None:
+        """Move where something that is used came up under it."""
+        bar = self._bar
+        if bar is not None and any(bar.geometry().intersects(area) for area in taken_areas(self._host, bar)):
+            self.place()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if watched is self._host and event.type() == QEvent.Type.Resize:

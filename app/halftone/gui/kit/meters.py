@@ -69,6 +69,11 @@ class MemoryMeter(Painted):
             painter.fillRect(QRectF(left, track.top(), used, track.height()), colours.color(own))
 
 
+def has_own_ring(widget: QWidget) -> bool:
+    """Whether a widget shows by itself that it has the focus."""
+    return isinstance(widget, _OWN_RINGS) or bool(widget.property("own-ring"))
+
+
 class FocusRing(QFocusFrame):
     """A ring around the widget that has the keyboard focus, shown only after Tab, Backtab or a shortcut."""
 
@@ -91,7 +96,7 @@ class FocusRing(QFocusFrame):
         if now is not None and now.window() is not self.window():
             return
         by_key = now is not None and now.window().testAttribute(Qt.WidgetAttribute.WA_KeyboardFocusChange)
-        self._surround(now if by_key and not isinstance(now, _OWN_RINGS) else None)
+        self._surround(now if now is not None and by_key and not has_own_ring(now) else None)
 
     def _surround(self, widget: QWidget | None) -> None:
         self._surrounded = widget

@@ -1,6 +1,6 @@
 """Entries of a navigation at the left: of Settings and of the help window."""
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QSizePolicy, QToolButton
 
@@ -30,6 +30,7 @@ class NavButton(QToolButton):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         if icon:
             self.setIcon(icons.icon(icon))
+            self.setIconSize(QSize(theme.grown(16), theme.grown(16)))
             self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

@@ -4,8 +4,10 @@ from PySide6.QtCore import QTimer, SignalInstance
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QWidget
 
+from halftone.gui import theme
+
 NARROW = 1180
-"""Pages narrower than this put things below each other that stand side by side otherwise."""
+"""Pages narrower than this, at the usual text size, put things below each other that stand side by side otherwise."""
 
 
 class Page(QWidget):
@@ -46,7 +48,7 @@ class Page(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        narrow = self.width() < NARROW
+        narrow = self.width() < theme.grown(NARROW)
         if narrow != self._narrow:
             self._narrow = narrow
             self._arrange(narrow)

@@ -56,6 +56,8 @@ class CanvasView(QWidget):
     def set_image(self, image: QImage, nominal: tuple[int, int] | None = None) -> None:
         """Show a picture. nominal: the size it stands for, where a preview has fewer pixels than the picture will have."""
         size = QSizeF(*nominal) if nominal is not None else QSizeF(image.size())
+        if size == self._nominal and image.cacheKey() == self._image.cacheKey():
+            return
         if size != self._nominal:
             self._nominal = size
             self._offset = QPointF()
@@ -66,8 +68,10 @@ class CanvasView(QWidget):
 
     def set_before(self, image: QImage) -> None:
         """What came out before the recovery, for holding B; a null image takes it away."""
-        self._before = image
-        self._show_before = False
+        if image.cacheKey() != self._before.cacheKey():
+            self._before = image
+            self._show_before = False
+            self.update()
 
     def image(self) -> QImage:
         return self._image
@@ -131,11 +135,10 @@ class CanvasView(QWidget):
         painter.fillRect(self.rect(), theme.current().color("canvas"))
         image = self._before if self._show_before and not self._before.isNull() else self._image
         if not image.isNull():
-            self._paint_image(painter, image)
+            self._paint_image(painter, image, self.picture_rect())
         painter.end()
 
-    def _paint_image(self, painter: QPainter, image: QImage) -> None:
-        target = self.picture_rect()
+    def _paint_image(self, painter: QPainter, image: QImage, target: QRectF) -> None:
         path = QPainterPath()
         path.addRoundedRect(target, 2, 2)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -145,7 +148,7 @@ class CanvasView(QWidget):
         if wanted[0] < image.width():
             painter.drawPixmap(target.topLeft(), self._scaled(image, wanted, ratio))
             return
-        smooth = self.zoom() * ratio * self._nominal.width() / image.width() <= 3.01 or image.width() < self._nominal.width()
+        smooth = target.width() * ratio / image.width() <= 3.01 or image.width() < self._nominal.width()
         painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, smooth)
         painter.drawImage(target, image)
 

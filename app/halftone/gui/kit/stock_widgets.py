@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from typing import Literal, TypeVar
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Qt
-from PySide6.QtGui import QEnterEvent, QFontMetrics, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt
+from PySide6.QtGui import QEnterEvent, QFontMetrics, QKeyEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractItemView,
@@ -16,8 +16,10 @@ from PySide6.QtWidgets import (
     QGridLayout,
     QHBoxLayout,
     QHeaderView,
+    QKeySequenceEdit,
     QLabel,
     QLayout,
+    QLineEdit,
     QProgressBar,
     QPushButton,
     QScrollArea,
@@ -173,7 +175,7 @@ def button(
     made.setProperty("kind", kind)
     made.setProperty("size", size)
     made.setFont(theme.current().font("body"))
-    made.setIconSize(QSize(16, 16))
+    made.setIconSize(QSize(theme.grown(16), theme.grown(16)))
     if tip:
         made.setToolTip(tip)
     if clicked is not None:
@@ -187,7 +189,7 @@ def icon_button(
     """A button with only an icon: its accessible name is its tooltip."""
     made = QToolButton()
     made.setIcon(icons.icon(icon))
-    made.setIconSize(QSize(size, size))
+    made.setIconSize(QSize(theme.grown(size), theme.grown(size)))
     made.setProperty("kind", kind)
     made.setCheckable(checkable)
     made.setToolTip(tip)
@@ -196,6 +198,28 @@ def icon_button(
     if clicked is not None:
         made.clicked.connect(lambda _on=False: clicked())
     return made
+
+
+class _EscapeClears(QObject):
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Esc empties the field; in an empty one it means what it means around it."""
+        escape = isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape
+        if escape and isinstance(watched, QLineEdit) and watched.text():
+            if event.type() == QEvent.Type.ShortcutOverride:
+                event.accept()
+            elif event.type() == QEvent.Type.KeyPress:
+                watched.clear()
+            return True
+        return False
+
+
+def show_clear(field: QLineEdit | QKeySequenceEdit) -> None:
+    """Put a cross into a field that clears it, with a name. Esc does the same, except where keys are entered."""
+    field.setClearButtonEnabled(True)
+    for made in field.findChildren(QAbstractButton):
+        made.setAccessibleName(tr("Clear"))
+    if isinstance(field, QLineEdit):
+        field.installEventFilter(_EscapeClears(field))
 
 
 def hline() -> QFrame:

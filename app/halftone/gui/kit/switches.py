@@ -20,7 +20,7 @@ class Switch(QCheckBox):
 
     def sizeHint(self) -> QSize:
         width = 30 + (8 + self.fontMetrics().horizontalAdvance(self.text()) if self.text() else 0)
-        return QSize(width, 24)
+        return QSize(width, theme.grown(24))
 
     def minimumSizeHint(self) -> QSize:
         return self.sizeHint()
@@ -54,7 +54,7 @@ class Segmented(QFrame):
         """choices: value and label."""
         super().__init__()
         self.setProperty("segmented", True)
-        self.setFixedHeight(28)
+        self.setFixedHeight(theme.grown(28))
         self._group = QButtonGroup(self)
         self._buttons: dict[str, QPushButton] = {}
         for value, text in choices:

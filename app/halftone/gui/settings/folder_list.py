@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QWidget
 
+from halftone.gui import theme
 from halftone.gui.health import file_dialogs
 from halftone.gui.i18n import tr
 from halftone.gui.kit.stock_widgets import ElidedLabel, boxed, button, clear, column, icon_button, row
@@ -30,7 +31,7 @@ class FoldersControl(QWidget):
         self._folders: tuple[str, ...] = ()
         self._list = column(spacing=4)
         self.add = button(tr("Add folder…"), "", "folder-open", clicked=self._ask)
-        self.setFixedWidth(WIDTH)
+        self.setFixedWidth(theme.grown(WIDTH))
         self.setLayout(column(self._list, row(-1, self.add), spacing=8))
 
     def set_value(self, folders: Sequence[str]) -> None:
@@ -62,7 +63,7 @@ class PathControl(QWidget):
         self.path = ElidedLabel("", "small", "secondary")
         self.choose = button(tr("Choose…"), "", "folder-open", clicked=self._ask)
         show = button(tr("Show"), "quiet", clicked=lambda: show_place(Path(self._path)))
-        self.setFixedWidth(WIDTH)
+        self.setFixedWidth(theme.grown(WIDTH))
         self.setLayout(row(self.path, *([show] if folder else []), self.choose, spacing=8, stretch=0))
 
     def set_value(self, path: str) -> None:
@@ -74,4 +75,4 @@ class PathControl(QWidget):
         if self._folder:
             file_dialogs.ask_folder(self, Path(self._path), self.changed.emit)
         else:
-            file_dialogs.ask_file(self, tr("Choose a styles file"), f"{tr('Styles files')} (*.csv)", self.changed.emit)
+            file_dialogs.ask_file(self, tr("Choose a file…"), f"{tr('CSV files')} (*.csv)", self.changed.emit)

@@ -4,13 +4,16 @@ import msgspec
 from PySide6.QtWidgets import QWidget
 
 from halftone.contract.request import Numerics
+from halftone.gui import theme
 from halftone.gui.charts.effect_cell import EffectCell
 from halftone.gui.controller import Controller
-from halftone.gui.i18n import sentences, tr
+from halftone.gui.i18n import say, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import button, column, label, row
 from halftone.gui.settings import setting_effects
+from halftone.gui.settings.abilities import abilities
 from halftone.gui.settings.setting_rows import Control, GroupCard, SettingRow, choices_of
+from halftone.health.planning.usable_settings import choice_refusal, refusal
 from halftone.settings.declared import DECLARED, Setting
 
 
@@ -28,7 +31,8 @@ class NumericsSection(QWidget):
         self.reset = button(tr("Reset to defaults"), "quiet", size="large", clicked=self.reset_all)
         self.reset.setToolTip(sentences(tr("Affects this page only."), tr("You can undo.")))
         words = column(label(tr("Numerics"), "heading-m"), self._sub, spacing=0)
-        head = row(words, self.measure, self.reset, spacing=8, stretch=0)
+        buttons = row(self.measure, self.reset, spacing=8)
+        head = column(words, row(buttons, -1), spacing=8) if theme.has_large_text() else row(words, buttons, spacing=8, stretch=0)
         body = column(head, spacing=9)
         self._cards: list[GroupCard] = []
         declared = [one for one in DECLARED if one.page == "Numerics"]
@@ -77,15 +81,18 @@ class NumericsSection(QWidget):
     def refresh(self) -> None:
         """Values, changed marks and effects as they are now."""
         numerics, report = self._controller.settings.numerics, self._controller.state.self_test
+        device, here = self._controller.state.device, abilities()
         used = msgspec.structs.replace(numerics, precision=self._controller.numerics.precision)
         for field, one in self.rows.items():
             value = getattr(numerics, field)
             control = one.control
             if isinstance(control, Control):
                 for choice in one.setting.choices:
-                    reason = setting_effects.refusal_of(report, field, choice.value, used)
-                    control.refuse(choice.value, reason)
+                    lacking = choice_refusal(field, choice.value, device, here)
+                    found = setting_effects.refusal_of(report, field, choice.value, used)
+                    control.refuse(choice.value, found if lacking is None else say(lacking))
                 control.set_value(value)
+            one.set_refused(refusal(field, device, here))
             one.set_changed(changed=value != one.setting.default)
             one.set_effect(setting_effects.effect(one.setting, numerics if field == "precision" else used, report))
         self._show_head(numerics)

@@ -11,22 +11,32 @@ from PySide6.QtWidgets import QWidget
 
 from halftone import __version__
 from halftone.gui.controller import Controller
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import say, tr
 from halftone.gui.kit.stock_widgets import Card, ElidedLabel, FactGrid, button, column, label, row
+from halftone.gui.settings.abilities import abilities
 from halftone.gui.settings.folder_list import FoldersControl, PathControl, show_place
 from halftone.gui.settings.setting_rows import AnyControl, Control, GroupCard, SettingRow, Shown, choices_of
+from halftone.gui.settings.typed_controls import NumberControl, PatternControl
+from halftone.health.planning.usable_settings import choice_refusal, refusal
 from halftone.settings import places
 from halftone.settings.declared import DECLARED, Setting
 
 
 class ProgramSection(QWidget):
-    """One page of declared settings: General, Appearance or Folders."""
+    """One page of declared settings: General, Appearance, Notifications or Folders."""
 
     def __init__(self, controller: Controller, page: str) -> None:
         super().__init__()
         self.controller = controller
-        self.rows = {one.field: self._row(one) for one in DECLARED if one.page == page}
-        self.setLayout(column(label(tr(page), "heading-m"), GroupCard("", [*self.rows.values()], heads=False), -1, spacing=10))
+        declared = [one for one in DECLARED if one.page == page]
+        self.rows = {one.field: self._row(one) for one in declared}
+        sections = tuple(dict.fromkeys(one.section for one in declared))
+        body = column(label(tr(page), "heading-m"), spacing=10)
+        for section in sections:
+            rows = [self.rows[one.field] for one in declared if one.section == section]
+            body.addWidget(GroupCard(tr(section) if len(sections) > 1 else "", rows, heads=False))
+        body.addStretch(1)
+        self.setLayout(body)
         self.refresh()
 
     def _row(self, setting: Setting) -> SettingRow:
@@ -42,6 +52,10 @@ class ProgramSection(QWidget):
             return PathControl(folder=setting.kind != "file")
         if setting.kind == "folders":
             return FoldersControl()
+        if setting.kind == "number":
+            return NumberControl(setting)
+        if setting.kind == "pattern":
+            return PatternControl(setting, lambda: f".{self.controller.settings.picture_format}")
         if setting.field == "device":
             return Control(setting, self._devices(), dropdown=True)
         return Control(setting, choices_of(setting))
@@ -65,6 +79,7 @@ class ProgramSection(QWidget):
         self.refresh()
 
     def refresh(self) -> None:
+        device, here = self.controller.state.device, abilities()
         for field, one in self.rows.items():
             value = getattr(self.controller.settings, field)
             usual = one.setting.default
@@ -72,7 +87,12 @@ class ProgramSection(QWidget):
                 usual, value = str(places.pictures_dir()), value or str(places.pictures_dir())
             if field == "device" and isinstance(one.control, Control):
                 one.control.set_choices(self._devices())
+            for choice in one.setting.choices:
+                if isinstance(one.control, Control):
+                    reason = choice_refusal(field, choice.value, device, here)
+                    one.control.refuse(choice.value, None if reason is None else say(reason))
             one.control.set_value(value)
+            one.set_refused(refusal(field, device, here))
             one.set_changed(changed=value != usual and field != "model_folders")  # no click empties the list
 
 
@@ -87,6 +107,7 @@ class AboutSection(QWidget):
     def __init__(self, controller: Controller) -> None:
         super().__init__()
         self._controller = controller
+        self.rows: dict[str, SettingRow] = {}
         self._torch = label("", "small", numbers=True)
         known = (
             (tr("Version"), label(__version__, "small", numbers=True)),

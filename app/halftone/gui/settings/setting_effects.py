@@ -99,7 +99,7 @@ def _effect_shown(found: SettingEffect | None, frame: str = "{0}") -> Effect:
     return Effect(
         time,
         words,
-        found.time_ratio,
+        None if found.time_ratio is None else shown_ratio(found.time_ratio, found.time_spread),
         dots,
         quiet_time=found.time_ratio is None,
         quiet_close=dots is None,
@@ -121,8 +121,13 @@ def _switch(report: SelfTestReport, field: str, numerics: Numerics) -> Effect:
     return _effect_shown(structs.replace(found, time_ratio=ratio.value, time_spread=ratio.spread), frame)
 
 
-def _wider(first: float | None, second: float | None) -> float | None:
-    return None if first is None or second is None else max(first, second)
+def _spread_of_ratio(ratio: float | None, own: SettingEffect | None, base: SettingEffect) -> float | None:
+    """How far the runs of own over base reach. The spread of base is that of base over the default: it shrinks with the ratio."""
+    spreads = [base.time_spread]
+    if own is not None:
+        spreads.append(own.time_spread / own.time_ratio if own.time_spread is not None and own.time_ratio else None)
+    known = [spread for spread in spreads if spread is not None]
+    return ratio * max(known) if ratio is not None and len(known) == len(spreads) else None
 
 
 def _ratio(first: float | None, second: float | None) -> float | None:
@@ -155,7 +160,7 @@ def _attention(report: SelfTestReport, numerics: Numerics) -> Effect:
     db = own.closeness_db if own is not None else None
     if now == "auto" and base.closeness_db is not None and base.error_ratio:
         db = base.closeness_db + 20 * math.log10(base.error_ratio)
-    spread = base.time_spread if now == "auto" or own is None else _wider(own.time_spread, base.time_spread)
+    spread = _spread_of_ratio(ratio, None if now == "auto" else own, base)
     return _effect_shown(SettingEffect(setting="", value="", time_ratio=ratio, time_spread=spread, closeness_db=db))
 
 
@@ -183,6 +188,11 @@ def time_words(ratio: float, spread: float | None = None) -> str:
     if spread is None:
         return _exactly(ratio)
     return f"≈{_exactly(ratio)}" if is_measurable(ratio, spread) else f"≈{figures.change(1.0)}"
+
+
+def shown_ratio(ratio: float, spread: float | None) -> float:
+    """The ratio as bars and words show it: what is within the spread of the runs is no difference."""
+    return ratio if spread is None or is_measurable(ratio, spread) else 1.0
 
 
 def _exactly(ratio: float) -> str:

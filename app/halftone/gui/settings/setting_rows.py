@@ -5,18 +5,21 @@ from typing import cast
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFontMetricsF, QStandardItemModel
-from PySide6.QtWidgets import QComboBox, QGridLayout, QHBoxLayout, QSizePolicy, QWidget
+from PySide6.QtWidgets import QComboBox, QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QWidget
 
+from halftone.contract.wording import Words
 from halftone.gui import theme
 from halftone.gui.charts.effect_cell import CLOSENESS, TIME, Effect, EffectCell
 from halftone.gui.create.form.form_fields import combo
-from halftone.gui.i18n import tr
-from halftone.gui.kit.stock_widgets import Card, boxed, column, hline, icon_button, label, row
+from halftone.gui.i18n import say, tr
+from halftone.gui.kit.stock_widgets import Card, boxed, column, hline, icon_button, label, repolish, row, set_tone
 from halftone.gui.kit.switches import Segmented, Switch
 from halftone.gui.settings.folder_list import FoldersControl, PathControl
+from halftone.gui.settings.typed_controls import KeysControl, NumberControl, PatternControl
 from halftone.settings.declared import Setting
 
 CONTROL = 248
+"""Width of a control at the usual text size."""
 MOST_SEGMENTS = 4
 Shown = tuple[str, str, str]
 """Value, label and tooltip of a choice."""
@@ -25,8 +28,9 @@ Shown = tuple[str, str, str]
 def _fit(words: Sequence[str]) -> bool:
     """Whether these words stand side by side in one control."""
     metrics = QFontMetricsF(theme.current().font("small-strong"))
-    return max(metrics.horizontalAdvance(one) for one in words) + 18 <= CONTROL / len(words) or (
-        sum(metrics.horizontalAdvance(one) + 20 for one in words) <= CONTROL - 4
+    width = theme.grown(CONTROL)
+    return max(metrics.horizontalAdvance(one) for one in words) + 18 <= width / len(words) or (
+        sum(metrics.horizontalAdvance(one) + 20 for one in words) <= width - 4
     )
 
 
@@ -46,7 +50,7 @@ class Control(QWidget):
         self._choices: list[Shown] = []
         self._word = label("", "small", "secondary")
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self.setFixedWidth(CONTROL)
+        self.setFixedWidth(theme.grown(CONTROL))
         if setting.kind == "switch":
             self.field = self._made_switch()
             self.setLayout(row(self.field, self._word, -1, spacing=8))
@@ -74,7 +78,7 @@ class Control(QWidget):
 
     def _made_combo(self) -> QComboBox:
         made = combo("", "")
-        made.setFixedWidth(CONTROL)
+        made.setFixedWidth(theme.grown(CONTROL))
         made.activated.connect(lambda index: self.changed.emit(made.itemData(index)))
         return made
 
@@ -92,14 +96,13 @@ class Control(QWidget):
         """A choice that fails here stays visible but cannot be taken; reason None lifts that."""
         if isinstance(self.field, Segmented):
             self.field.button(value).setEnabled(reason is None)
-            if reason:
-                self.field.set_tip(value, reason)
+            self.field.set_tip(value, reason or next(tip for one, _, tip in choices_of(self._setting) if one == value))
         elif isinstance(self.field, QComboBox):
             model, place = cast("QStandardItemModel", self.field.model()), self.field.findData(value)
             if place >= 0:
                 model.item(place).setEnabled(reason is None)
                 choice = next(tr(one.label) for one in self._setting.choices if one.value == value)
-                self.field.setItemText(place, f"{choice} ({tr(reason).rstrip('.')})" if reason else choice)
+                self.field.setItemText(place, f"{choice} ({reason.rstrip('.')})" if reason else choice)
 
     def set_value(self, value: object) -> None:
         """Show a value without telling."""
@@ -112,11 +115,13 @@ class Control(QWidget):
                 self.field.setCurrentIndex(max(0, self.field.findData(value)))
 
 
-AnyControl = Control | PathControl | FoldersControl
+AnyControl = Control | NumberControl | PatternControl | PathControl | FoldersControl | KeysControl
 
 
-class SettingRow(QWidget):
-    """Name and sentence, control, effect; below 1180 the effect stands on a second line."""
+class SettingRow(QFrame):
+    """Name and sentence, control, effect; below 1180 the effect stands on a second line. A setting that cannot act here is
+    disabled and says why.
+    """
 
     reset = Signal()
 
@@ -130,8 +135,10 @@ class SettingRow(QWidget):
         self._undo = icon_button("undo-2", tr("Back to the default: {0}", tr(setting.title)), size=14, clicked=self.reset.emit)
         self._undo.setFixedSize(24, 20)
         self._sentence = label(tr(setting.sentence), "caption", "secondary", wrap=True)
+        self._reason = label("", "caption", "muted", wrap=True)
+        self._reason.hide()
         head: QHBoxLayout = row(self._title, self._changed, self._undo, -1, spacing=8)
-        self._words = boxed(column(head, self._sentence, spacing=0))
+        self._words = boxed(column(head, self._sentence, self._reason, spacing=0))
         self._words.setToolTip(_tip(setting))
         self.control.setToolTip(_tip(setting))
         self._grid = QGridLayout()
@@ -140,7 +147,7 @@ class SettingRow(QWidget):
         self._grid.setVerticalSpacing(2)
         self._grid.setColumnStretch(0, 1)
         self.setLayout(self._grid)
-        self.setMinimumHeight(47)
+        self.setMinimumHeight(theme.grown(47))
         self._narrow: bool | None = None
         self.set_narrow(narrow=False)
         self.set_changed(changed=False)
@@ -153,16 +160,40 @@ class SettingRow(QWidget):
             if widget is not None:
                 self._grid.removeWidget(widget)
         self._grid.addWidget(self._words, 0, 0, Qt.AlignmentFlag.AlignVCenter)
-        self._grid.addWidget(self.control, 0, 1, Qt.AlignmentFlag.AlignVCenter)
+        if theme.has_large_text():
+            self._grid.addWidget(self.control, 1, 0, 1, 2)
+        else:
+            self._grid.addWidget(self.control, 0, 1, Qt.AlignmentFlag.AlignVCenter)
         if self.effect is not None:
-            if narrow:
-                self._grid.addWidget(self.effect, 1, 0, 1, 2)
+            if narrow or theme.has_large_text():
+                self._grid.addWidget(self.effect, 2, 0, 1, 2)
             else:
                 self._grid.addWidget(self.effect, 0, 2, Qt.AlignmentFlag.AlignVCenter)
 
     def set_changed(self, *, changed: bool) -> None:
         self._changed.setVisible(changed)
         self._undo.setVisible(changed)
+
+    def set_found(self, *, found: bool) -> None:
+        """Mark the row as the one that was looked for."""
+        self.setProperty("found", found)
+        repolish(self)
+
+    def focus_control(self) -> None:
+        control = self.control
+        first = control.field if isinstance(control, Control | NumberControl | PatternControl | KeysControl) else control
+        first.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def set_refused(self, reason: Words | None) -> None:
+        """reason: why the setting cannot act here, None where it can."""
+        self.control.setEnabled(reason is None)
+        self.say_below(reason, "muted")
+
+    def say_below(self, words: Words | None, tone: str = "warn") -> None:
+        """Say something below the sentence; None takes it away."""
+        set_tone(self._reason, tone)
+        self._reason.setText("" if words is None else say(words))
+        self._reason.setVisible(words is not None)
 
     def set_effect(self, effect: Effect) -> None:
         if self.effect is not None:
@@ -184,7 +215,7 @@ class GroupCard(Card):
         line = row(spacing=0)
         for words, width in ((tr("Time"), TIME), (tr("Closeness to FP32"), CLOSENESS)):
             made = label(words, "caption", "secondary")
-            made.setFixedWidth(width)
+            made.setFixedWidth(theme.grown(width))
             line.addWidget(made)
         self._heads = boxed(line)
         self._heads.setParent(self)

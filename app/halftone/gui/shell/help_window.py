@@ -14,9 +14,9 @@ from halftone.gui import theme
 from halftone.gui.i18n import language, say, tr
 from halftone.gui.kit import actions
 from halftone.gui.kit.navigation import NavButton
-from halftone.gui.kit.stock_widgets import ElidedLabel, clear, column, icon_button, label, row, scrolling, surface
+from halftone.gui.kit.stock_widgets import ElidedLabel, clear, column, icon_button, label, row, scrolling, show_clear, surface
 from halftone.gui.shell.guide_view import GuideView, url_is_outside
-from halftone.gui.shell.pages import PAGES
+from halftone.gui.shell.pages import PAGES, page_keys
 from halftone.settings import guide, places
 
 SHORTCUTS: Final = "shortcuts"
@@ -24,6 +24,8 @@ PLACES: Final = "places"
 """Topics of the two chapters that are made here."""
 _ICONS: Final = {
     "first-picture": "image",
+    "models": "boxes",
+    "gallery": "images",
     "health": "activity",
     "numerics": "sliders-horizontal",
     "image-to-image": "scaling",
@@ -41,8 +43,8 @@ _PAUSE_MS: Final = 120
 
 def shortcuts() -> tuple[tuple[str, str], ...]:
     """Keys and what they do."""
-    pages = ((page.key, say(page.name)) for page in PAGES.values())
-    return (*pages, *((actions.keys_shown(name), actions.words(name)) for name, action in actions.ACTIONS.items() if action.keys))
+    pages = ((", ".join(page_keys(name)), say(page.name)) for name, page in PAGES.items() if page_keys(name))
+    return (*pages, *((actions.keys_shown(name), actions.words(name)) for name in actions.ACTIONS if actions.keys_of(name)))
 
 
 class HelpWindow(QDialog):
@@ -75,7 +77,7 @@ class HelpWindow(QDialog):
 
     def _left(self) -> QWidget:
         self.search = QLineEdit()
-        self.search.setClearButtonEnabled(True)
+        show_clear(self.search)
         self.search.textChanged.connect(lambda _words: self._wait.start())
         self.search.returnPressed.connect(self.next_hit)
         self.count = label("", "caption", "muted", numbers=True)
@@ -204,7 +206,7 @@ class HelpWindow(QDialog):
         line = row(name, count, spacing=6, margins=(34, 0, 8, 0))
         line.setStretch(0, 1)
         made.setLayout(line)
-        made.setFixedHeight(26)
+        made.setFixedHeight(theme.grown(26))
         self._add(f"{hit.chapter.topic} {hit.section}", made, hit.chapter.topic, hit.section)
 
     def _add(self, key: str, made: NavButton, topic: str, section: int | None) -> None:

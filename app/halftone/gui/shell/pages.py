@@ -7,8 +7,9 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
 from halftone.contract.wording import Words
+from halftone.gui.kit.actions import keys_of
 
-PageName = Literal["create", "health", "train", "device", "settings"]
+PageName = Literal["create", "gallery", "models", "health", "train", "device", "settings"]
 
 
 class Tab(NamedTuple):
@@ -43,9 +44,23 @@ PAGES: Final[dict[PageName, Page]] = {
         "first-picture",
         Tab("image", Words("Generate pictures")),
     ),
+    "gallery": Page(
+        Words("Gallery"),
+        "Ctrl+2",
+        ("halftone.gui.gallery.gallery_page", "GalleryPage"),
+        "gallery",
+        Tab("images", Words("Find, compare and reuse pictures")),
+    ),
+    "models": Page(
+        Words("Models"),
+        "Ctrl+3",
+        ("halftone.gui.models.models_page", "ModelsPage"),
+        "models",
+        Tab("boxes", Words("Find, check and choose models")),
+    ),
     "health": Page(
         Words("Health"),
-        "Ctrl+2",
+        "Ctrl+4",
         ("halftone.gui.health.health_page", "HealthPage"),
         "health",
         Tab("activity", Words("Check and cure models")),
@@ -57,7 +72,17 @@ PAGES: Final[dict[PageName, Page]] = {
         "training",
         Tab("chart-line", Words("Train a LoRA")),
     ),
-    "device": Page(Words("Device"), "Ctrl+3", ("halftone.gui.device.device_page", "DevicePage"), "numerics"),
+    "device": Page(Words("Device"), "Ctrl+6", ("halftone.gui.device.device_page", "DevicePage"), "numerics"),
     "settings": Page(Words("Settings"), "Ctrl+,", ("halftone.gui.settings.settings_page", "SettingsPage"), "numerics"),
 }
 """The pages, in the order of the tabs."""
+
+
+def page_keys(name: PageName) -> tuple[str, ...]:
+    """The keys in force of a page."""
+    return keys_of(key_name(name), (PAGES[name].key,))
+
+
+def key_name(name: PageName) -> str:
+    """The name of a page among those of the shortcuts."""
+    return f"page-{name}"

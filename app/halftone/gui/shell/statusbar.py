@@ -9,7 +9,7 @@ from halftone.contract.facts import DeviceFacts, MemoryFacts
 from halftone.contract.request import Numerics
 from halftone.contract.wording import Words
 from halftone.gui import icons, theme
-from halftone.gui.i18n import catalogue, tr
+from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.meters import MemoryMeter
 from halftone.gui.kit.stock_widgets import Bar, HoverButton
@@ -54,7 +54,7 @@ class TwoToneButton(HoverButton):
         if (name, value) == (self._name, self._value):
             return
         self._name, self._value = name, value
-        self.setAccessibleName(f"{name} {value}")
+        self.setAccessibleName(f"{name} {value}".strip())
         self.updateGeometry()
         self.update()
 
@@ -142,11 +142,11 @@ class StatusBar(Bar):
         self.items.addStretch(1)
         self.add(self.memory, self.precision, self.nan_check, self.version)
 
-    def show_numerics(self, numerics: Numerics, precision: str, reason: Words | None) -> None:
-        """precision: the precision in force, in words."""
-        self.precision.show_text(tr("Precision"), precision)
-        if reason:
-            self.precision.setToolTip(reason.text(catalogue()))
+    def show_numerics(self, numerics: Numerics, precision: str, reason: Words | None, *, once: bool) -> None:
+        """precision: the precision in force, in words; once: it was chosen on Create and is no setting."""
+        self.precision.show_text(tr("Precision of the next pictures") if once else tr("Precision"), precision)
+        chosen = tr("Chosen on Create. The global setting stays.") if once else ""
+        self.precision.setToolTip(sentences(chosen, reason.text(catalogue()) if reason else "") or tr("Open settings"))
         check = {"every-step": tr("every step"), "at-end": tr("at the end"), "off": tr("off")}[numerics.nan_check]
         self.nan_check.show_text(tr("NaN check"), check)
         self.unwatched.setVisible(numerics.nan_check == "off")

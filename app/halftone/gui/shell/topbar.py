@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QFont, QFontMetrics, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QFont, QFontMetrics, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QSizePolicy, QWidget
 
 from halftone.contract.facts import DeviceFacts, SelfTestReport
@@ -12,13 +12,18 @@ from halftone.contract.vocabulary import DTYPE_NAMES, DType, DTypeState
 from halftone.gui import icons, theme
 from halftone.gui.i18n import say, tr
 from halftone.gui.kit import actions, figures, meters
+from halftone.gui.kit.painting import Painted
 from halftone.gui.kit.stock_widgets import Bar, HoverButton, icon_button, label
-from halftone.gui.shell.pages import PAGES, PageName
+from halftone.gui.shell.pages import PAGES, PageName, page_keys
 
 _NOISE = re.compile(
     r"\((R|TM|C)\)|\b(NVIDIA|GeForce|AMD|Radeon|Intel|Advanced Micro Devices|Corporation|CPU|Processor|Graphics)\b|@.*$",
     re.IGNORECASE,
 )
+_WHOLE = 1000
+"""Pixels of width, before the text size, from which all words fit."""
+_TAB_EDGE = 12
+_TAB_WORDS = _TAB_EDGE + 16 + 8
 _LEFT = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
 
 
@@ -35,22 +40,19 @@ def memory_text(device: DeviceFacts) -> str:
     return f"{figures.decimal(round(device.memory_total / 1e9), 0)}{figures.HARD}GB"
 
 
-class MarkLabel(QWidget):
+class MarkLabel(Painted):
     """Halftone's mark."""
 
     def __init__(self, side: int = 20) -> None:
         super().__init__()
         self.setFixedSize(side, side)
-        theme.watcher().changed.connect(self.update)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
+    def draw(self, painter: QPainter) -> None:
         icons.paint_mark(painter, QRectF(self.rect()))
-        painter.end()
 
 
 def _page_tip(name: PageName) -> str:
-    return actions.with_keys(say(PAGES[name].name), PAGES[name].key)
+    return actions.with_keys(say(PAGES[name].name), *page_keys(name))
 
 
 class Tab(HoverButton):
@@ -64,6 +66,7 @@ class Tab(HoverButton):
         self.setCheckable(True)
         self.setFont(theme.current().font("body"))
         self._icon = icon
+        self._words_left = _TAB_WORDS
         self._count = 0
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Expanding)
 
@@ -78,8 +81,14 @@ class Tab(HoverButton):
     def count(self) -> int:
         return self._count
 
+    def set_iconless(self, iconless: bool) -> None:
+        """Show the word only, where large words leave no width for icons."""
+        self._words_left = _TAB_EDGE if iconless else _TAB_WORDS
+        self.updateGeometry()
+        self.update()
+
     def sizeHint(self) -> QSize:
-        width = 12 + 16 + 8 + QFontMetrics(self.font()).horizontalAdvance(self.text()) + 12
+        width = self._words_left + QFontMetrics(self.font()).horizontalAdvance(self.text()) + 12
         return QSize(width + (24 if self._count else 0), 44)
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -89,13 +98,15 @@ class Tab(HoverButton):
         active = self.isChecked()
         ink = colours.color("text" if active or self.hovered else "text-secondary")
         middle = self.height() / 2
-        icons.paint(painter, self._icon, QRectF(12, middle - 8, 16, 16), ink)
+        left = self._words_left
+        if left > _TAB_EDGE:
+            icons.paint(painter, self._icon, QRectF(_TAB_EDGE, middle - 8, 16, 16), ink)
         font = self.font()
         painter.setFont(font)
         painter.setPen(ink)
-        painter.drawText(QRectF(36, 0, self.width(), self.height()), _LEFT, self.text())
+        painter.drawText(QRectF(left, 0, self.width(), self.height()), _LEFT, self.text())
         if self._count:
-            self._paint_count(painter, 36 + QFontMetrics(font).horizontalAdvance(self.text()) + 8)
+            self._paint_count(painter, left + QFontMetrics(font).horizontalAdvance(self.text()) + 8)
         if active:
             painter.fillRect(QRectF(8, self.height() - 2, self.width() - 16, 2), colours.color("accent"))
         painter.end()
@@ -118,6 +129,7 @@ class JobRing(HoverButton):
         super().__init__()
         self._fraction: float | None = None
         self._jobs = 0
+        self._brief = False
         self.setFont(theme.current().font("small", numbers=True))
         self.setToolTip(tr("Show the queue"))
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
@@ -139,8 +151,17 @@ class JobRing(HoverButton):
             return count
         return f"{round(self._fraction * 100)}{figures.HARD}% · {count}"
 
+    def _shown_words(self) -> str:
+        return self._words().partition(" · ")[0] if self._brief else self._words()
+
+    def set_brief(self, brief: bool) -> None:
+        """Leave the number of jobs out, where large words leave no width for it."""
+        self._brief = brief
+        self.updateGeometry()
+        self.update()
+
     def sizeHint(self) -> QSize:
-        return QSize(8 + 16 + 8 + QFontMetrics(self.font()).horizontalAdvance(self._words()) + 8, 28)
+        return QSize(8 + 16 + 8 + QFontMetrics(self.font()).horizontalAdvance(self._shown_words()) + 8, theme.grown(28))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colours = theme.current()
@@ -153,7 +174,7 @@ class JobRing(HoverButton):
         meters.paint_ring(painter, QRectF(8, self.height() / 2 - 8, 16, 16), self._fraction)
         painter.setPen(colours.color("text-secondary"))
         painter.setFont(self.font())
-        painter.drawText(QRectF(32, 0, self.width(), self.height()), _LEFT, self._words())
+        painter.drawText(QRectF(32, 0, self.width(), self.height()), _LEFT, self._shown_words())
         painter.end()
 
 
@@ -164,6 +185,8 @@ class ChipPart:
     icon: str
     text: str
     tone: str
+    dtype: str = ""
+    """The name of the type alone."""
 
 
 def chip_part(dtype: DType, state: DTypeState | None) -> ChipPart:
@@ -171,15 +194,15 @@ def chip_part(dtype: DType, state: DTypeState | None) -> ChipPart:
     name = DTYPE_NAMES[dtype]
     match state:
         case "works":
-            return ChipPart("circle-check", tr("{0} ok", name), "ok")
+            return ChipPart("circle-check", tr("{0} ok", name), "ok", name)
         case "wrong":
-            return ChipPart("triangle-alert", tr("{0} faulty", name), "warn")
+            return ChipPart("triangle-alert", tr("{0} faulty", name), "warn", name)
         case "slow":
-            return ChipPart("clock", tr("{0} slow", name), "text-secondary")
+            return ChipPart("clock", tr("{0} slow", name), "text-secondary", name)
         case "missing":
-            return ChipPart("ban", tr("no {0}", name), "text-muted")
+            return ChipPart("ban", tr("no {0}", name), "text-muted", name)
         case None:
-            return ChipPart("circle-dashed", tr("{0} not measured", name), "text-muted")
+            return ChipPart("circle-dashed", tr("{0} not measured", name), "text-muted", name)
 
 
 class DeviceChip(HoverButton):
@@ -193,7 +216,7 @@ class DeviceChip(HoverButton):
         self._parts: tuple[ChipPart, ...] = ()
         self._uses = ""
         self._faulty = False
-        self._narrow = False
+        self._narrow = self._brief = False
         self.setFont(theme.current().font("small"))
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setToolTip(_page_tip("device"))
@@ -223,6 +246,13 @@ class DeviceChip(HoverButton):
             self.updateGeometry()
             self.update()
 
+    def set_brief(self, brief: bool) -> None:
+        """Leave the states to the icons and their colours, where large words leave no width for them."""
+        if brief != self._brief:
+            self._brief = brief
+            self.updateGeometry()
+            self.update()
+
     def _title(self) -> str:
         if self._device is None:
             return tr("Looking for a GPU…")
@@ -241,10 +271,13 @@ class DeviceChip(HoverButton):
         if self._parts:
             width += 11
         for part in self._parts:
-            width += 14 + 5 + plain.horizontalAdvance(part.text) + 10
-        if self._uses:
+            width += 14 + 5 + plain.horizontalAdvance(self._state(part)) + 10
+        if self._uses and not self._brief:
             width += plain.horizontalAdvance(self._uses) + 10
-        return QSize(width, 28)
+        return QSize(width, theme.grown(28))
+
+    def _state(self, part: ChipPart) -> str:
+        return part.dtype if self._brief else part.text
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colours = theme.current()
@@ -265,8 +298,9 @@ class DeviceChip(HoverButton):
             x += 11
         for part in self._parts:
             icons.paint(painter, part.icon, QRectF(x, middle - 7, 14, 14), colours.color(part.tone))
-            x = self._text(painter, x + 19, part.text, part.tone) + 10
-        self._text(painter, x, self._uses, "text-muted")
+            x = self._text(painter, x + 19, self._state(part), part.tone) + 10
+        if not self._brief:
+            self._text(painter, x, self._uses, "text-muted")
         painter.end()
 
     def _text(self, painter: QPainter, x: float, text: str, token: str, *, strong: bool = False) -> float:
@@ -285,12 +319,12 @@ class TopBar(Bar):
         super().__init__("layout.topbar", "bottom", (14, 12), 4)
         self.name = label("Halftone", "body-strong")
         font = self.name.font()
-        font.setPixelSize(14)
+        font.setPixelSize(theme.grown(14))
         self.name.setFont(font)
         self._gap = QWidget()
         self._gap.setFixedWidth(16)
         self.tabs: dict[PageName, Tab] = {
-            name: Tab(say(page.name), page.tab.icon, actions.with_keys(say(page.tab.tip), page.key))
+            name: Tab(say(page.name), page.tab.icon, actions.with_keys(say(page.tab.tip), *page_keys(name)))
             for name, page in PAGES.items()
             if page.tab is not None
         }
@@ -309,7 +343,7 @@ class TopBar(Bar):
         self.items.addStretch(1)
         self.add(self.ring, self.chip, self.help, self.settings, gap=2)
         for made in (self.help, self.settings):
-            made.setFixedSize(30, 30)
+            made.setFixedSize(theme.grown(30), theme.grown(30))
         self.openers: dict[PageName, QAbstractButton] = {"device": self.chip, "settings": self.settings}
         self.openers.update(self.tabs)
         for button in (self.chip, self.settings):
@@ -319,6 +353,14 @@ class TopBar(Bar):
         self.name.setVisible(not narrow)
         self._gap.setFixedWidth(10 if narrow else 16)
         self.chip.set_narrow(narrow)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        brief = self.width() < theme.grown(_WHOLE)
+        self.chip.set_brief(brief)
+        self.ring.set_brief(brief)
+        for tab in self.tabs.values():
+            tab.set_iconless(brief)
 
     def show_page(self, page: PageName) -> None:
         """Mark the tab, chip or gear of this page."""

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QByteArray, QEvent, QMargins, QObject, QRect, QSize, Signal
-from PySide6.QtGui import QCloseEvent, QResizeEvent
-from PySide6.QtWidgets import QMainWindow, QStyle
+from PySide6.QtCore import QByteArray, QEvent, QMargins, QObject, QRect, QSize, Qt, Signal
+from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QAbstractButton, QCheckBox, QMainWindow, QRadioButton, QStyle
 
+from halftone.gui.kit.tab_order import bring_into_sight, put_in_order
 from halftone.gui.shell.skeleton import Skeleton
 from halftone.settings.glance import Glance
 
@@ -63,6 +64,23 @@ class MainWindow(QMainWindow):
             self._skeleton.removeEventFilter(self)
             self.painted.emit()
         return super().eventFilter(watched, event)
+
+    def focusNextPrevChild(self, forward: bool) -> bool:
+        """What was made anew since the last Tab stands at its place too."""
+        put_in_order(self)
+        moved = super().focusNextPrevChild(forward)
+        if moved:
+            bring_into_sight(self.focusWidget())
+        return moved
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Press the button that has the focus on Enter, as Space does: Qt does so in dialogs alone."""
+        focused = self.focusWidget()
+        presses = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and not event.isAutoRepeat()
+        if presses and isinstance(focused, QAbstractButton) and not isinstance(focused, (QCheckBox, QRadioButton)):
+            focused.click()
+        else:
+            super().keyPressEvent(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -4,11 +4,11 @@ import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import msgspec
-from PySide6.QtCore import QFile, QObject, Qt, QUrl
-from PySide6.QtGui import QDesktopServices, QGuiApplication
+from PySide6.QtCore import QObject, Qt, QTimer, QUrl
+from PySide6.QtGui import QAction, QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QStackedWidget, QWidget
 
 from halftone.contract.errors import ErrorFacts
@@ -16,29 +16,53 @@ from halftone.contract.messages import AnyEvent, JobStarted
 from halftone.gui import text, theme
 from halftone.gui.controller import Controller
 from halftone.gui.create.create_page import CreatePage
+from halftone.gui.create.picture.picture_files import restored
 from halftone.gui.create.picture.picture_report import copy_details
+from halftone.gui.create.rows.start_picture_fields import PictureDrop
 from halftone.gui.i18n import set_language, tr
-from halftone.gui.kit import actions
+from halftone.gui.kit import actions, motion
 from halftone.gui.kit.message_bars import Toasts
 from halftone.gui.kit.meters import FocusRing
 from halftone.gui.kit.stock_widgets import column
 from halftone.gui.shell import stopping
 from halftone.gui.shell.closing import Closing, ClosingNote
+from halftone.gui.shell.desktop import Desktop
 from halftone.gui.shell.lacking_card import LackingCard
-from halftone.gui.shell.pages import PAGES, PageName
+from halftone.gui.shell.local_interface import LocalInterface
+from halftone.gui.shell.pages import PAGES, PageName, page_keys
 from halftone.gui.shell.statusbar import StatusBar
 from halftone.gui.shell.topbar import TopBar
 from halftone.gui.shell.window import MainWindow
+from halftone.library.index.entries import Entry
+from halftone.session.events import Noted
 from halftone.session.pictures.draft import kept as kept_draft
 from halftone.session.state import Notice
 from halftone.session.training import kept_training
+from halftone.settings.glance import Motion, ThemeChoice
 
 if TYPE_CHECKING:
     from halftone.gui.device.device_page import DevicePage
+    from halftone.gui.gallery.gallery_page import GalleryPage
+    from halftone.gui.health.health_page import HealthPage
+    from halftone.gui.models.models_page import ModelsPage
     from halftone.gui.settings.settings_page import SettingsPage
     from halftone.gui.shell.help_window import HelpWindow
     from halftone.gui.shell.message_list import MessagesWindow
     from halftone.gui.train.train_page import TrainPage
+
+_GROWING_MS: Final = 300
+"""The pause after a change of the text size before the window is built anew."""
+
+
+class _Look(NamedTuple):
+    """What the whole window shows of the settings."""
+
+    theme: ThemeChoice
+    language: str
+    text_size: int
+    motion: Motion
+    shortcuts: dict[str, str]
+
 
 _log = logging.getLogger(__name__)
 
@@ -57,16 +81,21 @@ class Workspace(QObject):
         self._tour: DevicePage | None = None
         self._help: HelpWindow | None = None
         self._messages: MessagesWindow | None = None
+        self._desktop = Desktop(window, controller)
+        self._local = LocalInterface(controller)
         self._closing = Closing(window, controller, self._keep_geometry)
-        self._look = (controller.settings.theme, controller.settings.language)
+        self._shortcuts: list[QAction] = []
+        self._look = self._wanted_look()
+        self._growing = QTimer(self, singleShot=True, interval=_GROWING_MS)
+        self._growing.timeout.connect(self._rebuild)
 
     # --- building ---------------------------------------------------------------------------------------------------
 
     def move_in(self) -> Iterator[None]:
         """Build everything, a piece at each step so that the window answers in between, and take the skeleton's place."""
+        self._put_look()
         yield from self._build("create" if self.controller.settings.first_run_done else "device")
         controller = self.controller
-        self._add_shortcuts()
         self.window.resized.connect(self._fit)
         self.window.may_close = self._closing.may_close
         self.window.leaving = self._keep_geometry
@@ -91,13 +120,15 @@ class Workspace(QObject):
         middle = QWidget()
         middle.setObjectName("page")
         self.lacking_card = LackingCard(self.controller)
-        middle.setLayout(column(self.top, self.closing_note, self.lacking_card, self.stack, self.status, spacing=0))
+        shelf = QWidget()
+        rows = column(self.top, self.closing_note, self.lacking_card, self.stack, shelf, self.status, spacing=0)
+        middle.setLayout(rows)
         yield
         self.create_page = CreatePage(self.controller)
         self._pages["create"] = self.create_page
         self.stack.addWidget(self.create_page)
         yield
-        self.toasts = Toasts(middle, lambda: self.create_page.centre.strip_height)
+        self.toasts = Toasts(middle, shelf, lambda: self.create_page.centre.strip_height)
         self._ring = FocusRing(middle)
         self._connect()
         self._go(page)
@@ -109,6 +140,9 @@ class Workspace(QObject):
     def _connect(self) -> None:
         for name, button in self.top.openers.items():
             button.clicked.connect(partial(self._opener_clicked, name))
+        drop = PictureDrop(self.top.tabs["create"])
+        drop.held.connect(lambda: self._go("create"))
+        drop.dropped.connect(lambda path: self._on_create(lambda: self.create_page.dropped.offer_file(path)))
         self.top.help.clicked.connect(self.show_guide)
         self.top.ring.clicked.connect(self._show_queue)
         self.status.activity.clicked.connect(self._activity_clicked)
@@ -121,24 +155,37 @@ class Workspace(QObject):
         self._go(name)
 
     def _add_shortcuts(self) -> None:
-        for name, page in PAGES.items():
-            actions.add_shortcut(self.window, partial(self._go, name), page.key)
+        for old in self._shortcuts:
+            old.deleteLater()
+        pages = [(partial(self._go, name), page_keys(name)) for name in PAGES]
         calls: dict[actions.ActionName, Callable[[], object]] = {
             "generate": self._generate,
+            "grid": lambda: self._on_create(self.create_page.open_grid),
             "cancel": self._escape,
             "guide": self.show_guide,
             "message": self.focus_message,
             "check": self._check_model,
             "prompt": self._focus_prompt,
             "seed": lambda: self._on_create(self.create_page.new_seed),
-            "save": lambda: self._on_create(self.create_page.acts.save_as),
-            "reuse": lambda: self._on_create(self.create_page.reuse_settings),
-            "left-panel": lambda: self._on_create(self.create_page.toggle_left),
-            "right-panel": lambda: self._on_create(self.create_page.toggle_right),
-            "full-screen": lambda: self._on_create(self.create_page.centre.full_screen),
+            "inpaint": lambda: self._on_create(self.create_page.inpaint),
         }
-        for name, call in calls.items():
-            actions.add_shortcut(self.window, call, *actions.ACTIONS[name].keys)
+        shared: dict[actions.ActionName, Callable[[CreatePage], object]] = {
+            "save": lambda page: page.acts.save_as(),
+            "reuse": CreatePage.reuse_settings,
+            "left-panel": CreatePage.toggle_left,
+            "right-panel": CreatePage.toggle_right,
+            "full-screen": lambda page: page.centre.full_screen(),
+        }
+        calls |= {name: partial(self._here_or_on_create, name, call) for name, call in shared.items()}
+        acts = [(call, actions.keys_of(name)) for name, call in calls.items()]
+        self._shortcuts = [actions.add_shortcut(self.window, call, *keys) for call, keys in (*pages, *acts)]
+
+    def _here_or_on_create(self, name: actions.ActionName, on_create: Callable[[CreatePage], object]) -> None:
+        """What a key does on the page that is shown, if it means something there."""
+        if self._page in ("gallery", "models"):
+            cast("GalleryPage | ModelsPage", self.page(self._page)).act(name)
+        else:
+            self._on_create(lambda: on_create(self.create_page))
 
     def page(self, name: PageName) -> QWidget:
         """The page of this name, made when it is first wanted."""
@@ -146,8 +193,16 @@ class Workspace(QObject):
             made = PAGES[name].make(self.controller)
             self._pages[name] = made
             match name:
+                case "models":
+                    models = cast("ModelsPage", made)
+                    models.use_wanted.connect(self._use_entry)
+                    models.word_wanted.connect(self._use_word)
+                    models.health_wanted.connect(self._see_health)
+                    models.summary_changed.connect(self._refresh)
                 case "train":
                     cast("TrainPage", made).try_wanted.connect(self._try_lora)
+                case "gallery":
+                    self._connect_gallery(cast("GalleryPage", made))
                 case "settings":
                     settings = cast("SettingsPage", made)
                     settings.show_section(self._section)
@@ -161,6 +216,14 @@ class Workspace(QObject):
                     pass
             self.stack.addWidget(made)
         return self._pages[name]
+
+    def _connect_gallery(self, page: "GalleryPage") -> None:
+        page.reuse_wanted.connect(lambda made: self._on_create(lambda: self.create_page.reuse(made)))
+        page.vary_wanted.connect(lambda made: self._on_create(lambda: self.create_page.acts.vary(made)))
+        page.settings_wanted.connect(lambda path: self._on_create(lambda: self.create_page.take_picture(path)))
+        page.seed_wanted.connect(lambda seed: self._on_create(lambda: self.create_page.take_seed(int(seed))))
+        page.start_wanted.connect(lambda path: self._on_create(lambda: self.create_page.start_from(path)))
+        page.inpaint_wanted.connect(lambda *wanted: self._on_create(lambda: self.create_page.acts.inpaint_file(*wanted)))
 
     # --- pages ------------------------------------------------------------------------------------------------------
 
@@ -182,6 +245,7 @@ class Workspace(QObject):
         self.stack.setCurrentWidget(self.page(name))
         self.top.show_page(name)
         self._fit()
+        self._refresh()
         self.toasts.place()
 
     def _make_first_picture(self) -> None:
@@ -205,6 +269,19 @@ class Workspace(QObject):
     def _on_create(self, call: Callable[[], object]) -> None:
         self._go("create")
         call()
+
+    def _use_entry(self, entry: Entry) -> None:
+        """A model, or a file beside one, goes into the form of Create."""
+        self._on_create(lambda: self.create_page.use(entry))
+
+    def _use_word(self, word: str, entry: Entry) -> None:
+        """A trigger word goes into the prompt, with the LoRA that it belongs to."""
+        self.create_page.use_word(word, entry)
+        self.controller.take(Noted(kind="added", facts=(word,)))
+
+    def _see_health(self, model: str) -> None:
+        self._go("health")
+        cast("HealthPage", self.page("health")).look_at(model)
 
     def _focus_prompt(self) -> None:
         self._on_create(self.create_page.focus_prompt)
@@ -237,6 +314,8 @@ class Workspace(QObject):
             self.show_messages()
 
     def _escape(self) -> None:
+        if self._page == "gallery" and cast("GalleryPage", self.page("gallery")).escape():
+            return
         job = stopping.on_page(self._page, self.controller.state.running)
         if job is not None:
             stopping.stop(self.window, self.controller, job)
@@ -254,8 +333,9 @@ class Workspace(QObject):
         numerics = controller.numerics
         measured = dtype if state.self_test is not None else None
         precision = text.precision_words(numerics.precision, measured, measuring=state.measuring)
-        self.status.show_numerics(numerics, precision, reason)
-        words, icon, token = text.activity(state, self._device_words())
+        self.status.show_numerics(numerics, precision, reason, once=state.once is not None)
+        idle = cast("ModelsPage", self._pages["models"]).summary() if self._page == "models" else self._device_words()
+        words, icon, token = text.activity(state, idle)
         self.status.activity.show_text(words, icon, token)
         attention = controller.session.checks.badge(controller.model).state in ("overflows", "broken")
         self.top.tabs["health"].set_count(1 if attention else 0)
@@ -273,28 +353,56 @@ class Workspace(QObject):
         return tr("{0} works on this device.", name) if dtype != "float32" else tr("Halftone uses FP32 here.")
 
     def _settings_changed(self) -> None:
-        settings = self.controller.settings
-        look = (settings.theme, settings.language)
-        if look[0] != self._look[0]:
+        settings, before = self.controller.settings, self._look
+        self._look = look = self._wanted_look()
+        if look.theme != before.theme:
             theme.set_theme(settings.theme)
-        if look[1] != self._look[1]:
+        if look.motion != before.motion:
+            motion.choose(settings.motion)
+        if look.language != before.language:
             set_language(settings.language)
             self.controller.later(self._rebuild)
-        self._look = look
+        elif look.shortcuts != before.shortcuts:
+            self.controller.later(self._rebuild)
+        elif look.text_size != before.text_size:
+            self._growing.start()
         self._refresh()
 
+    def _wanted_look(self) -> _Look:
+        settings = self.controller.settings
+        return _Look(settings.theme, settings.language, settings.text_size, settings.motion, settings.shortcuts)
+
+    def _put_look(self) -> None:
+        """Put what cannot change under a standing widget in force: the text size and the keys."""
+        settings = self.controller.settings
+        actions.choose_keys(settings.shortcuts)
+        motion.choose(settings.motion)
+        theme.set_text_size(settings.text_size)
+        theme.begin(settings.theme)
+        self._add_shortcuts()
+
     def _rebuild(self) -> None:
-        """Rebuild every widget in the current language; state and queue live in the controller."""
+        """Rebuild every widget in the current language, text size and with the current keys; state and queue live in the
+        controller.
+        """
+        self._put_look()
+        self.create_page.end_editing()  # a new page knows neither the job nor the draft from before
+        settings = cast("SettingsPage | None", self._pages.get("settings"))
+        field = settings.focused_field() if settings is not None and self._page == "settings" else ""
         for _ in self._build(self._page):
             pass  # in one go: a window half in one language is no sight
         if self._help is not None:
             self._help.speak()
+        if field:
+            cast("SettingsPage", self.page("settings")).focus_field(field)
 
     # --- messages ---------------------------------------------------------------------------------------------------
 
     def _noticed(self, notice: Notice) -> None:
         if self._page == "train" and notice.job is not None and notice.job.kind == "Train":
             return  # the page itself says it
+        if self._page == "create" and notice.job is not None and notice.job.key == self.controller.state.fix.job:
+            return  # so does the banner of the fix
         self.toasts.show(text.notice_message(notice), lambda key: self.act(notice, key))
 
     def _heard(self, event: AnyEvent, _blob: bytes) -> None:
@@ -303,30 +411,41 @@ class Workspace(QObject):
 
     def act(self, notice: Notice, key: str) -> None:
         """Carry out an action of a message."""
+        training = notice.job is not None and notice.job.kind == "Train"
         match key:
-            case "retry" if notice.job is not None and notice.job.kind == "Train":
-                self.controller.session.training.go_on()
             case "retry" if notice.job is not None:
-                self.controller.session.queue.retry(notice.job)
+                session = self.controller.session
+                session.training.go_on() if training else session.queue.retry(notice.job)
             case "restart":
                 self.controller.session.restart()
-            case "copy":
-                self._copy_error(notice.error)
+            case "copy" | "copy-token":
+                self._copy(notice.error) if key == "copy" else self._copy_token()
             case "undo":
                 self._undo(notice)
             case "show-file" if len(notice.facts) > 1:
                 QDesktopServices.openUrl(QUrl.fromLocalFile(str(Path(notice.facts[1]).parent)))
-            case "choose-folder" if notice.job is not None and notice.job.kind == "Train":
+            case "continue":
+                self.controller.session.kept.go_on()
+            case "discard":
+                self.controller.session.kept.discard()
+            case "choose-folder" if training:
                 self._go("train")
                 cast("TrainPage", self.page("train")).form.ask_output()
             case "choose-folder":
                 self._choose_pictures_folder(notice)
             case "health":
                 self._go("health")
+            case "try-fp16":
+                self._on_create(self.create_page.try_in_fp16)
             case _:
                 _log.warning("a message has no action %s", key)
 
-    def _copy_error(self, error: ErrorFacts | None) -> None:
+    def _copy_token(self) -> None:
+        from halftone.serve.server import token
+
+        QGuiApplication.clipboard().setText(token())
+
+    def _copy(self, error: ErrorFacts | None) -> None:
         controller = self.controller
         QGuiApplication.clipboard().setText(
             copy_details(None, controller.model, controller.state.device, error, controller.state.extras)
@@ -340,11 +459,15 @@ class Workspace(QObject):
                 report = controller.session.checks.report(model)
                 if report is not None:
                     controller.session.checks.undo(report)
+            case "queue-cleared":
+                controller.session.queue.restore_cleared()
             case "removed" if notice.job is not None:
                 controller.session.queue.requeue((notice.job,))
             case "deleted" if len(notice.facts) > 2:
-                if QFile.rename(notice.facts[2], notice.facts[1]):
-                    self.create_page.picture_restored(notice.facts[1])
+                if paths := restored(notice.facts[1:]):
+                    controller.session.gallery.restored(paths)
+                    for path in paths:
+                        self.create_page.picture_restored(path)
             case _:
                 _log.warning("nothing to undo for %s", notice.kind)
 
@@ -379,6 +502,11 @@ class Workspace(QObject):
         self._messages.show()
         self._messages.raise_()
 
+    def open_files(self, files: tuple[str, ...]) -> None:
+        """Use the settings of the first picture, as if it were dropped on Create."""
+        if files:
+            self._on_create(lambda: self.create_page.take_picture(files[0]))
+
     def show_guide(self) -> None:
         """The guide, at the chapter of the page that is shown."""
         from halftone.gui.shell.help_window import HelpWindow
@@ -399,6 +527,9 @@ class Workspace(QObject):
         controller = self.controller
         geometry = {**controller.settings.geometry, "main": bytes(self.window.saveGeometry().toBase64().data()).decode()}
         splitters = {**controller.settings.splitters, **self.create_page.splitter_state()}
+        for name in ("models", "gallery"):
+            if name in self._pages:
+                splitters |= cast("ModelsPage | GalleryPage", self._pages[name]).splitter_state()
         form = kept_draft(controller.state.draft)
         train = kept_training(controller.state.training_draft) or controller.settings.train  # one that cannot be read stays
         kept = msgspec.structs.replace(controller.settings, geometry=geometry, splitters=splitters, form=form, train=train)

@@ -60,14 +60,15 @@ def memory_words(found: TrainingForecast) -> str:
     """How much, of what, and what is there."""
     room = found.room
     peak = tr("Peak memory about {0}, estimated.", figures.size(room.peak))
-    parts = tr(
-        "Base model {0}, LoRA {1}, one step {2}.",
-        figures.size(room.base),
-        figures.size(room.lora),
-        figures.size(room.activations),
-    )
+    if room.loading > room.base + room.lora + room.activations:
+        parts = [tr("loading all networks {0}", figures.size(room.loading))]
+    else:
+        named = (tr("base model {0}"), room.base), (tr("LoRA {0}"), room.lora), (tr("one step {0}"), room.activations)
+        parts = [words.format(figures.size(part)) for words, part in named]
+    if room.process:
+        parts.append(tr("Halftone itself {0}", figures.size(room.process)))
     free = "" if found.free is None else tr("{0} free.", figures.size(found.free))
-    return sentences(peak, parts, free)
+    return sentences(peak, tr("Of these: {0}.", listed(*parts)), free)
 
 
 def saving_words(saving: Saving) -> str:

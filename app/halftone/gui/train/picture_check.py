@@ -85,7 +85,7 @@ class CheckView(QWidget):
         if not odd:
             words = sentences(words, tr("All readable and captioned."))
         else:
-            words = sentences(words, tr("Review these. Ticked pictures are excluded."))
+            words = sentences(words, tr("Review these. Untick a picture to leave it out."))
         icon, token = ("circle-check", "ok") if not odd else ("triangle-alert", "warn")
         self._tell(icon, token, title, words)
 
@@ -113,17 +113,17 @@ class CheckView(QWidget):
 
     def _changed(self, _item: QTreeWidgetItem, _column: int) -> None:
         items = filter(None, (self.list.topLevelItem(place) for place in range(self.list.topLevelItemCount())))
-        ticked = [item for item in items if item.checkState(0) == Qt.CheckState.Checked]
-        self.left_out.emit([item.text(0) for item in ticked if item.flags() & Qt.ItemFlag.ItemIsEnabled])
+        out = [item for item in items if item.checkState(0) == Qt.CheckState.Unchecked]
+        self.left_out.emit([item.text(0) for item in out if item.flags() & Qt.ItemFlag.ItemIsEnabled])
 
 
 def _item(picture: TrainPicture, *, out: bool) -> QTreeWidgetItem:
-    """A line with a tick; of one that cannot be used it cannot be taken off."""
+    """A line, ticked if the picture is trained on; one that cannot be used cannot be ticked."""
     words = picture_words(picture)
     made = QTreeWidgetItem([picture.name, words.text(catalogue()) if words else ""])
     made.setSizeHint(1, QSize(0, _LINE))
     flags = Qt.ItemFlag.ItemIsUserCheckable | Qt.ItemFlag.ItemIsSelectable
     made.setFlags(flags if picture.problem else flags | Qt.ItemFlag.ItemIsEnabled)
-    made.setCheckState(0, Qt.CheckState.Checked if out or picture.problem else Qt.CheckState.Unchecked)
+    made.setCheckState(0, Qt.CheckState.Unchecked if out or picture.problem else Qt.CheckState.Checked)
     made.setToolTip(0, picture.caption)
     return made

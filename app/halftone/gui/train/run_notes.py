@@ -1,5 +1,7 @@
 """Cards above the chart of a training: what was foreseen, what could not be written, and how it ended."""
 
+from pathlib import Path
+
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
 
@@ -7,6 +9,7 @@ from halftone.contract.training import Omen, TrainConfig, TrainReport
 from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import clear, column
+from halftone.gui.settings.folder_list import show_place
 from halftone.gui.text import error_remedy, error_sentence
 from halftone.gui.train.run_view import notice, omen_card
 from halftone.health.training.training_record import RunRecord
@@ -84,9 +87,11 @@ class RunNotes(QWidget):
         whole = report.steps >= report.steps_wanted
         again = () if whole or not report.path else ((tr("Resume"), "link", self.go_on.emit),)
         tried = (tr("Try it in Create"), "primary", lambda: self.try_wanted.emit(report.path))
+        show = (tr("Show file"), "link", lambda: show_place(Path(report.path).parent))
         icon, level = ("circle-check", "ok") if whole else ("square-check-big", "info")
-        buttons = (*again, tried) if report.path else again
-        self._cards.addWidget(notice(level, icon, report_words(report).text(catalogue()), *buttons))
+        buttons = (*again, show, tried) if report.path else again
+        saved = tr("Saved as {0}.", Path(report.path).name) if report.path else ""
+        self._cards.addWidget(notice(level, icon, sentences(report_words(report).text(catalogue()), saved), *buttons))
         if report.not_kept:
             words = tr("Could not save the last state: {0}", error_sentence(report.not_kept))
             self._cards.addWidget(notice("danger", "octagon-alert", words))

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QSize, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from halftone.contract.training import Caught, Omen
@@ -59,8 +60,9 @@ class RunHeader(QWidget):
         self.bar = progress_bar(tr("Training"))
         self.as_table = icon_button("table-2", tr("Show as table"), checkable=True)
         icons = row(self.as_table, self.menu, spacing=4)
-        line = row(self.title, self.left, self.pace, -1, self.saved, self.views, icons, spacing=12)
-        self.setLayout(column(line, self.bar, spacing=8))
+        self._narrow = False
+        self._line = row(self.title, self.left, self.pace, -1, self.saved, self.views, icons, spacing=12)
+        self.setLayout(column(self._line, self.bar, spacing=8))
 
     def show_training(self, training: Training) -> None:
         record = training.run.record
@@ -81,6 +83,7 @@ class RunHeader(QWidget):
         self.as_table.setEnabled(True)
         self.bar.setRange(0, max(1, record.steps))
         self.bar.setValue(record.step)
+        self._fit()
 
     def _show_preparing(self, job: Job) -> None:
         self.title.setText(part_words(part_of(job)))
@@ -94,8 +97,27 @@ class RunHeader(QWidget):
         self.bar.setValue(round(1000 * (job.fraction or 0)) if known else 0)
 
     def set_narrow(self, narrow: bool) -> None:
+        self._narrow = narrow
         self.views.setVisible(narrow)
-        self.pace.setVisible(not narrow)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Leave out what does not fit: the pace, what was saved last, then the time left."""
+        self.pace.setVisible(not self._narrow)
+        self.saved.show()
+        self.left.show()
+        for words in (self.pace, self.saved, self.left):
+            if self._line.sizeHint().width() > self.width() > 0:
+                words.hide()
+        self._line.invalidate()  # it took its size as settled when it was asked
+
+    def minimumSizeHint(self) -> QSize:
+        """What is shown now holds nobody back: narrower, it gives way."""
+        return QSize(0, super().minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
 
 
 def left_words(training: Training, record: RunRecord) -> str:

@@ -44,7 +44,7 @@ class TrainRow(QWidget):
             edited, self._read, self._write = access(editor)
             edited.connect(lambda *_: self.changed.emit())
         self.setLayout(row(words, places, spacing=8, stretch=1))
-        self.setFixedHeight(_HEIGHT)
+        self.setFixedHeight(theme.grown(_HEIGHT))
 
     def lock(self, on: bool, words: str = "") -> None:
         """words: shown instead of the field's own value."""
@@ -79,7 +79,7 @@ class _Locked(QFrame):
     def __init__(self, name: str, tip: str) -> None:
         super().__init__()
         self.setProperty("tag", True)
-        self.setFixedHeight(28)
+        self.setFixedHeight(theme.grown(28))
         self.setToolTip(tip)
         self.setAccessibleName(name)
         self.words = ElidedLabel("", numbers=True)

@@ -5,6 +5,7 @@ import time
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
 
+from halftone.gui import theme
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.navigation import guide_button
@@ -71,7 +72,8 @@ class TrainSetup(QWidget):
         self.keep_button = button(
             tr("Stop and keep"), icon="square-check-big", size="large", clicked=self.keep.emit
         )  # fmt: skip
-        self._pair = boxed(row(self.hold_button, self.keep_button, spacing=8, stretch=(0, 1)))
+        both = (self.hold_button, self.keep_button)
+        self._pair = boxed(column(*both, spacing=8) if theme.has_large_text() else row(*both, spacing=8, stretch=(0, 1)))
         parts = (self.fixed, self.memory, self.reason, self.start_button, self.wait_button, self._pair)
         return surface("plain", "top", layout=column(*parts, margins=(14, 12, 14, 12)))
 

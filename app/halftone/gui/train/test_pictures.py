@@ -68,7 +68,7 @@ class PicturesColumn(QWidget):
         self._list = column(spacing=12)
         inside = boxed(column(self._prompt, self._list, -1, spacing=10, margins=(12, 12, 12, 12)))
         line = surface("plain", "bottom", layout=head)
-        line.setFixedHeight(40)
+        line.setFixedHeight(theme.grown(40))
         frame = surface("plain", layout=column(line, scrolling(inside), spacing=0, stretch=1))
         self.setLayout(column(frame))
         self.setMinimumWidth(WIDTH)

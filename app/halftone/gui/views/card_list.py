@@ -50,6 +50,10 @@ class CardDelegate(QStyledItemDelegate, Generic[T]):
             return QRect()
         return QRect(rect.right() - _CROSS - 4, rect.center().y() - _CROSS // 2, _CROSS, _CROSS)
 
+    def ring(self, rect: QRect) -> QRect:
+        """Where the ring around the item that has the keyboard is: the whole item, but for a gap beside it."""
+        return rect
+
     # --- Qt ---------------------------------------------------------------------------------------------------------
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
@@ -67,7 +71,7 @@ class CardDelegate(QStyledItemDelegate, Generic[T]):
         if state & QStyle.StateFlag.State_HasFocus and option.widget.window().testAttribute(_BY_KEY):
             painter.setPen(QPen(theme.current().color("focus"), 2))
             painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawRoundedRect(QRectF(option.rect).adjusted(1, 1, -1, -1), 4, 4)
+            painter.drawRoundedRect(QRectF(self.ring(option.rect)).adjusted(1, 1, -1, -1), 4, 4)
         painter.restore()
 
     def helpEvent(self, event: QHelpEvent, view: QAbstractItemView, option: QStyleOptionViewItem, index: Index) -> bool:
@@ -128,7 +132,6 @@ class CardList(QListView, Generic[T]):
         self.setEditTriggers(QListView.EditTrigger.NoEditTriggers)
         self.setMouseTracking(True)
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_Hover)
-        theme.watcher().changed.connect(self.viewport().update)
 
     def select(self, index: QModelIndex) -> None:
         """Select an item and scroll to it; an invalid index selects none."""

@@ -30,10 +30,20 @@ class Thumbnails(QObject):
     def __init__(self, background: Background, read: Callable[[tuple[str, ...]], Mapping[str, QImage]], parent: QObject) -> None:
         super().__init__(parent)
         self._background, self._read = background, read
+        self._kept, self._most_wanted = _KEPT, _WANTED
         self._images: dict[str, QImage] = {}
         self._wanted: dict[str, None] = {}
         self._busy = False
         QPixmapCache.setCacheLimit(_SCALED_KILOBYTES)
+
+    def keep(self, shown: int) -> None:
+        """Keep more where a screen shows so many."""
+        self._kept, self._most_wanted = max(_KEPT, 2 * shown), max(_WANTED, shown)
+
+    @property
+    def busy(self) -> bool:
+        """Whether any are still to be read."""
+        return self._busy or bool(self._wanted)
 
     def get(self, key: str) -> QImage:
         """The picture; a null image until it is read, and where there is none."""
@@ -43,7 +53,7 @@ class Thumbnails(QObject):
             return image
         self._wanted.pop(key, None)
         self._wanted[key] = None
-        if len(self._wanted) > _WANTED:
+        if len(self._wanted) > self._most_wanted:
             del self._wanted[next(iter(self._wanted))]
         self._start()
         return QImage()
@@ -52,7 +62,7 @@ class Thumbnails(QObject):
         """Keep a picture that is already decoded."""
         self._images.pop(key, None)
         self._images[key] = image
-        if len(self._images) > _KEPT:
+        if len(self._images) > self._kept:
             del self._images[next(iter(self._images))]
 
     def _start(self) -> None:
@@ -83,21 +93,24 @@ def small(image: QImage) -> QImage:
     return image.scaled(SIDE, SIDE, Qt.AspectRatioMode.KeepAspectRatio, Qt.TransformationMode.SmoothTransformation)
 
 
-def paint_thumbnail(painter: QPainter, rect: QRectF, image: QImage) -> None:
-    """Paint the middle of a picture with small round corners, or a sign where there is none yet."""
+def paint_thumbnail(painter: QPainter, rect: QRectF, image: QImage, *, top: int = 0) -> None:
+    """Paint the middle of a picture with small round corners, or a sign where there is none yet.
+
+    top: radius of the upper corners of a picture that ends in a card, whose lower ones are square.
+    """
     if image.isNull():
-        _paint_sign(painter, rect)
+        paint_sign(painter, rect)
         return
     size, ratio = rect.size().toSize(), painter.device().devicePixelRatio()
-    key = f"thumbnail {image.cacheKey()} {size.width()} {size.height()} {ratio}"
+    key = f"thumbnail {image.cacheKey()} {size.width()} {size.height()} {ratio} {top}"
     made = QPixmap()
     if not QPixmapCache.find(key, made):
-        made = _cut(image, size, ratio)
+        made = _cut(image, size, ratio, top)
         QPixmapCache.insert(key, made)
     painter.drawPixmap(rect.topLeft(), made)
 
 
-def _cut(image: QImage, size: QSize, ratio: float) -> QPixmap:
+def _cut(image: QImage, size: QSize, ratio: float, top: int) -> QPixmap:
     made = QPixmap(size * ratio)
     made.setDevicePixelRatio(ratio)
     made.fill(Qt.GlobalColor.transparent)
@@ -108,17 +121,27 @@ def _cut(image: QImage, size: QSize, ratio: float) -> QPixmap:
     painter = QPainter(made)
     painter.setRenderHints(QPainter.RenderHint.Antialiasing | QPainter.RenderHint.SmoothPixmapTransform)
     path = QPainterPath()
-    path.addRoundedRect(rect, 3, 3)
+    path.addRoundedRect(rect.adjusted(0, 0, 0, top), top or 3, top or 3)
     painter.setClipPath(path)
     painter.drawImage(rect, image, source)
     painter.end()
     return made
 
 
-def _paint_sign(painter: QPainter, rect: QRectF) -> None:
+def paint_glyph(painter: QPainter, box: QRectF, icon: str, tone: str) -> None:
+    """A sign in the corner of a picture to which something happened."""
+    disc = QRectF(box.right() - 22, box.bottom() - 22, 18, 18)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(theme.current().color("picture-badge"))
+    painter.drawEllipse(disc)
+    icons.paint(painter, icon, disc.adjusted(3, 3, -3, -3), theme.Theme("dark").color(tone))
+
+
+def paint_sign(painter: QPainter, rect: QRectF, icon: str = "image") -> None:
+    """A sign in the place of a picture."""
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(theme.current().color("surface-overlay"))
     painter.drawRoundedRect(rect, 3, 3)
-    side = min(rect.width(), rect.height()) * 0.45
+    side = min(48.0, min(rect.width(), rect.height()) * 0.45)
     sign = QRectF(rect.center().x() - side / 2, rect.center().y() - side / 2, side, side)
-    icons.paint(painter, "image", sign, theme.current().color("text-muted"))
+    icons.paint(painter, icon, sign, theme.current().color("text-muted"))

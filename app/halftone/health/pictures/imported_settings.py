@@ -19,7 +19,7 @@ from halftone.library.add_ons.loras import lora_folders, loras_among, sort_tags
 from halftone.library.add_ons.upscalers import upscalers_among
 from halftone.library.families.known_families import REFINER
 from halftone.library.files.model_hash import is_hash, model_hash
-from halftone.library.models import list_models
+from halftone.library.index.known import listed_models
 from halftone.library.options import CLIP_SKIP, NAMES, known_options, over
 from halftone.library.prompts.wildcards import is_drawn
 from halftone.library.samplers import sampler_called
@@ -65,7 +65,7 @@ class Taken(NamedTuple):
 
 def known_here(settings: Settings, models: Sequence[ModelFacts], words: Sequence[str]) -> Known:
     """Read the folders of the settings, each once. words: of the embeddings that the model can read."""
-    found = list_models(lora_folders(settings))  # those of the models are among them
+    found = listed_models(lora_folders(settings))  # those of the models are among them
     return Known(models, loras_among(found), parts_among(found, "VAE"), upscalers_among(found, settings), words)
 
 

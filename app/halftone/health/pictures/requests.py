@@ -1,15 +1,17 @@
 """Refusals before anything heavy is loaded, from the request and the model's headers alone."""
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import OUTPAINT_RANGE, SIZE_MULTIPLE, SIZE_RANGE
 from halftone.contract.parameters import BY_FIELD, PARAMETERS, check_range
 from halftone.contract.request import CheckInputs, PictureRequest, UpscaleRequest
-from halftone.contract.wording import Words
+from halftone.contract.vocabulary import PictureFormat
+from halftone.contract.wording import Words, either
 from halftone.health.pictures.passes import check_passes
 from halftone.health.pictures.refiners import check_refiner
 from halftone.health.pictures.unfinished_pictures import check_kept, going_on
@@ -29,7 +31,7 @@ from halftone.metadata.picture import ALLOWED, PICTURES, check_output, check_roo
 from halftone.metadata.start_images import check_mask, picture_size
 from halftone.settings.picture_files import check_there
 
-_IMAGE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
+_IMAGE_ENDINGS: Final = (*PICTURES, ".bmp", ".tif", ".tiff")
 _SEEDS: Final = ("seed", "variation_seed")
 SEEDS: Final = tuple(BY_FIELD[name].label for name in _SEEDS)
 """Names of the two seeds in refusals."""
@@ -81,8 +83,19 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
     if facts is not None:
         check_video(request, facts)
     check_now(request, facts)
-    if request.output is not None:
-        check_room_for_text(Path(request.output), prompt + negative)
+    _check_saving(request, prompt + negative)
+
+
+def _check_saving(request: PictureRequest, prompts: str) -> None:
+    """Raise HalftoneError setting-bad-value or prompt-too-long where the format cannot be written or cannot hold the prompts."""
+    kind = request.saving.picture_format
+    if f".{kind}" not in PICTURES:
+        writable = either(*(name for name in get_args(PictureFormat) if f".{name}" in PICTURES))
+        raise HalftoneError("setting-bad-value", name=Words("Picture format"), value=kind, allowed=writable)
+    if request.saving.save_metadata:
+        output = request.output
+        named = output is not None and Path(output).suffix.lower() in ALLOWED and not os.path.isdir(output)
+        check_room_for_text(Path(output if output is not None and named else f"picture.{kind}"), prompts)
 
 
 def check_now(request: PictureRequest, facts: ModelFacts | None = None) -> None:

@@ -14,7 +14,7 @@ from halftone.contract.request import Control
 from halftone.contract.wording import Words
 from halftone.library.add_ons.named_files import config_in, reading, weights_in
 from halftone.library.add_ons.unusable_files import instead
-from halftone.library.families.known_families import FLUX, HUNYUAN_DIT, QWEN_IMAGE, SANA, SD1, SD2, SD3, SDXL
+from halftone.library.families.known_families import BY_NAME, FLUX, HUNYUAN_DIT, QWEN_IMAGE, SANA, SD1, SD2, SD3, SDXL
 from halftone.library.families.original_names import unet_names
 from halftone.library.families.recognise import recognise
 from halftone.library.families.single_files import SINGLES, Config, configs
@@ -55,6 +55,11 @@ def check_controls(controls: Iterable[Control]) -> None:
             value, allowed = f"{control.start:g}–{control.end:g}", Words("a part from 0 to 1, for instance 0 to 0.8")
             raise HalftoneError("setting-bad-value", name=name, value=value, allowed=allowed)
         _traits_of(control.path)
+
+
+def takes_controls(model: ModelFacts) -> bool:
+    """Whether there are ControlNets for a model; True where its family is not known."""
+    return model.family not in BY_NAME or model.family in CLASSES
 
 
 def check_fit(controls: Iterable[Control], model: ModelFacts) -> None:

@@ -1,7 +1,7 @@
 """The add-ons of a model (LoRAs, VAE, ControlNets …): the state of their files, and whether they fit."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -30,7 +30,6 @@ from halftone.library.add_ons.vaes import check_fit as check_vae_fit
 from halftone.library.families.known_families import KIND_NAMES
 from halftone.library.files.folder import read_part
 from halftone.library.files.header import file_stamp, path_version, read_header
-from halftone.library.models import list_models
 
 _PLAIN_NAME: Final = "diffusion_pytorch_model"
 """Name of the weights in a diffusers folder."""
@@ -88,19 +87,14 @@ def extra_files(extras: Extras, model: ModelFacts | None = None) -> tuple[ExtraF
     return tuple({extra.path: extra for extra in found}.values())  # one that is used twice is looked at once
 
 
-def known_transformers(folders: Iterable[str], model: ModelFacts) -> dict[str, str]:
-    """Name -> path of every file below the folders whose denoiser is of the model's family."""
-    found = (facts for facts in reversed(list_models(folders)) if facts.takes_place and facts.family == model.family)
+def transformers_among(models: Sequence[ModelFacts], model: ModelFacts) -> dict[str, str]:
+    """Name -> path of every file whose denoiser is of the model's family. models: those that were found."""
+    found = (facts for facts in reversed(models) if facts.takes_place and facts.family == model.family)
     return {Path(facts.path).name: facts.path for facts in found if facts.path != model.path}
 
 
-def known_parts(folders: Iterable[str], kind: str) -> dict[str, str]:
-    """Name -> path of every VAE or ControlNet below the folders, be it a file or a diffusers folder."""
-    return parts_among(list_models(folders), kind)
-
-
 def parts_among(models: Sequence[ModelFacts], kind: str) -> dict[str, str]:
-    """The same, of models that were found."""
+    """Name -> path of every VAE or ControlNet, be it a file or a diffusers folder. models: those that were found."""
     found: dict[str, str] = {}
     for facts in reversed(models):
         if facts.family != KIND_NAMES[kind]:

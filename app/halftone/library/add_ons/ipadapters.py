@@ -14,6 +14,7 @@ from halftone.contract.wording import Words
 from halftone.library.add_ons.controlnets import denoiser_config
 from halftone.library.add_ons.named_files import reading, refuse_folder
 from halftone.library.add_ons.unusable_files import instead
+from halftone.library.families.known_families import BY_NAME, CHROMA, FLUX, KOLORS, SD1, SD2, SD3, SDXL
 from halftone.library.families.recognise import recognise
 from halftone.library.files.folder import read_json, read_part
 from halftone.library.files.header import UsedFile, file_stamp, path_version, read_header
@@ -30,6 +31,8 @@ _READERS: Final = {_UNET: "Stable Diffusion", _FLUX: "FLUX", _CHROMA: "FLUX", _S
 """Class of a denoiser -> the models whose IP-Adapters it takes."""
 _FLUX_PIPELINES: Final = ("", "FluxPipeline", "FluxKontextPipeline", "ChromaPipeline")
 """Pipelines that read pictures; of a single file no pipeline is known, and none that fills masks is made for it."""
+_FAMILIES: Final = (SD1.name, SD2.name, SDXL.name, KOLORS.name, SD3.name)
+"""Families beside those of FLUX whose denoisers read pictures."""
 _PLACES: Final = ("", "..", "../models", "../sdxl_models")
 """Where the encoder's folder may be, from the adapter's: as in the official repository."""
 
@@ -89,6 +92,13 @@ def check_adapter_files(adapters: Iterable[IpAdapter]) -> None:
         first, second = list(folders.values())[:2]
         detail = Words("it differs from that of {0}; only one can be used at a time", (first,))
         raise HalftoneError("ip-adapter-no-encoder", name=second, detail=detail)
+
+
+def takes_ip_adapters(model: ModelFacts) -> bool:
+    """Whether there are IP-Adapters for a model; True where its family is not known."""
+    if model.family in (FLUX.name, CHROMA.name):
+        return model.pipeline in _FLUX_PIPELINES
+    return model.family not in BY_NAME or model.family in _FAMILIES
 
 
 def check_files_fit(adapters: Iterable[IpAdapter], model: ModelFacts) -> None:

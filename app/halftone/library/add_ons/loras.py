@@ -20,7 +20,7 @@ from halftone.library.add_ons.named_files import reading, refuse_folder
 from halftone.library.add_ons.unusable_files import instead
 from halftone.library.families.recognise import recognise
 from halftone.library.files.header import file_stamp, read_header
-from halftone.library.models import list_models
+from halftone.library.index.known import listed_models
 from halftone.library.prompts.wildcards import Span, drawn_spans
 from halftone.settings.disk import no_right
 from halftone.settings.store import Settings
@@ -63,7 +63,7 @@ def _check_file(path: Path) -> None:
 
 def known_loras(folders: Iterable[str]) -> dict[str, str]:
     """Name -> path of every LoRA below the folders."""
-    return loras_among(list_models(folders))
+    return loras_among(listed_models(folders))
 
 
 def loras_among(found: Sequence[ModelFacts]) -> dict[str, str]:

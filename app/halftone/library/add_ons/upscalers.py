@@ -1,23 +1,19 @@
 """Upscale models: one safetensors file each, checked from headers alone."""
 
-import logging
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Final
 
-from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import LANCZOS, LATENT, model_stem
 from halftone.library.add_ons.named_files import reading, refuse_folder
 from halftone.library.families.known_families import KIND_NAMES
-from halftone.library.files.header import file_stamp, read_header
-from halftone.library.models import describe, model_files
+from halftone.library.files.header import read_header
+from halftone.library.index.known import listed_models
+from halftone.library.models import model_files
 from halftone.settings.store import Settings
 
 UPSCALER: Final = "upscaler"
 """The kind of such a file. Many architectures are recognised only when they are built."""
-
-_log = logging.getLogger(__name__)
 
 
 def is_upscale_model(upscaler: str) -> bool:
@@ -36,9 +32,7 @@ def check_upscaler(upscaler: str) -> None:
 
 def known_upscalers(settings: Settings) -> dict[str, str]:
     """Name -> path of all files in the upscalers' own folders, and of those recognised in the models' folders."""
-    own, others = (_files(folders) for folders in (settings.upscaler_folders, settings.model_folders))
-    recognised = (path for path in others if _is_one(path))
-    return {model_stem(path): path for path in sorted((*recognised, *own))}
+    return upscalers_among(listed_models(settings.model_folders), settings)
 
 
 def upscalers_among(found: Iterable[ModelFacts], settings: Settings) -> dict[str, str]:
@@ -49,18 +43,3 @@ def upscalers_among(found: Iterable[ModelFacts], settings: Settings) -> dict[str
 
 def _files(folders: Iterable[str]) -> list[str]:
     return [path for path in model_files(folders) if path.lower().endswith(".safetensors")]
-
-
-def _is_one(path: str) -> bool:
-    """Whether a file is recognised as one; what cannot be read now may be later."""
-    try:
-        return _family(path, file_stamp(path)) == KIND_NAMES[UPSCALER]
-    except HalftoneError as error:
-        _log.info("left out of the upscale models: %s", error)
-        return False
-
-
-@lru_cache(maxsize=4096)
-def _family(path: str, stamp: str) -> str:  # noqa: ARG001 - part of the key
-    """stamp: of the file as it is now, so that an unchanged header is not read again."""
-    return describe(path).family

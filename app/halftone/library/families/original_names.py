@@ -7,6 +7,7 @@ with the two halves of the last modulation the other way round.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
@@ -91,6 +92,7 @@ def vae_names(names: Iterable[str]) -> dict[str, str]:
     return {name: _vae_name(name, last) for name in given}
 
 
+@lru_cache(1024)
 def _vae_name(name: str, last: int) -> str:
     name = re.sub(r"^encoder\.down\.(\d+)\.", r"encoder.down_blocks.\1.", name)
     name = re.sub(r"^decoder\.up\.(\d+)\.", lambda found: f"decoder.up_blocks.{last - int(found[1])}.", name)
@@ -104,13 +106,15 @@ def _vae_name(name: str, last: int) -> str:
 
 def text_names(names: Iterable[str]) -> dict[str, str]:
     """The same for a text encoder of CLIP, as transformers or as OpenCLIP has it; without the wrapper "text_model"."""
-    found: dict[str, str] = {}
-    for name in names:
-        own = name.removeprefix("text_model.")
-        for pattern, ours in _OPEN_CLIP if own == name else ():
-            own = re.sub(pattern, ours, own)
-        found[name] = own
-    return found
+    return {name: _text_name(name) for name in names}
+
+
+@lru_cache(2048)
+def _text_name(name: str) -> str:
+    own = name.removeprefix("text_model.")
+    for pattern, ours in _OPEN_CLIP if own == name else ():
+        own = re.sub(pattern, ours, own)
+    return own
 
 
 def original_unet_names(names: Iterable[str], per_level: int) -> dict[str, str]:

@@ -252,7 +252,7 @@ def _prediction(view: View, metadata: Mapping[str, str]) -> Prediction:
 
 
 def _quantised(header: Header, dtype: str) -> str:
-    lines = "".join(f".{tensor.name}\n" for tensor in header.tensors)
+    lines = "".join(["\n.", "\n.".join([tensor.name for tensor in header.tensors]), "\n"])
     scheme = next((scheme for end, scheme in _QUANTISED if f"{end}\n" in lines), "")
     return scheme or (dtype.upper() if re.match(r"i?q\d|tq\d|mxfp4|nvfp4", dtype) else "")
 
@@ -266,10 +266,7 @@ def of_folder(root: Path, pipeline: str, parts: Mapping[str, Part], scheduler: M
     """(family, facts) of a folder that runs as `pipeline` with these parts. scheduler: its configuration."""
     denoiser = next((part for name in _DENOISERS if (part := parts.get(name))), None)
     family = of_pipeline(pipeline, denoiser.config.get("cross_attention_dim") if denoiser else None)
-    name = root.name
-    if root.parent.name == "snapshots" and root.parent.parent.name.startswith("models--"):  # in a hub cache: the repository's
-        name = root.parent.parent.name.removeprefix("models--").replace("--", " ")
-    base, sure = _base(f"{pipeline} {scheduler.get('_class_name', '')}", family, denoiser, name)
+    base, sure = _base(f"{pipeline} {scheduler.get('_class_name', '')}", family, denoiser, folder_name(root))
     return family, Recognised(
         kind="checkpoint",
         family=family.name,
@@ -301,3 +298,10 @@ def _scheduled(scheduler: Mapping[str, object]) -> Prediction:
     if name.startswith("FlowMatch") or scheduler.get("use_flow_sigmas"):
         return "flow"
     return "edm" if name.startswith("EDM") else _SAID.get(str(scheduler.get("prediction_type", "")), "")
+
+
+def folder_name(root: Path) -> str:
+    """The folder's name; in a hub cache the repository's, as the folder's own is only a number."""
+    if root.parent.name == "snapshots" and root.parent.parent.name.startswith("models--"):
+        return root.parent.parent.name.removeprefix("models--").replace("--", " ")
+    return root.name

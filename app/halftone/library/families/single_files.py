@@ -106,7 +106,7 @@ def missing_parts(family: str, header: Header) -> tuple[Words, ...]:
     single = SINGLES.get(family)
     if single is None:
         return ()
-    held = {component_of(family, tensor.name) for tensor in header.tensors}
+    held = tensors_by_component(family, header)
     lost = [name for name in single.prefixes if name not in held and name not in single.optional]
     named = _PARTS | {
         f"text_encoder_{number}": Words("the text encoder {0}", (kind,))
@@ -125,11 +125,9 @@ def component_of(family: str, tensor: str) -> str | None:
 
 def tensors_by_component(family: str, header: Header) -> dict[str, list[TensorInfo]]:
     """Component -> its tensors."""
-    found: dict[str, list[TensorInfo]] = {}
-    for tensor in header.tensors:
-        if (name := component_of(family, tensor.name)) is not None:
-            found.setdefault(name, []).append(tensor)
-    return found
+    prefixes = SINGLES[family].prefixes.items()
+    found = {name: [tensor for tensor in header.tensors if tensor.name.startswith(starts)] for name, starts in prefixes}
+    return {name: tensors for name, tensors in found.items() if tensors}
 
 
 def kinds_by_component(family: str, header: Header) -> dict[str, set[str]]:

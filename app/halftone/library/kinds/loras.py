@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -10,18 +11,21 @@ from halftone.library.families import known_families as of
 from halftone.library.kinds.marks import Shapes
 
 _KINDS: Final[tuple[tuple[str, str], ...]] = (
-    (r"\.hada_[wt][12](?:_[ab])?", "LoHa"),
-    (r"\.lokr_(?:w[12](?:_[ab])?|t2)", "LoKr"),
-    (r"\.(?:oft_blocks|oft_diag|oft_R(?:\.[^.\n]+)?(?:\.weight)?)", "OFT"),
-    (r"\.[ab][12]\.weight", "GLoRA"),
-    (r"(?:\.lora_(?:down|up|mid|[AB])(?:\.[^.\n]+)?|[._]lora\.(?:down|up)|\.lora_linear_layer\.(?:down|up))\.weight", "LoRA"),
-    (r"\.lora_embedding_[AB](?:\.[^.\n]+)?", "LoRA"),
-    (r"\.(?:diff|diff_b|set_weight|w_norm|b_norm)", "differences"),
-    (r"\.on_input", "IA3"),
-    (r"\.(?:dora_scale|lora_magnitude_vector(?:\.[^.\n]+)?(?:\.weight)?)", "DoRA"),
-    (r"\.(?:alpha|rescale|bias)", ""),
+    (r"hada_[wt][12](?:_[ab])?", "LoHa"),
+    (r"lokr_(?:w[12](?:_[ab])?|t2)", "LoKr"),
+    (r"(?:oft_blocks|oft_diag|oft_R(?:\.[^.\n]+)?(?:\.weight)?)", "OFT"),
+    (r"[ab][12]\.weight", "GLoRA"),
+    (r"lora(?:_(?:down|up|mid|[AB])(?:\.[^.\n]+)?|\.(?:down|up)|_linear_layer\.(?:down|up))\.weight", "LoRA"),
+    (r"lora_embedding_[AB](?:\.[^.\n]+)?", "LoRA"),
+    (r"(?:diff|diff_b|set_weight|w_norm|b_norm)", "differences"),
+    (r"on_input", "IA3"),
+    (r"(?:dora_scale|lora_magnitude_vector(?:\.[^.\n]+)?(?:\.weight)?)", "DoRA"),
+    (r"(?:alpha|rescale|bias)", ""),
 )  # fmt: skip
-_ENDS: Final = re.compile(rf"(?=[._])(?:{'|'.join(f'({pattern})' for pattern, _ in _KINDS)})$", re.MULTILINE)
+"""What follows the dot after a layer's path, and the kind that it is of."""
+_UNDERSCORED: Final = r"_lora\.(?:down|up)\.weight"
+"""The only one that follows an underscore."""
+_ENDS: Final = re.compile(rf"(?:\.(?:{'|'.join(f'({end})' for end, _ in _KINDS)})|{_UNDERSCORED})$", re.MULTILINE)
 _WORDS: Final = (
     "lora",
     "hada_",
@@ -36,6 +40,10 @@ _WORDS: Final = (
     "on_input",
 )
 """A file without any of these holds nothing of these kinds; most files are told apart by that."""
+_DOWN: Final = ("lora_down", "lora_A", "lora.down", "lora_linear_layer.down", "hada_w1_b", "a1")
+_UP: Final = ("lora_up", "lora_B", "lora.up", "lora_linear_layer.up", "hada_w1_a")
+_PATHS: Final = 4096
+"""Paths of layers whose place is remembered: LoRAs of one model name the same ones."""
 _CORE: Final = re.compile(r"lora_mid|hada_t[12]|lokr_t2")
 """Tensors of a convolution with more than two factors."""
 _ALONE: Final = ("LoHa", "LoKr", "OFT", "GLoRA", "LoRA", "IA3", "differences")
@@ -202,7 +210,7 @@ def _grouped(shapes: Shapes) -> tuple[dict[str, dict[str, tuple[int, ...]]], set
     for match in _ENDS.finditer(lines):
         begin = lines.rfind("\n", 0, match.start()) + 1
         if (shape := shapes.get(lines[begin : match.end()])) is not None:
-            kinds.add(_KINDS[(match.lastindex or 1) - 1][1])
+            kinds.add(_KINDS[match.lastindex - 1][1] if match.lastindex else "LoRA")
             layers.setdefault(lines[begin : match.start()], {})[match[0]] = shape
     return layers, kinds
 
@@ -231,12 +239,14 @@ def _families(fit: Fit | None, metadata: Mapping[str, str]) -> tuple[str, ...]:
 
 def _fitting(layers: Iterable[Layer]) -> Fit | None:
     """One search a fit over all paths of its width, a line each: files have thousands of layers."""
-    found = list(layers)
+    paths: dict[tuple[int, int, int], list[str]] = {}
+    for layer in layers:
+        paths.setdefault((layer.text, layer.inward, layer.outward), []).append(layer.path)
     lines: dict[tuple[int, int | None, int | None], str] = {}
     for fit in FITS:
         widths = fit.text, fit.inward, fit.outward
         if widths not in lines:
-            lines[widths] = "\n".join(layer.path for layer in found if _has(layer, fit))
+            lines[widths] = "\n".join(path for found, some in paths.items() if _are(found, fit) for path in some)
         if lines[widths] and re.search(fit.path, lines[widths], re.MULTILINE):
             return fit
     return None
@@ -250,9 +260,15 @@ def has_widths_of(family: str, layers: Iterable[Layer]) -> bool:
 
 
 def _has(layer: Layer, fit: Fit) -> bool:
-    return fit.text == layer.text and fit.inward in (None, layer.inward) and fit.outward in (None, layer.outward)
+    return _are((layer.text, layer.inward, layer.outward), fit)
 
 
+def _are(widths: tuple[int, int, int], fit: Fit) -> bool:
+    text, inward, outward = widths
+    return fit.text == text and fit.inward in (None, inward) and fit.outward in (None, outward)
+
+
+@lru_cache(_PATHS)
 def place_of(path: str) -> tuple[int, str]:
     """(0 for the denoiser, 1, 2 … for a text encoder; the path of the layer there, parts joined by _)."""
     text = _TEXT.match(path)
@@ -263,7 +279,7 @@ def place_of(path: str) -> tuple[int, str]:
 def _layer(path: str, ends: Mapping[str, tuple[int, ...]]) -> Layer:
     text, rest = place_of(path)
     layer = Layer(rest, text)
-    small = {end.lstrip("._").replace(".weight", "").replace(".default", ""): shape for end, shape in ends.items() if shape}
+    small = {_short(end): shape for end, shape in ends.items() if shape}
     _low_rank(layer, small)
     factors: list[tuple[int, int]] = []
     for name in ("lokr_w1", "lokr_w2"):  # a Kronecker product has the products of their edges; each may be of low rank
@@ -281,13 +297,18 @@ def _layer(path: str, ends: Mapping[str, tuple[int, ...]]) -> Layer:
     return layer
 
 
+@lru_cache(256)
+def _short(end: str) -> str:
+    return end.lstrip("._").replace(".weight", "").replace(".default", "")
+
+
 def _low_rank(layer: Layer, ends: Mapping[str, tuple[int, ...]]) -> None:
-    for down in ("lora_down", "lora_A", "lora.down", "lora_linear_layer.down", "hada_w1_b", "a1"):
-        if len(shape := ends.get(down, ())) >= 2:
+    for down in _DOWN:
+        if (shape := ends.get(down)) is not None and len(shape) >= 2:
             layer.rank, layer.inward = shape[0], shape[1]
             layer.kernel = max((layer.kernel, *shape[2:]))
-    for up in ("lora_up", "lora_B", "lora.up", "lora_linear_layer.up", "hada_w1_a"):
-        if len(shape := ends.get(up, ())) >= 2:
+    for up in _UP:
+        if (shape := ends.get(up)) is not None and len(shape) >= 2:
             layer.outward, layer.rank = shape[0], shape[1]
     if len(middle := ends.get("lora_mid", ())) > 2:
         layer.kernel = max(middle[2:])

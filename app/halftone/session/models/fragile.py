@@ -13,7 +13,6 @@ from halftone.session.models.model_list import ModelList
 from halftone.session.ports import Commands, Finished
 from halftone.session.store import Store
 from halftone.settings import places
-from halftone.settings.folders import clear_leftovers
 from halftone.worker.engines import loaded
 
 _log = logging.getLogger(__name__)
@@ -43,7 +42,7 @@ class FragileMaker:
             return
         folder = _models_folder() / "pocket-fragile"
         if os.path.isdir(folder):
-            self._models.select(str(folder))
+            self._use(str(folder))
             return
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -56,20 +55,23 @@ class FragileMaker:
             "demo", "fragile", "--output", str(folder), ended=lambda end: self._made(end, str(folder))
         )
 
-    def stop(self) -> None:
-        """End the process, if there is one."""
+    def _use(self, folder: str) -> None:
+        self._models.select(folder)
+        self._store.take(Noted(kind="fragile-made"))
+
+    def stop(self) -> set[Path]:
+        """Kill the process, if there is one. Returns the folder in which it leaves a half-written model."""
         kill, self._kill = self._kill, None
-        if kill is not None:
-            kill()
-            self._commands.finish()
-            clear_leftovers(_models_folder())
+        if kill is None:
+            return set()
+        kill()
+        return {_models_folder()}
 
     def _made(self, end: Finished, folder: str) -> None:
         self._kill = None
         self._store.take(Making(on=False))
         if end.code == 0:
-            self._models.select(folder)
-            self._store.take(Noted(kind="fragile-made"))
+            self._use(folder)
         else:
             error = end.errors.decode("utf-8", "replace").strip()
             _log.error("The fragile demo model could not be made: %s", error)

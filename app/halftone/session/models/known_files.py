@@ -5,10 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from halftone.contract.facts import ModelFacts
-from halftone.library.add_ons.extras import known_parts, known_transformers
+from halftone.library.add_ons.extras import parts_among, transformers_among
 from halftone.library.add_ons.inversions import Inversion, encoder_widths, inversion_folders, list_inversions
-from halftone.library.add_ons.loras import known_loras, lora_folders
-from halftone.library.add_ons.upscalers import known_upscalers
+from halftone.library.add_ons.loras import lora_folders, loras_among
+from halftone.library.add_ons.upscalers import upscalers_among
+from halftone.library.index.known import listed_models
 from halftone.session.events import Replaced
 from halftone.session.ports import Executor
 from halftone.session.state import Loras
@@ -27,18 +28,21 @@ class KnownFiles:
 
     def parts(self, kind: str, then: Then) -> None:
         """kind: as `library.families.KIND_NAMES` has them."""
-        folders = self._store.state.settings.model_folders
-        self._executor.run(lambda: known_parts(folders, kind), then)
+        self._executor.run(self._among(lambda found: parts_among(found, kind)), then)
 
     def transformers(self, model: ModelFacts, then: Then) -> None:
         """Look for transformers and UNets that fit this model."""
-        folders = self._store.state.settings.model_folders
-        self._executor.run(lambda: known_transformers(folders, model), then)
+        self._executor.run(self._among(lambda found: transformers_among(found, model)), then)
 
     def upscalers(self, then: Then) -> None:
         """Look into the folders of upscale models, too."""
         settings = self._store.state.settings
-        self._executor.run(lambda: known_upscalers(settings), then)
+        self._executor.run(self._among(lambda found: upscalers_among(found, settings)), then)
+
+    def _among(self, pick: Callable[[list[ModelFacts]], dict[str, str]]) -> Callable[[], dict[str, str]]:
+        """Pick from the models of the folders; what no scan came to yet is left out while the folders are watched."""
+        folders, indexed = self._store.state.settings.model_folders, self._store.state.library.watching
+        return lambda: pick(listed_models(folders, indexed=indexed))
 
 
 class LoraList:
@@ -47,12 +51,16 @@ class LoraList:
     def __init__(self, store: Store, executor: Executor) -> None:
         self._store = store
         self._executor = executor
-        store.subscribe(lambda state: (state.models, lora_folders(state.settings)), lambda _found: self.look())
+        store.subscribe(
+            lambda state: (state.models, lora_folders(state.settings), state.library.changes), lambda _found: self.look()
+        )
 
     def look(self) -> None:
         """Read the folders in the background."""
-        folders = lora_folders(self._store.state.settings)
-        self._executor.run(lambda: known_loras(folders), lambda known: self._found(folders, known))
+        folders, indexed = lora_folders(self._store.state.settings), self._store.state.library.watching
+        self._executor.run(
+            lambda: loras_among(listed_models(folders, indexed=indexed)), lambda known: self._found(folders, known)
+        )
 
     def _found(self, folders: tuple[str, ...], known: dict[str, str]) -> None:
         """Keep what the folders hold that are set now: an answer for others may come later."""
@@ -69,7 +77,7 @@ class EmbeddingList:
         self._looks = 0
         store.subscribe(lambda state: inversion_folders(state.settings), lambda _folders: self.look())
         store.subscribe(lambda state: state.draft.inversions, lambda _files: self.look())
-        store.subscribe(lambda state: state.models, lambda _models: self.look())
+        store.subscribe(lambda state: (state.models, state.library.changes), lambda _found: self.look())
         store.subscribe(lambda state: state.selections, lambda _count: self._measure())
 
     def look(self) -> None:

@@ -14,6 +14,7 @@ from halftone.contract.vocabulary import POCKET
 from halftone.library import models
 from halftone.library.add_ons.denoisers import host_of
 from halftone.library.files.small_files import lacking
+from halftone.library.index.known import listed_models
 from halftone.session.events import ModelsForgotten, ModelUsed, Noted, Replaced
 from halftone.session.ports import Executor
 from halftone.session.state import NOTHING_FOUND, Found, Lacking
@@ -38,6 +39,7 @@ class ModelList:
         self._executor = executor
         self._folders = store.state.settings.model_folders
         store.subscribe(lambda state: state.settings.model_folders, self._follow)
+        store.subscribe(lambda state: state.library.changes, lambda _changes: self.refresh())
 
     @property
     def found(self) -> Found:
@@ -51,8 +53,8 @@ class ModelList:
     def refresh(self) -> None:
         """Read the headers of all known models again."""
         self._folders = self._store.state.settings.model_folders
-        wanted = self._wanted
-        self._executor.run(lambda: describe_all(wanted), lambda found: self._read(wanted, found))
+        wanted, indexed = self._wanted, self._store.state.library.watching
+        self._executor.run(lambda: describe_all(wanted, indexed=indexed), lambda found: self._read(wanted, found))
 
     @property
     def _wanted(self) -> tuple[str, ...]:
@@ -173,18 +175,21 @@ def models_in(folders: tuple[str, ...]) -> Found:
     transformer.
     """
     found = Found({}, {}, {}, {})
-    _sort_all(models.list_models(folders), found)
+    _sort_all(listed_models(folders), found)
     return found._replace(closed=models.closed_folders(folders))
 
 
-def describe_all(wanted: tuple[str, ...]) -> Found:
-    """Models by their names; a folder that is no model itself stands for the models in it. Runs on another thread."""
+def describe_all(wanted: tuple[str, ...], *, indexed: bool = False) -> Found:
+    """Models by their names; a folder that is no model itself stands for the models in it. Runs on another thread.
+
+    indexed: leave out what no scan came to yet.
+    """
     found = Found({}, {}, {}, {})
     for model in wanted:
         try:
             _sort_in(model, models.describe(model), found)
         except HalftoneError as error:
-            inside = models.list_models((model,)) if os.path.isdir(model) else ()
+            inside = listed_models((model,), indexed=indexed) if os.path.isdir(model) else ()
             if not _sort_all((facts for facts in inside if facts.id != POCKET), found):
                 found.errors[model] = error.as_facts()
     return found

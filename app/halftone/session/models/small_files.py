@@ -123,11 +123,6 @@ class SmallFiles:
         if kill is not None:
             kill()
 
-    def stop(self) -> None:
-        """Cancel, and wait until the process is gone: the program is about to end."""
-        self.cancel()
-        self._commands.finish()
-
     def _ended(self, model: ModelFacts, end: Finished) -> None:
         self._kill = None
         if end.code != 0:

@@ -34,6 +34,7 @@ from halftone.library.prompts.styles import styled
 from halftone.library.samplers import sampler_called
 from halftone.library.tasks import takes_mask, takes_picture, takes_strength
 from halftone.library.videos import makes_videos
+from halftone.session.pictures.draft_parts import PARTS, takes
 from halftone.settings.store import Settings
 
 Part = TypeVar("Part", bound=msgspec.Struct)
@@ -161,6 +162,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 EMPTY: Final = Draft()
 FOLLOWING: Final = Defaults.__struct_fields__
 """Fields that a model has values of its own for."""
+_MUCH: Final = 2
+"""A picture with so many times the pixels that its model was made for is inpainted in its masked part only."""
 _SAME: Final = (
     *("prompt", "negative", "empty_negative", "sampler", "batch", "image", "loras", "vae", "transformer", "inversions"),
     *("controls", "ip_adapters", "variation_strength", "seed_size", "styles", "draws", "num_frames", "fps"),
@@ -173,6 +176,31 @@ def with_value(struct: Part, field: str, value: object) -> Part:
     """The draft with another value in a field. field: its name, with dots for a field of a field."""
     head, _, rest = field.partition(".")
     return replace(struct, **{head: with_value(getattr(struct, head), rest, value) if rest else value})
+
+
+# --- what the model can use ------------------------------------------------------------------------------------------
+
+
+def in_use(draft: Draft, part: str) -> bool:
+    """Whether a part of the form changes the next pictures. part: as in `draft_parts.PARTS`."""
+    return any(getattr(draft, name) != getattr(EMPTY, name) for name in PARTS[part].fields)
+
+
+def unused(draft: Draft, model: ModelFacts | None) -> tuple[str, ...]:
+    """Parts that hold something which the model cannot use."""
+    return tuple(part for part in PARTS if not takes(model, part) and in_use(draft, part))
+
+
+def usable(draft: Draft, model: ModelFacts | None) -> Draft:
+    """The draft without what the model cannot use."""
+    dropped = [name for part in unused(draft, model) for name in PARTS[part].fields]
+    return replace(draft, **{name: getattr(EMPTY, name) for name in dropped}) if dropped else draft
+
+
+def with_word(prompt: str, word: str) -> str:
+    """The prompt with a word at its end, unless it is there already."""
+    there = {part.strip() for part in prompt.split(",")}
+    return prompt if word in there else ", ".join(filter(None, (prompt.rstrip(", "), word)))
 
 
 # --- from and to requests --------------------------------------------------------------------------------------------
@@ -204,17 +232,23 @@ def from_request(draft: Draft, request: PictureRequest, selected: str = "") -> D
         model=selected if request.model == selected else draft.model,
         own=(),
     )
+    return held(filled)
+
+
+def held(draft: Draft) -> Draft:
+    """The draft with numbers that the form can show."""
     for name, scalar in SCALARS.items():
-        value = attrgetter(name)(filled)
+        value = attrgetter(name)(draft)
         if value is not None and value != scalar.held(value):
-            filled = with_value(filled, name, scalar.held(value))
-    return filled
+            draft = with_value(draft, name, scalar.held(value))
+    return draft
 
 
 def to_request(
     draft: Draft, settings: Settings, numerics: Numerics, model: ModelFacts | None = None, known: Sequence[Inversion] = ()
 ) -> PictureRequest:
-    """What the draft asks of the model in use. known: the embeddings that the model can read."""
+    """What the draft asks of the model in use; what that cannot use is not sent. known: the embeddings that it can read."""
+    draft = usable(draft, model)
     there = model is not None and makes_videos(model) is True
     sized = not sets_size(draft, model)
     request = PictureRequest(
@@ -230,6 +264,7 @@ def to_request(
         guidance=draft.guidance,
         seed=draft.seed.number,
         output=settings.pictures_folder,
+        saving=settings.saving,
         mask=draft.mask if masks(model) and draft.image is not None else None,
         start=_start(draft, model) if draft.image is not None else Start(),
         num_frames=draft.num_frames if there else None,
@@ -367,6 +402,32 @@ def computed_edges(draft: Draft, model: ModelFacts | None, seen: tuple[int, int]
         return draft.size
     left, top, right, bottom = draft.start.outpaint
     return _up(seen[0] + left + right), _up(seen[1] + top + bottom)
+
+
+def inpainting(draft: Draft, path: str, size: tuple[int, int], prompt: str = "") -> Draft:
+    """The draft for painting on a picture: in its own size, or only the masked part where that is much more than the model was
+    made for. size: of the picture; prompt: for a draft without one.
+    """
+    width, height = draft.size if draft.defaults is None else draft.defaults.size
+    large = size[0] * size[1] > _MUCH * width * height
+    same = draft.image == path
+    edges = (max(limits.SIZE_MULTIPLE, edge - edge % limits.SIZE_MULTIPLE) for edge in size)
+    return replace(
+        draft,
+        image=path,
+        mask=draft.mask if same else None,
+        start=draft.start if same else replace(draft.start, outpaint=EMPTY.start.outpaint),
+        size=draft.size if large else tuple(edges),
+        only_masked=draft.only_masked if same else large,
+        hires_on=False,
+        prompt=draft.prompt if draft.prompt.strip() else prompt,
+    )
+
+
+def undone(before: Draft, after: Draft, now: Draft) -> Draft:
+    """The draft with a change taken back, but with what was changed since. before, after: around the change to take back."""
+    names = (name for name in Draft.__struct_fields__ if getattr(now, name) == getattr(after, name))
+    return replace(now, **{name: getattr(before, name) for name in names})
 
 
 def _up(edge: int) -> int:

@@ -7,15 +7,17 @@ from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import Control, IpAdapter
 from halftone.contract.wording import Words
-from halftone.library.tasks import needs_mask, needs_picture, takes_picture
-from halftone.library.videos import makes_videos
-from halftone.session.pictures.draft import Draft, extends, is_masked, masks
+from halftone.library.tasks import needs_mask, needs_picture
+from halftone.session.pictures.draft import Draft, extends, is_masked, masks, usable
 
 Problem = Words | ErrorFacts
 
 
 def problems(draft: Draft, model: ModelFacts | None) -> dict[str, Problem]:
-    """Why no picture can be made of the draft as it stands, by the field that is to be changed."""
+    """Why no picture can be made of the draft as it stands, by the field that is to be changed. What the model cannot use is
+    no problem: it is not sent.
+    """
+    draft = usable(draft, model)
     found = {
         "size": size_problem(draft.size[0]) or size_problem(draft.size[1]),
         "image": _start_problem(draft, model),
@@ -61,8 +63,6 @@ def _start_problem(draft: Draft, model: ModelFacts | None) -> Problem | None:
     if draft.image is None:
         needed = needs_picture(model.pipeline)
         return Words("This model needs a picture under Image to image.") if needed else None
-    if not takes_picture(model.pipeline):
-        return ErrorFacts(code="start-no-picture", facts={"model": model.name})
     if draft.mask is not None and not masks(model):
         return ErrorFacts(code="start-no-mask", facts={"model": model.name})
     if needs_mask(model.pipeline) and draft.mask is None and not extends(draft, model):
@@ -73,8 +73,6 @@ def _start_problem(draft: Draft, model: ModelFacts | None) -> Problem | None:
 def _hires_clash(draft: Draft, model: ModelFacts | None) -> Words | None:
     if not draft.hires_on:
         return None
-    if model is not None and makes_videos(model):
-        return Words("Hires. fix does not work with video models.")
     if is_masked(draft, model):
         return Words("Hires. fix does not work with inpainting or outpainting.")
     return None

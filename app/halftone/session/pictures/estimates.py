@@ -1,7 +1,10 @@
 """How long the next picture takes and whether it fits, as far as models and finished pictures tell."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+
+import msgspec
 
 from halftone.contract.request import PictureRequest
 from halftone.contract.vocabulary import DType, Precision
@@ -11,7 +14,8 @@ from halftone.library.families.networks import Network, known_networks
 from halftone.session.checks import Checks
 from halftone.session.events import Replaced
 from halftone.session.pictures.memory_estimate import NetworkKey, Networks, memory_estimate, network_key
-from halftone.session.pictures.picture_time import Shape
+from halftone.session.pictures.picture_time import Shape, computed
+from halftone.session.pictures.request_cost import request_shape
 from halftone.session.ports import Executor
 from halftone.session.state import AppState
 from halftone.session.store import Store
@@ -68,6 +72,20 @@ class Estimates:
         made = state.history.timed.measured(self.conditions()) if precision is None else ()
         picture = request, state.model, self.dtype(precision)
         return memory_estimate(picture, state.device, state.networks.networks, state.memory, made)
+
+    def seconds(self, requests: Sequence[PictureRequest]) -> float | None:
+        """How long all of these take, the steps and sizes of each considered; None where nothing like one was measured."""
+        state, now = self._store.state, self.conditions()
+        total = 0.0
+        for request in requests:
+            under = msgspec.structs.replace(now, model=request.model)
+            model = state.models.models.get(request.model)
+            shape = None if model is None else request_shape(request, model)
+            known = None if shape is None else computed(request.model, shape, state.history.timed.times(under))
+            if known is None:
+                return None
+            total += known.seconds * request.batch
+        return total
 
     def accept(self, shape: Shape, dtype: DType) -> None:
         """Try this size all the same; the user is not asked again."""

@@ -67,9 +67,25 @@ class PictureHistory:
         return self.known.get(self.shown) or unsaved
 
     @cached_property
+    def prompts(self) -> tuple[str, ...]:
+        """What the listed pictures were asked for with, each once, newest first."""
+        return tuple(dict.fromkeys(prompt for made in self.pictures if (prompt := made.request.prompt.strip())))
+
+    @cached_property
     def newest_by(self) -> Mapping[str, str]:
         """Model -> path of the newest picture that it made."""
         return {self.known[path].request.model: path for path in reversed(self.listed)}
+
+    @cached_property
+    def newest_with(self) -> Mapping[str, str]:
+        """Model, or file that was used beside it -> path of the newest picture that was made with it."""
+        beside = {file: path for path in reversed(self.listed) for file in _files(self.known[path].request)}
+        return {**beside, **self.newest_by}
+
+
+def _files(request: PictureRequest) -> tuple[str, ...]:
+    """The LoRAs and the VAE of a request."""
+    return (*(lora.path for lora in request.loras), *((request.vae,) if request.vae else ()))
 
 
 def _by_path(found: Iterable[Made]) -> dict[str, Made]:

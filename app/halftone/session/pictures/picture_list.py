@@ -1,6 +1,7 @@
 """The list of finished pictures, read and written off this thread."""
 
 import logging
+import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -45,6 +46,7 @@ def tidy_up(form: str) -> None:
     the bin may still come back. form: the draft of the last close.
     """
     with History() as history:
+        history.settle()
         history.forget_missing()
     try:
         forget_painted_masks(form)
@@ -57,7 +59,7 @@ def read_listed(known: Mapping[str, Made], after: int = 0) -> Listed:
     with History() as history:
         entries = history.recent(_LIMIT, after=after, thumbnails=False)
     there = [entry for entry in entries if entry.facts.path and not entry.gone]
-    made = [known.get(entry.facts.path) or _made(entry) for entry in there]
+    made = [known.get(entry.facts.path) or made_of(entry) for entry in there]
     return Listed(made, max((entry.id for entry in entries), default=after))
 
 
@@ -78,10 +80,11 @@ def remember(facts: PictureFacts, request: PictureRequest, thumbnail: bytes, fai
     except (OSError, sqlite3.Error) as error:
         _log.warning("The history could not be kept: %s", error)
         entry = Entry(id=0, made_at="", facts=facts, request=request, thumbnail=thumbnail)
-    return _made(entry, failed)
+    return made_of(entry, failed)
 
 
-def _made(entry: Entry, failed: bytes = b"") -> Made:
+def made_of(entry: Entry, failed: bytes = b"") -> Made:
+    """A picture of the list as the window knows it."""
     return Made(
         facts=entry.facts,
         request=again(entry.request, entry.facts),
@@ -112,6 +115,25 @@ def recent(limit: int = 200) -> list[Entry]:
     except (OSError, sqlite3.Error) as error:
         _log.info("the history cannot be read: %s", error)
         return []
+
+
+def expect_picture(request: PictureRequest | UpscaleRequest, facts: PictureFacts, thumbnail: bytes) -> None:
+    """Note a picture that this process is about to save, so that it is listed later should the process be killed. Failures are
+    logged.
+    """
+    try:
+        list_made(request, facts, thumbnail, f"process {os.getpid()}")
+    except (OSError, sqlite3.Error) as error:
+        _log.warning("The history could not be kept: %s", error)
+
+
+def forget_expected() -> None:
+    """The pictures of this process are all listed."""
+    try:
+        with History() as history:
+            history.forget_jobs((f"process {os.getpid()}",))
+    except (OSError, sqlite3.Error) as error:
+        _log.info("notes on finished pictures stay: %s", error)
 
 
 def keep_picture(request: PictureRequest | UpscaleRequest, facts: PictureFacts, thumbnail: bytes) -> list[str]:

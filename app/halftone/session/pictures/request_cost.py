@@ -68,7 +68,7 @@ def cost_of(
     """
     if (known := sized(request, facts)) is None:
         return None
-    shape = _shape(known, facts)
+    shape = request_shape(known, facts)
     above = far_above(facts, shape)
     made = Pictures().with_made((entry.facts, entry.request) for entry in reversed(recent() if above else ()))
     numerics = request.numerics
@@ -78,7 +78,8 @@ def cost_of(
     return Cost(shape, above, memory, computed(now.model, shape, made.times(now)))
 
 
-def _shape(request: PictureRequest, facts: ModelFacts) -> Shape:
+def request_shape(request: PictureRequest, facts: ModelFacts) -> Shape:
+    """The shape of the pictures of a request."""
     first = request.width or facts.native_width, request.height or facts.native_height
     width, height = computed_size(facts, last_size(request.hires, *first), request.options)
     steps = max(1, int((request.steps or facts.default_steps) * (request.start.strength or 1.0)))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QFocusEvent, QPaintEvent, QValidator, QWheelEvent
+from PySide6.QtGui import QFocusEvent, QPaintEvent, QValidator
 from PySide6.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
@@ -25,6 +25,7 @@ from halftone.gui.i18n import say, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import column, icon_button, label, repolish, row
 from halftone.gui.kit.switches import Segmented
+from halftone.gui.kit.wheel import guard_wheel
 from halftone.session.pictures.draft import Seed
 from halftone.session.pictures.draft_problems import size_problem
 
@@ -53,14 +54,14 @@ class SliderField(QWidget):
     def __init__(self, name: str, tip: str, usual: tuple[float, float], allowed: tuple[float, float], step: float = 1.0) -> None:
         super().__init__()
         self._step = step
-        self.slider = QSlider(Qt.Orientation.Horizontal)
+        self.slider = guard_wheel(QSlider(Qt.Orientation.Horizontal))
         self.slider.setRange(round(usual[0] / step), round(usual[1] / step))
         self.slider.setPageStep(max(1, round((usual[1] - usual[0]) / step / 10)))
         self.spin = NumberBox(allowed, 0 if step >= 1 else 1 if step >= 0.1 else 2)
         self.spin.setSingleStep(step)
         self.spin.setFont(theme.current().font("body", numbers=True))
         self.spin.setAlignment(Qt.AlignmentFlag.AlignRight)
-        self.spin.setFixedWidth(68)
+        self.spin.setFixedWidth(theme.grown(68))
         words = label(name, "small", "secondary")
         words.setMinimumWidth(62)
         self.slider.setMinimumWidth(40)
@@ -98,6 +99,7 @@ class NumberBox(QDoubleSpinBox):
 
     def __init__(self, allowed: tuple[float, float], places: int = 0) -> None:
         super().__init__()
+        guard_wheel(self)
         self.setDecimals(places)
         self.setRange(*allowed)
 
@@ -146,6 +148,7 @@ class SizeBox(QSpinBox):
 
     def __init__(self, name: str) -> None:
         super().__init__()
+        guard_wheel(self)
         self.setRange(1, 99999)
         self.setMinimumWidth(64)
         self.setSingleStep(SIZE_MULTIPLE)
@@ -343,8 +346,8 @@ class SeedField(QWidget):
 
 
 def combo(name: str, tip: str) -> QComboBox:
-    """A plain drop-down whose wheel does not change it by accident."""
-    made = _QuietCombo()
+    """A plain drop-down."""
+    made = guard_wheel(_ElidedCombo())
     made.setAccessibleName(name)
     made.setToolTip(tip)
     made.setMinimumContentsLength(6)
@@ -352,7 +355,7 @@ def combo(name: str, tip: str) -> QComboBox:
     return made
 
 
-class _QuietCombo(QComboBox):
+class _ElidedCombo(QComboBox):
     def paintEvent(self, event: QPaintEvent) -> None:
         """As ever, but words without room end in an ellipsis."""
         painter = QStylePainter(self)
@@ -367,7 +370,3 @@ class _QuietCombo(QComboBox):
         words.currentText = self.fontMetrics().elidedText(words.currentText, Qt.TextElideMode.ElideRight, room)
         painter.drawComplexControl(QStyle.ComplexControl.CC_ComboBox, option)
         painter.drawControl(QStyle.ControlElement.CE_ComboBoxLabel, option)
-
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        """The form scrolls instead."""
-        event.ignore()

@@ -9,7 +9,7 @@ from halftone.gui.create.form.form_parts import GenerateButton
 from halftone.gui.create.form.memory_estimate import MARKS, fit_word, peak_words
 from halftone.gui.i18n import listed, tr
 from halftone.gui.kit import figures
-from halftone.gui.kit.actions import keys_shown
+from halftone.gui.kit.actions import add_entry, keys_shown
 from halftone.gui.kit.stock_widgets import (
     ElidedLabel,
     HoverButton,
@@ -33,12 +33,12 @@ class WhyNot(HoverButton):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setFixedHeight(18)
+        self.setFixedHeight(theme.grown(18))
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.say("")
 
     def sizeHint(self) -> QSize:
-        return QSize(200, 18)
+        return QSize(200, theme.grown(18))
 
     def say(self, words: str) -> None:
         """ "" for nothing to say."""
@@ -61,12 +61,15 @@ class WhyNot(HoverButton):
 
 
 class Footer(QWidget):
-    """88 high. `generate`, `several` (how many), `endless`, `in_float32`: what was asked for; `why`: to what forbids it."""
+    """88 high. `generate`, `several` (how many), `endless`, `in_float32` and `grid`: what was asked for; `why`: to what forbids
+    it.
+    """
 
     generate = Signal()
     several = Signal(int)
     endless = Signal()
     in_float32 = Signal()
+    grid = Signal()
     why = Signal()
 
     def __init__(self) -> None:
@@ -79,7 +82,7 @@ class Footer(QWidget):
         self.generate_button = GenerateButton()
         self.more = button("", "primary", tip=tr("Generate options"))
         self.more.setAccessibleName(tr("Generate options"))
-        self.more.setFixedSize(34, 40)
+        self.more.setFixedSize(theme.grown(34), theme.grown(40))
         set_icon(self.more, "chevron-down", "on-accent")
         self.more.setProperty("size", "hero")
         self.more.setProperty("icon-only", "true")
@@ -88,7 +91,7 @@ class Footer(QWidget):
         line.setStretch(1, 1)
         line.setStretch(2, 1)
         made = surface("plain")
-        made.setFixedHeight(88)
+        made.setFixedHeight(theme.grown(88))
         made.setLayout(column(line, buttons, spacing=8, margins=(14, 10, 14, 12)))
         self.setLayout(column(made, spacing=0))
         self.generate_button.clicked.connect(lambda _on=False: self.generate.emit())
@@ -137,6 +140,7 @@ class Footer(QWidget):
         menu.addAction(tr("Generate 4"), lambda: self.several.emit(_SEVERAL))
         menu.addAction(tr("Generate forever"), self.endless.emit)
         menu.addAction(tr("Generate in FP32 once"), self.in_float32.emit)
+        add_entry(menu, "grid", self.grid.emit)
         corner = self.more.mapToGlobal(QPoint(self.more.width(), 0))
         size = menu.sizeHint()
         menu.popup(corner - QPoint(size.width(), size.height() + 4))

@@ -1,85 +1,20 @@
-"""Parts of the Create form that paint or lay out themselves: prompt field, Generate button, folded row."""
+"""Parts of the Create form that paint or lay out themselves: Generate button, folded row."""
 
-from PySide6.QtCore import QMimeData, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QFontMetrics, QKeyEvent, QPainter, QPaintEvent, QPen, QTextBlockFormat, QTextCursor
-from PySide6.QtWidgets import QSizePolicy, QTextEdit, QWidget
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QFontMetrics, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from halftone.gui import icons, theme
 from halftone.gui.i18n import tr
 from halftone.gui.kit.actions import keys_shown
-from halftone.gui.kit.stock_widgets import HoverButton, IconLabel, label, row
-from halftone.metadata.reading import holds_parameters
+from halftone.gui.kit.stock_widgets import HoverButton, IconLabel, label, row, set_tone
 
-_MARGIN = 4
-_KEYS = keys_shown("generate").replace("+", " ")
+_INSET = (36, 0, 14, 0)
 _VCENTER = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
 
 
-class PromptEdit(QTextEdit):
-    """Plain text in lines of 20; Tab leaves the field, Ctrl+Enter is left to the window. `settings_pasted`: a text that is more
-    than a prompt, as A1111 writes them. Files that are dropped are left to the page.
-    """
-
-    settings_pasted = Signal(str)
-
-    def __init__(self, name: str, tip: str, placeholder: str) -> None:
-        super().__init__()
-        self.setAcceptRichText(False)
-        self.setTabChangesFocus(True)
-        self.setAccessibleName(name)
-        self.setToolTip(tip)
-        self.setAccessibleDescription(placeholder)
-        self._placeholder = placeholder
-        self._tight = False
-        self.setFont(theme.current().font("body"))
-        self.document().setDocumentMargin(_MARGIN)
-        self.setPlainText("")
-
-    def setPlainText(self, text: str) -> None:
-        """Qt forgets the line height and the margins with each new text."""
-        super().setPlainText(text)
-        shape = QTextBlockFormat()
-        shape.setLineHeight(theme.current().line("body"), QTextBlockFormat.LineHeightTypes.FixedHeight.value)
-        cursor = QTextCursor(self.document())
-        cursor.select(QTextCursor.SelectionType.Document)
-        cursor.mergeBlockFormat(shape)
-        self.set_tight(self._tight)
-        self.document().clearUndoRedoStacks()
-
-    def set_tight(self, tight: bool) -> None:
-        """Without space above and below the text, for a low window."""
-        self._tight = tight
-        shape = self.document().rootFrame().frameFormat()
-        shape.setTopMargin(0 if tight else _MARGIN)
-        shape.setBottomMargin(0 if tight else _MARGIN)
-        self.document().rootFrame().setFrameFormat(shape)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """Qt cuts a placeholder off after the first line where lines have a fixed height, so it is painted here."""
-        super().paintEvent(event)
-        if self.toPlainText():
-            return
-        painter = QPainter(self.viewport())
-        painter.setPen(theme.current().color("text-muted"))
-        painter.setFont(self.font())
-        box = self.viewport().rect().adjusted(_MARGIN, _MARGIN + 1, -_MARGIN, 0)
-        painter.drawText(box, int(Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextWordWrap), self._placeholder)
-        painter.end()
-
-    def canInsertFromMimeData(self, source: QMimeData) -> bool:
-        return not any(url.isLocalFile() for url in source.urls()) and super().canInsertFromMimeData(source)
-
-    def insertFromMimeData(self, source: QMimeData) -> None:
-        if source.hasText() and holds_parameters(source.text()):
-            self.settings_pasted.emit(source.text())
-        else:
-            super().insertFromMimeData(source)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and event.modifiers() & Qt.KeyboardModifier.ControlModifier:
-            event.ignore()
-            return
-        super().keyPressEvent(event)
+def _keys() -> str:
+    return keys_shown("generate").replace("+", " ")
 
 
 class GenerateButton(HoverButton):
@@ -88,7 +23,7 @@ class GenerateButton(HoverButton):
     def __init__(self) -> None:
         super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setFixedHeight(40)
+        self.setFixedHeight(theme.grown(40))
         self._queueing = False
         self.set_queueing(False)
 
@@ -122,9 +57,9 @@ class GenerateButton(HoverButton):
         painter.setBrush(colours.color(ground))
         painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 5, 5)
         strong, small = colours.font("body-strong"), colours.font("caption")
-        strong.setPixelSize(14)
+        strong.setPixelSize(theme.grown(14))
         words = QFontMetrics(strong).horizontalAdvance(self.text())
-        keys = QFontMetrics(small).horizontalAdvance(_KEYS) + 12
+        keys = QFontMetrics(small).horizontalAdvance(_keys()) + 12
         icon = 26 if self._queueing else 0
         left = (self.width() - icon - words - 12 - keys) / 2
         middle = self.height() / 2
@@ -137,34 +72,42 @@ class GenerateButton(HoverButton):
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawRoundedRect(box, 3, 3)
         painter.setFont(small)
-        painter.drawText(box, int(Qt.AlignmentFlag.AlignCenter), _KEYS)
+        painter.drawText(box, int(Qt.AlignmentFlag.AlignCenter), _keys())
         painter.end()
 
 
 class FoldedRow(HoverButton):
     """A row that opens and closes what stands below it; its value is shown at the right."""
 
-    def __init__(self, name: str, inside: QWidget) -> None:
+    def __init__(self, name: str, inside: QWidget, value: QLabel | None = None) -> None:
         super().__init__()
         self.setCheckable(True)
-        self.setFixedHeight(34)
+        self.setFixedHeight(theme.grown(34))
         self.setAccessibleName(name)
         self._inside = inside
         self._chevron = IconLabel("chevron-right", "text-secondary", 14)
-        self.value = label("", "small", "muted")
-        words = label(name, "small")
-        for part in (self._chevron, words, self.value):
+        self.value = value or label("", "small", "muted")
+        self.value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self._words = label(name, "small")
+        for part in (self._chevron, self._words, self.value):
             part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        self.setLayout(row(self._chevron, words, -1, self.value, spacing=8, margins=(14, 0, 14, 0)))
+        self._line = row(self._chevron, self._words, self.value, spacing=8, margins=(14, 0, 14, 0), stretch=2)
+        self.setLayout(self._line)
         self.toggled.connect(self._fold)
         inside.hide()
+
+    def set_inset(self) -> None:
+        """Stand inside a row of its kind."""
+        self._line.setContentsMargins(*_INSET)
+        self.setFixedHeight(30)
+        set_tone(self._words, "secondary")
 
     def _fold(self, open_: bool) -> None:
         self._chevron.set("chevron-down" if open_ else "chevron-right", "text-secondary")
         self._inside.setVisible(open_)
 
     def sizeHint(self) -> QSize:
-        return QSize(200, 34)
+        return QSize(200, self.height())
 
     def paintEvent(self, event: object) -> None:
         return

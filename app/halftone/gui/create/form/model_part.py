@@ -17,6 +17,7 @@ from halftone.gui.i18n import listed, say, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.navigation import guide_button
 from halftone.gui.kit.stock_widgets import IconLabel, button, column, label, row, set_tone
+from halftone.gui.models.picker import pick
 from halftone.session.pictures.draft import defaults_of, without_own
 
 
@@ -32,6 +33,8 @@ class ModelPart(QWidget):
         self.picture_of: Callable[[str], QImage] = lambda _model: QImage()
         """The newest picture that a model made, a null image where there is none."""
         self.row = ModelRow()
+        self.library_link = button(tr("Library"), "link", tip=tr("Choose from your models"))
+        self.library_link.setFont(theme.current().font("small"))
         self.open_link = button(tr("Open…"), "link", tip=tr("Open a model"))
         self.open_link.setFont(theme.current().font("small"))
         self.note_icon = IconLabel("info", "text-muted", 14)
@@ -44,9 +47,10 @@ class ModelPart(QWidget):
         self.note_line.setLayout(line)
         self.guide_button = guide_button()
         self.guide_button.clicked.connect(controller.guide_requested)
-        head = row(label(tr("Model"), "small", "secondary"), -1, self.open_link, self.guide_button, spacing=4)
+        head = row(label(tr("Model"), "small", "secondary"), -1, self.library_link, self.open_link, self.guide_button, spacing=4)
         self.setLayout(column(head, self.row, self.note_line, spacing=4, margins=(14, 10, 14, 12)))
         self.row.clicked.connect(self._open_list)
+        self.library_link.clicked.connect(lambda: pick(self.row, controller, "checkpoint", controller.session.models.select))
         self.open_link.clicked.connect(lambda: ask_model(self, controller))
         self.note_link.clicked.connect(self._note_clicked)
         for source in (controller.models_changed, controller.model_selected, controller.badges_changed):
@@ -140,7 +144,7 @@ class OwnValues(QWidget):
     def follow(self, model: ModelFacts) -> None:
         """Say what the model was made for."""
         words: dict[str, tuple[str, Callable[[Any], str]]] = {
-            "size": (tr("Size"), lambda size: f"{size[0]} × {size[1]}"),
+            "size": (tr("Size"), lambda size: figures.pixels(*size)),
             "steps": (tr("Steps"), str),
             "guidance": (tr("Guidance"), figures.decimal),
         }

@@ -106,13 +106,13 @@ def paint_model(painter: QPainter, rect: QRectF, card: ModelCard, image: QImage,
     if card.state:
         icon, tone = HEALTH_LOOK.get(card.state, HEALTH_LOOK["unchecked"])
         wide = QFontMetrics(theme.current().font("caption-strong")).horizontalAdvance(words)
-        badge = QRectF(0, middle - (1 if below else 10), _BADGE + wide if words else 26, 20)
+        badge = QRectF(0, middle - theme.grown(1 if below else 10), _BADGE + wide if words else 26, theme.grown(20))
         badge.moveRight(rect.right())
         paint_badge(painter, badge, icon, words, tone)
         beside = badge.left() - 8
-    name = QRect(int(left), int(middle - 18), int((rect.right() if below else beside) - left), 18)
+    name = QRect(int(left), int(middle) - theme.grown(18), int((rect.right() if below else beside) - left), theme.grown(18))
     paint_line(painter, name, card.name, "body-strong")
-    line = QRect(int(left), int(middle + 1), int(beside - left), 16)
+    line = QRect(int(left), int(middle + 1), int(beside - left), theme.grown(16))
     metrics = QFontMetrics(theme.current().font("caption"))
     paint_line(painter, line, shortened(card.line, metrics, line.width()), "caption", "text-muted")
 
@@ -125,7 +125,7 @@ class ModelRow(HoverButton):
         self.card = ModelCard()
         self.image = QImage()
         self._compact = False
-        self.setFixedHeight(54)
+        self.setFixedHeight(theme.grown(54))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     def show_model(self, card: ModelCard) -> None:

@@ -8,14 +8,19 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QWidget
 
 from halftone.contract.facts import ModelFacts
+from halftone.contract.vocabulary import POCKET
 from halftone.gui import theme
 from halftone.gui.background import Background
 from halftone.gui.create.form.binding import Binding
-from halftone.gui.create.form.form_parts import PromptEdit
+from halftone.gui.create.form.preset_menu import PresetButton
+from halftone.gui.create.form.prompt_edit import PromptEdit
+from halftone.gui.create.form.prompt_history import PromptHistory
+from halftone.gui.create.form.prompt_words import PromptWords
 from halftone.gui.i18n import listed, say, tr
 from halftone.gui.kit import figures
+from halftone.gui.kit.actions import with_keys
 from halftone.gui.kit.message_bars import announce
-from halftone.gui.kit.stock_widgets import column, label, row, set_tone
+from halftone.gui.kit.stock_widgets import column, icon_button, label, row, set_tone
 from halftone.library.add_ons.inversions import Inversion, named_of
 from halftone.library.add_ons.loras import without_tags
 from halftone.library.families.known_families import reads_in_chunks
@@ -39,31 +44,61 @@ class PromptsPart(QWidget):
         super().__init__()
         self.prompt = PromptEdit(tr("Prompt"), "", tr("For example: {0}", examples()[0]))
         self.counter = PromptCounter(binding.controller.background)
-        leave_out = tr("No effect at guidance 1.")
-        self.negative = PromptEdit(tr("Negative prompt"), leave_out, tr("What to leave out"))
-        self.negative.setFixedHeight(_NEGATIVE)
+        self.negative = PromptEdit(tr("Negative prompt"), "", tr("What to leave out"))
+        self.no_effect = label(tr("No effect at guidance 1."), "caption", "muted")
+        self.demo = label(tr("Pocket draws sun, moon, hills, sea, trees, house, boat."), "caption", "muted", wrap=True)
+        self.demo.hide()
+        self.negative.setFixedHeight(theme.grown(_NEGATIVE))
         self.negative.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.words_note, self.taken = WordsNote(), TakenNote()
+        earlier = with_keys(tr("Earlier prompts"), "Alt+Up")
+        self.history_button = icon_button("clock", earlier, size=14, clicked=self._open_history)
+        self.presets = PresetButton(binding)
+        self.words = PromptWords(binding.controller, self)
+        for edit in (self.prompt, self.negative):
+            edit.known = self.words.known
+        self.prompt.earlier = lambda: binding.controller.state.history.prompts
         self.setLayout(
             column(
-                row(label(tr("Prompt"), "small", "secondary"), -1, self.counter),
+                row(label(tr("Prompt"), "small", "secondary"), -1, self.counter, self.history_button, self.presets, spacing=4),
                 self.prompt,
+                self.demo,
                 2,
                 label(tr("Negative prompt"), "small", "secondary"),
                 self.negative,
+                self.no_effect,
                 self.words_note,
                 self.taken,
-                spacing=6,
-                margins=(14, 10, 14, 12),
+                spacing=5,
+                margins=(14, 5, 14, 10),
             )
         )
         binding.bind("prompt", self.prompt)
         binding.bind("negative", self.negative)
+        binding.watch(self._show_effect, "guidance")
         self.set_low(False)
+
+    def _show_effect(self, guidance: float) -> None:
+        self.negative.setEnabled(guidance > 1.0)
+        self.no_effect.setHidden(guidance > 1.0)
+
+    def follow(self, model: ModelFacts) -> None:
+        """Count for this model, and say what the demo model can draw."""
+        self.counter.follow(model)
+        self.demo.setVisible(model.id == POCKET)
+
+    def _open_history(self) -> None:
+        menu = PromptHistory(self, self.prompt.earlier())
+        menu.chosen.connect(self._use)
+        menu.show_under(self.prompt)
+
+    def _use(self, prompt: str) -> None:
+        self.prompt.use(prompt)
+        self.prompt.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def set_low(self, low: bool) -> None:
         """In a low window the prompt is 66 high."""
-        self.prompt.setFixedHeight(_LOW if low else _HIGH)
+        self.prompt.setFixedHeight(theme.grown(_LOW if low else _HIGH))
         self.prompt.set_tight(low)
 
 

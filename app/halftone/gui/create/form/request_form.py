@@ -1,5 +1,6 @@
 """The left panel of Create: model, prompt, size, steps, seed and the pinned footer with estimate and Generate."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -22,22 +23,35 @@ from halftone.gui.create.form.prompt_fields import PromptsPart, examples
 from halftone.gui.create.form.sampler_fields import SamplerField
 from halftone.gui.create.form.time_estimate import estimate, size_warning
 from halftone.gui.create.rows.controlnet_row import ControlPart
+from halftone.gui.create.rows.embedding_row import EmbeddingPart
 from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.create.rows.hires_row import HiresPart
 from halftone.gui.create.rows.ip_adapter_row import IpAdapterPart
 from halftone.gui.create.rows.lora_row import LoraPart
 from halftone.gui.create.rows.options_row import OptionsPart
+from halftone.gui.create.rows.part_group import PartGroup
 from halftone.gui.create.rows.precision_row import NumericsPart
 from halftone.gui.create.rows.replaced_row import RefinerPart, TransformerPart, VaePart
 from halftone.gui.create.rows.start_picture_row import StartPart
 from halftone.gui.create.rows.style_row import StylePart
 from halftone.gui.create.rows.variation_row import VariationPart
 from halftone.gui.create.rows.video_row import VideoPart
-from halftone.gui.i18n import sentences, tr
+from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import column, hline, label, row, scrolling, set_tone, surface
 from halftone.gui.text import problem_text
-from halftone.session.pictures.draft import Draft, Seed, after_picture, from_request, sets_size, to_request, with_extras, written
+from halftone.session.pictures.draft import (
+    Draft,
+    Seed,
+    after_picture,
+    from_request,
+    sets_size,
+    to_request,
+    unused,
+    usable,
+    with_extras,
+    written,
+)
 from halftone.session.pictures.draft_problems import problems
 from halftone.session.pictures.memory_estimate import shortage
 from halftone.session.pictures.picture_time import Shape, next_shape
@@ -47,6 +61,8 @@ class CreateForm(QWidget):
     """Everything that a picture depends on. `submitted` carries the request and whether to go on until stopped."""
 
     submitted = Signal(object, bool)
+    submitting = Signal()
+    """The draft is about to be sent: what is not in it yet goes there now."""
 
     def __init__(self, controller: Controller) -> None:
         super().__init__()
@@ -75,35 +91,36 @@ class CreateForm(QWidget):
         self.ip_adapter_part, self.style_part = IpAdapterPart(binding), StylePart(binding)
         self.variation_part, self.options_part = VariationPart(binding), OptionsPart(binding)
         self.numerics_part = NumericsPart(binding)
-        self.parts: tuple[FoldedPart, ...] = (
-            self.style_part,
-            self.start_part,
-            self.lora_part,
-            self.control_part,
-            self.hires_part,
-            self.refiner_part,
-            self.ip_adapter_part,
-            self.variation_part,
-            self.vae_part,
-            self.transformer_part,
-            self.video_part,
-            self.options_part,
-            self.numerics_part,
+        self.embedding_part = EmbeddingPart(binding)
+        extras = (self.lora_part, self.control_part, self.ip_adapter_part, self.embedding_part)
+        finish = (self.hires_part, self.refiner_part)
+        advanced = (self.variation_part, self.vae_part, self.transformer_part, self.video_part, self.options_part)
+        self.groups = (
+            PartGroup(self._controller, "extras", tr("Extras"), extras),
+            PartGroup(self._controller, "finish", tr("Finish"), finish),
+            PartGroup(self._controller, "advanced", tr("Advanced"), (*advanced, self.numerics_part)),
         )
+        self.parts: tuple[FoldedPart, ...] = (self.style_part, self.start_part, *extras, *finish, *advanced, self.numerics_part)
         self.own_values = OwnValues(binding)
+        self.unused_note = label("", "caption", "muted", wrap=True)
+        self.unused_note.setContentsMargins(14, 0, 14, 10)
+        self.unused_note.hide()
         body = QWidget()
         body.setLayout(
             column(
                 self.model_part,
                 self.own_values,
+                self.unused_note,
                 hline(),
                 prompts,
                 hline(),
+                *self.style_part.alone(),
                 size_part,
                 hline(),
                 sampling_part,
                 hline(),
-                *(widget for part in self.parts for widget in (part.row, part, part.line)),
+                *self.start_part.alone(),
+                *self.groups,
                 -1,
                 spacing=0,
             )
@@ -122,7 +139,7 @@ class CreateForm(QWidget):
         self.size_note.hide()
         made = QWidget()
         words = label(tr("Size"), "small", "secondary")
-        made.setLayout(column(words, self.size_field, self.size_note, spacing=6, margins=(14, 10, 14, 12)))
+        made.setLayout(column(words, self.size_field, self.size_note, spacing=6, margins=(14, 8, 14, 10)))
         return made
 
     def _sampling_part(self) -> QWidget:
@@ -145,12 +162,13 @@ class CreateForm(QWidget):
         sliders = column(self.steps, self.guidance, spacing=4)
         made = QWidget()
         made.setLayout(
-            column(sliders, self.sampler, column(bottom, self.batch_note, spacing=2), spacing=10, margins=(14, 10, 14, 12))
+            column(sliders, self.sampler, column(bottom, self.batch_note, spacing=2), spacing=10, margins=(14, 8, 14, 10))
         )
         return made
 
     def _newest_seed(self) -> int | None:
-        return next((made.seed for made in self._controller.state.pictures if made.upscaled is None), None)
+        latest = self._controller.state.history.latest
+        return None if latest is None else latest.facts.seed
 
     def _connect(self) -> None:
         controller = self._controller
@@ -164,14 +182,16 @@ class CreateForm(QWidget):
         binding = self._binding
         binding.watch(self._read, "prompt", "negative", "styles")
         binding.watch(lambda _prompt: self.lora_part.hush(), "prompt")
-        binding.watch(lambda guidance: self.negative.setEnabled(guidance > 1.0), "guidance")
         binding.watch(self._rendered, *(name for name in Draft.__struct_fields__ if name not in ("prompt", "negative")))
+        for made in (*self.parts, *self.groups):
+            made.restore()
         for part in self.parts:
-            part.restore()
             part.row.toggled.connect(partial(self._toggled, part))
             part.changed.connect(partial(self._show_changed, part))
             part.changed.connect(lambda: None if binding.rendering else self._refresh_footer())
         controller.badges_changed.connect(self.numerics_part.show_value)
+        self.prompts.presets.said.connect(self.tell)
+        self.prompts.words.refused.connect(lambda why: self.tell(why, "warn"))
         self.footer.generate.connect(self.submit)
         self.footer.several.connect(lambda count: self.submit(count=count))
         self.footer.why.connect(self._show_problem)
@@ -223,14 +243,25 @@ class CreateForm(QWidget):
         self.numerics_part.take_precision(request.numerics.precision)
         self._binding.put(with_extras(self._draft, request.extras))
 
-    def submit(self, *, count: int | None = None, endless: bool = False, precision: Precision | None = None) -> bool:
-        """Send the request; an empty prompt takes the first example. False when the form cannot be sent."""
+    def submit(
+        self,
+        *,
+        count: int | None = None,
+        endless: bool = False,
+        precision: Precision | None = None,
+        send: Callable[[PictureRequest], object] | None = None,
+    ) -> bool:
+        """Send the request; an empty prompt takes the first example. False when the form cannot be sent. send: takes the request
+        in place of `submitted`.
+        """
+        self.submitting.emit()
         if self.refusal():
             return False
         estimates, shape = self._controller.session.estimates, self._shape()
         short, dtype = shortage(shape, estimates.memory(self.request(), precision)), estimates.dtype(precision)
         if short is not None and (shape, dtype) not in self._controller.state.networks.accepted:
-            ask(self, shortage_words(short), lambda: self._accept(shape, dtype, count, endless, precision))
+            again = partial(self.submit, count=count, endless=endless, precision=precision, send=send)
+            ask(self, shortage_words(short), lambda: self._accept(shape, dtype, again))
             return False
         said = ""
         if not self._draft.prompt.strip():
@@ -248,15 +279,18 @@ class CreateForm(QWidget):
             request = msgspec.structs.replace(request, batch=count)
         if precision is not None:
             request = msgspec.structs.replace(request, numerics=msgspec.structs.replace(request.numerics, precision=precision))
-        self.submitted.emit(request, endless)
-        self._binding.put(after_picture(self._draft))
         self.tell(said)
+        if send is None:
+            self.submitted.emit(request, endless)
+        else:
+            send(request)
+        self._binding.put(after_picture(self._draft))
         return True
 
-    def _accept(self, shape: Shape, dtype: DType, count: int | None, endless: bool, precision: Precision | None) -> None:
+    def _accept(self, shape: Shape, dtype: DType, again: Callable[[], object]) -> None:
         """The user wants this size all the same."""
         self._controller.session.estimates.accept(shape, dtype)
-        self.submit(count=count, endless=endless, precision=precision)
+        again()
 
     def refusal(self) -> str:
         """Why Generate is disabled, "" when it is not."""
@@ -274,7 +308,7 @@ class CreateForm(QWidget):
             box.setFocus(Qt.FocusReason.OtherFocusReason)
             box.selectAll()
         elif part := next((part for part in self.parts if part.problem()), None):
-            part.row.setChecked(True)
+            part.open()
             part.row.setFocus(Qt.FocusReason.OtherFocusReason)
             QTimer.singleShot(0, self, partial(self._show_opened, part))
         else:
@@ -293,7 +327,7 @@ class CreateForm(QWidget):
         model = self._controller.model
         self.follow(model)
         if model is not None:
-            self.counter.follow(model)
+            self.prompts.follow(model)
             self._read()
 
     def follow(self, model: ModelFacts | None) -> None:
@@ -307,13 +341,17 @@ class CreateForm(QWidget):
             self.size_field.set_native(self._model.native_width, self._model.native_height)
             self.sampler.follow(self._model.samplers)
             self.sampler.set_value(self._draft.sampler)
-        for part in self.parts:
-            part.follow(self._model)
+        for made in (*self.parts, *self.groups):
+            made.follow(self._model)
 
     def _rendered(self, *_: object) -> None:
         """The widgets show the draft; what it lacks follows from all of it."""
         if self._model is not None:
             self.own_values.follow(self._model)
+        titles = {part.part_name: part.title for part in self.parts}
+        left = [titles[name] for name in unused(self._draft, self._model)]
+        self.unused_note.setText(tr("Not used by {0}: {1}.", self._model.name, listed(*left)) if left and self._model else "")
+        self.unused_note.setVisible(bool(self.unused_note.text()))
         self.size_field.setEnabled(not sets_size(self._draft, self._model))
         found = problems(self._draft, self._model)
         for part in self.parts:
@@ -323,7 +361,7 @@ class CreateForm(QWidget):
     # --- footer -----------------------------------------------------------------------------------------------------
 
     def _shape(self) -> Shape:
-        return next_shape(self._draft, self._controller.model, self.start_part.computed())
+        return next_shape(usable(self._draft, self._controller.model), self._controller.model, self.start_part.computed())
 
     def _state_changed(self) -> None:
         state = self._controller.state

@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QStandardItemModel
-from PySide6.QtWidgets import QComboBox, QWidget
+from PySide6.QtWidgets import QWidget
 
 from halftone.contract.request import SCHEDULES, split_sampler
 from halftone.gui.create.form.form_fields import combo
 from halftone.gui.i18n import tr
 from halftone.gui.kit.stock_widgets import column, label, row
-from halftone.library.samplers import METHODS
 from halftone.session.pictures.draft import fitting_sampler
 
 _NARROW: Final = 92
@@ -19,7 +17,7 @@ _NARROW: Final = 92
 
 
 class SamplerField(QWidget):
-    """Two lists. What does not go with the model, or with the method, stands in them and cannot be chosen."""
+    """Two lists of what goes with the model, and with the method."""
 
     changed = Signal()
 
@@ -56,9 +54,6 @@ class SamplerField(QWidget):
         self.method.addItem(tr("Model default"), "")
         for name in fit:
             self.method.addItem(name, name)
-        for name in METHODS if names else ():
-            if name not in fit:
-                _add_unfit(self.method, name, tr("Not supported by this model."))
         self.method.blockSignals(False)
         self.set_value(chosen)
 
@@ -90,16 +85,4 @@ class SamplerField(QWidget):
         for way in SCHEDULES:
             if (method, way) in known:
                 self.schedule.addItem(way, way)
-            elif method:
-                _add_unfit(self.schedule, way, tr("Not available with {0}.", method))
-        self.schedule.setEnabled(any((method, way) in known for way in SCHEDULES))
-
-
-def _add_unfit(box: QComboBox, name: str, why: str) -> None:
-    """An entry that is there to be seen, and why it cannot be chosen."""
-    box.addItem(name)
-    model = box.model()
-    assert isinstance(model, QStandardItemModel)
-    item = model.item(box.count() - 1)
-    item.setEnabled(False)
-    item.setToolTip(why)
+        self.schedule.setEnabled(self.schedule.count() > 1)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from PySide6.QtCore import QCoreApplication, QObject
+from PySide6.QtCore import QCoreApplication, QObject, Signal
 from PySide6.QtWidgets import QWidget
 
 from halftone.contract.errors import HalftoneError
@@ -11,8 +11,7 @@ from halftone.contract.request import PictureRequest
 from halftone.contract.vocabulary import DTYPE_NAMES, DType
 from halftone.gui.controller import Controller
 from halftone.gui.create.form.request_form import CreateForm
-from halftone.gui.create.rows.start_picture_fields import PictureDrop
-from halftone.gui.i18n import listed, sentences, tr
+from halftone.gui.i18n import listed, say, sentences, tr
 from halftone.gui.text import error_remedy, error_sentence
 from halftone.health.pictures.imported_settings import (
     Known,
@@ -24,6 +23,7 @@ from halftone.health.pictures.imported_settings import (
     other_file,
     take_over,
 )
+from halftone.health.pictures.told_settings import Told, told
 from halftone.metadata.picture_settings import said_by
 from halftone.metadata.reading import Parameters, parse_parameters
 from halftone.session.events import Noted
@@ -35,38 +35,51 @@ _TOLD: Final = 8
 
 
 class FormFiller(QObject):
-    """What is not known here is told in one line below the prompts."""
+    """`begun`: the form is about to be filled; `filled`: it was, and what was taken. What differs here from what a picture was
+    made with is told in one line below the prompts.
+    """
+
+    begun = Signal()
+    filled = Signal(str)
 
     def __init__(self, page: QWidget, controller: Controller, form: CreateForm) -> None:
         super().__init__(page)
         self._controller = controller
         self._form = form
         self._turn = 0
-        self._drop = PictureDrop(page)
-        self._drop.dropped.connect(self.take_picture)
         if (program := QCoreApplication.instance()) is not None:
             program.aboutToQuit.connect(self._forget)
         for prompt in (form.prompt, form.negative):
             prompt.settings_pasted.connect(self.take_text)
 
-    def reuse(self, made: Made) -> None:
-        """Everything of a picture of the history, the seed too."""
+    def reuse(self, made: Made, *, locked: bool = False) -> None:
+        """Everything of a picture of the history, the seed too. locked: for more than one picture."""
         request, controller = made.request, self._controller
         self._turn += 1
         self._say("")
+        self.begun.emit()
         if not self._select(request.model):
             current = controller.model.name if controller.model is not None else ""
             controller.take(Noted(kind="other-model", facts=(request.model.rpartition("/")[2], current)))
         self._form.set_request(request)
+        if locked:
+            self._keep_seed(request)
         if (made_as := self._other_precision(narrowest(made.facts.dtypes.values()))) is not None:
             self._say(_precision_words(*made_as))
+        self.filled.emit(tr("All settings of {0}.", Path(made.facts.path).name))
+
+    def reuse_request(self, request: PictureRequest) -> None:
+        """A request that waits in the queue, for editing."""
+        self._turn += 1
+        self._say("")
+        self._select(request.model)
+        self._form.set_request(request)
 
     def take_picture(self, path: str) -> None:
         """What it says of itself; one of the history has more to tell."""
         made = self._controller.state.history.known.get(path)
         if made is not None:
-            self.reuse(made)
-            self._keep_seed(made.request)
+            self.reuse(made, locked=True)
             return
         turn = self._wait()
         self._controller.background.run(
@@ -86,6 +99,7 @@ class FormFiller(QObject):
         settings, models = controller.settings, controller.models
         words = tuple(one.name for one in controller.state.embeddings.fitting)
         first = take_over(said, now, Known(models, words=words)).request
+        self.begun.emit()
         self._select(first.model)
         self._form.set_request(first)
         self._keep_seed(first)
@@ -127,7 +141,9 @@ class FormFiller(QObject):
         for fields in (("loras",), ("vae",), ("hires_on", "hires")):
             if all(getattr(now, name) == getattr(filled, name) for name in fields):
                 self._form.edit(**{name: getattr(found, name) for name in fields})
-        self._say(taken_words(taken, self._other_precision(made_in(said))))
+        precision = self._other_precision(made_in(said))
+        self._say(_precision_words(*precision) if precision is not None else "")
+        self.filled.emit(taken_words(said, taken))
         self._compare(said)
 
     def _other_precision(self, made: DType | None) -> tuple[str, str] | None:
@@ -165,18 +181,22 @@ class FormFiller(QObject):
         return known
 
 
-def taken_words(taken: Taken, precision: tuple[str, str] | None = None) -> str:
-    """In one line, however much a picture says that is not known here. precision: (its own, that of the next one), where they
-    differ.
-    """
-    if precision is not None:
-        other = _precision_words(*precision)
-        return sentences(taken_words(taken), other) if taken.left else other
+def taken_words(said: Parameters, taken: Taken) -> str:
+    """What was taken and what was not, in one line, however much a picture says that is not known here."""
+    loras = listed(*(lora.name for lora in taken.request.loras))
+    found = sentences(told_words(told(said, taken.left)), tr("LoRA added: {0}.", loras) if loras else "")
     if not taken.left:
-        return tr("Settings imported.")
-    told, more = listed(*taken.left[:_TOLD]), len(taken.left) - _TOLD
-    missing = tr("{0} and {1} more", told, str(more)) if more > 0 else told
-    return sentences(tr("Settings imported."), tr("Not found: {0}.", missing))
+        return found
+    names, more = listed(*taken.left[:_TOLD]), len(taken.left) - _TOLD
+    missing = tr("{0} and {1} more", names, str(more)) if more > 0 else names
+    return sentences(found, tr("Not found: {0}.", missing))
+
+
+def told_words(found: Told) -> str:
+    """The settings of a picture and the program that made it, in a sentence."""
+    first, *more = (say(words) for words in found.names) if found.names else ("",)
+    names = listed(first, *(name[:1].lower() + name[1:] for name in more))
+    return tr("{0} from {1}.", names, found.program) if found.program else tr("{0}.", names)
 
 
 def _precision_words(made: str, now: str) -> str:

@@ -41,5 +41,4 @@ def estimate(model: str, shape: Shape, count: int, times: Times, dtype: DType) -
 
 
 def size_words(shape: Shape) -> str:
-    """1 024 × 768"""
-    return f"{figures.group(shape.width)} × {figures.group(shape.height)}"
+    return figures.pixels(shape.width, shape.height)

@@ -18,6 +18,7 @@ from halftone.gui.i18n import tr
 from halftone.gui.kit.actions import add_entry
 from halftone.library.prompts.drawn_prompts import variations
 from halftone.session.events import Noted
+from halftone.session.pictures.draft import inpainting, masks
 from halftone.session.pictures.history import Made
 
 
@@ -47,12 +48,14 @@ class PictureActs(QObject):
         match key:
             case "fit":
                 self._centre.canvas.fit()
-            case "vary":
-                self._vary()
+            case "vary" if self._centre.shown is not None:
+                self.vary(self._centre.shown)
             case "upscale" if self._centre.shown is not None:
                 self.upscaling.offer(self._centre.shown, below=self._centre.toolbar.upscale)
             case "start" if self._centre.shown is not None:
                 self.start_from(self._centre.shown)
+            case "inpaint" if self._centre.shown is not None:
+                self.inpaint(self._centre.shown)
             case "save":
                 self.save_as()
             case "copy":
@@ -76,8 +79,12 @@ class PictureActs(QObject):
         add_entry(menu, "show", lambda: picture_files.show_folder(path))
         add_entry(menu, "copy", lambda: read_later(background, self, path, self._copy))  # the canvas may not have it yet
         add_entry(menu, "reuse", lambda: self._reuse(made))
+        if made.facts.upscaled is None:
+            menu.addAction(tr("Repeat"), lambda: self._repeat(made))
+        add_entry(menu, "vary", lambda: self.vary(made))
         add_entry(menu, "start", lambda: self.start_from(made))
         if made.facts.frames == 1:
+            add_entry(menu, "inpaint", lambda: self.inpaint(made), enabled=masks(self._controller.model))
             add_entry(menu, "upscale", lambda: self.upscaling.offer(made, at=at))
         add_entry(menu, "save", lambda: self._save(made))
         add_entry(menu, "delete", lambda: self._move_to_bin(made))
@@ -95,11 +102,26 @@ class PictureActs(QObject):
         elif made.is_file:
             self._form.start_part.use(made.facts.path)
 
-    def _vary(self) -> None:
-        made = self._centre.shown
-        if made is not None:
-            self._centre.following = True
-            self._controller.session.queue.generate(variations(made.request, made.facts))
+    def inpaint(self, made: Made) -> None:
+        """Paint on a picture, on the canvas itself; the next picture is made from it."""
+        if made.is_file:
+            self.inpaint_file(made.facts.path, (made.facts.width, made.facts.height), made.request.prompt)
+
+    def inpaint_file(self, path: str, size: tuple[int, int], prompt: str = "") -> None:
+        """Paint on a picture file. prompt: for a form without one."""
+        self._show_form()
+        self._controller.session.drafting.put(inpainting(self._controller.state.draft, path, size, prompt))
+        self._centre.editor.open_editor()
+
+    def _repeat(self, made: Made) -> None:
+        """Queue what makes the picture again, with its seed."""
+        self._follow()
+        self._controller.session.queue.generate(made.request)
+
+    def vary(self, made: Made) -> None:
+        """Make variations of a picture, and show them as they are made."""
+        self._follow()
+        self._controller.session.queue.generate(variations(made.request, made.facts))
 
     def save_as(self) -> None:
         """Copy the shown picture, with its settings inside, wherever the user likes."""
@@ -122,10 +144,9 @@ class PictureActs(QObject):
     def _move_to_bin(self, made: Made) -> None:
         """The next picture takes its place if it is the shown one."""
         path = made.facts.path
+        after = self._history.neighbour(path, 1) or self._history.neighbour(path, -1)
         if not picture_files.move_to_bin(self._controller, path):
             return
-        after = self._history.neighbour(path, 1) or self._history.neighbour(path, -1)
-        self._controller.session.history.remove(path)
         if self._centre.shown is None or self._centre.shown.facts.path != path:
             return
         if after and (next_one := self._controller.state.history.known.get(after)) is not None:

@@ -1,6 +1,8 @@
 """What Create does with files: save a copy, move to the bin, show the folder."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from PySide6.QtCore import QFile, Qt, QUrl
 from PySide6.QtGui import QDesktopServices
@@ -50,15 +52,72 @@ def not_written(error: Exception) -> Noted:
     return Noted(kind="not-written", facts=(problem(error),), error=known)
 
 
+class Binned(NamedTuple):
+    """Files that were moved to the bin, each with its place there ("" where the bin does not tell); error: why it ended early."""
+
+    files: tuple[tuple[str, str], ...]
+    error: str = ""
+
+
+def moved_to_bin(paths: Sequence[str]) -> Binned:
+    """Move files to the system's bin, until one cannot be."""
+    moved: list[tuple[str, str]] = []
+    for path in paths:
+        file = QFile(path)
+        if not file.moveToTrash():
+            return Binned(tuple(moved), file.errorString())
+        in_bin = file.fileName()
+        moved.append((path, in_bin if in_bin != path else ""))
+    return Binned(tuple(moved))
+
+
+def tell_binned(controller: Controller, binned: Binned) -> None:
+    """Take the files off the lists and say so, with an undo where the bin tells their places there."""
+    if binned.files:
+        paths = [path for path, _ in binned.files]
+        for path in paths:
+            controller.session.history.remove(path)
+        controller.session.gallery.removed(paths)
+        name = Path(paths[0]).name if len(paths) == 1 else tr("{0} pictures", len(paths))
+        places = tuple(place for file in binned.files for place in file) if all(place for _, place in binned.files) else ()
+        controller.take(Noted(kind="deleted", facts=(name, *places)))
+    if binned.error:
+        controller.take(Noted(kind="not-written", facts=(binned.error,)))
+
+
 def move_to_bin(controller: Controller, path: str) -> bool:
-    """Move a file to the system's bin and say so, with an undo where the bin tells its place there. False if it could not."""
-    file = QFile(path)
-    if not file.moveToTrash():
-        controller.take(Noted(kind="not-written", facts=(file.errorString(),)))
-        return False
-    name, in_bin = Path(path).name, file.fileName()
-    controller.take(Noted(kind="deleted", facts=(name, path, in_bin) if in_bin and in_bin != path else (name,)))
-    return True
+    """Move a file to the system's bin and say so. False if it could not."""
+    binned = moved_to_bin((path,))
+    tell_binned(controller, binned)
+    return bool(binned.files)
+
+
+def restored(places: Sequence[str]) -> list[str]:
+    """Bring files back from the bin; those that came. places: where each was, and where it is in the bin, in turn."""
+    pairs = zip(places[::2], places[1::2], strict=True)
+    return [path for path, in_bin in pairs if QFile.rename(in_bin, path)]
+
+
+def copy_all(controller: Controller, sources: Sequence[str], folder: str) -> None:
+    """Copy pictures into a folder off the UI thread, under other names where theirs are taken."""
+
+    def work() -> None:
+        for source in map(Path, sources):
+            _copy(source, _free(Path(folder) / source.name))
+
+    controller.background.run(
+        work,
+        lambda _done: controller.take(Noted(kind="saved-all", facts=(str(len(sources)), str(Path(folder) / "x"), folder))),
+        lambda error: controller.take(not_written(error)),
+    )
+
+
+def _free(wanted: Path) -> Path:
+    number, found = 1, wanted
+    while found.exists():
+        number += 1
+        found = wanted.with_name(f"{wanted.stem}-{number}{wanted.suffix}")
+    return found
 
 
 def open_file(path: str) -> None:

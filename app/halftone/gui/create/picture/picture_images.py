@@ -7,10 +7,12 @@ from typing import Final
 from PySide6.QtCore import QFileSystemWatcher, QObject, QTimer, Signal
 from PySide6.QtGui import QImage, QImageReader
 
+from halftone.contract.errors import HalftoneError
 from halftone.gui.background import Background
 from halftone.gui.create.picture.video_player import first_frame
 from halftone.gui.views.thumbnails import small
 from halftone.session.pictures.picture_list import thumbnails
+from halftone.settings.picture_files import opened_picture
 from halftone.settings.places import data_dir
 
 _MOST_MEGABYTES: Final = 1200
@@ -22,7 +24,19 @@ _SETTLE_MS: Final = 300
 def read_image(path: str) -> QImage:
     """A picture file, or the first frame of a video, decoded. Runs on another thread."""
     QImageReader.setAllocationLimit(_MOST_MEGABYTES)
+    if path.lower().endswith(".jxl"):
+        return _jpeg_xl(path)
     return first_frame(Path(path)) if path.lower().endswith(".mp4") else QImage(path)
+
+
+def _jpeg_xl(path: str) -> QImage:
+    """Pillow decodes what Qt cannot."""
+    try:
+        with opened_picture(path) as picture:
+            pixels = picture.convert("RGBA")
+    except HalftoneError:
+        return QImage()
+    return QImage(pixels.tobytes(), *pixels.size, 4 * pixels.width, QImage.Format.Format_RGBA8888).copy()
 
 
 def read_later(background: Background, page: QObject, path: str, ready: Callable[[QImage], None]) -> None:

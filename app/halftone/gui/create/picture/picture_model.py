@@ -15,7 +15,7 @@ ModelNow = Literal["in-use", "cured", "another", "unknown"]
 """cured: in use, with a cure in force; another: it is known, but not in use; unknown: it is not on the list any more."""
 
 _ABOUT_THE_MODEL: Final = ("fix", "health", "check", "recover-fix")
-_FIXES: Final = ("fix", "recover-fix")
+FIXES: Final = ("fix", "recover-fix")
 _LONGEST: Final = 28
 """Letters of a model's name on a button."""
 
@@ -43,7 +43,7 @@ def about_model(message: Message, name: str, now: ModelNow) -> Message:
     if not any(act.key in _ABOUT_THE_MODEL for act in message.actions):
         return message
     if now == "cured":
-        kept = tuple(act for act in message.actions if act.key not in _FIXES)
+        kept = tuple(act for act in message.actions if act.key not in FIXES)
         return replace(message, actions=kept, strong=sentences(message.strong, tr("{0} is cured now.", name)), price="")
     kept = tuple(act for act in message.actions if act.key not in _ABOUT_THE_MODEL)
     use = (Act("use-model", tr("Use {0} again", _short(name)), "", ""),) if now == "another" else ()

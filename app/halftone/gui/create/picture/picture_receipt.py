@@ -1,12 +1,13 @@
 """The bar under a finished picture: its size, seed, time and numerics receipt; a click opens the whole receipt."""
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QWidget
 
 from halftone.contract.facts import PictureFacts
 from halftone.contract.parameters import OPTION_PARAMETERS, option_numbers
 from halftone.contract.request import PictureRequest
-from halftone.gui import text
+from halftone.gui import text, theme
 from halftone.gui.create.picture import picture_details, picture_text
 from halftone.gui.create.picture.picture_details import pass_rows
 from halftone.gui.create.rows.hires_row import hires_line
@@ -135,7 +136,7 @@ class ReceiptBar(HoverButton):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setFixedHeight(44)
+        self.setFixedHeight(theme.grown(44))
         self.setCheckable(True)
         self.setToolTip(tr("Show receipt"))
         self._narrow = False
@@ -151,26 +152,23 @@ class ReceiptBar(HoverButton):
         self.gauge.setToolTip(of_what)
         self.room.setToolTip(of_what)
         self.chevron = IconLabel("chevron-up", "text-secondary", 16)
-        frame = surface(
-            "plain",
-            "top",
-            layout=row(
-                self.size_words,
-                self.seed_words,
-                self.time_words,
-                -1,
-                self.state_icon,
-                self.word,
-                self.sentence,
-                4,
-                self.gauge,
-                self.room,
-                8,
-                self.chevron,
-                spacing=8,
-                margins=(16, 0, 20, 0),
-            ),
+        self._line = row(
+            self.size_words,
+            self.seed_words,
+            self.time_words,
+            -1,
+            self.state_icon,
+            self.word,
+            self.sentence,
+            4,
+            self.gauge,
+            self.room,
+            8,
+            self.chevron,
+            spacing=8,
+            margins=(16, 0, 20, 0),
         )
+        frame = surface("plain", "top", layout=self._line)
         for part in frame.findChildren(QWidget):
             part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         frame.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
@@ -192,7 +190,6 @@ class ReceiptBar(HoverButton):
         room = picture.room_bits if picture.state == "clean" else None
         self.gauge.set_bits(room)
         self.gauge.setVisible(room is not None)
-        self.room.setVisible(room is not None)
         self.room.setText("" if room is None else tr("{0} headroom", figures.bits(room)))
         self.setAccessibleName(f"{word}. {sentence}")
         self._fit()
@@ -202,22 +199,39 @@ class ReceiptBar(HoverButton):
         self._fit()
 
     def _fit(self) -> None:
+        self.size_words.show()
         self.seed_words.setVisible(not self._narrow)
         self.time_words.setVisible(not self._narrow)
         self.sentence.setVisible(not (self._narrow and not self.gauge.isHidden()))
+        self.room.setVisible(not self.gauge.isHidden())
+        for words in (self.sentence, self.room, self.size_words):  # the word of the state stays
+            if self._line.sizeHint().width() > self.width() > 0:
+                words.hide()
+        self._line.invalidate()  # it took its size as settled when it was asked
+
+    def minimumSizeHint(self) -> QSize:
+        """What is shown now holds nobody back: narrower, it gives way."""
+        return QSize(0, self.height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
 
 
 class ReceiptSheet(QWidget):
     """The whole receipt, between picture and bar; scrolls inside. `reshaped`: it wants another height."""
 
     message_requested = Signal()
+    undo_requested = Signal()
     reshaped = Signal()
 
     def __init__(self) -> None:
         super().__init__()
         self._grid = FactGrid(across=24, down=5)
         self._message = button(tr("What happened"), "link", clicked=self.message_requested.emit)
-        head = row(label(tr("Receipt"), "body-strong"), -1, self._message)
+        self.undo = button(tr("Undo the fix"), "link", clicked=self.undo_requested.emit)
+        self.undo.hide()
+        head = row(label(tr("Receipt"), "body-strong"), -1, self.undo, self._message, spacing=16)
         self._inside = boxed(column(head, self._grid, -1, spacing=8, margins=(16, 12, 16, 12)))
         self._area = scrolling(self._inside)
         frame = surface("raised", "top", layout=column(self._area, spacing=0))

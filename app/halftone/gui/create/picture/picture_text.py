@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, GuardEvent, PictureFacts, Shortage
 from halftone.contract.request import model_stem
+from halftone.contract.vocabulary import DTYPE_NAMES, FLOAT_LIMITS
 from halftone.contract.wording import Words
 from halftone.gui.create.picture.picture_details import cure_name, details, earlier, elapsed
 from halftone.gui.i18n import catalogue, listed, sentences, tr
@@ -13,7 +14,7 @@ from halftone.gui.kit.message_bars import Act, Message
 from halftone.gui.text import error_remedy, error_sentence
 from halftone.health.explain import note_for, too_large
 from halftone.health.forecasts.timing import is_measurable
-from halftone.health.part_names import capital, module_words
+from halftone.health.part_names import capital, module_words, plain_component
 from halftone.health.pictures.frame_lists import frame_list
 from halftone.health.pictures.lora_sentences import cause_words, named
 from halftone.health.pictures.passes import kept_words, step_words
@@ -119,11 +120,14 @@ def _recovered_often(picture: PictureFacts, event: GuardEvent, price: str) -> Me
     return Message(
         level="warn",
         title=tr("Recovered after {0} repairs.", len(picture.events)),
-        text=sentences(*(_repair(alike) for alike in _alike(picture.events))) + _causes(picture.events),
-        strong=sentences(_took(sum(event.seconds for event in picture.events)), *_kept_in_mind(picture.events)),
+        text=sentences(_why_often(picture.events), _causes(picture.events)),
         actions=_fix_actions(),
         price=price,
-        details=(*details(event), *earlier(picture)),
+        details=(
+            _story(*(_repair(alike) for alike in _alike(picture.events)), *_kept_in_mind(picture.events)),
+            *details(event),
+            *earlier(picture),
+        ),
     )
 
 
@@ -136,6 +140,20 @@ def _causes(events: Sequence[GuardEvent]) -> str:
     """What LoRAs did, each thing once."""
     causes = dict.fromkeys(event.lora for event in events if event.lora is not None)
     return "".join(words.text(catalogue()) for cause in causes for words in cause_words(cause))
+
+
+def _why_often(events: Sequence[GuardEvent]) -> str:
+    """The cause in one sentence: the parts that overflowed, else those that failed in another way, and the time."""
+    over = [event for event in events if too_large(event)]
+    worst = over or [event for event in events if event.kind == "nonfinite"] or events
+    parts = listed(*dict.fromkeys(plain_component(event.component, event.module).text(catalogue()) for event in worst))
+    took = elapsed(sum(event.seconds for event in events))
+    if over:
+        limit = DTYPE_NAMES["float16" if all((event.limit or 0.0) <= FLOAT_LIMITS["float16"] for event in over) else "bfloat16"]
+        return tr("{0}: values passed the {1} limit; it took {2} longer.", parts, limit, took)
+    if worst[0].kind == "nonfinite":
+        return tr("{0}: NaN values; it took {1} longer.", parts, took)
+    return tr("{0}: lost values; it took {1} longer.", parts, took)
 
 
 def _alike(events: Sequence[GuardEvent]) -> list[list[GuardEvent]]:
@@ -166,6 +184,11 @@ def _kept_in_mind(events: Sequence[GuardEvent]) -> tuple[str, ...]:
     return (tr("Your next pictures use it too."),) if any(event.remembered for event in events) else ()
 
 
+def _story(*parts: str) -> tuple[str, str]:
+    """What Halftone did, as the first row of the details: the banner itself has two sentences."""
+    return tr("What happened"), sentences(*parts)
+
+
 def _took(seconds: float) -> str:
     return tr("It took {0} longer.", elapsed(seconds))
 
@@ -174,11 +197,10 @@ def _recovered_decode(event: GuardEvent, price: str, steps: int) -> Message:
     return Message(
         level="warn",
         title=_title(event, _recovered_title(event)),
-        text=_decode_words(event) + _causes((event,)),
-        strong=sentences(_took(event.seconds), *_kept_in_mind((event,))),
+        text=_causes((event,)),
         actions=_fix_actions(),
         price=price,
-        details=details(event, steps),
+        details=(_story(_decode_words(event), *_kept_in_mind((event,))), *details(event, steps)),
     )
 
 
@@ -234,11 +256,10 @@ def _recovered_steps(event: GuardEvent, price: str) -> Message:
     return Message(
         level="warn",
         title=_title(event, title),
-        text=_step_cure(event) + _causes((event,)),
-        strong=sentences(tr("It took {0} longer.", elapsed(event.seconds)), *_kept_in_mind((event,))),
+        text=sentences(_took(event.seconds), _causes((event,))),
         actions=_fix_actions(),
         price=price,
-        details=details(event),
+        details=(_story(_step_cure(event), *_kept_in_mind((event,))), *details(event)),
     )
 
 

@@ -12,15 +12,17 @@ from halftone.gui.kit import actions, figures
 from halftone.gui.kit.actions import ActionName
 from halftone.gui.kit.stock_widgets import button, column, icon_button, label, row, set_icon, surface, vline
 
-Manner = Literal["words", "menu", "icons"]
-_MANNERS: Final[tuple[Manner, ...]] = ("words", "menu", "icons")
-"""Words on all; words on what makes pictures, and a menu for the rest; icons only, and a menu with the words of all."""
+Manner = Literal["words", "menu", "short", "icons", "least"]
+_MANNERS: Final[tuple[Manner, ...]] = ("words", "menu", "short", "icons", "least")
+"""Words on all; words on what makes pictures, and a menu for the rest; the same without the longest words; icons only, and a menu
+with the words of all; the same without the zoom and without words on what saves and what shows the preview.
+"""
 
 
 class CanvasToolbar(QWidget):
     """The toolbar, 40 pixels high, in the first manner that fits.
 
-    `acted` carries "fit", "vary", "upscale", "start", "save", "copy", "show" or "delete".
+    `acted` carries "fit", "vary", "upscale", "start", "inpaint", "save", "copy", "show" or "delete".
     """
 
     acted = Signal(str)
@@ -29,16 +31,17 @@ class CanvasToolbar(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setFixedHeight(theme.current().px("layout.toolbar"))
-        self._following = False
+        self._following = self._has_picture = False
         self.left_panel = icon_button("panel-left-open", actions.tip("left-panel", tr("Show panel")))
         self.left_panel.hide()
         self.fit = self._text_button("maximize", tr("Fit"), actions.tip("fit"), "fit")
         self.zoom = label("", "small", "secondary", numbers=True)
-        self.zoom.setMinimumWidth(44)
+        self.zoom.setMinimumWidth(theme.grown(44))
         self.vary = self._text_button("shuffle", tr("Vary"), actions.tip("vary"), "vary")
         upscale_tip = tr("Upscale and save a copy")
         self.upscale = self._text_button("scaling", tr("Upscale"), upscale_tip, "upscale")
         self.start = self._text_button("image", tr("Image to image"), actions.tip("start"), "start")
+        self.inpaint = self._text_button("brush", tr("Inpaint"), "", "inpaint")
         self.save = button(tr("Save as…"), "", "save", tip=actions.tip("save", tr("Save a copy")))
         self.save.clicked.connect(lambda: self.acted.emit("save"))
         self.copy = icon_button("copy", actions.tip("copy"), clicked=lambda: self.acted.emit("copy"))
@@ -57,7 +60,7 @@ class CanvasToolbar(QWidget):
         self.live.clicked.connect(self.live_requested)
         self.live.hide()
         self._line = row(
-            *(self.left_panel, self.fit, self.zoom, vline(18), self.vary, self.upscale, self.start),
+            *(self.left_panel, self.fit, self.zoom, vline(18), self.vary, self.upscale, self.start, self.inpaint),
             -1,
             *(self.live, self.save, self.copy, self.show_file, self.delete, self.more, self.right_panel),
             spacing=6,
@@ -77,13 +80,15 @@ class CanvasToolbar(QWidget):
         made.clicked.connect(lambda _on=False: self.acted.emit(key))
         return made
 
-    def set_picture(self, there: bool, *, has_file: bool = True, moves: bool = False) -> None:
-        """Whether a picture is shown, whether it is a file, and whether it is a video."""
+    def set_picture(self, there: bool, *, has_file: bool = True, moves: bool = False, masks: bool = True) -> None:
+        """Whether a picture is shown, whether it is a file, and whether it is a video. masks: the model can inpaint."""
         self.fit.setEnabled(there)
-        self.zoom.setVisible(there)
+        self._has_picture = there
         for made in (self.vary, self.start, self.save, self.copy, self.show_file, self.delete):
             made.setEnabled(there and has_file)
         self.upscale.setEnabled(there and has_file and not moves)
+        self.inpaint.setEnabled(there and has_file and not moves and masks)
+        self.inpaint.setToolTip(actions.tip("inpaint") if masks else tr("Not supported by this model."))
         self._arrange()
 
     def set_live(self, *, running: bool, following: bool, preview: bool, step: int = 0) -> None:
@@ -98,6 +103,7 @@ class CanvasToolbar(QWidget):
             self.vary.setEnabled(False)
             self.upscale.setEnabled(False)
             self.start.setEnabled(False)
+            self.inpaint.setEnabled(False)
         self._following = running and following
         self._arrange()
 
@@ -114,9 +120,15 @@ class CanvasToolbar(QWidget):
 
     def _dress(self, manner: Manner) -> None:
         """While a preview is followed there is no file to act on."""
-        for made in (self.fit, self.vary, self.upscale, self.start):
-            words = manner == "words" or (manner == "menu" and made is not self.fit)
-            beside, alone = Qt.ToolButtonStyle.ToolButtonTextBesideIcon, Qt.ToolButtonStyle.ToolButtonIconOnly
+        beside, alone = Qt.ToolButtonStyle.ToolButtonTextBesideIcon, Qt.ToolButtonStyle.ToolButtonIconOnly
+        least = manner == "least"
+        self.zoom.setVisible(self._has_picture and not least)
+        self.live.setToolButtonStyle(alone if least else beside)
+        self.save.set_words("" if least else tr("Save as…"))
+        self.save.setAccessibleName(tr("Save as…"))
+        for made in (self.fit, self.vary, self.upscale, self.start, self.inpaint):
+            left_out = {"menu": (self.fit,), "short": (self.fit, self.start)}.get(manner, ())
+            words = manner not in ("icons", "least") and made not in left_out
             made.setToolButtonStyle(beside if words else alone)
         self.save.setVisible(not self._following)
         for made in (self.copy, self.show_file, self.delete):
@@ -135,15 +147,18 @@ class CanvasToolbar(QWidget):
         """What has no word on the bar."""
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        makes: dict[ActionName, QAbstractButton] = {
+        makes: dict[ActionName, QToolButton] = {
             "fit": self.fit,
             "vary": self.vary,
             "upscale": self.upscale,
             "start": self.start,
+            "inpaint": self.inpaint,
         }
         files: dict[ActionName, QAbstractButton] = {"copy": self.copy, "show": self.show_file, "delete": self.delete}
-        if self.vary.toolButtonStyle() == Qt.ToolButtonStyle.ToolButtonIconOnly:
-            for name, made in makes.items():
+        alone = Qt.ToolButtonStyle.ToolButtonIconOnly
+        bare: dict[ActionName, QToolButton] = {name: made for name, made in makes.items() if made.toolButtonStyle() == alone}
+        if bare.keys() - {"fit"}:
+            for name, made in bare.items():
                 actions.add_entry(menu, name, made.click, enabled=made.isEnabled())
             menu.addSeparator()
         for name, made in files.items():

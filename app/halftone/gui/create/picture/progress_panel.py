@@ -4,7 +4,7 @@ import time
 from typing import Final, cast
 
 from PySide6.QtCore import QTimer, Signal
-from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from halftone.contract.facts import DeviceFacts
@@ -53,7 +53,8 @@ class PhaseRow(QWidget):
         super().__init__()
         self._icons: dict[Phase, IconLabel] = {}
         self._words: dict[Phase, QWidget] = {}
-        layout = QHBoxLayout(self)
+        self._phase: Phase | None = None
+        layout = self._line = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(6)
         for phase in PHASES:
@@ -65,7 +66,17 @@ class PhaseRow(QWidget):
             layout.addSpacing(10)
         layout.addStretch(1)
 
+    def set_short(self, width: int) -> None:
+        """Leave the words of the phases to the icons but for the running one, where all do not fit."""
+        for words in self._words.values():
+            words.show()
+        if self.sizeHint().width() > width:
+            for phase, words in self._words.items():
+                words.setVisible(phase == self._phase)
+        self._line.invalidate()  # it took its size as settled when it was asked
+
     def show_phase(self, phase: Phase | None, done: tuple[Phase, ...]) -> None:
+        self._phase = phase
         place = PHASES.index(phase) if phase in PHASES else -1
         for index, name in enumerate(PHASES):
             words = self._words[name]
@@ -91,7 +102,7 @@ class TransportPanel(BuiltLater):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setFixedHeight(134)
+        self.setFixedHeight(theme.grown(134))
         self._announced = ("", 0)
         self._job: Job | None = None
         self._narrow = False
@@ -117,9 +128,10 @@ class TransportPanel(BuiltLater):
         self.hint = ElidedLabel(tr("Keep the picture as it is"), "caption", "muted")
         buttons = row(self.cancel, self.keep, self.hint, spacing=8)
         buttons.setStretch(2, 1)
+        self._first = row(self.title, self.left, self.speed, -1, spacing=12)
         left = column(
             self.phases,
-            row(self.title, self.left, self.speed, -1, spacing=12),
+            self._first,
             self.dots,
             -1,
             buttons,
@@ -138,7 +150,7 @@ class TransportPanel(BuiltLater):
             spacing=5,
         )
         self.right = QWidget()
-        inner = row(vline(104), right, spacing=12)
+        inner = row(vline(theme.grown(104)), right, spacing=12)
         inner.setStretch(1, 1)
         self.right.setLayout(inner)
         self.right.setFixedWidth(_RIGHT)
@@ -160,6 +172,23 @@ class TransportPanel(BuiltLater):
         self.hint.setVisible(draws and not self._narrow)
         self.phases.setVisible(draws)
         self.keep.setVisible(draws)
+        self._shorten()
+
+    def _shorten(self) -> None:
+        """Leave out what does not fit: words of phases, then the speed, then the time left."""
+        width = self.width() - 32 - (0 if self.right.isHidden() else _RIGHT + 14)
+        self.phases.set_short(width)
+        self.left.show()
+        self.speed.show()
+        for words in (self.speed, self.left):
+            if self._first.sizeHint().width() > width:
+                words.hide()
+        self._first.invalidate()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if self.built:
+            self._shorten()
 
     def show_job(self, job: Job, device: DeviceFacts | None) -> None:
         """The running picture as it stands."""
@@ -171,6 +200,7 @@ class TransportPanel(BuiltLater):
         self.phases.show_phase(job.phase, job.phases_done)
         self._show_progress(job)
         self._show_numbers(job)
+        self._shorten()
         stopping = job.stopping != ""
         self.cancel.setEnabled(job.stopping != "cancel")
         self.keep.setEnabled(not stopping and job.phase == "denoise")

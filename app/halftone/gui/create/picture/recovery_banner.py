@@ -1,8 +1,8 @@
 """The banner above a picture that came out black: what happened, what Halftone did, what you can do; evidence at the right."""
 
-from PySide6.QtCore import QPoint, QRectF, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QImage, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QAbstractButton, QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractButton, QFrame, QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
 
 from halftone.contract.facts import GuardEvent
 from halftone.contract.vocabulary import DTYPE_NAMES, FLOAT_LIMITS, DType
@@ -12,12 +12,26 @@ from halftone.gui.i18n import sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.built_later import BuiltLater
 from halftone.gui.kit.message_bars import LEVEL_ICONS, Message, announce
-from halftone.gui.kit.stock_widgets import HoverButton, IconLabel, button, clear, column, label, repolish, row, scrolling
+from halftone.gui.kit.stock_widgets import (
+    HoverButton,
+    IconLabel,
+    boxed,
+    button,
+    clear,
+    column,
+    label,
+    progress_bar,
+    repolish,
+    row,
+    scrolling,
+)
 from halftone.health.headroom import layer_of
 
 _RIGHT = 330
 _BETWEEN = 20
 """Pixels of the evidence, and between it and the words."""
+_HIGH, _LOW = 112, 84
+"""Pixels of its pictures beside the words, and below them."""
 
 
 class _Picture(QWidget):
@@ -25,22 +39,23 @@ class _Picture(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._image = QImage()
-        self.setFixedHeight(112)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.image = QImage()
+        self.set_height(_HIGH)
+
+    def set_height(self, high: int) -> None:
+        self.setFixedSize(high * 4 // 3, high)
 
     def show_image(self, image: QImage) -> None:
-        self._image = image
+        self.image = image
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        side = min(self.height(), self.width())
-        box = QRectF(0, 0, min(self.width(), side * 4 / 3), side)
+        box = QRectF(self.rect())
         painter.fillRect(box, Qt.GlobalColor.black)
-        if not self._image.isNull():
-            _paint_cover(painter, box, self._image)
+        if not self.image.isNull():
+            _paint_cover(painter, box, self.image)
         painter.setPen(theme.current().color("border-strong"))
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawRect(box.adjusted(0.5, 0.5, -0.5, -0.5))
@@ -58,24 +73,26 @@ def _paint_cover(painter: QPainter, box: QRectF, image: QImage) -> None:
 
 
 class Evidence(QWidget):
-    """What half precision gave, what was recovered, and the peaks through the component."""
+    """Two pictures beside each other: what half precision gave and what was recovered, or that and the one made clean."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.failed = _Picture()
-        self.recovered = _Picture()
-        self._failed_words = label("", "caption", "secondary")
-        self._recovered_words = label("", "caption", "secondary")
+        self.before = _Picture()
+        self.after = _Picture()
+        self._before_icon = IconLabel("octagon-alert", "danger", 14)
+        self._before_words = label("", "caption", "secondary")
+        self._after_words = label("", "caption", "secondary")
         arrow = IconLabel("arrow-right", "text-secondary", 16)
-        left = column(self.failed, row(IconLabel("octagon-alert", "danger", 14), self._failed_words, -1, spacing=5), spacing=6)
-        right = column(self.recovered, row(IconLabel("circle-check", "ok", 14), self._recovered_words, -1, spacing=5), spacing=6)
+        left = column(self.before, row(self._before_icon, self._before_words, -1, spacing=5), spacing=6)
+        right = column(self.after, row(IconLabel("circle-check", "ok", 14), self._after_words, -1, spacing=5), spacing=6)
         self.pictures = QWidget()
         pair = QHBoxLayout(self.pictures)
         pair.setContentsMargins(0, 0, 0, 0)
         pair.setSpacing(8)
-        pair.addLayout(left, 1)
+        pair.addLayout(left)
         pair.addWidget(arrow, 0, Qt.AlignmentFlag.AlignVCenter)
-        pair.addLayout(right, 1)
+        pair.addLayout(right)
+        pair.addStretch(1)
         self._chart_words = label(tr("Peak by layer"), "caption", "secondary")
         self._limit_words = label("", "caption", "danger", numbers=True)
         self.chart = HeadroomChart(compact=True)
@@ -84,20 +101,37 @@ class Evidence(QWidget):
         self.chart_part.setLayout(column(row(self._chart_words, -1, self._limit_words), self.chart, spacing=2))
         self.setLayout(column(self.pictures, self.chart_part, -1, spacing=8))
 
-    def show_event(self, event: GuardEvent, dtype: DType, failed: QImage, recovered: QImage) -> None:
-        """failed: what the failing precision gave; a null image hides the pair."""
-        self.pictures.setVisible(not failed.isNull() and not recovered.isNull())
-        self.failed.show_image(failed)
-        self.recovered.show_image(recovered)
-        self._failed_words.setText(tr("{0} result", DTYPE_NAMES[dtype]))
+    def show_event(self, event: GuardEvent, dtype: DType, failed: QImage, recovered: QImage, *, chart: bool = True) -> None:
+        """failed: what the failing precision gave; a null image hides the pair. chart: with the peaks through the component."""
         full = event.cure in ("float32-component", "float32-all", "upcast-region")
-        self._recovered_words.setText(tr("Recovered in FP32") if full else tr("Recovered"))
-        self.chart_part.setVisible(bool(event.layers))
-        if event.layers:
+        self._before_icon.set("octagon-alert", "danger")
+        self._show_pair(
+            failed, tr("{0} result", DTYPE_NAMES[dtype]), recovered, tr("Recovered in FP32") if full else tr("Recovered")
+        )
+        self.chart_part.setVisible(chart and bool(event.layers))
+        if chart and event.layers:
             limit = FLOAT_LIMITS[dtype]
             shown = figures.group(int(limit)) if limit < 1e9 else figures.power(128)
             self._limit_words.setText(tr("{0} limit {1}", DTYPE_NAMES[dtype], shown))
             self.chart.set_layers(event.layers, dtype, origin=layer_of(event.layers, event))
+
+    def show_fixed(self, recovered: QImage, clean: QImage) -> None:
+        """The two pictures of one seed."""
+        self._before_icon.set("triangle-alert", "warn")
+        self._show_pair(recovered, tr("Recovered"), clean, tr("Clean"))
+        self.chart_part.hide()
+
+    def _show_pair(self, before: QImage, before_words: str, after: QImage, after_words: str) -> None:
+        self.pictures.setVisible(not before.isNull() and not after.isNull())
+        self.before.show_image(before)
+        self.after.show_image(after)
+        self._before_words.setText(before_words)
+        self._after_words.setText(after_words)
+
+    def set_low(self, low: bool) -> None:
+        """Small pictures, where the banner has little height."""
+        for picture in (self.before, self.after):
+            picture.set_height(_LOW if low else _HIGH)
 
 
 class _Fold(HoverButton):
@@ -118,6 +152,10 @@ class _Fold(HoverButton):
         return
 
 
+_SHARES = 1000
+"""Parts of the whole bar."""
+
+
 class PictureBanner(BuiltLater):
     """Scrolls inside. `acted` carries the key of the action; `reshaped`: it wants another height."""
 
@@ -128,6 +166,7 @@ class PictureBanner(BuiltLater):
         super().__init__()
         self.message: Message | None = None
         self._narrow = False
+        self._shown_event: tuple[GuardEvent, DType, QImage, QImage] | None = None
         self.hide()
 
     def build(self) -> None:
@@ -153,18 +192,24 @@ class PictureBanner(BuiltLater):
         buttons = QWidget()
         buttons.setLayout(self._buttons)
         self._buttons.setContentsMargins(0, 0, 0, 0)
-        words = column(head, self._text, 2, buttons, self._price, self.fold, self._details, -1, spacing=6)
+        self._bar = progress_bar(tr("Progress"))
+        self._bar.setRange(0, _SHARES)
+        self._left = label("", "caption", "muted", numbers=True)
+        self._going = boxed(row(self._bar, self._left, spacing=10))
+        self._going.hide()
+        self._words = column(head, self._text, self._going, 2, buttons, self._price, self.fold, self._details, -1, spacing=6)
         inside = QWidget()
         self._across = QVBoxLayout()
         self._pair = QHBoxLayout()
         self._pair.setSpacing(20)
-        self._pair.addLayout(words, 1)
+        self._pair.addLayout(self._words, 1)
         self._pair.addWidget(self.evidence, 0, Qt.AlignmentFlag.AlignTop)
         self._across.addLayout(self._pair)
         self._across.setContentsMargins(16, 14, 16, 12)
         inside.setLayout(self._across)
         self._area = scrolling(inside)
         self._inside = inside
+        inside.installEventFilter(self)
         self._edge = QFrame()
         self._edge.setFixedWidth(3)
         frame = QFrame()
@@ -179,6 +224,47 @@ class PictureBanner(BuiltLater):
 
     def show_message(self, message: Message, event: GuardEvent | None, dtype: DType, failed: QImage, recovered: QImage) -> None:
         """Show a banner. event: for the evidence at the right, which is hidden without one."""
+        self._show_words(message)
+        shown = event is not None and (not failed.isNull() or bool(event.layers))
+        self._shown_event = (event, dtype, failed, recovered) if event is not None and shown else None
+        self._going.hide()
+        self._show_evidence()
+        self._show_it(message)
+
+    @property
+    def progress(self) -> int:
+        """What the bar shows."""
+        return self._bar.value()
+
+    def set_progress(self, progress: float, left: str) -> None:
+        """Show how much of a fix is done, from 0 to 1, and the time left in words."""
+        self._going.show()
+        self._bar.setValue(round(progress * _SHARES))
+        self._left.setText(left)
+
+    def show_fixed(self, recovered: QImage, clean: QImage) -> None:
+        """Show the two pictures of a fix."""
+        self._shown_event = None
+        self.evidence.setVisible(True)
+        self.evidence.show_fixed(recovered, clean)
+        self._fit()
+        self.reshaped.emit()
+
+    def _show_evidence(self) -> None:
+        """The pair, and with the details the peaks."""
+        shown, opened = self._shown_event, self.fold.isChecked()
+        there = shown is not None and (opened or not (shown[2].isNull() or shown[3].isNull()))
+        self.evidence.setVisible(there)
+        if shown is not None and there:
+            self.evidence.show_event(*shown, chart=opened)
+
+    def show_recovered(self, image: QImage) -> None:
+        """The recovered picture was read."""
+        if self._shown_event is not None:
+            self._shown_event = (*self._shown_event[:3], image)
+            self._show_evidence()
+
+    def _show_words(self, message: Message) -> None:
         self.make()
         if message != self.message:
             self._area.verticalScrollBar().setValue(0)
@@ -191,10 +277,8 @@ class PictureBanner(BuiltLater):
         self._price.setVisible(bool(message.price))
         self._fill_buttons(message)
         self._fill_details(message)
-        shown = event is not None and (not failed.isNull() or bool(event.layers))
-        self.evidence.setVisible(shown)
-        if event is not None and shown:
-            self.evidence.show_event(event, dtype, failed, recovered)
+
+    def _show_it(self, message: Message) -> None:
         self._edge.setProperty("stripe", message.level)
         repolish(self._edge)
         self.setAccessibleName(message.spoken)
@@ -214,7 +298,8 @@ class PictureBanner(BuiltLater):
     def _fill_details(self, message: Message) -> None:
         clear(self._grid)
         for index, (name, value) in enumerate(message.details):
-            words = label(value, "mono" if index == 0 else "small", wrap=True, numbers=index > 0)
+            layer = name == tr("Where")
+            words = label(value, "mono" if layer else "small", wrap=True, numbers=not layer)
             words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             self._grid.addWidget(label(name, "small", "muted"), index, 0, Qt.AlignmentFlag.AlignTop)
             self._grid.addWidget(words, index, 1)
@@ -224,6 +309,8 @@ class PictureBanner(BuiltLater):
 
     def _folded(self, open_: bool) -> None:
         self._details.setVisible(open_)
+        self._show_evidence()
+        self._fit()
         self.reshaped.emit()
         if open_:
             QTimer.singleShot(0, self, self._show_details)
@@ -247,14 +334,22 @@ class PictureBanner(BuiltLater):
         if self.built:
             self._fit()
 
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Buttons that got their font want another width, and what comes or goes another height."""
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._fit()
+            self.reshaped.emit()
+        return super().eventFilter(watched, event)
+
     def _fit(self) -> None:
         """Stack words and evidence where they do not fit abreast: the width changes with the buttons and with the language."""
-        both = _RIGHT + _BETWEEN
-        words = self._inside.minimumSizeHint().width() - (0 if self._narrow else both)
-        narrow = self._area.viewport().width() < words + both
+        margins = self._across.contentsMargins()
+        words = self._words.minimumSize().width() + margins.left() + margins.right()
+        narrow = self._area.width() < words + _BETWEEN + _RIGHT
         if narrow == self._narrow:
             return
         self._narrow = narrow
+        self.evidence.set_low(narrow)
         if narrow:
             self._pair.removeWidget(self.evidence)
             self._across.addWidget(self.evidence)

@@ -19,7 +19,7 @@ from halftone.library.add_ons.vaes import vae_name
 class ControlPart(ListRow[Control]):
     """The list, each with its picture and how much of it, and a button to add one."""
 
-    field = "controls"
+    part_name = field = "controls"
 
     def __init__(self, binding: Binding) -> None:
         kind = Listed[Control](
@@ -30,6 +30,7 @@ class ControlPart(ListRow[Control]):
             folders=True,
             new=lambda path: Control(path=path, image=""),
             check=check_fit,
+            kind="ControlNet",
             words=net_words,
             shape=lambda control: (control.path, control.image),
         )

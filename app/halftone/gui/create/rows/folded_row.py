@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtWidgets import QAbstractButton, QMenu
+from PySide6.QtWidgets import QAbstractButton, QMenu, QWidget
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
@@ -14,14 +14,20 @@ from halftone.gui.kit.built_later import BuiltLater
 from halftone.gui.kit.stock_widgets import hline, label
 from halftone.gui.text import error_remedy, error_sentence
 from halftone.session.events import RowFolded
+from halftone.session.pictures.draft import in_use
+from halftone.session.pictures.draft_parts import takes
 
 
 class FoldedPart(BuiltLater):
-    """`changed`: what is said of it, or what stands in it. `row` opens it, `line` ends it, `note` is a warning that a part may
-    lay out. The form asks `problem` why no picture can be made. What stands below the row is made when it is first opened.
+    """`changed`: what is said of it, or what stands in it. `row` opens it, `note` is a warning that a part may lay
+    out. The form asks `problem` why no picture can be made. What stands below the row is made when it is first opened.
+    `opened`: also where it was open already, and a row around it may be folded.
     """
 
     changed = Signal()
+    opened = Signal()
+    part_name: ClassVar[str] = ""
+    """Its name in `session.pictures.draft_parts`, "" for one that every model can use."""
     grows: ClassVar[bool] = True
     """Whether what changes in it may end below the edge of the form, which then scrolls there."""
     field: ClassVar[str] = ""
@@ -33,10 +39,13 @@ class FoldedPart(BuiltLater):
         super().__init__()
         self._binding, self._controller = binding, binding.controller
         self._model: ModelFacts | None = None
+        self.title = title
+        self.there = True
+        """Whether the model can use it."""
         self.row = FoldedRow(title, self)
         self.row.setToolTip(tip)
-        self.line = hline()
-        self.row.toggled.connect(lambda on: self._controller.take(RowFolded(row=self._key, open=on)))
+        self._end: QWidget | None = None
+        self.row.toggled.connect(self._toggled)
         self.note = label("", "caption", "warn", wrap=True)
         self.note.setParent(self)
         self.note.hide()
@@ -51,20 +60,48 @@ class FoldedPart(BuiltLater):
         """Open it where it was open before the form was made anew."""
         self.row.setChecked(self._key in self._controller.state.open_rows)
 
+    def alone(self) -> tuple[QWidget, ...]:
+        """What the form lays out of a part that stands in no group."""
+        self._end = hline()
+        return self.row, self, self._end
+
+    def open(self) -> None:
+        """Show what stands below the row."""
+        self.row.setChecked(True)
+        if self.there:
+            self.opened.emit()
+
+    def _toggled(self, on: bool) -> None:
+        self._controller.take(RowFolded(row=self._key, open=on))
+        if on and self.there:
+            self.opened.emit()
+
+    def used(self) -> bool:
+        """Whether it changes the next pictures."""
+        return in_use(self._binding.draft, self.part_name)
+
     def follow(self, model: ModelFacts | None) -> None:
-        """Show what there is of it with this model."""
-        self._model = model
+        """Show what there is of it with this model, and nothing where the model cannot use it."""
+        self._model, self.there = model, self.is_there(model)
+        self.row.setVisible(self.there)
+        if self._end is not None:
+            self._end.setVisible(self.there)
+        self.setVisible(self.there and self.row.isChecked())
+
+    def is_there(self, model: ModelFacts | None) -> bool:
+        """Whether a model can use it."""
+        return takes(model, self.part_name)
 
     def problem(self) -> str:
         """Why no picture can be made as it stands, "" where one can."""
-        return self._unfit or self._problem
+        return (self._unfit or self._problem) if self.there else ""
 
     def show_problem(self, words: str) -> None:
         """What the draft lacks here, or cannot be used with; "" for nothing."""
         if words != self._problem:
             self._problem = words
             if words and self.opens:
-                self.row.setChecked(True)
+                self.open()
             self.say(self.problem())
 
     def say(self, words: str) -> None:
@@ -76,7 +113,7 @@ class FoldedPart(BuiltLater):
     def refused(self, error: Exception) -> None:
         """Say why something was not taken, and open for it."""
         words = said_of(error)
-        self.row.setChecked(True)
+        self.open()
         self.say(words)
 
     def does_not_fit(self, error: Exception) -> None:
@@ -84,7 +121,7 @@ class FoldedPart(BuiltLater):
         words = said_of(error)
         if words != self._unfit:
             self._unfit = words
-            self.row.setChecked(True)
+            self.open()
         self.say(words)
 
     def fits(self) -> None:

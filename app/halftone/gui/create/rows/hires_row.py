@@ -12,6 +12,7 @@ from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.i18n import listed, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import column, icon_button, label, row
+from halftone.gui.models.picker import library_button
 from halftone.gui.text import short
 from halftone.health.pictures.passes import larger, strength_of
 from halftone.library.add_ons.upscalers import check_upscaler
@@ -34,7 +35,7 @@ def hires_line(hires: Hires | None) -> str:
 class HiresPart(FoldedPart):
     """The Hires. fix fields: switch, scale, upscaler, steps and denoising strength."""
 
-    field = "hires"
+    part_name = field = "hires"
     opens = True
 
     def __init__(self, binding: Binding) -> None:
@@ -70,6 +71,7 @@ class HiresPart(FoldedPart):
                 clicked=lambda: ask_weights(self, tr("Choose an upscale model"), tr("Upscale models"), self.choose),
             )
         )
+        upscaler.addWidget(library_button(self._controller, "upscaler", self.choose))
         self._inside.setLayout(
             column(self.scale, self.becomes, upscaler, self.steps, row(words, -1, self.strength, spacing=8), spacing=6)
         )
@@ -112,5 +114,4 @@ class HiresPart(FoldedPart):
 
 
 def _size(hires: Hires, first: tuple[int, int]) -> str:
-    width, height = larger(*first, hires.scale)
-    return f"{figures.group(width)} × {figures.group(height)}"
+    return figures.pixels(*larger(*first, hires.scale))

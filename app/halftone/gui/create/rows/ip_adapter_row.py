@@ -19,7 +19,7 @@ from halftone.library.add_ons.vaes import vae_name
 class IpAdapterPart(ListRow[IpAdapter]):
     """The list, each with its pictures and how much they count, and a button to add one."""
 
-    field = "ip_adapters"
+    part_name = field = "ip_adapters"
 
     def __init__(self, binding: Binding) -> None:
         kind = Listed[IpAdapter](
@@ -30,6 +30,7 @@ class IpAdapterPart(ListRow[IpAdapter]):
             folders=False,
             new=lambda path: IpAdapter(path=path, images=()),
             check=check_files_fit,
+            kind="IP-Adapter",
             words=net_words,
             shape=lambda one: (one.path, one.images),  # some take one picture only
             together=True,

@@ -17,6 +17,8 @@ from halftone.gui.create.form.file_choosers import add_choosing, add_known
 from halftone.gui.create.rows.folded_row import FoldedPart, below, no_model_words
 from halftone.gui.i18n import tr
 from halftone.gui.kit.stock_widgets import ElidedLabel, button, clear, column, icon_button, row
+from halftone.gui.models.picker import library_button
+from halftone.library.families.recognise import Kind
 
 Item = TypeVar("Item", Lora, Control, IpAdapter)
 
@@ -25,8 +27,8 @@ Item = TypeVar("Item", Lora, Control, IpAdapter)
 class Listed(Generic[Item]):
     """title, tip, adding, kinds: words for the row, what it is for, the button, and the files; folders: whether one may be a
     folder; new: an entry of a file; check: raises where one does not fit a model, on another thread; words: all of them in a few
-    letters; shape: what of an entry other widgets are made for; together: whether a new one is checked with those that are
-    there; twice: whether a file may be in the list more than once.
+    letters; shape: what of an entry other widgets are made for; kind: of the files in the library; together: whether a new one is
+    checked with those that are there; twice: whether a file may be in the list more than once.
     """
 
     title: str
@@ -38,6 +40,7 @@ class Listed(Generic[Item]):
     check: Callable[[tuple[Item, ...], ModelFacts], None]
     words: Callable[[Sequence[Item]], str]
     shape: Callable[[Item], object]
+    kind: Kind
     together: bool = False
     twice: bool = True
 
@@ -62,7 +65,10 @@ class ListRow(FoldedPart, Generic[Item]):
     def build(self) -> None:
         self._list = column(spacing=8)
         self.add_button = button(self._kind.adding, tip=self._kind.tip, clicked=self._open_menu)
-        self.setLayout(column(self._list, row(self.add_button, -1), self.note, spacing=8, margins=(14, 10, 14, 12)))
+        self.library_button = library_button(self._controller, self._kind.kind, self.add)
+        self.setLayout(
+            column(self._list, row(self.add_button, self.library_button, -1), self.note, spacing=8, margins=(14, 10, 14, 12))
+        )
         self._fill()
 
     @abstractmethod
@@ -158,6 +164,11 @@ class ListRow(FoldedPart, Generic[Item]):
             self.refused,
             receiver=self,
         )
+
+    def take(self, path: str) -> None:
+        """Open the row and use a file, if it fits the model."""
+        self.row.setChecked(True)
+        self.add(path)
 
     def _open_menu(self) -> None:
         menu, there = self.menu(), set() if self._kind.twice else {item.path for item in self._items}

@@ -17,7 +17,7 @@ from halftone.library.add_ons.loras import check_loras, has_tags, take_tags
 class LoraPart(ListRow[Lora]):
     """The list with a weight for each, and a button to add one."""
 
-    field = "loras"
+    part_name = field = "loras"
 
     def __init__(self, binding: Binding) -> None:
         kind = Listed[Lora](
@@ -28,6 +28,7 @@ class LoraPart(ListRow[Lora]):
             folders=False,
             new=lambda path: Lora(path=path),
             check=_check_all,
+            kind="LoRA",
             words=net_words,
             shape=lambda lora: lora.path,
             twice=False,

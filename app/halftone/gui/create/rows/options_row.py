@@ -6,12 +6,13 @@ from PySide6.QtCore import Qt
 
 from halftone.contract.facts import ModelFacts
 from halftone.contract.parameters import OPTION_PARAMETERS, Parameter, option_numbers
+from halftone.gui import theme
 from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.form.form_fields import NumberBox
 from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.i18n import catalogue, listed, tr
 from halftone.gui.kit import figures
-from halftone.gui.kit.stock_widgets import column, icon_button, label, row
+from halftone.gui.kit.stock_widgets import boxed, column, icon_button, label, row
 from halftone.library.options import known_options, takes_option
 from halftone.session.pictures.draft import Draft, is_masked
 
@@ -24,6 +25,8 @@ class OptionsPart(FoldedPart):
     What the model's pipeline does not take stays here and is not sent.
     """
 
+    part_name = "options"
+
     def __init__(self, binding: Binding) -> None:
         super().__init__(binding, tr("Options"), tr("Clip skip and other pipeline options."))
         binding.watch(self._show, "options", "image", "mask", "start", "hires_on")
@@ -33,8 +36,10 @@ class OptionsPart(FoldedPart):
         self.others = label("", "caption", "muted", wrap=True)
         self.remove = icon_button("x", tr("Remove other options"), size=14, clicked=lambda: self._keep(self.boxes))
         told = row(self.others, self.remove, spacing=6, stretch=0)
-        named = [row(label(_name(name), "small", "secondary"), -1, box, spacing=8) for name, box in self.boxes.items()]
-        self.setLayout(column(*named, told, self.note, spacing=8, margins=(14, 10, 14, 12)))
+        self.lines = {
+            name: boxed(row(label(_name(name), "small", "secondary"), -1, box, spacing=8)) for name, box in self.boxes.items()
+        }
+        self.setLayout(column(*self.lines.values(), told, self.note, spacing=8, margins=(14, 10, 14, 12)))
         for name, box in self.boxes.items():
             box.valueChanged.connect(lambda _value, name=name: self._edited(name))
         self._binding.quietly(self._show_inside)
@@ -56,7 +61,7 @@ class OptionsPart(FoldedPart):
         draft, model = self._binding.draft, self._model
         numbers, there = option_numbers(draft), self._there()
         shown = listed(*(f"{_name(name)} {_shown(name, number)}" for name, number in numbers.items() if name in there))
-        self.row.value.setText(shown if there else tr("Not supported"))
+        self.row.value.setText(shown)
         if self.built:
             self._show_inside()
         self.say("" if model is None else _unused(draft, model, [name for name in numbers if name in there]))
@@ -73,7 +78,7 @@ class OptionsPart(FoldedPart):
             wanted = numbers.get(name, _none(OPTION_PARAMETERS[name]))
             if round(wanted, _PLACES) != round(box.value(), _PLACES):
                 box.setValue(wanted)
-            box.setEnabled(name in there)
+            self.lines[name].setVisible(name in there)
         others = {name: value for name, value in options.items() if name not in self.boxes}
         self.others.setText(tr("Other options: {0}", ", ".join(f"{name} {value}" for name, value in others.items())))
         for widget in (self.others, self.remove):
@@ -111,7 +116,7 @@ def _box(one: Parameter) -> NumberBox:
     box.setValue(_none(one))
     box.setSingleStep(one.step)
     box.setAlignment(Qt.AlignmentFlag.AlignRight)
-    box.setFixedWidth(68)
+    box.setFixedWidth(theme.grown(68))
     box.setAccessibleName(one.label.text(catalogue()))
     box.setToolTip("" if one.tip is None else one.tip.text(catalogue()))
     return box

@@ -34,6 +34,9 @@ class NumericsPart(FoldedPart):
             asked = precision != self._controller.settings.numerics.precision
             self._controller.session.settings.choose_precision(precision if asked else None)
 
+    def used(self) -> bool:
+        return self._controller.state.once is not None
+
     def show_value(self) -> None:
         """What the choice means on this device, in the closed row."""
         if self.built:
@@ -44,6 +47,7 @@ class NumericsPart(FoldedPart):
         wanted = self._controller.numerics.precision
         self.row.value.setText(text.precision_words(wanted, measured, measuring=state.measuring))
         self.row.setToolTip(reason.text(catalogue()))
+        self.changed.emit()
 
 
 def _precision(value: str) -> Precision | None:

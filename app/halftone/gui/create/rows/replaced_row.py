@@ -15,17 +15,20 @@ from halftone.gui.create.rows.folded_row import FoldedPart, below, no_model_word
 from halftone.gui.i18n import listed, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import ElidedLabel, button, column, icon_button, row
+from halftone.gui.models.picker import library_button
 from halftone.gui.text import part_words, short
 from halftone.health.pictures.refiners import check_is_refiner, check_takes_refiner
 from halftone.library.add_ons.denoisers import check_transformer_fit
 from halftone.library.add_ons.vaes import check_fit, vae_name
 from halftone.library.families.known_families import REFINER
+from halftone.library.families.recognise import Kind
 
 
 @dataclass(frozen=True)
 class Replaced:
     """title, tip, own, choosing, kinds: words for the row, what it is for, the way back, the button, and the files; endings: of
-    them; check: raises where one does not fit a model; none: what no file is called, "" where the model has its own.
+    them; check: raises where one does not fit a model; kind, family: of the files in the library; none: what no file is called,
+    "" where the model has its own.
     """
 
     title: str
@@ -36,6 +39,8 @@ class Replaced:
     endings: str
     folders: bool
     check: Callable[[str, ModelFacts], None]
+    kind: Kind
+    family: str = ""
     none: str = ""
 
 
@@ -62,7 +67,9 @@ class ReplacedRow(FoldedPart):
         line.setStretch(0, 1)
         self._line.setLayout(line)
         self.choose_button = button(self._kind.choosing, tip=self._kind.tip, clicked=self._open_menu)
-        below_them = row(self.choose_button, -1)
+        kind, family = self._kind.kind, self._kind.family
+        self.library_button = library_button(self._controller, kind, self.choose, family)
+        below_them = row(self.choose_button, self.library_button, -1)
         self.setLayout(column(self._line, *more, below_them, self.note, spacing=6, margins=(14, 10, 14, 12)))
 
         def show(path: str | None) -> None:
@@ -117,6 +124,11 @@ class ReplacedRow(FoldedPart):
             self._wanted = path
             self._check(path, model)
 
+    def take(self, path: str) -> None:
+        """Open the row and use a file, if it fits the model."""
+        self.row.setChecked(True)
+        self.choose(path)
+
     def _look_again(self) -> None:
         """Another model may be there now."""
         model = self._controller.model
@@ -166,7 +178,7 @@ class ReplacedRow(FoldedPart):
 class VaePart(ReplacedRow):
     """What decodes the picture."""
 
-    field = "vae"
+    part_name = field = "vae"
 
     def __init__(self, binding: Binding) -> None:
         kind = Replaced(
@@ -178,6 +190,7 @@ class VaePart(ReplacedRow):
             endings="*.safetensors",
             folders=True,
             check=check_fit,
+            kind="VAE",
         )
         super().__init__(binding, kind)
 
@@ -188,7 +201,7 @@ class VaePart(ReplacedRow):
 class TransformerPart(ReplacedRow):
     """What turns noise into the picture; another file of it may be a GGUF one."""
 
-    field = "transformer"
+    part_name = field = "transformer"
 
     def __init__(self, binding: Binding) -> None:
         kind = Replaced(
@@ -200,6 +213,7 @@ class TransformerPart(ReplacedRow):
             endings="*.gguf *.safetensors *.sft",
             folders=False,
             check=check_transformer_fit,
+            kind="denoiser",
         )
         super().__init__(binding, kind)
         self._controller.transformer_hosted.connect(self._hosted)
@@ -221,7 +235,7 @@ class TransformerPart(ReplacedRow):
     def _show_hosted(self, path: str) -> None:
         """It was chosen as the model; the one in use now has the parts that it lacks."""
         self.set_file(path)
-        self.row.setChecked(True)
+        self.open()
         model = self._controller.model
         if model is not None:
             self.say(tr("{0} runs with the other parts of {1}.", vae_name(path), model.name))
@@ -230,7 +244,7 @@ class TransformerPart(ReplacedRow):
 class RefinerPart(ReplacedRow):
     """A second model, and after which share of the steps it makes the rest."""
 
-    field = "refiner"
+    part_name = field = "refiner"
     opens = True
 
     def __init__(self, binding: Binding) -> None:
@@ -243,6 +257,8 @@ class RefinerPart(ReplacedRow):
             endings="*.safetensors",
             folders=True,
             check=_check_refiner,
+            kind="checkpoint",
+            family=REFINER.name,
             none=tr("Off"),
         )
         super().__init__(binding, kind)

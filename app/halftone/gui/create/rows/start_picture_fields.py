@@ -4,22 +4,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QDragEnterEvent, QDropEvent, QImage, QImageReader, QPainter, QPaintEvent, QPen
+from PySide6.QtCore import QEvent, QMimeData, QObject, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QDropEvent, QImage, QImageReader, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QCheckBox, QWidget
 
 from halftone.contract.vocabulary import MaskedContent
 from halftone.gui import icons, theme
 from halftone.gui.create.form.binding import Binding, number_box
 from halftone.gui.create.form.form_fields import combo
-from halftone.gui.create.rows.mask_canvas import tinted
+from halftone.gui.create.picture.painted_mask import tinted
 from halftone.gui.i18n import tr
 from halftone.gui.kit.stock_widgets import HoverButton, button, column, label, row
+from halftone.metadata.picture import PICTURES
 from halftone.metadata.start_images import picture_size
 
 WELL: Final = 88
 _SIDE_STEP: Final = 8
-PICTURE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
+_HOLD_MS: Final = 400
+PICTURE_ENDINGS: Final = (*PICTURES, ".bmp", ".tif", ".tiff")
 
 
 @dataclass(frozen=True)
@@ -85,29 +87,41 @@ class PictureWell(HoverButton):
 
 
 class PictureDrop(QObject):
-    """Takes picture files that are dropped on the widgets it watches. `dropped`: the first one's path."""
+    """Takes picture files that are dropped on the widgets it watches. `dropped`: the first one's path; `held`: a picture was held
+    over one for a moment.
+    """
 
     dropped = Signal(str)
+    held = Signal()
 
     def __init__(self, *widgets: QWidget) -> None:
         super().__init__(widgets[0])
+        self._holding = QTimer(self, singleShot=True, interval=_HOLD_MS)
+        self._holding.timeout.connect(self.held)
         for widget in widgets:
             widget.setAcceptDrops(True)
             widget.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if isinstance(event, QDropEvent):
-            path = next((url.toLocalFile() for url in event.mimeData().urls() if _is_picture(url.toLocalFile())), "")
+            path = picture_in(event.mimeData())
             if path:
                 event.acceptProposedAction()
-                if not isinstance(event, QDragEnterEvent) and event.type() == QEvent.Type.Drop:
-                    self.dropped.emit(str(Path(path)))
+                if event.type() == QEvent.Type.DragEnter:
+                    self._holding.start()
+                elif event.type() == QEvent.Type.Drop:
+                    self._holding.stop()
+                    self.dropped.emit(path)
                 return True
+        elif event.type() == QEvent.Type.DragLeave:
+            self._holding.stop()
         return super().eventFilter(watched, event)
 
 
-def _is_picture(path: str) -> bool:
-    return path.lower().endswith(PICTURE_ENDINGS)
+def picture_in(data: QMimeData) -> str:
+    """The path of the first picture file that is dragged or pasted, "" for none."""
+    files = (url.toLocalFile() for url in data.urls())
+    return next((str(Path(file)) for file in files if file.lower().endswith(PICTURE_ENDINGS)), "")
 
 
 class MaskFields(QWidget):

@@ -1,12 +1,12 @@
 """The picture that the next ones are made of: a folded row of the Create form, with its mask and room at its sides."""
 
-import hashlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from msgspec.structs import replace
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QWidget
 
@@ -18,7 +18,6 @@ from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.form.file_choosers import ask_picture
 from halftone.gui.create.form.form_fields import combo
 from halftone.gui.create.rows.folded_row import FoldedPart, below
-from halftone.gui.create.rows.mask_editor import MaskEditor, png
 from halftone.gui.create.rows.start_picture_fields import (
     MaskFields,
     PictureDrop,
@@ -35,18 +34,17 @@ from halftone.gui.text import error_remedy, error_sentence, problem
 from halftone.library.tasks import takes_picture
 from halftone.metadata.start_images import check_mask, check_shape
 from halftone.session.pictures.draft import Draft, computed_edges, extends, has_strength, masks, sets_size
-from halftone.settings.atomic import write_atomically
-from halftone.settings.places import masks_dir
 
 _PRESET: Final = 4
 """An extension is this part of the side it is added to."""
 
 
 class StartPart(FoldedPart):
-    """Picture, strength, mask and sides."""
+    """Picture, strength, mask and sides. `paint_wanted`: the mask is to be painted on the canvas."""
 
+    paint_wanted = Signal()
     grows = False
-    field = "image"
+    part_name = field = "image"
 
     def __init__(self, binding: Binding) -> None:
         tip = tr("Change, inpaint or outpaint a picture.")
@@ -107,7 +105,7 @@ class StartPart(FoldedPart):
     def _connect(self) -> None:
         self.well.clicked.connect(self._ask)
         self.size_button.clicked.connect(self._take_size)
-        self.paint_button.clicked.connect(self._paint)
+        self.paint_button.clicked.connect(self.paint)
         self.mask_button.clicked.connect(lambda: ask_picture(self, self.choose_mask))
         self.side_fields.presets.clicked.connect(self._open_presets)
         self._binding.bind("start.resize", self.resize_mode)
@@ -118,7 +116,7 @@ class StartPart(FoldedPart):
     def use(self, path: str) -> None:
         """Take a picture and show that it was taken."""
         self.choose(path)
-        self.row.setChecked(True)
+        self.open()
 
     def choose(self, path: str | None) -> None:
         """None: no picture, and no mask."""
@@ -151,7 +149,7 @@ class StartPart(FoldedPart):
     def _not_looked(self, path: str, error: Exception) -> None:
         if path == self._draft.image:
             self._trouble = _words(error)
-            self.row.setChecked(True)
+            self.open()
             self._show()
 
     def _ask(self) -> None:
@@ -205,30 +203,9 @@ class StartPart(FoldedPart):
         self._trouble = _words(error)
         self._show()
 
-    def _paint(self) -> None:
-        image = self._draft.image
-        if image is None:
-            return
-        mask = self._mask_small.copy()
-        self._controller.background.run(partial(read_whole, image), partial(self._edit, mask), receiver=self)
-
-    def _edit(self, mask: QImage, picture: QImage) -> None:
-        if picture.isNull():
-            return
-        editor = MaskEditor(picture, mask, self)
-        editor.painted.connect(self.take_painted)
-        editor.open()
-
-    def take_painted(self, mask: QImage) -> None:
-        """Keep what was painted in a file of ours, named by what it holds."""
-        image = self._draft.image
-        if mask.isNull() or image is None:
-            self.choose_mask(None)
-            return
-        whole = mask.copy()
-        self._controller.background.run(
-            lambda: _kept(whole), lambda path: self._take_mask(image, path, whole), self._mask_refused, receiver=self
-        )
+    def paint(self) -> None:
+        """Paint the mask on the canvas."""
+        self.paint_wanted.emit()
 
     # --- sides ------------------------------------------------------------------------------------------------------
 
@@ -322,11 +299,3 @@ def _words(error: Exception) -> str:
         raise error
     facts = error.as_facts()
     return sentences(error_sentence(facts), error_remedy(facts))
-
-
-def _kept(mask: QImage) -> str:
-    """The file of a painted mask, whole or not at all. Raises OSError."""
-    content = png(mask)
-    path = masks_dir() / f"{hashlib.sha256(content).hexdigest()[:16]}.png"
-    write_atomically(path, content)  # also where it is there already: an old one is young again, see forget_painted_masks
-    return str(path)

@@ -25,6 +25,8 @@ _LETTERS = 18
 class StylePart(FoldedPart):
     """The chosen styles with what each adds, a menu of all, and a way to keep the present prompt as one."""
 
+    part_name = "styles"
+
     def __init__(self, binding: Binding) -> None:
         super().__init__(binding, tr("Styles and wildcards"), tr("Prompt styles from a styles.csv."))
         binding.watch(self._show_value, "styles")

@@ -5,12 +5,14 @@ from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.form.form_fields import SeedField, SizeBox
 from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.i18n import listed, tr
+from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import column, label, row
 
 
 class VariationPart(FoldedPart):
     """Another seed, and how far the noise is turned towards its noise; a size that the noise is drawn at."""
 
+    part_name = "variation"
     field = "seed_size"
 
     def __init__(self, binding: Binding) -> None:
@@ -55,6 +57,6 @@ class VariationPart(FoldedPart):
             box.setValue(edge)
 
     def _show_value(self, strength: float, size: tuple[int, int] | None) -> None:
-        told = (f"{strength:g}" if strength else "", f"{size[0]} × {size[1]}" if size else "")
+        told = (f"{strength:g}" if strength else "", figures.pixels(*size) if size else "")
         self.row.value.setText(listed(*told))
         self.changed.emit()

@@ -9,13 +9,15 @@ from halftone.gui.create.form.form_fields import combo
 from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.i18n import tr
 from halftone.gui.kit.stock_widgets import column, fill_combo, label, row
-from halftone.library.videos import makes_videos, usual_fps
+from halftone.library.videos import usual_fps
 
 _NAMES: Final[dict[VideoFormat, str]] = {"mp4": "MP4", "webp": "WebP"}
 
 
 class VideoPart(FoldedPart):
     """Kind of file, number of frames and frames per second; what is not set is the model's own."""
+
+    part_name = "video"
 
     def __init__(self, binding: Binding) -> None:
         super().__init__(binding, tr("Video"))
@@ -42,12 +44,7 @@ class VideoPart(FoldedPart):
         self._show_usual()
 
     def follow(self, model: ModelFacts | None) -> None:
-        """Only there for a model that makes videos."""
         super().follow(model)
-        there = model is not None and makes_videos(model) is True
-        self.row.setVisible(there)
-        self.line.setVisible(there)
-        self.setVisible(there and self.row.isChecked())
         if self.built:
             self._show_usual()
 

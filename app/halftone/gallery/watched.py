@@ -1,0 +1,131 @@
+"""Lists the pictures in watched folders: of other programs, and of Halftone where its own history does not know them."""
+
+import io
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from halftone.contract.errors import HalftoneError
+from halftone.gallery.catalogue import Catalogue
+from halftone.gallery.facts import Shown
+from halftone.library.index.scan import outermost
+from halftone.library.index.walk import is_inside
+from halftone.metadata.comfy import NotPlainError, parameters_of
+from halftone.metadata.picture import PICTURES
+from halftone.metadata.reading import Parameters, parse_parameters, read_picture
+from halftone.settings.picture_files import opened_picture
+
+ENDINGS: Final = PICTURES
+THUMBNAIL: Final = 256
+"""Pixels of the longer edge."""
+_AT_ONCE: Final = 200
+_LORA: Final = re.compile(r"<lora:([^:<>]{1,200})[:>]")
+
+
+def list_watched(
+    catalogue: Catalogue, folders: Sequence[str], stop: Callable[[], bool], told: Callable[[int], object] = lambda _done: None
+) -> int:
+    """Bring the list up to date with the pictures below these folders; how many were read. told: gets how many so far.
+
+    Thumbnails are made when they are looked at. What lies in a folder that is away or cannot be read
+    stays listed. Raises sqlite3.Error.
+    """
+    roots = outermost(folders)
+    known = catalogue.stamps()
+    if not roots:
+        catalogue.drop(known)
+        return 0
+    own = catalogue.own_paths()
+    changed: list[tuple[str, os.stat_result]] = []
+    closed: list[str] = []
+    for path, facts in (found for root in roots for found in _pictures(root, closed)):
+        stamp = known.pop(path, None)
+        if path not in own and stamp != stamp_of(facts):
+            changed.append((path, facts))
+    catalogue.drop(path for path in known if not any(is_inside(path, place) for place in closed))
+    waiting = iter(changed)
+    done = 0
+    while (part := list(islice(waiting, _AT_ONCE))) and not stop():
+        catalogue.add(read_shown(path, facts) for path, facts in part)
+        told(done := done + len(part))
+    return done
+
+
+def stamp_of(facts: os.stat_result) -> int:
+    return (facts.st_mtime_ns * 31 + facts.st_size) & (2**63 - 1)
+
+
+def read_shown(path: str, facts: os.stat_result) -> Shown:
+    """What a picture says about itself, in whichever program's words. One that says nothing is listed by its name."""
+    name = os.path.basename(path)
+    width, height, said = _said(Path(path))
+    seed = said.fields.get("Seed", "")
+    loras = tuple(dict.fromkeys(_LORA.findall(said.prompt)))
+    model = Path(said.fields.get("Model", "").replace("\\", "/")).name.removesuffix(".safetensors").removesuffix(".ckpt")
+    return Shown(
+        path=path,
+        made=facts.st_mtime,
+        width=width,
+        height=height,
+        model=model,
+        seed=int(seed) if seed.isdecimal() and len(seed) < 19 else None,
+        loras=loras,
+        text="\n".join((said.prompt, said.negative, model, *loras, seed, name)),
+        recovered=said.fields.get("Numerics") == "recovered",
+        cured="Cure" in said.fields,
+        own=False,
+        stamp=stamp_of(facts),
+    )
+
+
+def thumbnail_of(path: str) -> bytes:
+    """A small PNG of a picture. Raises HalftoneError image-unreadable."""
+    with opened_picture(Path(path)) as image:
+        image.draft("RGB", (THUMBNAIL, THUMBNAIL))
+        image.thumbnail((THUMBNAIL, THUMBNAIL))
+        kept = io.BytesIO()
+        (image if image.mode in ("RGB", "RGBA", "L") else image.convert("RGB")).save(kept, "PNG")
+        return kept.getvalue()
+
+
+def _said(path: Path) -> tuple[int, int, Parameters]:
+    """(width, height, parameters), 0 and nothing where the file cannot be read."""
+    try:
+        with opened_picture(path, decoded=False) as image:
+            width, height = image.size
+        found = read_picture(path)
+    except HalftoneError:
+        return 0, 0, Parameters()
+    if found.parameters:
+        return width, height, parse_parameters(found.parameters)
+    try:
+        return width, height, parameters_of(found.graph) if found.graph else Parameters()
+    except NotPlainError:
+        return width, height, Parameters()
+
+
+def _pictures(root: str, closed: list[str]) -> Iterator[tuple[str, os.stat_result]]:
+    """Files right in a folder and below it, but for hidden folders; links to folders are not followed. closed: gets the folders
+    and files that could not be read.
+    """
+    waiting = [root]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    try:
+                        if entry.is_dir(follow_symlinks=False):
+                            if not entry.name.startswith("."):
+                                waiting.append(entry.path)
+                        elif entry.name.lower().endswith(ENDINGS) and entry.is_file():
+                            yield entry.path, entry.stat()
+                    except FileNotFoundError:  # gone since the folder was listed
+                        continue
+                    except OSError:
+                        closed.append(entry.path)
+        except OSError:
+            closed.append(folder)

@@ -1,0 +1,1 @@
+"""The Gallery page: all pictures by day, found, compared and reused."""

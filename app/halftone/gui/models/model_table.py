@@ -1,0 +1,140 @@
+"""The models as a table: the same rows as the cards, with a column for each thing they can be sorted by."""
+
+from datetime import datetime
+from typing import Final
+
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, QPoint, Qt, Signal
+from PySide6.QtGui import QContextMenuEvent, QIcon, QKeyEvent
+from PySide6.QtWidgets import QAbstractItemView, QTableView
+
+from halftone.contract.echoes import harmless
+from halftone.gui import icons
+from halftone.gui.i18n import tr
+from halftone.gui.kit import figures
+from halftone.gui.kit.painting import RIGHT
+from halftone.gui.kit.stock_widgets import dress_table, plain_tip
+from halftone.gui.models.model_cards import state_look
+from halftone.gui.models.model_words import row_tip, row_words, sort_words, stored_words
+from halftone.session.models.listing import Row, Sort, short_family
+
+Index = QModelIndex | QPersistentModelIndex
+COLUMNS: Final[tuple[Sort, ...]] = ("name", "family", "precision", "size", "health", "used")
+_ROOT: Final = QModelIndex()
+
+
+class RowTable(QAbstractTableModel):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: tuple[Row, ...] = ()
+
+    def show_rows(self, rows: tuple[Row, ...]) -> None:
+        self.beginResetModel()
+        self.rows = rows
+        self.endResetModel()
+
+    def rowCount(self, parent: Index = _ROOT) -> int:
+        return 0 if parent.isValid() else len(self.rows)
+
+    def columnCount(self, parent: Index = _ROOT) -> int:
+        return 0 if parent.isValid() else len(COLUMNS)
+
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+        if orientation == Qt.Orientation.Horizontal and role == Qt.ItemDataRole.DisplayRole:
+            return sort_words(COLUMNS[section])
+        return RIGHT if role == Qt.ItemDataRole.TextAlignmentRole and COLUMNS[section] == "size" else None
+
+    def _words(self, row: Row, column: Sort) -> str:
+        entry = row.entry
+        match column:
+            case "name":
+                return entry.title
+            case "family":
+                return short_family(entry.base or entry.family) if entry.base or entry.family else ""
+            case "precision":
+                return stored_words(entry)
+            case "size":
+                return figures.size(entry.size)
+            case "health":
+                bits = row.badge.room_bits if row.badge is not None else None
+                return state_look(row)[1] + (f" · {figures.bits(bits)}" if bits is not None else "")
+            case "used":
+                return figures.moment(datetime.fromtimestamp(row.mark.used).astimezone().isoformat()) if row.mark.used else ""
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+        row, column = self.rows[index.row()], COLUMNS[index.column()]
+        match role:
+            case Qt.ItemDataRole.DisplayRole:
+                return harmless(self._words(row, column))
+            case Qt.ItemDataRole.AccessibleTextRole:
+                return harmless(row_words(row) if column == "name" else self._words(row, column))
+            case Qt.ItemDataRole.ToolTipRole:
+                return plain_tip(harmless(row_tip(row)))
+            case Qt.ItemDataRole.TextAlignmentRole if column == "size":
+                return RIGHT
+            case Qt.ItemDataRole.DecorationRole:
+                return self._icon(row, column)
+            case _:
+                return None
+
+    def _icon(self, row: Row, column: Sort) -> QIcon | None:
+        if column == "health" and (icon := state_look(row)[0]):
+            return icons.icon(icon, state_look(row)[2])
+        return icons.icon("star", "warn") if column == "name" and row.mark.favourite else None
+
+
+class ModelTable(QTableView):
+    """The signals are those of the cards. sorted: by a click on a heading."""
+
+    chosen = Signal(object)
+    used = Signal(object)
+    removed = Signal(object)
+    menu_requested = Signal(object, QPoint)
+    sorted = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = RowTable()
+        self.setModel(self.rows)
+        dress_table(self, tr("Models"), (280, 130, 90, 90, 150, 130), stretched=0)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setTabKeyNavigation(False)
+        self.setFrameShape(QTableView.Shape.NoFrame)
+        self.setVerticalScrollMode(QTableView.ScrollMode.ScrollPerPixel)
+        self.verticalHeader().setDefaultSectionSize(30)
+        head = self.horizontalHeader()
+        head.setSectionsClickable(True)
+        head.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+        head.setSortIndicatorShown(True)
+        head.sectionClicked.connect(lambda section: self.sorted.emit(COLUMNS[section]))
+        self.selectionModel().currentRowChanged.connect(lambda now, _before: self._reached(now))
+        self.doubleClicked.connect(lambda index: self.used.emit(self.rows.rows[index.row()]))
+
+    def show_sort(self, sort: Sort, *, backwards: bool) -> None:
+        """The arrow of the column that the rows are sorted by."""
+        way = Qt.SortOrder.DescendingOrder if backwards else Qt.SortOrder.AscendingOrder
+        self.horizontalHeader().setSortIndicator(COLUMNS.index(sort), way)
+
+    def current(self) -> Row | None:
+        index = self.currentIndex()
+        return self.rows.rows[index.row()] if index.isValid() else None
+
+    def _reached(self, index: QModelIndex) -> None:
+        if index.isValid():
+            self.chosen.emit(self.rows.rows[index.row()])
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        row, plain = self.current(), not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
+        if plain and row is not None and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.used.emit(row)
+        elif plain and row is not None and event.key() == Qt.Key.Key_Delete:
+            self.removed.emit(row)
+        else:
+            super().keyPressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        by_key = event.reason() == QContextMenuEvent.Reason.Keyboard
+        index = self.currentIndex() if by_key else self.indexAt(event.pos())
+        if index.isValid():
+            at = self.viewport().mapToGlobal(self.visualRect(index).center()) if by_key else event.globalPos()
+            self.menu_requested.emit(self.rows.rows[index.row()], at)

@@ -1,0 +1,192 @@
+"""What scripts send and get, in the words of A1111's web API (`/sdapi/v1`); fields that are not here are noted, not followed.
+
+Source: the schema that A1111 publishes of itself (`/openapi.json`) and its wiki page "API".
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.request import Start
+from halftone.contract.vocabulary import MaskedContent, Resize
+from halftone.contract.wording import Words
+from halftone.metadata.reading import Parameters
+
+_RESIZES: Final[tuple[Resize, ...]] = ("stretch", "crop", "fill")
+"""By A1111's number. Its fourth, of latents, is not here."""
+_CONTENTS: Final[tuple[MaskedContent, ...]] = ("fill", "original", "noise")
+"""By A1111's number. Its fourth, empty latents, is not here."""
+_RANDOM: Final = -1
+_HASH: Final = re.compile(r"\s*\[[0-9a-fA-F]+\]$")
+_DEFAULTS: Final[Mapping[str, tuple[object, ...]]] = {
+    "do_not_save_samples": (False,), "do_not_save_grid": (False,), "save_images": (False, True),  # they are saved in any case
+    "override_settings_restore_afterwards": (True,), "comments": ({},), "force_task_id": ("",), "include_init_images": (False,),
+    "script_args": ([],), "eta": (0, 1), "s_min_uncond": (0,), "s_churn": (0,), "s_tmax": (0,), "s_tmin": (0,), "s_noise": (1,),
+    "initial_noise_multiplier": (1,), "image_cfg_scale": (1.5,), "mask_round": (True,), "mask_blur": (4,), "mask_blur_x": (4,),
+    "mask_blur_y": (4,), "firstphase_width": (0,), "firstphase_height": (0,), "latent_mask": ("",), "hr_prompt": ("",),
+    "hr_negative_prompt": ("",), "disable_extra_networks": (False,),
+}  # fmt: skip
+"""A1111's defaults of fields that are not followed, and that clients send all the same. null is always one."""
+_NEUTRAL: Final = ("", 0, 1, -1, False, [], {})
+"""Values of other fields that change nothing."""
+
+
+class Asked(msgspec.Struct, kw_only=True):
+    """A picture of words. Fields that are left out are the model's own choice."""
+
+    prompt: str = ""
+    negative_prompt: str = ""
+    styles: list[str] = []
+    seed: int = _RANDOM
+    subseed: int = _RANDOM
+    subseed_strength: float = 0.0
+    seed_resize_from_w: int = 0
+    seed_resize_from_h: int = 0
+    sampler_name: str | None = None
+    sampler_index: str | None = None
+    scheduler: str | None = None
+    batch_size: int = 1
+    n_iter: int = 1
+    steps: int | None = None
+    cfg_scale: float | None = None
+    width: int | None = None
+    height: int | None = None
+    denoising_strength: float | None = None
+    refiner_checkpoint: str | None = None
+    refiner_switch_at: float | None = None
+    override_settings: dict[str, Any] = {}
+    enable_hr: bool = False
+    hr_scale: float = 2.0
+    hr_upscaler: str | None = None
+    hr_second_pass_steps: int = 0
+    hr_resize_x: int = 0
+    hr_resize_y: int = 0
+    send_images: bool = True
+
+    @property
+    def count(self) -> int:
+        """How many pictures."""
+        return self.batch_size * self.n_iter
+
+    @property
+    def model(self) -> str:
+        """The name of the model that is wanted, "" for the one in use."""
+        return _HASH.sub("", str(self.override_settings.get("sd_model_checkpoint") or ""))
+
+    @property
+    def sampler(self) -> str:
+        """The sampler and its schedule, "" for the model's own."""
+        schedule = self.scheduler if (self.scheduler or "").casefold() not in ("automatic", "") else ""
+        name = self.sampler_name or self.sampler_index or ""
+        return f"{name} {schedule}".strip() if name else ""
+
+
+class AskedFromPicture(Asked, kw_only=True):
+    """A picture of another one. Pictures are files in base64, with or without `data:image/png;base64,` before it."""
+
+    init_images: list[str] = []
+    mask: str | None = None
+    resize_mode: int = 0
+    mask_blur: int | None = None
+    inpainting_fill: int = 0
+    inpaint_full_res: bool = True
+    inpaint_full_res_padding: int = 0
+    inpainting_mask_invert: int = 0
+
+
+class AskedOfPicture(msgspec.Struct, kw_only=True):
+    """What a picture says of itself."""
+
+    image: str
+
+
+def parameters_of(asked: Asked) -> Parameters:
+    """The same as A1111 writes it into its pictures, so that both are read alike."""
+    return Parameters(prompt=asked.prompt, negative=asked.negative_prompt, fields=dict(_fields(asked)))
+
+
+def _fields(asked: Asked) -> Iterator[tuple[str, str]]:
+    settings = asked.override_settings
+    numbers = {"Steps": asked.steps, "CFG scale": asked.cfg_scale, "Clip skip": settings.get("CLIP_stop_at_last_layers")}
+    yield from ((name, f"{number:g}") for name, number in numbers.items() if isinstance(number, int | float))
+    if asked.width and asked.height:
+        yield "Size", f"{asked.width}x{asked.height}"
+    if asked.seed != _RANDOM:
+        yield "Seed", str(asked.seed)
+    if asked.subseed_strength > 0:
+        yield "Variation seed strength", f"{asked.subseed_strength:g}"
+        if asked.subseed != _RANDOM:
+            yield "Variation seed", str(asked.subseed)
+    if asked.seed_resize_from_w > 0 and asked.seed_resize_from_h > 0:
+        yield "Seed resize from", f"{asked.seed_resize_from_w}x{asked.seed_resize_from_h}"
+    if asked.model:
+        yield "Model", asked.model
+    if (vae := settings.get("sd_vae")) and str(vae) not in ("Automatic", "None"):
+        yield "VAE", str(vae)
+    if asked.refiner_checkpoint and asked.refiner_checkpoint != "None":
+        yield "Refiner", asked.refiner_checkpoint
+        if asked.refiner_switch_at is not None:
+            yield "Refiner switch at", f"{asked.refiner_switch_at:g}"
+    if asked.enable_hr:
+        yield from _second_pass(asked)
+
+
+def _second_pass(asked: Asked) -> Iterator[tuple[str, str]]:
+    if asked.hr_resize_x and asked.hr_resize_y:
+        yield "Hires resize", f"{asked.hr_resize_x}x{asked.hr_resize_y}"
+    else:
+        yield "Hires upscale", f"{asked.hr_scale:g}"
+    yield "Hires upscaler", asked.hr_upscaler or "Latent"
+    if asked.hr_second_pass_steps:
+        yield "Hires steps", str(asked.hr_second_pass_steps)
+    if asked.denoising_strength is not None:
+        yield "Denoising strength", f"{asked.denoising_strength:g}"
+
+
+def start_of(asked: AskedFromPicture) -> Start:
+    """How the start picture is used. Raises HalftoneError setting-bad-value for what is not here."""
+    return Start(
+        strength=0.75 if asked.denoising_strength is None else asked.denoising_strength,
+        resize=_numbered("resize_mode", asked.resize_mode, _RESIZES),
+        mask_blur=Start().mask_blur if asked.mask_blur is None else asked.mask_blur,
+        masked_content=_numbered("inpainting_fill", asked.inpainting_fill, _CONTENTS) if asked.mask else "original",
+        only_masked=asked.inpaint_full_res_padding if asked.mask and asked.inpaint_full_res else None,
+    )
+
+
+def _numbered(name: str, number: int, values: tuple[Any, ...]) -> Any:
+    if not 0 <= number < len(values):
+        allowed = Words("a number from {0} to {1}", (0, len(values) - 1))
+        raise HalftoneError("setting-bad-value", name=name, value=str(number), allowed=allowed)
+    return values[number]
+
+
+def ignored(body: Mapping[str, Any], kind: type[Asked]) -> tuple[str, ...]:
+    """Fields that a client sent, that would change the picture, and that are not followed."""
+    fields = [name for name, value in body.items() if name not in kind.__struct_fields__ and not _changes_nothing(name, value)]
+    scripts = body.get("alwayson_scripts")
+    inside = [f"alwayson_scripts.{name}" for name in scripts] if isinstance(scripts, dict) else []
+    settings = body.get("override_settings")
+    followed = ("sd_model_checkpoint", "sd_vae", "CLIP_stop_at_last_layers")
+    others = [f"override_settings.{name}" for name in settings if name not in followed] if isinstance(settings, dict) else []
+    return (*(name for name in fields if name != "alwayson_scripts"), *inside, *others)
+
+
+def _changes_nothing(name: str, value: object) -> bool:
+    if name in _DEFAULTS:
+        return value is None or value in _DEFAULTS[name]
+    return value is None or (value is not True and value in _NEUTRAL)
+
+
+def picture_bytes(text: str) -> bytes:
+    """The file in a field of base64. Raises HalftoneError image-unreadable."""
+    head, comma, rest = text.partition(",")
+    try:
+        return base64.b64decode(rest if comma and head.startswith("data:") else text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise HalftoneError("image-unreadable", path="init_images") from error

@@ -1,0 +1,429 @@
+"""What scripts can ask of a session. Requests come on threads of their own; the session is only touched on its own thread."""
+
+import base64
+import contextlib
+import io
+import json
+import tempfile
+import threading
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from halftone import __version__
+from halftone.contract.errors import HalftoneError, say
+from halftone.contract.facts import ModelFacts, PictureFacts
+from halftone.contract.messages import AnyEvent, Generate, PictureReady, PreviewReady
+from halftone.contract.request import SCHEDULES, Lora, PictureRequest, split_sampler
+from halftone.contract.wording import Words, either
+from halftone.health.explain import note_for
+from halftone.health.pictures.imported_settings import known_here, take_over
+from halftone.library.add_ons.inversions import inversion_folders, named_in
+from halftone.library.add_ons.loras import check_loras, lora_folders, take_tags
+from halftone.library.families.known_families import reads_in_chunks
+from halftone.library.prompts.styles import known_styles, styled, styles_named
+from halftone.library.samplers import check_sampler, sampler_called
+from halftone.metadata.picture_settings import said_by
+from halftone.metadata.reading import parse_parameters, read_picture
+from halftone.metadata.start_images import picture_size
+from halftone.metadata.start_images import read_picture as read_start
+from halftone.serve.dialect import (
+    Asked,
+    AskedFromPicture,
+    AskedOfPicture,
+    ignored,
+    parameters_of,
+    picture_bytes,
+    start_of,
+)
+from halftone.session.job_queue import new_job_id
+from halftone.session.session import Session
+from halftone.session.state import NOTHING_FOUND, AppState, Ended, Job
+from halftone.settings.places import cache_dir
+from halftone.settings.private import private_folder
+
+T = TypeVar("T")
+Json = dict[str, Any]
+_MOST_PICTURES: Final = 100
+"""Pictures of one request: all of them are held in memory for its answer."""
+_FOLDERS_SECONDS: Final = 60.0
+"""How long a request that comes at the start waits for the models."""
+
+
+class JobFailedError(Exception):
+    """A picture was begun and did not come to its end."""
+
+
+class Preview(NamedTuple):
+    """width, height: in pixels; pixels: RGB, rows from the top."""
+
+    width: int
+    height: int
+    pixels: bytes
+
+
+class Interface:
+    """post: calls something on the session's thread. `hear` gets every event of the worker, there."""
+
+    def __init__(self, session: Session, post: Callable[[Callable[[], object]], object]) -> None:
+        self._session = session
+        self._post = post
+        self._own: dict[str, list[PictureFacts]] = {}
+        """The pictures so far of each entry, by its key: a worker that dies gives it another id."""
+        self._preview: Preview | None = None
+        self._read = threading.Event()
+        self._look(session.state)
+        session.store.subscribe(lambda state: (state.models, state.loras), lambda _found: self._look(session.state))
+
+    # --- on the session's thread --------------------------------------------------------------------------------------
+
+    def _look(self, state: AppState) -> None:
+        """Note once that the folders of the settings were read."""
+        if state.models is not NOTHING_FOUND and state.loras.folders == lora_folders(state.settings):
+            self._read.set()
+
+    def hear(self, event: AnyEvent, blob: bytes) -> None:
+        """Keep the pictures that a script asked for, and the newest preview."""
+        if not isinstance(event, PreviewReady | PictureReady):
+            return
+        job = self._session.state.job(event.job or "")
+        if job is None or job.key not in self._own:
+            return
+        if isinstance(event, PreviewReady):
+            self._preview = Preview(event.width, event.height, blob)
+        else:
+            self._own[job.key].append(event.facts)
+
+    def _submit(self, request: PictureRequest, over: "Future[tuple[Ended, list[PictureFacts]]]") -> None:
+        job = new_job_id()
+
+        def ended(end: Ended) -> None:
+            self._preview = None
+            over.set_result((end, self._own.pop(job)))
+
+        self._own[job] = []
+        self._session.queue.submit(Generate(job=job, request=request), request.prompt, then=ended)
+
+    def _stop(self, *, all_of_them: bool) -> None:
+        """Stop the picture that is being made for a script, with what there is of it; pictures of the window go on."""
+        state = self._session.state
+        running = state.running
+        if running is not None and running.key in self._own:
+            self._session.queue.keep(running.id)
+        if all_of_them:
+            for job in [job for job in state.jobs if job.key in self._own and not job.running]:
+                self._session.queue.cancel(job.id)
+
+    # --- on a thread of a request -------------------------------------------------------------------------------------
+
+    def _ask(self, work: Callable[[], T]) -> T:
+        """Do something on the session's thread and wait for what comes of it."""
+        answer: Future[T] = Future()
+
+        def call() -> None:
+            try:
+                answer.set_result(work())
+            except Exception as error:  # noqa: BLE001 - raised again for who asked
+                answer.set_exception(error)
+
+        self._post(call)
+        return answer.result()
+
+    @property
+    def _state(self) -> AppState:
+        """The state, with the models that the folders hold."""
+        self._read.wait(_FOLDERS_SECONDS)
+        return self._ask(lambda: self._session.state)
+
+    def text_to_image(self, body: bytes) -> Json:
+        """Make pictures of words. Raises HalftoneError, msgspec.ValidationError, JobFailedError."""
+        return self._made(msgspec.json.decode(body, type=Asked, strict=False), body, None, None)
+
+    def image_to_image(self, body: bytes) -> Json:
+        """Make pictures of another one. Raises as `text_to_image`."""
+        asked = msgspec.json.decode(body, type=AskedFromPicture, strict=False)
+        if len(asked.init_images) != 1:
+            given, one = str(len(asked.init_images)), Words("one picture")
+            raise HalftoneError("setting-bad-value", name="init_images", value=given, allowed=one)
+        with _files(asked) as (image, mask):
+            return self._made(asked, body, image, mask)
+
+    def _made(self, asked: Asked, body: bytes, image: str | None, mask: str | None) -> Json:
+        request, left = self._request(asked, image, mask)
+        over: Future[tuple[Ended, list[PictureFacts]]] = Future()
+        self._ask(lambda: self._submit(request, over))
+        end, made = over.result()
+        if end.error is not None and not made:
+            raise JobFailedError(say(end.error))
+        sent: Json = msgspec.json.decode(body)
+        unused = [f"Not used: {name}." for name in (*ignored(sent, type(asked)), *left)]
+        cut = [] if end.error is None else [say(end.error)]
+        warnings = [*unused, *cut, *(line for facts in made for line in _recoveries(facts))]
+        pictures = [facts for facts in made if facts.path]
+        files = [Path(facts.path) for facts in pictures]
+        model = self._state.models.models.get(request.model)
+        name = request.model if model is None else model.name
+        return {
+            "images": [base64.b64encode(path.read_bytes()).decode() for path in files] if asked.send_images else [],
+            "parameters": {name: value for name, value in sent.items() if name not in ("init_images", "mask")},
+            "info": json.dumps(_info(request, name, pictures, warnings)),
+            "warnings": warnings,
+        }
+
+    def _request(self, asked: Asked, image: str | None, mask: str | None) -> tuple[PictureRequest, tuple[str, ...]]:
+        """(the request, what of it is not here). Raises HalftoneError."""
+        state = self._state
+        settings, models = state.settings, tuple(state.models.models.values())
+        model = _model_named(asked.model, models) if asked.model else state.model
+        if model is None:
+            error = state.models.errors.get(settings.last_model)
+            raise HalftoneError("model-missing", path=settings.last_model) if error is None else _again(error)
+        if not 1 <= asked.count <= _MOST_PICTURES:
+            most = Words("from {0} to {1}", (1, _MOST_PICTURES))
+            raise HalftoneError("setting-bad-value", name="batch_size", value=str(asked.count), allowed=most)
+        if asked.sampler:
+            check_sampler(model, asked.sampler, image=image is not None)
+        start = start_of(asked) if isinstance(asked, AskedFromPicture) else PictureRequest(prompt="").start
+        now = PictureRequest(
+            prompt="",
+            model=model.id,
+            device=settings.device,
+            output=settings.pictures_folder,
+            image=image,
+            mask=mask,
+            start=start,
+            numerics=state.numerics,
+            saving=settings.saving,
+            sampler=None if not asked.sampler else sampler_called(asked.sampler) or asked.sampler,
+            batch=asked.count,
+        )
+        said = replace(parameters_of(asked), prompt="")  # LoRAs in the prompt are read with its draws
+        taken = take_over(said, now, known_here(settings, models, ()))
+        prompt, loras = self._words(asked.prompt, state)
+        styles = styles_named(asked.styles, known_styles(settings.styles_file or None)) if asked.styles else ()
+        spoken = styled(prompt, asked.negative_prompt, styles)
+        request = replace(
+            taken.request,
+            prompt=prompt,
+            loras=loras,
+            lora_folders=lora_folders(settings),
+            styles=styles,
+            wildcards=settings.wildcard_folders,
+            draws=True,
+            inversions=named_in(spoken, inversion_folders(settings), model) if reads_in_chunks(model.family) else (),
+        )
+        return request, taken.left
+
+    def _words(self, prompt: str, state: AppState) -> tuple[str, tuple[Lora, ...]]:
+        prompt, loras = take_tags(prompt, state.loras.paths, state.loras.folders, draws=True)
+        check_loras(loras)
+        return prompt, loras
+
+    # --- while it runs ------------------------------------------------------------------------------------------------
+
+    def progress(self, *, with_picture: bool) -> Json:
+        """How far the picture is that a script asked for."""
+        state, preview, own = self._ask(lambda: (self._session.state, self._preview, tuple(self._own)))
+        running = state.running if state.running is not None and state.running.key in own else None
+        done = _share(running)
+        spent = sum(step.seconds for step in running.steps) if running is not None else 0.0
+        step = running.steps[-1] if running is not None and running.steps else None
+        return {
+            "progress": done,
+            "eta_relative": spent / done - spent if done > 0 else 0.0,
+            "state": {
+                "skipped": False,
+                "interrupted": running is not None and bool(running.stopping),
+                "job": "" if running is None else running.title,
+                "job_count": len(own),
+                "job_timestamp": "0",
+                "job_no": 0,
+                "sampling_step": 0 if step is None else step.step,
+                "sampling_steps": 0 if step is None else step.steps,
+            },
+            "current_image": _png(preview) if with_picture and preview is not None else None,
+            "textinfo": None if running is None or running.phase is None else running.phase,
+        }
+
+    def interrupt(self) -> Json:
+        """Stop the picture that runs and those that wait, as far as scripts asked for them."""
+        self._ask(lambda: self._stop(all_of_them=True))
+        return {}
+
+    def skip(self) -> Json:
+        self._ask(lambda: self._stop(all_of_them=False))
+        return {}
+
+    # --- what there is ------------------------------------------------------------------------------------------------
+
+    def models(self) -> list[Json]:
+        return [_model(facts) for facts in self._state.models.models.values()]
+
+    def samplers(self) -> list[Json]:
+        model = self._state.model
+        names = () if model is None else tuple(dict.fromkeys(split_sampler(name)[0] for name in model.samplers))
+        return [{"name": name, "aliases": [], "options": {}} for name in names]
+
+    def schedulers(self) -> list[Json]:
+        ways = [("automatic", "Automatic"), *((way.lower().replace(" ", "_"), way) for way in SCHEDULES)]
+        kept = {"aliases": None, "default_rho": -1, "need_inner_model": False}
+        return [{"name": name, "label": label, **kept} for name, label in ways]
+
+    def loras(self) -> list[Json]:
+        paths = self._state.loras.paths
+        return [{"name": name, "alias": name, "path": path, "metadata": {}} for name, path in paths.items()]
+
+    def embeddings(self) -> Json:
+        embeddings = self._state.embeddings
+        fitting = embeddings.fitting
+        others = [one for one in embeddings.known if one not in fitting]
+
+        def listed(several: Iterable[Any]) -> Json:
+            return {one.name: {"step": None, "sd_checkpoint": None, "sd_checkpoint_name": None} for one in several}
+
+        return {"loaded": listed(fitting), "skipped": listed(others)}
+
+    def options(self) -> Json:
+        """What A1111's clients look for in its settings; read only."""
+        model = self._state.model
+        return {
+            "sd_model_checkpoint": "" if model is None else model.name,
+            "sd_checkpoint_hash": None,
+            "sd_vae": "Automatic",
+            "CLIP_stop_at_last_layers": 1,
+            "samples_format": self._state.settings.saving.picture_format,
+            "live_previews_enable": True,
+        }
+
+    def styles(self) -> list[Json]:
+        book = known_styles(self._state.settings.styles_file or None)
+        return [{"name": one.name, "prompt": one.prompt, "negative_prompt": one.negative} for one in book.styles]
+
+    def picture_info(self, body: bytes) -> Json:
+        """What a picture says of itself. Raises HalftoneError."""
+        asked = msgspec.json.decode(body, type=AskedOfPicture, strict=False)
+        with tempfile.TemporaryDirectory(dir=_folder()) as folder:
+            path = _written(folder, "picture", asked.image)
+            found = read_picture(path)
+            said = said_by(path) if found.parameters or found.graph else None
+        fields = {} if said is None else {"Prompt": said.prompt, "Negative prompt": said.negative, **said.fields}
+        return {"info": found.parameters or "", "items": {"parameters": found.parameters or ""}, "parameters": fields}
+
+
+def _model_named(name: str, models: Iterable[ModelFacts]) -> ModelFacts:
+    """Raises HalftoneError setting-bad-value for one that is not here."""
+    wanted = _stem(name)
+    for model in models:
+        if wanted in (_stem(model.id), _stem(model.name), model.fingerprint):
+            return model
+    known = either(*(model.name for model in models))
+    raise HalftoneError("setting-bad-value", name="sd_model_checkpoint", value=name, allowed=known)
+
+
+def _stem(name: str) -> str:
+    last = name.replace("\\", "/").rpartition("/")[2].casefold()
+    return last.removesuffix(".safetensors").removesuffix(".ckpt")
+
+
+def _model(facts: ModelFacts) -> Json:
+    return {
+        "title": facts.name,
+        "model_name": facts.name,
+        "hash": None,
+        "sha256": None,
+        "filename": facts.path,
+        "config": None,
+    }
+
+
+def _again(error: Any) -> HalftoneError:
+    return HalftoneError(error.code, error.details, **error.facts)
+
+
+@contextlib.contextmanager
+def _files(asked: AskedFromPicture) -> Generator[tuple[str, str | None]]:
+    """(start picture, mask) as files, until the picture is made. Raises HalftoneError."""
+    with tempfile.TemporaryDirectory(dir=_folder()) as folder:
+        image = _written(folder, "image", asked.init_images[0])
+        mask = _written(folder, "mask", asked.mask) if asked.mask else None
+        if mask is not None and asked.inpainting_mask_invert:
+            from PIL import ImageOps
+
+            ImageOps.invert(read_start(str(mask)).convert("L")).save(mask := Path(folder, "inverted.png"))
+        yield str(image), None if mask is None else str(mask)
+
+
+def _folder() -> Path:
+    return private_folder(cache_dir() / "serve")
+
+
+def _written(folder: str, name: str, text: str) -> Path:
+    """A picture that was sent, as a file. Raises HalftoneError."""
+    path = Path(folder, f"{name}.png")
+    path.write_bytes(picture_bytes(text))
+    picture_size(str(path))
+    return path
+
+
+def _share(job: Job | None) -> float:
+    """How much of a job is done, from 0 to 1."""
+    if job is None or not isinstance(job.command, Generate) or not job.steps:
+        return 0.0
+    last, batch = job.steps[-1], job.command.request.batch
+    return min(1.0, (last.picture - 1 + last.step / max(1, last.steps)) / max(1, batch))
+
+
+def _png(preview: Preview) -> str:
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.frombytes("RGB", (preview.width, preview.height), preview.pixels).save(file, "PNG")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def _recoveries(facts: PictureFacts) -> list[str]:
+    """What happened to a picture, in the words of the window."""
+    notes = map(note_for, facts.events)
+    lines = [f"{note.title.text()} {note.text.text()}" for note in notes]
+    if facts.black and not lines:
+        lines.append("This picture is of one colour.")
+    return lines
+
+
+def _info(request: PictureRequest, model: str, pictures: list[PictureFacts], warnings: list[str]) -> Json:
+    """As A1111 describes the pictures of an answer."""
+    texts = [read_picture(Path(facts.path)).parameters or "" for facts in pictures]
+    said = parse_parameters(texts[0]).fields if texts else {}
+    first = pictures[0] if pictures else None
+    return {
+        "prompt": request.prompt,
+        "all_prompts": [facts.prompt or request.prompt for facts in pictures],
+        "negative_prompt": request.negative,
+        "all_negative_prompts": [facts.negative or request.negative for facts in pictures],
+        "seed": -1 if first is None else first.seed,
+        "all_seeds": [facts.seed for facts in pictures],
+        "subseed": -1 if first is None or first.variation_seed is None else first.variation_seed,
+        "all_subseeds": [-1 if facts.variation_seed is None else facts.variation_seed for facts in pictures],
+        "subseed_strength": request.variation_strength,
+        "width": 0 if first is None else first.width,
+        "height": 0 if first is None else first.height,
+        "sampler_name": f"{said.get('Sampler', '')} {said.get('Schedule type', '')}".strip(),
+        "cfg_scale": float(said.get("CFG scale", 0)),
+        "steps": 0 if first is None else first.steps,
+        "batch_size": request.batch,
+        "sd_model_name": model,
+        "sd_model_hash": None,
+        "denoising_strength": request.start.strength,
+        "extra_generation_params": {},
+        "index_of_first_image": 0,
+        "infotexts": texts,
+        "styles": [style.name for style in request.styles],
+        "job_timestamp": "0",
+        "clip_skip": int(said.get("Clip skip", 1)),
+        "version": f"Halftone {__version__}",
+        "warnings": warnings,
+    }

@@ -1,0 +1,273 @@
+"""The local interface over HTTP: on this machine only, with a token, and closed to pages in a browser."""
+
+import base64
+import contextlib
+import hmac
+import json
+import logging
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+from halftone.contract.errors import HalftoneError, say
+from halftone.serve.interface import Interface, JobFailedError
+from halftone.settings.atomic import write_atomically
+from halftone.settings.places import data_dir
+from halftone.settings.private import make_private
+
+HOST: Final = "127.0.0.1"
+PORT: Final = 7860
+"""The port of A1111, which its clients propose."""
+_NAMES: Final = ("127.0.0.1", "localhost")
+"""What a client may call this machine: a page whose name leads here would use its own."""
+_MOST: Final = 2**26
+"""Bytes of a request."""
+_QUIET_SECONDS: Final = 30.0
+"""A connection that says nothing for so long is closed."""
+_POLL_SECONDS: Final = 0.05
+"""How often the server looks whether it is to stop: the window waits for it."""
+_API: Final = "/sdapi/v1/"
+
+log = logging.getLogger(__name__)
+
+
+def token() -> str:
+    """The token of this user, made when it is first needed, in a file that others cannot read. Raises OSError."""
+    path = _token_file()
+    if path.is_file() and (known := path.read_text(encoding="ascii").strip()):
+        return known
+    return new_token()
+
+
+def new_token() -> str:
+    """Another token; the one before is no longer of use. Raises OSError."""
+    made = secrets.token_urlsafe(24)
+    path = _token_file()
+    make_private(path)
+    write_atomically(path, f"{made}\n".encode("ascii"))
+    return made
+
+
+def _token_file() -> Path:
+    return data_dir() / "serve.token"
+
+
+class Server:
+    """Answers on threads of its own, from `start` until `stop`. port: 0 for any. Raises OSError for one in use."""
+
+    def __init__(self, interface: Interface, secret: str, port: int = PORT) -> None:
+        handler = type("Handler", (_Handler,), {"interface": interface, "secret": secret.encode()})
+        self._http = _Threads((HOST, port), handler)
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(_POLL_SECONDS,), name="serve", daemon=True)
+
+    @property
+    def address(self) -> str:
+        return f"http://{HOST}:{self._http.server_address[1]}"
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Answer nothing more, on connections that are open either."""
+        self._http.shutdown()
+        self._http.server_close()
+        self._http.end_connections()
+        self._thread.join()
+
+
+class _Threads(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    allow_reuse_address = os.name == "posix"  # on Windows another program could take the port as well
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self.stopped = False
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._open.discard(request)
+        super().shutdown_request(request)
+
+    def end_connections(self) -> None:
+        """Wake the threads that wait for a request; each closes its own connection."""
+        self.stopped = True
+        with self._lock:
+            for connection in self._open:
+                with contextlib.suppress(OSError):  # the client has closed it
+                    connection.shutdown(socket.SHUT_RDWR)
+
+
+class _RefusedError(Exception):
+    """An answer that is no result."""
+
+    def __init__(self, status: HTTPStatus, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+
+
+class _Handler(BaseHTTPRequestHandler):
+    interface: Interface
+    secret: bytes
+    protocol_version = "HTTP/1.1"
+    server_version = "Halftone"
+    sys_version = ""
+    timeout = _QUIET_SECONDS
+
+    def do_GET(self) -> None:
+        self._answer(self._get)
+
+    def do_POST(self) -> None:
+        self._answer(self._post)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the base class
+        """Note requests in the log, without what they hold."""
+        log.info(format, *args)
+
+    # --- routes -----------------------------------------------------------------------------------------------------
+
+    def _get(self, name: str) -> object:
+        interface = self.interface
+        routes: dict[str, Callable[[], object]] = {
+            "progress": lambda: interface.progress(with_picture=not self._flag("skip_current_image")),
+            "sd-models": interface.models,
+            "samplers": interface.samplers,
+            "schedulers": interface.schedulers,
+            "loras": interface.loras,
+            "embeddings": interface.embeddings,
+            "options": interface.options,
+            "prompt-styles": interface.styles,
+            "cmd-flags": dict[str, object],
+            "upscalers": list[object],
+            "sd-vae": list[object],
+            "hypernetworks": list[object],
+        }
+        return self._route(routes, name)
+
+    def _post(self, name: str) -> object:
+        interface, body = self.interface, self._body()
+        routes: dict[str, Callable[[], object]] = {
+            "txt2img": lambda: interface.text_to_image(body),
+            "img2img": lambda: interface.image_to_image(body),
+            "png-info": lambda: interface.picture_info(body),
+            "interrupt": interface.interrupt,
+            "skip": interface.skip,
+            "options": _read_only,
+        }
+        return self._route(routes, name)
+
+    def _route(self, routes: dict[str, Callable[[], object]], name: str) -> object:
+        if name not in routes:
+            raise _RefusedError(HTTPStatus.NOT_FOUND, "Not Found")
+        return routes[name]()
+
+    def _flag(self, name: str) -> bool:
+        return parse_qs(urlsplit(self.path).query).get(name, [""])[-1].casefold() in ("true", "1")
+
+    # --- one request ------------------------------------------------------------------------------------------------
+
+    def _answer(self, work: Callable[[str], object]) -> None:
+        try:
+            self._let_in()
+            path = urlsplit(self.path).path
+            self._send(HTTPStatus.OK, work(path.removeprefix(_API).rstrip("/") if path.startswith(_API) else ""))
+        except _RefusedError as error:
+            self._send(error.status, {"detail": str(error)})
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            self._send(HTTPStatus.UNPROCESSABLE_ENTITY, {"detail": str(error)})
+        except HalftoneError as error:
+            facts = error.as_facts()
+            self._send(
+                HTTPStatus.UNPROCESSABLE_ENTITY, {"error": facts.code, "detail": say(facts), "body": "", "errors": say(facts)}
+            )
+        except JobFailedError as error:
+            self._send(
+                HTTPStatus.INTERNAL_SERVER_ERROR, {"error": "failed", "detail": str(error), "body": "", "errors": str(error)}
+            )
+        except (ConnectionError, TimeoutError):
+            self.close_connection = True  # nobody listens any more
+        except Exception:
+            log.exception("A request of a script failed")
+            said = "Halftone could not answer. The log says why."
+            self._send(HTTPStatus.INTERNAL_SERVER_ERROR, _failure("failed", said))
+
+    def _let_in(self) -> None:
+        """Raise _RefusedError after the stop, for pages in a browser, for other names of this machine, and without the token."""
+        if isinstance(self.server, _Threads) and self.server.stopped:
+            raise _RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "The local interface is off.")
+        host = self.headers.get("Host", "").rpartition(":")[0] or self.headers.get("Host", "")
+        if host.casefold() not in _NAMES:
+            raise _RefusedError(HTTPStatus.FORBIDDEN, "This interface is for programs on this machine.")
+        if "Origin" in self.headers or self.headers.get("Sec-Fetch-Site", "none") != "none":
+            raise _RefusedError(HTTPStatus.FORBIDDEN, "This interface is closed to pages in a browser.")
+        if not hmac.compare_digest(_given(self.headers.get("Authorization", "")), self.secret):
+            raise _RefusedError(HTTPStatus.UNAUTHORIZED, "Not authenticated")
+
+    def _body(self) -> bytes:
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal():
+            if "Transfer-Encoding" in self.headers:
+                raise _RefusedError(HTTPStatus.LENGTH_REQUIRED, "Send a Content-Length.")
+            return b"{}"
+        if int(length) > _MOST:
+            raise _RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A request may have {_MOST} bytes.")
+        return self.rfile.read(int(length)) or b"{}"
+
+    def _send(self, status: HTTPStatus, answer: object) -> None:
+        data = json.dumps(answer).encode()
+        if status != HTTPStatus.OK:
+            self.close_connection = True  # what was not read of the request would be taken for the next one
+        try:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.send_header("Cache-Control", "no-store")
+            self.send_header("X-Content-Type-Options", "nosniff")
+            if status == HTTPStatus.UNAUTHORIZED:
+                self.send_header("WWW-Authenticate", 'Basic realm="Halftone"')
+            if self.close_connection:
+                self.send_header("Connection", "close")
+            self.end_headers()
+            self.wfile.write(data)
+        except OSError:
+            self.close_connection = True  # the client is gone
+
+
+def _failure(code: str, said: str) -> dict[str, str]:
+    """An error as A1111 sends it."""
+    return {"error": code, "detail": said, "body": "", "errors": said}
+
+
+def _given(header: str) -> bytes:
+    """The token of a request: as a bearer token, or as the password of any user."""
+    kind, _, value = header.partition(" ")
+    if kind.casefold() == "bearer":
+        return value.strip().encode()
+    if kind.casefold() == "basic":
+        try:
+            return base64.b64decode(value, validate=True).partition(b":")[2]
+        except ValueError:
+            return b""
+    return b""
+
+
+def _read_only() -> object:
+    raise _RefusedError(
+        HTTPStatus.METHOD_NOT_ALLOWED, "Options are read only. Choose a model with override_settings.sd_model_checkpoint."
+    )

@@ -1,0 +1,335 @@
+"""The Models page over real files: what it finds, shows and does."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent, QImage
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QCheckBox
+from pytestqt.qtbot import QtBot
+from tests.gui import lists
+from tests.gui.stage import Stage
+from tests.gui.stage import opened as opened_part
+from tests.gui.windows import windows_shown
+from tests.helpers import samples
+from tests.helpers.headers import header, write_sparse
+from tests.helpers.model_files import ramp, safetensors, write_folder
+
+from halftone.contract.vocabulary import POCKET
+from halftone.gui.models.models_page import ModelsPage
+from halftone.gui.models.picker import ModelPicker, pick
+from halftone.gui.models.side_panel import lines_of
+from halftone.library import records
+from halftone.library.index.facts import Mark
+from halftone.library.index.programs import Install
+from halftone.library.index.scan import scan
+from halftone.library.index.store import Index
+from halftone.session.events import Replaced
+from halftone.session.models.listing import Listing, Query
+from halftone.session.models.watched import Library, Watched
+from halftone.settings.store import Settings
+
+_LAYER = "lora_unet_down_blocks_1_attentions_0_transformer_blocks_0_attn2_to_k"
+_XL = "lora_unet_input_blocks_4_1_transformer_blocks_0_attn2_to_k"
+LORA = header(f"{_LAYER}.lora_down.weight[8,768]", f"{_LAYER}.lora_up.weight[320,8]")
+
+
+def library(root: Path) -> Path:
+    """A checkpoint, a LoRA with trigger words, an embedding, a pickle and a damaged file."""
+    root.mkdir(parents=True, exist_ok=True)
+    write_folder(root / "whole")
+    write_sparse(root / "style.safetensors", LORA)
+    (root / "style.json").write_text('{"activation text": "cut paper, layered"}')
+    QImage(64, 32, QImage.Format.Format_RGB32).save(str(root / "style.preview.png"))
+    write_sparse(root / "word.safetensors", header("emb_params[2,768]"))
+    (root / "old.ckpt").write_bytes(b"\x80\x02")
+    (root / "broken.safetensors").write_bytes(b"abc")
+    return root
+
+
+def scanned(root: Path) -> Library:
+    with Index() as index:
+        (found,) = scan(index, [str(root)])
+        entries = tuple(index.entries([str(root)]))
+    return Library(entries=entries, watched=(Watched(root=str(root), files=found.files),), read=True)
+
+
+@pytest.fixture
+def stage(qtbot: QtBot) -> Stage:
+    return Stage(qtbot)
+
+
+def opened(stage: Stage, known: Library | None = None) -> ModelsPage:
+    if known is not None:
+        stage.controller.take(Replaced(part=known))
+    stage.controller.go("models")
+    page = cast("ModelsPage", stage.workspace.page("models"))
+    stage.wait(lambda: not page.rows.busy and bool(page.rows.listing.rows))
+    return page
+
+
+def chosen(stage: Stage, page: ModelsPage, place: str) -> list[str]:
+    page.choose("place", place)
+    stage.wait(lambda: page.rows.query.place == place and not page.rows.busy)
+    return [row.entry.name for row in page.cards.items]
+
+
+def test_each_kind_stands_on_its_shelf_and_problems_in_lists(stage: Stage, tmp_path: Path) -> None:
+    page = opened(stage, scanned(library(tmp_path / "models")))
+    assert sorted(row.entry.name for row in page.cards.items) == ["Pocket (demo)", "whole"]
+    assert page.shown is not None
+    assert page.shown.entry.path == POCKET, "the model in use is selected at first"
+    assert chosen(stage, page, "LoRA") == ["style"]
+    assert chosen(stage, page, "Embeddings") == ["word"]
+    assert chosen(stage, page, "pickles") == ["old"]
+    assert page.inspector.convert.isVisible()
+    assert not page.inspector.use.isEnabled()
+    assert chosen(stage, page, "unreadable") == ["broken"]
+    assert page.inspector.problem.isVisible()
+    counts = {row.text(): row.accessibleName() for row in (page.side.row("place", "LoRA"), page.side.row("place", "pickles"))}
+    assert counts == {"LoRA": "LoRA, 1", "Pickle files": "Pickle files, 1"}
+
+
+def test_search_and_filters_narrow_the_list_and_can_be_cleared(stage: Stage, tmp_path: Path) -> None:
+    page = opened(stage, scanned(library(tmp_path / "models")))
+    QTest.keyClick(page, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
+    assert page.search.hasFocus()
+    QTest.keyClicks(page.search, "WHOLE")
+    stage.wait(lambda: [row.entry.name for row in page.cards.items] == ["whole"])
+    QTest.keyClicks(page.search, " nothing")
+    stage.wait(page.empty.isVisible)
+    assert page.empty.text() == "No model matches."
+    page.clear.click()
+    stage.wait(lambda: len(page.cards.items) == 2)
+    page.side.row("health", "unchecked").click()
+    stage.wait(lambda: page.rows.query.health == "unchecked" and not page.rows.busy)
+    assert len(page.cards.items) == 2
+    page.side.row("health", "healthy").click()
+    stage.wait(page.empty.isVisible)
+    page.side.row("health", "healthy").click()
+    stage.wait(lambda: len(page.cards.items) == 2)
+
+
+def test_a_click_selects_and_a_double_click_uses(stage: Stage, tmp_path: Path) -> None:
+    root = library(tmp_path / "models")
+    page = opened(stage, scanned(root))
+    lists.click(page.grid, str(root / "whole"))
+    assert page.inspector.row is not None
+    assert page.inspector.row.entry.name == "whole"
+    assert chosen(stage, page, "LoRA") == ["style"]
+    at = lists.place(page.grid, str(root / "style.safetensors")) - QPoint(0, 30)
+    QTest.mouseDClick(page.grid.viewport(), Qt.MouseButton.LeftButton, pos=at)
+    assert stage.shows("create")
+    assert stage.page.form.lora_part.row.isChecked()
+
+
+def test_keys_reach_everything(stage: Stage, tmp_path: Path) -> None:
+    page = opened(stage, scanned(library(tmp_path / "models")))
+    page.grid.setFocus()
+    page.grid.setCurrentIndex(page.cards.index(0))
+    QTest.keyClick(page.grid, Qt.Key.Key_Right)
+    assert page.inspector.row is page.cards.items[1]
+    QTest.keyClick(page.grid, Qt.Key.Key_Left)
+    QTest.keyClick(page.grid, Qt.Key.Key_F7)
+    assert page.inspector.isHidden()
+    QTest.keyClick(page.grid, Qt.Key.Key_F7)
+    assert page.inspector.isVisible()
+    QTest.keyClick(page.grid, Qt.Key.Key_Return)
+    assert stage.shows("create")
+
+
+def test_trigger_words_go_into_the_prompt_once(stage: Stage, tmp_path: Path) -> None:
+    page = opened(stage, scanned(library(tmp_path / "models")))
+    chosen(stage, page, "LoRA")
+    stage.controller.session.drafting.edit(prompt="a house,")
+    for _ in range(2):
+        page.inspector.word_chosen.emit("cut paper")
+    assert stage.controller.state.draft.prompt == "a house, cut paper"
+    assert page.inspector.row is not None
+    assert page.inspector.row.entry.description.triggers == ("cut paper", "layered")
+
+
+def test_notes_and_favourites_are_kept(stage: Stage, tmp_path: Path) -> None:
+    root = library(tmp_path / "models")
+    page = opened(stage, scanned(root))
+    lists.click(page.grid, str(root / "whole"))
+    page.inspector.star.click()
+    page.inspector.note.setPlainText("good hands")
+    page.inspector.note.save()
+    mark = stage.controller.state.library.marks[str(root / "whole")]
+    assert (mark.favourite, mark.note) == (True, "good hands")
+    stage.idle()
+    assert chosen(stage, page, "favourites") == ["whole"]
+
+
+def test_the_badge_follows_the_stored_check_and_the_precision(stage: Stage, tmp_path: Path) -> None:
+    root = library(tmp_path / "models")
+    known = scanned(root)
+    entry = next(one for one in known.entries if one.name == "whole")
+    facts = msgspec.structs.replace(
+        samples.POCKET, id=entry.path, path=entry.path, name="whole", fingerprint=entry.fingerprint, family=entry.family
+    )
+    device = stage.controller.state.device
+    assert device is not None
+    precision = stage.controller.session.checks.precision_of(facts)[0]
+    report = samples.check_report(facts, fragile=True)
+    records.save_report(msgspec.structs.replace(report, device=device, precision=precision, numerics=stage.controller.numerics))
+    page = opened(stage, known)
+    stage.wait(lambda: any(row.state == "overflows" for row in page.cards.items))
+    row = next(row for row in page.cards.items if row.state == "overflows")
+    assert row.entry.name == "whole"
+    lists.click(page.grid, entry.path)
+    assert page.inspector.health.property("card") == "danger"
+    page.inspector.health.open.click()
+    assert stage.shows("health")
+
+
+def test_the_table_has_the_same_rows_and_sorts(stage: Stage, tmp_path: Path) -> None:
+    page = opened(stage, scanned(library(tmp_path / "models")))
+    page.as_table.click()
+    assert page.views.currentWidget() is page.table
+    assert page.table.rows.rowCount() == 2
+    page.table.sorted.emit("name")
+    stage.wait(lambda: not page.rows.busy)
+    first = [row.entry.name for row in page.table.rows.rows]
+    page.table.sorted.emit("name")
+    stage.wait(lambda: [row.entry.name for row in page.table.rows.rows] == first[::-1])
+    assert page.table.rows.data(page.table.rows.index(0, 0)) in ("whole", "Pocket (demo)")
+
+
+def test_checks_of_all_wait_in_the_queue(stage: Stage, tmp_path: Path) -> None:
+    page = opened(stage, scanned(library(tmp_path / "models")))
+    assert page.check_all.accessibleName() == "Check 2 models"
+    stage.controller.session.queue.pause(True)
+    page.check_all.click()
+    stage.wait(lambda: len([job for job in stage.controller.state.jobs if job.kind == "Examine"]) == 2)
+    page.refresh()
+    assert page.check_all.isHidden()
+
+
+def test_delete_moves_to_the_bin_and_undo_brings_it_back(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data").mkdir()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    root = library(tmp_path / "models")
+    page = opened(stage, scanned(root))
+    chosen(stage, page, "LoRA")
+    page.grid.setFocus()
+    page.grid.setCurrentIndex(page.cards.index(0))
+    QTest.keyClick(page.grid, Qt.Key.Key_Delete)
+    assert not (root / "style.safetensors").exists(), stage.controller.state.notices
+    notice = stage.controller.state.notices[-1]
+    assert notice.kind == "deleted"
+    if len(notice.facts) > 2:  # the bin tells its place there
+        stage.workspace.act(notice, "undo")
+        assert (root / "style.safetensors").exists()
+        assert (root / "style.json").exists()
+
+
+def test_the_demo_model_is_never_deleted(stage: Stage) -> None:
+    page = opened(stage)
+    page.grid.setCurrentIndex(page.cards.index(0))
+    before = len(stage.controller.state.notices)
+    page.delete()
+    assert len(stage.controller.state.notices) == before
+    words = [action.text() for action in page.menu_of(page.cards.items[0]).actions()]
+    assert "Move to bin" not in words
+
+
+def test_a_dropped_folder_is_watched_and_a_scan_fills_the_page(stage: Stage, tmp_path: Path) -> None:
+    root = library(tmp_path / "models")
+    page = opened(stage)
+    assert page.invitation.isVisible()
+    stage.controller.session.library.start()
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(root))])
+    drop = QDropEvent(QPointF(9, 9), Qt.DropAction.CopyAction, data, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier)
+    page.dropEvent(drop)
+    assert stage.controller.settings.model_folders == (str(root),)
+    stage.wait(lambda: len(page.cards.items) == 2)
+    assert not page.invitation.isVisible()
+    page.side.remove_folder.emit(str(root))
+    stage.wait(lambda: len(page.cards.items) == 1)
+
+
+def test_programs_that_were_found_can_be_added_or_not(stage: Stage, tmp_path: Path) -> None:
+    page = opened(stage)
+    offers = tuple(Install(name, f"/{name}", (str(tmp_path / name),)) for name in ("ComfyUI", "A1111"))
+    stage.controller.take(Replaced(part=Library(offers=offers, read=True)))
+    stage.wait(page.offers.isVisible)
+    boxes = page.offers.findChildren(QCheckBox)
+    boxes[1].setChecked(False)
+    page.offers.add.click()
+    assert stage.controller.settings.model_folders == (str(tmp_path / "ComfyUI"),)
+    assert stage.controller.settings.library_asked
+    assert stage.controller.state.library.offers == ()
+
+
+def test_a_narrow_window_puts_the_panel_away(stage: Stage, tmp_path: Path) -> None:
+    page = opened(stage, scanned(library(tmp_path / "models")))
+    stage.window.resize(1024, 640)
+    stage.wait(page.inspector.isHidden)
+    assert page.width() <= 1024
+    page.unfold.click()
+    assert page.inspector.isVisible()
+
+
+@pytest.mark.parametrize("place", ["Checkpoints", "LoRA", "recent", "pickles"])
+def test_the_chosen_place_is_always_listed(place: str) -> None:
+    lines = lines_of(Listing(), Query(place=place), "Health on this GPU")  # type: ignore[arg-type]
+    assert [line.value for line in lines if not isinstance(line, str) and line.chosen] == [place]
+
+
+def test_a_picker_offers_what_fits_and_closes(stage: Stage, tmp_path: Path) -> None:
+    root = library(tmp_path / "models")
+    (root / "plain.safetensors").write_bytes(safetensors({"weight": ramp(4, 4)}))
+    stage.controller.take(Replaced(part=scanned(root)))
+    taken: list[str] = []
+    picker = pick(stage.page.form.model_part.row, stage.controller, "checkpoint", taken.append)
+    stage.wait(lambda: len(picker.cards.items) == 2)
+    QTest.keyClicks(picker.search, "whole")
+    stage.wait(lambda: len(picker.cards.items) == 1)
+    QTest.keyClick(picker.search, Qt.Key.Key_Return)
+    assert taken == [str(root / "whole")]
+
+
+def test_a_picker_of_loras_begins_with_those_that_fit_and_stays_open(stage: Stage, tmp_path: Path) -> None:
+    root = library(tmp_path / "models")
+    wide = header(f"{_XL}.lora_down.weight[8,640]", f"{_XL}.lora_up.weight[640,8]")
+    write_sparse(root / "other.safetensors", wide)
+    stage.controller.take(Replaced(part=scanned(root)))
+    part = opened_part(stage.page.form.lora_part)
+    with windows_shown() as seen:
+        part.library_button.click()
+        picker = part.library_button.findChild(ModelPicker)
+        assert picker is not None
+        stage.wait(lambda: [row.entry.name for row in picker.cards.items] == ["style"])
+    assert seen == [picker], "nothing flashes up beside it"
+    picker.fitting.button("all").click()
+    stage.wait(lambda: len(picker.cards.items) == 2)
+    assert picker.isVisible()
+    QTest.keyClick(picker.search, Qt.Key.Key_Down)
+    QTest.keyClick(picker.grid, Qt.Key.Key_Escape)
+    assert part.library_button.findChild(ModelPicker) is None or not picker.isVisible()
+
+
+def test_settings_keep_the_panels(qtbot: QtBot) -> None:
+    stage = Stage(qtbot, settings=Settings(first_run_done=True, splitters={"models": "240,800,340"}))
+    page = opened(stage)
+    assert page.splitter_state()["models"].count(",") == 2
+    stage.close()
+
+
+def test_how_far_a_scan_came_lists_nothing_again(stage: Stage) -> None:
+    page = opened(stage)
+    stage.wait(lambda: not page.rows.busy)
+    known = stage.controller.state.library
+    stage.controller.session.store.take(Replaced(part=replace(known, watched=(Watched(root="/m", scanning=(3, 9)),))))
+    assert not page.rows.busy
+    stage.wait(lambda: "3" in page.summary())
+    stage.controller.session.store.take(Replaced(part=replace(stage.controller.state.library, marks={"/m/a": Mark(note="x")})))
+    assert page.rows.busy
+    stage.wait(lambda: not page.rows.busy)

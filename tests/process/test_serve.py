@@ -1,0 +1,247 @@
+"""`halftone serve` as a real process with the demo model; the client knows only what A1111 publishes of its web API."""
+
+import base64
+import http.client
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import psutil
+import pytest
+from PIL import Image
+from tests.helpers.scripted import ROOT
+
+from halftone.contract.vocabulary import POCKET
+from halftone.engine.checks.fragile import make_fragile
+from halftone.library.models import describe
+
+_SMALL: Final = {"steps": 4, "cfg_scale": 5, "width": 64, "height": 64, "sampler_name": "Euler a"}
+
+
+class Service(NamedTuple):
+    """A running service: its port, its token and its process."""
+
+    port: int
+    token: str
+    process: "subprocess.Popen[str]"
+
+    def ask(self, name: str, body: object = None, **headers: str) -> tuple[int, Any]:
+        """Status and answer; a GET without a body."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        known = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json", **headers}
+        sent = {key.replace("_", "-"): value for key, value in known.items() if value}
+        try:
+            data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+            connection.request("GET" if data is None else "POST", f"/sdapi/v1/{name}", data, sent)
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+        finally:
+            connection.close()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    found = dict(os.environ)
+    home = tmp_path_factory.mktemp("serve")
+    found["HALFTONE_DATA"] = str(home)
+    make_fragile(Path(describe(POCKET).path), home / "fragile")
+    (home / "settings.toml").write_text(
+        f"[folders]\nmodels = ['{home / 'fragile'}', '{home / 'gone'}']\n[numerics]\nprecision = 'float16'\n"
+    )
+    windows = home / "data" / "windows"
+    windows.mkdir(parents=True)
+    for name in ("1.queue", "1.drafts"):
+        (windows / name).write_text("of a window")
+    before = {path: path.read_bytes() for path in (home / "settings.toml", *windows.iterdir())}
+    found["PYTHONPATH"] = os.pathsep.join([str(ROOT / "app"), str(ROOT)])
+    arguments = [sys.executable, "-P", "-m", "halftone", "serve", "--port", "0"]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=found)
+    assert process.stdout is not None
+    port = int(process.stdout.readline().partition("127.0.0.1:")[2].partition("/")[0])
+    token = process.stdout.readline().split()[1]
+    workers = lambda: psutil.Process(process.pid).children(recursive=True)  # noqa: E731
+    yield Service(port, token, process)
+    left = workers()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
+    process.stdout.close()
+    assert not psutil.wait_procs(left, 10)[1]
+    assert {path: path.read_bytes() for path in (home / "settings.toml", *windows.iterdir())} == before, "a window's"
+
+
+def opened(text: str) -> Image.Image:
+    return Image.open(io.BytesIO(base64.b64decode(text)))
+
+
+def test_makes_a_picture_of_words(service: Service) -> None:
+    status, answer = service.ask("txt2img", {"prompt": "a red circle", "seed": 7, "batch_size": 2, **_SMALL})
+    assert status == 200
+    assert [opened(image).size for image in answer["images"]] == [(64, 64), (64, 64)]
+    info = json.loads(answer["info"])
+    assert info["all_seeds"] == [7, 8]
+    assert info["sampler_name"].startswith("Euler a")
+    assert info["infotexts"][0].startswith("a red circle\nSteps: 4, Sampler: Euler a")
+    assert answer["warnings"] == []
+    again = service.ask("txt2img", {"prompt": "a red circle", "seed": 8, **_SMALL})[1]
+    assert opened(again["images"][0]).tobytes() == opened(answer["images"][1]).tobytes()
+
+
+def test_makes_a_picture_of_another_and_inside_a_mask(service: Service) -> None:
+    first = service.ask("txt2img", {"prompt": "a red circle", "seed": 7, **_SMALL})[1]["images"][0]
+    mask = Image.new("L", (64, 64), 0)
+    mask.paste(255, (32, 0, 64, 64))
+    file = io.BytesIO()
+    mask.save(file, "PNG")
+    body = {"prompt": "a blue circle", "init_images": [first], "seed": 9, "denoising_strength": 0.9, **_SMALL}
+    inside = {"mask": base64.b64encode(file.getvalue()).decode(), "mask_blur": 0, "inpainting_fill": 1, "inpaint_full_res": False}
+    status, whole = service.ask("img2img", body)
+    assert status == 200
+    left = (0, 0, 24, 64)
+    before = opened(first).convert("RGB").crop(left).tobytes()
+    assert opened(whole["images"][0]).convert("RGB").crop(left).tobytes() != before
+    status, part = service.ask("img2img", {**body, **inside})
+    assert status == 200
+    assert opened(part["images"][0]).convert("RGB").crop(left).tobytes() == before
+
+
+def test_what_a_picture_says_of_itself(service: Service) -> None:
+    made = service.ask("txt2img", {"prompt": "a green square", "seed": 3, **_SMALL})[1]["images"][0]
+    status, answer = service.ask("png-info", {"image": f"data:image/png;base64,{made}"})
+    assert status == 200
+    assert answer["info"].startswith("a green square\nSteps: 4")
+    assert answer["parameters"]["Seed"] == "3"
+
+
+def test_follows_and_interrupts_a_picture(service: Service) -> None:
+    answers: list[tuple[int, Any]] = []
+    long = {"prompt": "a red circle", "steps": 150, "width": 256, "height": 256, "sampler_name": "Euler a"}
+    client = threading.Thread(target=lambda: answers.append(service.ask("txt2img", long)))
+    client.start()
+    shares: list[float] = []
+    seen: Any = None
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        seen = service.ask("progress")[1]
+        shares.append(seen["progress"])
+        if seen["state"]["sampling_step"] >= 2 and seen["current_image"] is not None:
+            break
+        time.sleep(0.02)
+    assert opened(seen["current_image"]).size[0] > 0
+    assert service.ask("progress?skip_current_image=true")[1]["current_image"] is None
+    assert service.ask("interrupt", {})[0] == 200
+    client.join(60)
+    assert shares == sorted(shares)
+    ((status, answer),) = answers
+    assert status == 200
+    assert len(answer["images"]) == 1
+    assert json.loads(answer["info"])["steps"] < 150
+    assert service.ask("progress")[1]["state"]["job_count"] == 0
+
+
+def test_a_recovered_picture_says_so(service: Service) -> None:
+    chosen = {"override_settings": {"sd_model_checkpoint": "fragile"}}
+    status, answer = service.ask("txt2img", {"prompt": "a red circle", "seed": 7, **chosen, **_SMALL})
+    assert status == 200
+    assert answer["warnings"], answer["info"]
+    assert "recovered" in " ".join(answer["warnings"])
+    assert json.loads(answer["info"])["warnings"] == answer["warnings"]
+    assert len(set(opened(answer["images"][0]).convert("L").tobytes())) > 20
+
+
+def test_lists_what_there_is(service: Service) -> None:
+    assert [model["model_name"] for model in service.ask("sd-models")[1]] == ["Pocket (demo)", "Fragile Pocket (demo)"]
+    assert "Euler a" in [one["name"] for one in service.ask("samplers")[1]]
+    assert "Karras" in [one["label"] for one in service.ask("schedulers")[1]]
+    assert service.ask("loras")[1] == []
+    assert service.ask("options")[1]["sd_model_checkpoint"] == "Pocket (demo)"
+    status, answer = service.ask("options", {"sd_model_checkpoint": "other"})
+    assert (status, "read only" in answer["detail"]) == (405, True)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ({"prompt": "a", "sampler_name": "Nobody's"}, 422, "Sampler cannot be Nobody's."),
+        ({"prompt": "a", "override_settings": {"sd_model_checkpoint": "gone"}}, 422, "sd_model_checkpoint cannot be gone."),
+        ({"prompt": "a <lora:gone:1>"}, 422, "gone"),
+        ({"prompt": "a", "batch_size": 101}, 422, "batch_size"),
+        ({"prompt": 3}, 422, "prompt"),
+        (b"{", 422, "truncated"),
+    ],
+)
+def test_a_refusal_names_what_is_wrong(service: Service, body: object, status: int, words: str) -> None:
+    found, answer = service.ask("txt2img", body)
+    assert found == status
+    assert words in answer["detail"]
+
+
+def test_a_picture_of_one_is_asked_for(service: Service) -> None:
+    status, answer = service.ask("img2img", {"prompt": "a", "init_images": []})
+    assert (status, "init_images" in answer["detail"]) == (422, True)
+    status, answer = service.ask("img2img", {"prompt": "a", "init_images": ["bm90IGEgcGljdHVyZQ=="]})
+    assert (status, "not a readable picture" in answer["detail"]) == (422, True)
+
+
+@pytest.mark.parametrize("name", ["sd-models", "progress", "options", "nothing"])
+def test_nothing_answers_without_the_token(service: Service, name: str) -> None:
+    basic = base64.b64encode(b"anybody:wrong").decode()
+    for header in ("", "Bearer wrong", "Bearer ", f"Basic {basic}", "Basic ***"):
+        status, answer = service.ask(name, Authorization=header)
+        assert (status, answer) == (401, {"detail": "Not authenticated"})
+    assert service.ask("txt2img", {"prompt": "a"}, Authorization="Bearer wrong")[0] == 401
+
+
+def test_the_token_may_be_a_password(service: Service) -> None:
+    basic = base64.b64encode(f"anybody:{service.token}".encode()).decode()
+    assert service.ask("options", Authorization=f"Basic {basic}")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://pages.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:7860"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Host": "pages.example"},
+        {"Host": "127.0.0.1.pages.example:7860"},
+    ],
+)
+def test_pages_in_a_browser_cannot_use_it(service: Service, headers: dict[str, str]) -> None:
+    assert service.ask("options", **headers)[0] == 403
+    assert service.ask("txt2img", {"prompt": "a"}, **headers)[0] == 403
+
+
+def test_from_another_address_nothing_answers(service: Service) -> None:
+    listening = [one for one in psutil.Process(service.process.pid).net_connections() if one.status == psutil.CONN_LISTEN]
+    assert {one.laddr.ip for one in listening} == {"127.0.0.1"}
+    others = {
+        address.address
+        for several in psutil.net_if_addrs().values()
+        for address in several
+        if address.family == socket.AF_INET and not address.address.startswith("127.")
+    }
+    for address in others:
+        with pytest.raises((ConnectionError, TimeoutError)), socket.create_connection((address, service.port), timeout=2):
+            pass
+
+
+def test_a_large_or_endless_request_is_not_read(service: Service) -> None:
+    for headers, status in (({"Content_Length": str(2**40)}, 413), ({"Transfer_Encoding": "chunked"}, 411)):
+        connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=20)
+        connection.putrequest("POST", "/sdapi/v1/txt2img", skip_accept_encoding=True)
+        connection.putheader("Authorization", f"Bearer {service.token}")
+        for name, value in headers.items():
+            connection.putheader(name.replace("_", "-"), value)
+        connection.endheaders()
+        assert connection.getresponse().status == status
+        connection.close()

@@ -1,0 +1,106 @@
+"""What A1111's clients send, and what of it is followed."""
+
+import base64
+
+import msgspec
+import pytest
+
+from halftone.contract.errors import HalftoneError
+from halftone.serve.dialect import Asked, AskedFromPicture, ignored, parameters_of, picture_bytes, start_of
+
+
+@pytest.mark.parametrize(
+    ("sent", "fields"),
+    [
+        ({}, {}),
+        ({"seed": -1, "subseed": 5, "subseed_strength": 0}, {}),
+        ({"steps": 20, "cfg_scale": 6.5, "width": 512, "height": 768}, {"Steps": "20", "CFG scale": "6.5", "Size": "512x768"}),
+        ({"width": 512}, {}),
+        ({"seed": 7}, {"Seed": "7"}),
+        (
+            {"subseed": 9, "subseed_strength": 0.25},
+            {"Variation seed strength": "0.25", "Variation seed": "9"},
+        ),
+        ({"seed_resize_from_w": 512, "seed_resize_from_h": 256}, {"Seed resize from": "512x256"}),
+        ({"override_settings": {"sd_model_checkpoint": "dream.safetensors [0123abcd]"}}, {"Model": "dream.safetensors"}),
+        ({"override_settings": {"CLIP_stop_at_last_layers": 2, "sd_vae": "Automatic"}}, {"Clip skip": "2"}),
+        ({"override_settings": {"sd_vae": "fine.safetensors"}}, {"VAE": "fine.safetensors"}),
+        ({"refiner_checkpoint": "r", "refiner_switch_at": 0.8}, {"Refiner": "r", "Refiner switch at": "0.8"}),
+        (
+            {"enable_hr": True, "denoising_strength": 0.5, "hr_second_pass_steps": 6, "hr_scale": 1.5},
+            {"Hires upscale": "1.5", "Hires upscaler": "Latent", "Hires steps": "6", "Denoising strength": "0.5"},
+        ),
+        (
+            {"enable_hr": True, "hr_resize_x": 1024, "hr_resize_y": 512, "hr_upscaler": "Lanczos"},
+            {"Hires resize": "1024x512", "Hires upscaler": "Lanczos"},
+        ),
+        ({"hr_scale": 3.0, "denoising_strength": 0.4}, {}),
+    ],
+)
+def test_a_request_reads_as_the_text_of_a_picture(sent: dict[str, object], fields: dict[str, str]) -> None:
+    assert parameters_of(msgspec.convert(sent, Asked)).fields == fields
+
+
+@pytest.mark.parametrize(
+    ("sent", "sampler"),
+    [
+        ({}, ""),
+        ({"sampler_name": "Euler a"}, "Euler a"),
+        ({"sampler_index": "Euler"}, "Euler"),
+        ({"sampler_name": "DPM++ 2M", "scheduler": "Karras"}, "DPM++ 2M Karras"),
+        ({"sampler_name": "DPM++ 2M", "scheduler": "Automatic"}, "DPM++ 2M"),
+        ({"scheduler": "karras"}, ""),
+    ],
+)
+def test_sampler_and_schedule_are_one_name(sent: dict[str, object], sampler: str) -> None:
+    assert msgspec.convert(sent, Asked).sampler == sampler
+
+
+def test_pictures_are_counted_as_batches_of_batches() -> None:
+    assert Asked(batch_size=3, n_iter=4).count == 12
+
+
+def test_a_start_picture_follows_the_numbers_of_a1111() -> None:
+    asked = AskedFromPicture(
+        init_images=["x"], mask="y", resize_mode=2, mask_blur=8, inpainting_fill=2, inpaint_full_res_padding=16
+    )
+    start = start_of(asked)
+    assert (start.strength, start.resize, start.mask_blur) == (0.75, "fill", 8)
+    assert (start.masked_content, start.only_masked) == ("noise", 16)
+    assert start_of(AskedFromPicture(init_images=["x"], denoising_strength=0.3)).only_masked is None
+
+
+@pytest.mark.parametrize("sent", [{"resize_mode": 3}, {"resize_mode": -1}, {"mask": "y", "inpainting_fill": 3}])
+def test_what_is_not_here_is_refused_by_name(sent: dict[str, object]) -> None:
+    with pytest.raises(HalftoneError) as refused:
+        start_of(msgspec.convert({"init_images": ["x"], **sent}, AskedFromPicture))
+    assert refused.value.facts["name"] in sent
+
+
+@pytest.mark.parametrize(
+    ("sent", "names"),
+    [
+        ({"prompt": "a", "restore_faces": False, "tiling": False, "script_name": None, "s_noise": 1.0}, ()),
+        ({"eta": None, "s_churn": 0.0, "s_tmax": None, "mask_round": True, "mask_blur_x": 4, "script_args": []}, ()),
+        ({"save_images": True, "do_not_save_samples": False, "override_settings_restore_afterwards": True}, ()),
+        ({"send_images": False, "mask_blur": 4}, ()),
+        ({"hr_prompt": "a moon", "hr_negative_prompt": ""}, ("hr_prompt",)),
+        ({"eta": 0.8, "s_churn": 5}, ("eta", "s_churn")),
+        ({"do_not_save_samples": True, "script_args": [1]}, ("do_not_save_samples", "script_args")),
+        ({"s_noise": 0.5, "mask_round": False, "unknown": 4}, ("s_noise", "mask_round", "unknown")),
+        ({"restore_faces": True}, ("restore_faces",)),
+        ({"script_name": "x/y/z plot"}, ("script_name",)),
+        ({"alwayson_scripts": {}}, ()),
+        ({"alwayson_scripts": {"ControlNet": {"args": []}}}, ("alwayson_scripts.ControlNet",)),
+        ({"override_settings": {"sd_vae": "a", "eta_noise_seed_delta": 31337}}, ("override_settings.eta_noise_seed_delta",)),
+    ],
+)
+def test_what_would_change_the_picture_is_noted(sent: dict[str, object], names: tuple[str, ...]) -> None:
+    assert ignored(sent, Asked) == names
+
+
+def test_pictures_come_in_base64_with_or_without_their_kind() -> None:
+    plain = base64.b64encode(b"picture").decode()
+    assert picture_bytes(plain) == picture_bytes(f"data:image/png;base64,{plain}") == b"picture"
+    with pytest.raises(HalftoneError):
+        picture_bytes("no base64!")

@@ -1,0 +1,78 @@
+"""What scripts ask of a session whose worker dies."""
+
+import json
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from tests.helpers import samples
+from tests.helpers.sessions import Desk
+
+from halftone.contract.errors import ErrorFacts
+from halftone.contract.messages import AnyEvent, Generate, JobEnded, Keep, PictureReady, PreviewReady, WorkerLost
+from halftone.serve.interface import Interface
+
+
+def _asked(work: Callable[[], dict[str, Any]]) -> "Future[dict[str, Any]]":
+    """Ask on a thread, as a request does."""
+    answer: Future[dict[str, Any]] = Future()
+    threading.Thread(target=lambda: answer.set_result(work()), daemon=True).start()
+    return answer
+
+
+def test_what_a_script_asked_for_stays_its_own_after_a_death(tmp_path: Path) -> None:
+    calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+    heard: list[Callable[[AnyEvent, bytes], object]] = []
+    desk = Desk(heard=lambda event, blob: [hear(event, blob) for hear in heard])
+    interface = Interface(desk.session, calls.put)
+    heard.append(interface.hear)
+
+    def serve(done: Callable[[], bool]) -> None:
+        end = time.monotonic() + 10
+        while not done():
+            assert time.monotonic() < end
+            desk.settle()
+            while not calls.empty():
+                calls.get()()
+            time.sleep(0.01)
+
+    def sent() -> str:
+        command = desk.link.sent[-1]
+        assert isinstance(command, Generate)
+        return command.job
+
+    def ready(index: int) -> None:
+        path = tmp_path / f"{index}.png"
+        path.write_bytes(samples.png())
+        facts = msgspec.structs.replace(samples.picture_facts(str(path), seed=7 + index), index=0)
+        desk.link.say(PictureReady(job=sent(), facts=facts, thumbnail_size=0))
+
+    body = json.dumps({"prompt": "sun", "seed": 7, "batch_size": 2, "steps": 4}).encode()
+    answer = _asked(lambda: interface.text_to_image(body))
+    serve(lambda: bool(desk.link.sent))
+    first = sent()
+    ready(0)
+    desk.link.say(WorkerLost(exit_code=None, signal="SIGKILL", log="a.log"))
+    desk.link.say(JobEnded(job=first, outcome="failed", error=ErrorFacts(code="worker-lost", facts={"cause": "x", "log": ""})))
+    desk.settle()
+    desk.link.start()
+    serve(lambda: sent() != first)
+    desk.link.say(PreviewReady(job=sent(), width=1, height=1, step=1), b"abc")
+    progress = _asked(lambda: interface.progress(with_picture=True))
+    serve(progress.done)
+    assert progress.result()["state"]["job"] == "sun"
+    assert progress.result()["current_image"] is not None
+    stop = _asked(interface.interrupt)
+    serve(stop.done)
+    again = desk.link.sent.pop()
+    assert isinstance(again, Keep)
+    ready(1)
+    desk.link.say(JobEnded(job=sent(), outcome="done"))
+    serve(answer.done)
+    assert json.loads(answer.result()["info"])["all_seeds"] == [7, 8]
+    assert len(answer.result()["images"]) == 2

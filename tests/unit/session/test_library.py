@@ -1,0 +1,280 @@
+"""The model library follows the folders of the settings, remembers marks and asks once."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.helpers.headers import header, write_sparse
+from tests.helpers.model_files import write_folder
+from tests.helpers.sessions import Desk
+
+from halftone.contract.messages import JobEnded
+from halftone.contract.request import Lora, PictureRequest
+from halftone.library.index.facts import Install
+from halftone.library.index.marks import Marks
+from halftone.library.index.scan import scan
+from halftone.library.index.store import Index
+from halftone.session.models.index_messages import Progress, Root, Scan, Weighing
+from halftone.session.models.index_process import weigh
+from halftone.session.models.watched import Library
+from halftone.session.ports import Finished
+from halftone.settings.places import data_dir
+from halftone.settings.store import Settings
+
+LORA = header("lora_unet_mid.lora_down.weight[8,768]", "lora_unet_mid.lora_up.weight[320,8]")
+
+
+class Shelf:
+    """A desk whose library has started. One folder is watched, which holds one file."""
+
+    def __init__(self, folder: Path, **settings: object) -> None:
+        self.printed: dict[int, bytes] = {}
+        self.root = folder / "models"
+        self.root.mkdir()
+        self.file = write_sparse(self.root / "style.safetensors", LORA)
+        known: dict[str, object] = {"library_asked": True, **settings}
+        self.desk = Desk(Settings(first_run_done=True, model_folders=(str(self.root),), **known))  # pyright: ignore[reportArgumentType]
+        self.commands, self.library = self.desk.commands, self.desk.session.library
+        self.library.start()
+        self.desk.settle()
+
+    @property
+    def state(self) -> Library:
+        return self.library.state
+
+    def scan(self) -> None:
+        """The process has scanned all folders, and says so."""
+        roots = [one.root for one in self.state.watched]
+        with Index() as index:
+            found = scan(index, roots)
+        roots_found = tuple(Root(one.files, one.offline, one.closed) for one in found)
+        self.say(Progress(0, 1, 1), Scan(roots_found))
+
+    def say(self, *messages: Progress | Scan) -> None:
+        number = max(n for n, words in enumerate(self.commands.started) if "--watch" in words)
+        self.printed[number] = self.printed.get(number, b"noise\n")
+        self.printed[number] += b"".join(msgspec.json.encode(one) + b"\n" for one in messages)
+        self.commands.heard[number](self.printed[number])
+        self.desk.settle()
+
+    def watching(self) -> list[tuple[str, ...]]:
+        return [words[words.index("--") + 1 :] for words in self.commands.started if "--watch" in words]
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    return Shelf(tmp_path)
+
+
+def test_nothing_runs_before_the_start_or_without_folders() -> None:
+    desk = Desk(Settings(first_run_done=True, library_asked=True))
+    assert desk.commands.started == []
+    desk.session.library.start()
+    desk.settle()
+    assert desk.commands.started == []
+    assert desk.session.state.library.read
+
+
+def test_what_a_scan_found_is_listed(shelf: Shelf) -> None:
+    assert shelf.watching() == [(str(shelf.root),)]
+    assert (shelf.state.entries, shelf.state.watched[0].scanning) == ((), (0, 0))
+    shelf.scan()
+    assert [entry.kind for entry in shelf.state.entries] == ["LoRA"]
+    assert (shelf.state.watched[0].files, shelf.state.watched[0].scanning) == (1, None)
+
+
+def test_the_list_of_the_last_run_is_there_before_any_scan(tmp_path: Path, shelf: Shelf) -> None:
+    shelf.scan()
+    again = Desk(shelf.desk.session.state.settings)
+    again.session.library.start()
+    again.settle()
+    assert [entry.name for entry in again.session.state.library.entries] == ["style"]
+
+
+def test_files_appear_while_a_long_scan_runs(shelf: Shelf) -> None:
+    with Index() as index:
+        scan(index, [str(shelf.root)])
+    shelf.say(Progress(0, 100, 1000))
+    assert shelf.state.watched[0].scanning == (100, 1000)
+    assert shelf.state.entries == ()
+    shelf.desk.clock.pass_by(5)
+    shelf.desk.settle()
+    assert len(shelf.state.entries) == 1
+
+
+def test_entries_stay_the_same_objects_when_nothing_changed(shelf: Shelf) -> None:
+    shelf.scan()
+    before = shelf.state.entries
+    shelf.scan()
+    assert shelf.state.entries is before
+    write_sparse(shelf.root / "two.safetensors", LORA)
+    shelf.scan()
+    assert shelf.state.entries[0] is before[0]
+
+
+def test_folders_come_and_go_with_the_settings(shelf: Shelf, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    shelf.library.add_folder(str(other))
+    assert shelf.watching()[-1] == (str(shelf.root), str(other))
+    assert shelf.commands.killed == [0]
+    shelf.library.remove_folder(str(shelf.root))
+    assert shelf.desk.session.state.settings.model_folders == (str(other),)
+    assert shelf.watching()[-1] == (str(other),)
+    shelf.desk.settle()
+    assert shelf.file.is_file()
+
+
+def test_a_folder_that_is_away_is_shown_so(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.scan()
+    shelf.root.rename(tmp_path / "away")
+    shelf.scan()
+    assert shelf.state.watched[0].offline
+    assert len(shelf.state.entries) == 1
+
+
+@pytest.mark.logs("no longer watched")
+def test_a_watch_that_ends_can_be_begun_again(shelf: Shelf) -> None:
+    shelf.commands.ended[0](Finished(1, b"", b"no space left"))
+    assert shelf.state.watched[0].scanning is None
+    shelf.library.rescan()
+    assert len(shelf.watching()) == 2
+
+
+def test_the_user_is_asked_once_about_other_programs(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, library_asked=False)
+    number = shelf.commands.started.index(("index", "--find", "--json"))
+    comfy = Install("ComfyUI", "/comfy", ("/comfy/models",))
+    shelf.commands.ended[number](Finished(0, msgspec.json.encode([comfy]), b""))
+    assert shelf.state.offers == (comfy,)
+    shelf.library.accept(comfy.folders)
+    assert shelf.state.offers == ()
+    settings = shelf.desk.session.state.settings
+    assert (settings.library_asked, settings.model_folders[-1]) == (True, "/comfy/models")
+
+
+def test_an_offer_that_is_declined_does_not_come_again(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, library_asked=False)
+    shelf.library.decline()
+    shelf.commands.ended[1](Finished(0, msgspec.json.encode([Install("ComfyUI", "/comfy", ("/comfy/models",))]), b""))
+    assert shelf.state.offers == ()
+    again = Desk(shelf.desk.session.state.settings)
+    again.session.library.start()
+    assert all("--find" not in words for words in again.commands.started)
+
+
+def test_a_removed_folder_is_forgotten(shelf: Shelf) -> None:
+    shelf.scan()
+    shelf.library.remove_folder(str(shelf.root))
+    shelf.desk.settle()
+    with Index() as index:
+        assert index.stamps(str(shelf.root)) == {}
+
+
+@pytest.mark.logs("was damaged")
+def test_damaged_marks_empty_no_library(shelf: Shelf) -> None:
+    shelf.scan()
+    (data_dir() / "model-marks.sqlite").write_bytes(b"no database" * 400)
+    shelf.library.rescan()
+    shelf.desk.settle()
+    assert [entry.path for entry in shelf.state.entries] == [str(shelf.file)]
+    assert (data_dir() / "model-marks-damaged-1.sqlite").exists()
+    shelf.library.mark(str(shelf.file), note="good")
+    shelf.desk.settle()
+    with Marks() as marks:
+        assert marks.all()[str(shelf.file)].mark.note == "good"
+
+
+@pytest.mark.logs("marks of models cannot be read")
+def test_marks_that_cannot_be_opened_empty_no_library(shelf: Shelf) -> None:
+    (data_dir() / "model-marks.sqlite").unlink(missing_ok=True)
+    (data_dir() / "model-marks.sqlite").mkdir()
+    shelf.scan()
+    assert [entry.path for entry in shelf.state.entries] == [str(shelf.file)]
+
+
+def test_marks_outlive_the_index_and_follow_a_file_that_moves(shelf: Shelf) -> None:
+    shelf.scan()
+    path = str(shelf.file)
+    shelf.library.mark(path, favourite=True)
+    shelf.library.mark(path, note="at 0.8")
+    shelf.library.used([path, "pocket"])
+    mark = shelf.state.marks[path]
+    assert (mark.favourite, mark.note, mark.used > 0) == (True, "at 0.8", True)
+    (shelf.root / "inner").mkdir()
+    moved = shelf.root / "inner" / shelf.file.name
+    shelf.file.rename(moved)
+    shelf.desk.settle()
+    shelf.scan()
+    assert shelf.state.marks[str(moved)] == mark
+    with Index() as index:
+        index.forget([str(shelf.root)])
+    shelf.scan()
+    assert shelf.state.marks[str(moved)] == mark
+
+
+def test_files_go_to_the_bin_with_what_describes_them_alone(shelf: Shelf) -> None:
+    for name in ("style.preview.png", "style.json", "other.json", "two.png"):
+        (shelf.root / name).write_bytes(b"{}")
+    for name in ("two.safetensors", "two.gguf"):
+        write_sparse(shelf.root / name, LORA)
+    shelf.scan()
+    binned: list[str] = []
+    shelf.library.delete([str(shelf.file), str(shelf.root / "two.safetensors")], lambda path: binned.append(path) is None)
+    assert [Path(path).name for path in binned] == ["style.safetensors", "style.json", "style.preview.png", "two.safetensors"]
+    assert [Path(entry.path).name for entry in shelf.state.entries] == ["two.gguf"]
+
+
+def test_files_are_hashed_while_nothing_else_is_to_be_done(shelf: Shelf) -> None:
+    shelf.scan()
+    shelf.desk.clock.pass_by(6)
+    assert shelf.commands.started[-1] == ("index", "--hash")
+    assert shelf.state.hashing
+    number = len(shelf.commands.started) - 1
+    shelf.desk.session.checks.check(shelf.desk.model)
+    assert number in shelf.commands.killed
+    assert not shelf.state.hashing
+
+
+def test_the_processes_end_with_the_program(shelf: Shelf) -> None:
+    shelf.desk.session.stop()
+    assert shelf.commands.killed == [0]
+
+
+def test_what_a_picture_is_made_with_counts_as_used(shelf: Shelf) -> None:
+    request = PictureRequest(prompt="a sun", model="pocket", loras=(Lora(path=str(shelf.file)),))
+    job = shelf.desk.session.queue.generate(request)
+    shelf.desk.link.say(JobEnded(job=job, outcome="done"))
+    assert list(shelf.state.marks) == [str(shelf.file)]
+    assert shelf.state.marks[str(shelf.file)].used > 0
+
+
+def test_weights_are_looked_at_one_file_after_another(shelf: Shelf) -> None:
+    other = write_sparse(shelf.root / "two.safetensors", LORA)
+    shelf.scan()
+    shelf.library.scan_weights(str(shelf.file), str(other), str(other))
+    number = len(shelf.commands.started) - 1
+    assert shelf.commands.started[-1] == ("index", "--weights", "--", str(shelf.file))
+    shelf.commands.heard[number](msgspec.json.encode(Weighing(1, 4)) + b"\n")
+    assert shelf.state.weighing == (str(shelf.file), 1, 4)
+    weigh(str(shelf.file))
+    shelf.commands.ended[number](Finished(0, b"", b""))
+    shelf.desk.settle()
+    assert shelf.state.weights[str(shelf.file)].is_sound
+    assert shelf.commands.started[-1][-1] == str(other)
+    shelf.library.stop_weighing()
+    assert shelf.state.weighing is None
+
+
+def test_a_new_folder_is_listed_once_it_was_scanned_and_not_read_by_the_window(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.scan()
+    model = write_folder(tmp_path / "more" / "one")
+    shelf.library.add_folder(str(tmp_path / "more"))
+    shelf.desk.settle()
+    assert str(model) not in shelf.desk.session.state.models.models
+    shelf.say(Scan(()))
+    with Index() as index:
+        scan(index, [str(shelf.root), str(tmp_path / "more")])
+    shelf.scan()
+    assert str(model) in shelf.desk.session.state.models.models
+    assert shelf.desk.session.state.loras.paths == {"style": str(shelf.file)}
