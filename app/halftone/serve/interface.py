@@ -21,7 +21,7 @@ from halftone.contract.messages import AnyEvent, Generate, PictureReady, Preview
 from halftone.contract.request import SCHEDULES, Lora, PictureRequest, split_sampler
 from halftone.contract.wording import Words, either
 from halftone.health.explain import note_for
-from halftone.health.pictures.imported_settings import known_here, take_over
+from halftone.health.pictures.imported_settings import import_settings, known_here
 from halftone.library.add_ons.inversions import inversion_folders, named_in
 from halftone.library.add_ons.loras import check_loras, lora_folders, take_tags
 from halftone.library.families.known_families import reads_in_chunks
@@ -202,7 +202,7 @@ class Interface:
             batch=asked.count,
         )
         said = replace(parameters_of(asked), prompt="")  # LoRAs in the prompt are read with its draws
-        taken = take_over(said, now, known_here(settings, models, ()))
+        taken = import_settings(said, now, known_here(settings, models, ()))
         prompt, loras = self._words(asked.prompt, state)
         styles = styles_named(asked.styles, known_styles(settings.styles_file or None)) if asked.styles else ()
         spoken = styled(prompt, asked.negative_prompt, styles)

@@ -18,7 +18,7 @@ from tests.helpers.model_files import ramp, safetensors
 from halftone.contract.request import Lora, Numerics, PictureRequest
 from halftone.gui.create.form.settings_from_pictures import taken_words
 from halftone.gui.create.picture.picture_receipt import option_rows
-from halftone.health.pictures.imported_settings import Taken
+from halftone.health.pictures.imported_settings import Imported
 from halftone.library.files.small_files import T5
 from halftone.metadata.picture import exif_of
 from halftone.metadata.reading import Parameters
@@ -158,15 +158,15 @@ def test_a_picture_without_settings_says_so(qtbot: QtBot, tmp_path: Path, name: 
 def test_of_very_many_unknown_settings_some_are_told_and_the_rest_counted() -> None:
     left, said = tuple(f"Strange {number}: 1" for number in range(50_000)), Parameters(prompt="a")
     told = ", ".join(left[:8])
-    assert taken_words(said, Taken(PictureRequest(prompt="a"), left)) == f"Prompt. Not found: {told} and 49992 more."
-    assert taken_words(said, Taken(PictureRequest(prompt="a"), left[:1])) == "Prompt. Not found: Strange 0: 1."
+    assert taken_words(said, Imported(PictureRequest(prompt="a"), left)) == f"Prompt. Not found: {told} and 49992 more."
+    assert taken_words(said, Imported(PictureRequest(prompt="a"), left[:1])) == "Prompt. Not found: Strange 0: 1."
 
 
 def test_loras_and_clip_skip_are_told() -> None:
     said = Parameters(prompt="a <lora:film:1>", fields={"Clip skip": "2"})
     request = PictureRequest(prompt="a", loras=(Lora(path="/loras/film.safetensors"),))
-    assert taken_words(said, Taken(request, ())) == "Prompt, clip skip. LoRA added: film."
-    assert taken_words(said, Taken(PictureRequest(prompt="a"), ("Clip skip: 2",))) == "Prompt. Not found: Clip skip: 2."
+    assert taken_words(said, Imported(request, ())) == "Prompt, clip skip. LoRA added: film."
+    assert taken_words(said, Imported(PictureRequest(prompt="a"), ("Clip skip: 2",))) == "Prompt. Not found: Clip skip: 2."
 
 
 def test_a_plain_text_is_pasted_as_one_and_a_file_is_left_to_the_page(qtbot: QtBot) -> None:

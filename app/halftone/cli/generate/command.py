@@ -139,9 +139,8 @@ def _base(
     meant: frozenset[str],
     saved: Settings,
 ) -> tuple[PictureRequest, tuple[str, ...], bool, DType | None]:
-    """(the request, what is to be told of it, whether it says which model, what the picture was made in whose settings are
-    taken over). files: kept latents, a picture whose settings are
-    taken over. where: model and device. meant: fields of the start picture and named options that were given.
+    """(the request, notes on it, whether it says which model, the precision of the picture whose settings are used).
+    files: kept latents, a picture whose settings are used. where: model and device. meant: fields of the start picture and named options that were given.
     """
     (latents, picture), (model, device) = files, where
     if latents is not None and picture is not None:
@@ -150,11 +149,11 @@ def _base(
         )
     if latents is not None:
         return kept_request(latents, {**asked, **words}, model, device, saved), (), True, None
-    asked, told, made = {**asked, **asked_words(words, saved)}, (), None
+    asked, notes, made = {**asked, **asked_words(words, saved)}, (), None
     if picture is not None:
-        asked, model, told, made = from_picture(picture, asked, {*words, "seed", *meant}, model, saved)
+        asked, model, notes, made = from_picture(picture, asked, {*words, "seed", *meant}, model, saved)
     base = new_request(asked, model, device, saved)
-    return base, (*told, *host_note(asked, base.transformer, known_model(base.model, saved))), model is not None, made
+    return base, (*notes, *host_note(asked, base.transformer, known_model(base.model, saved))), model is not None, made
 
 
 def _made(

@@ -14,7 +14,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.parameters import OPTION_PARAMETERS, PARAMETERS
 from halftone.contract.request import PictureRequest, Start
 from halftone.contract.vocabulary import DTYPE_NAMES, DType
-from halftone.health.pictures.imported_settings import Known, is_ours, known_here, made_in, take_over
+from halftone.health.pictures.imported_settings import Known, import_settings, is_ours, known_here, made_in
 from halftone.library.add_ons.inversions import encoder_widths, inversion_folders, list_inversions, matched
 from halftone.library.options import over
 from halftone.metadata.parameters import STOPPED, model_name
@@ -51,13 +51,13 @@ _REMEMBERED: Final = 2000
 
 
 class FromPicture(NamedTuple):
-    """model: as it is named here, None where the picture names none that is known. told: a sentence for each thing that was
-    not taken over. made_in: what the picture says it was made in.
+    """model: as it is named here, None where the picture names none that is known. notes: a sentence for each setting that was
+    not imported. made_in: what the picture says it was made in.
     """
 
     asked: dict[str, Any]
     model: str | None
-    told: tuple[str, ...]
+    notes: tuple[str, ...]
     made_in: DType | None
 
 
@@ -79,8 +79,8 @@ def from_picture(picture: str, asked: Mapping[str, Any], meant: Set[str], model:
     known = (*models_in(saved.model_folders).listed, *_used_before(parameters))
     models = (own, *(one for one in known if one.id != own.id))
     now = PictureRequest(prompt="", model=own.id, **{name: fields[name] for name in ("image", "mask", "start") if name in fields})
-    first = take_over(parameters, now, Known(models)).request.model
-    imported = take_over(
+    first = import_settings(parameters, now, Known(models)).request.model
+    imported = import_settings(
         parameters, now, known_here(saved, models, _words(next(one for one in models if one.id == first), saved))
     )
     found = {name: value for name, value in asdict(imported.request).items() if value != getattr(now, name)} | fields

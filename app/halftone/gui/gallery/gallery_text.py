@@ -12,7 +12,7 @@ from halftone.gui.create.picture.picture_details import elapsed
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.kit import figures
 from halftone.health.part_names import capital
-from halftone.health.pictures.told_settings import program_of
+from halftone.health.pictures.setting_names import program_of
 from halftone.library.prompts.drawn_prompts import as_made
 from halftone.metadata.reading import Parameters
 from halftone.session.pictures.gallery_state import Detail

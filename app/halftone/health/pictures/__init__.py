@@ -1,1 +1,1 @@
-"""Decisions about one picture: passes, schedules, masks, what is unfinished, what is told."""
+"""Decisions about one picture: passes, schedules, masks, what is unfinished, which settings a picture names."""

@@ -56,7 +56,7 @@ class Known(NamedTuple):
     words: Sequence[str] = ()
 
 
-class Taken(NamedTuple):
+class Imported(NamedTuple):
     """left: the settings that are not in the request, as written."""
 
     request: PictureRequest
@@ -69,9 +69,9 @@ def known_here(settings: Settings, models: Sequence[ModelFacts], words: Sequence
     return Known(models, loras_among(found), parts_among(found, "VAE"), upscalers_among(found, settings), words)
 
 
-def take_over(said: Parameters, now: PictureRequest, known: Known) -> Taken:
-    """now: the form's request, for settings that the text lacks."""
-    return _Reader(said, now, known).taken()
+def import_settings(said: Parameters, now: PictureRequest, known: Known) -> Imported:
+    """Return the request with the settings that a text names. now: the form's request, for settings that the text lacks."""
+    return _Reader(said, now, known).imported()
 
 
 def made_in(said: Parameters) -> DType | None:
@@ -119,7 +119,7 @@ class _Reader:
         self._now = now
         self._left: list[str] = []
 
-    def taken(self) -> Taken:
+    def imported(self) -> Imported:
         now = self._now
         prompt, loras, unknown = sort_tags(self._said.prompt, self._known.loras)
         low, high = LORA_RANGE
@@ -155,12 +155,12 @@ class _Reader:
         )
         request = self._started(request)
         self._left += self._rest()
-        return Taken(request, tuple(self._left))
+        return Imported(request, tuple(self._left))
 
     def _rest(self) -> list[str]:
-        words = [_told("Embedding", name) for name in self._strange_words()]
+        words = [_shortened("Embedding", name) for name in self._strange_words()]
         quiet = {name for name, values in _OF_NO_EFFECT.items() if self._fields.get(name) in values}
-        return words + [_told(name, value) for name, value in self._fields.items() if name not in _SAYS_NOTHING | quiet]
+        return words + [_shortened(name, value) for name, value in self._fields.items() if name not in _SAYS_NOTHING | quiet]
 
     def _strange_words(self) -> list[str]:
         """Embeddings that the text names and that are not here: they are read as words."""
@@ -193,13 +193,13 @@ class _Reader:
         """Old texts have both names in one. Left out: the model's own."""
         method, schedule = self._fields.pop("Sampler", ""), self._fields.pop("Schedule type", "")
         if not method:
-            self._left += [_told("Schedule type", schedule)] if schedule not in ("", _AUTOMATIC) else []
+            self._left += [_shortened("Schedule type", schedule)] if schedule not in ("", _AUTOMATIC) else []
             return self._now.sampler
         found = sampler_called(f"{method} {schedule}")
         if found is None and (found := sampler_called(method)) is not None:
-            self._left.append(_told("Schedule type", schedule))
+            self._left.append(_shortened("Schedule type", schedule))
         elif found is None:
-            self._left.append(_told("Sampler", f"{method} {schedule}".strip()))
+            self._left.append(_shortened("Sampler", f"{method} {schedule}".strip()))
         return found
 
     def _options(self, model: ModelFacts | None) -> dict[str, OptionValue]:
@@ -208,7 +208,7 @@ class _Reader:
             said |= one.entry(self._number(one.field))
         sdxl = model is not None and model.pipeline.startswith("StableDiffusionXL")
         if sdxl and not is_ours(self._said) and isinstance(skip := said.pop(CLIP_SKIP, 0), int) and skip >= _USUAL_SKIP:
-            self._left.append(_told("Clip skip", str(skip + 1)))
+            self._left.append(_shortened("Clip skip", str(skip + 1)))
         own = {name: value for name, value in self._now.options.items() if name not in OPTION_PARAMETERS}
         return over(self._known_options(said, model), own, "" if model is None else model.pipeline)
 
@@ -221,7 +221,7 @@ class _Reader:
                 continue
             one = OPTION_PARAMETERS.get(name)
             number = None if one is None else one.number(PictureRequest(prompt="", options={name: value}))
-            self._left.append(_told(name if one is None else one.keys[0], str(value if number is None else number)))
+            self._left.append(_shortened(name if one is None else one.keys[0], str(value if number is None else number)))
         return {name: value for name, value in said.items() if name in known}
 
     # --- files --------------------------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ class _Reader:
         return Hires(scale=scale, upscaler=self._upscaler(), steps=steps or None, strength=strength)
 
     def _refiner(self) -> Refiner | None:
-        """None where it is not here: it is told, with its switch point."""
+        """None where it is not here: it is listed as not found, with its switch point."""
         wanted = _stem(re.sub(r" \[\w+\]$", "", self._fields.get("Refiner", "")))
         alike = (model for model in self._known.models if model.family == REFINER.name)
         found = next((model for model in alike if wanted in (_stem(model.name), _stem(model.path))), None)
@@ -272,13 +272,13 @@ class _Reader:
         return scale
 
     def _upscaler(self) -> str:
-        """Latents where A1111 has another way to interpolate them, Lanczos where a model is not here: both are told."""
+        """Latents where A1111 has another way to interpolate them, Lanczos where a model is not here: both are not found."""
         name = self._fields.pop("Hires upscaler", "Latent")
         if (plain := name.casefold()) in (LATENT, LANCZOS):
             return plain
         found = _among(self._known.upscalers, name)
         if found is None:
-            self._left.append(_told("Hires upscaler", name))
+            self._left.append(_shortened("Hires upscaler", name))
         return found or (LATENT if plain.startswith(LATENT) else LANCZOS)
 
     def _started(self, request: PictureRequest) -> PictureRequest:
@@ -330,7 +330,7 @@ def _sides(text: str) -> tuple[int, int, int, int] | None:
             return None
 
 
-def _told(name: str, value: str) -> str:
+def _shortened(name: str, value: str) -> str:
     return f"{name}: {value if len(value) <= _LONGEST else value[: _LONGEST - 1] + '…'}"
 
 

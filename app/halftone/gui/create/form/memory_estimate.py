@@ -1,4 +1,4 @@
-"""The memory of the next picture: told in the foot of the form, and asked about once where it does not fit."""
+"""The memory of the next picture: shown in the foot of the form, and asked about once where it does not fit."""
 
 from collections.abc import Callable
 from typing import Final

@@ -149,6 +149,6 @@ class OwnValues(QWidget):
             "guidance": (tr("Guidance"), figures.decimal),
         }
         made_for, own = defaults_of(model), self._binding.draft.own
-        told = (f"{words[name][0]} {words[name][1](getattr(made_for, name))}" for name in own)
-        self.words.setText(tr("{0} recommends {1}.", model.name, listed(*told)))
+        values = (f"{words[name][0]} {words[name][1](getattr(made_for, name))}" for name in own)
+        self.words.setText(tr("{0} recommends {1}.", model.name, listed(*values)))
         self.setVisible(bool(own))

@@ -1,4 +1,4 @@
-"""The prompts of the Create form, how much of the model's reading length they use, and what is said of them."""
+"""The prompts of the Create form, how much of the model's reading length they use, and the notes on them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -130,11 +130,11 @@ class PromptCounter(QLabel):
         room = room_for(self._model, used)
         self.setText(f"{figures.group(used)} / {figures.group(room)}")
         signs = (*notes((prompt,), weights=reads_in_chunks(self._model.family)), *unfollowed((prompt,)))
-        told = [say(note) for note in signs]
+        warnings = [say(note) for note in signs]
         if used > room:
-            told.append(tr("Only the first {0} tokens are used.", room))
-        set_tone(self, "warn" if told else "muted")
-        self.setToolTip("\n".join(told))
+            warnings.append(tr("Only the first {0} tokens are used.", room))
+        set_tone(self, "warn" if warnings else "muted")
+        self.setToolTip("\n".join(warnings))
 
     def _ready(self, counter: Counter | None) -> None:
         self._counter = counter
@@ -172,7 +172,7 @@ class WordsNote(QLabel):
         self.hide()
 
     def show_named(self, known: Sequence[Inversion], *texts: str) -> None:
-        """Tell which of the known embeddings the texts name."""
+        """Show which of the known embeddings the texts name."""
         named = named_of(known, texts)
         self.setText(tr("Embeddings in use: {0}", listed(*(one.name for one in named))) if named else "")
         self.setToolTip("\n".join(one.path for one in named))

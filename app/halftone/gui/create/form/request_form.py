@@ -70,7 +70,7 @@ class CreateForm(QWidget):
         self._binding = Binding(controller, self)
         self._model: ModelFacts | None = None
         self._waiting = ""
-        self._told: object = None
+        self._noted: object = None
         self._build()
         self._connect()
         self._model_changed()
@@ -225,12 +225,12 @@ class CreateForm(QWidget):
     def tell(self, words: str, tone: str = "muted") -> None:
         """A line below the prompts, until something in the form changes; "" for nothing to say."""
         self.taken.say(words, tone)
-        self._told = self._compared()
+        self._noted = self._compared()
 
     def _hush(self) -> None:
-        """What was told is no news any more."""
-        if self._told is not None and not self._waiting and self._told != self._compared():
-            self._told = None
+        """Clear the line once something has changed since it was shown."""
+        if self._noted is not None and not self._waiting and self._noted != self._compared():
+            self._noted = None
             self.taken.say("")
 
     def _compared(self) -> object:

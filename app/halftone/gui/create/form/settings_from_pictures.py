@@ -14,29 +14,29 @@ from halftone.gui.create.form.request_form import CreateForm
 from halftone.gui.i18n import listed, say, sentences, tr
 from halftone.gui.text import error_remedy, error_sentence
 from halftone.health.pictures.imported_settings import (
+    Imported,
     Known,
     OtherFile,
-    Taken,
+    import_settings,
     known_here,
     made_in,
     narrowest,
     other_file,
-    take_over,
 )
-from halftone.health.pictures.told_settings import Told, told
+from halftone.health.pictures.setting_names import SettingNames, setting_names
 from halftone.metadata.picture_settings import said_by
 from halftone.metadata.reading import Parameters, parse_parameters
 from halftone.session.events import Noted
 from halftone.session.pictures.draft import Draft, Seed, from_request
 from halftone.session.pictures.history import Made
 
-_TOLD: Final = 8
-"""Values that are told one by one."""
+_SHOWN: Final = 8
+"""Missing settings that are named one by one; the others are counted."""
 
 
 class FormFiller(QObject):
-    """`begun`: the form is about to be filled; `filled`: it was, and what was taken. What differs here from what a picture was
-    made with is told in one line below the prompts.
+    """`begun`: the form is about to be filled; `filled`: it was, with what was imported. One line below the prompts says what
+    differs here from what a picture was made with.
     """
 
     begun = Signal()
@@ -53,7 +53,7 @@ class FormFiller(QObject):
             prompt.settings_pasted.connect(self.take_text)
 
     def reuse(self, made: Made, *, locked: bool = False) -> None:
-        """Everything of a picture of the history, the seed too. locked: for more than one picture."""
+        """Copy all settings of a picture of the history, the seed too. locked: keep the seed for more than one picture."""
         request, controller = made.request, self._controller
         self._turn += 1
         self._say("")
@@ -76,7 +76,7 @@ class FormFiller(QObject):
         self._form.set_request(request)
 
     def take_picture(self, path: str) -> None:
-        """What it says of itself; one of the history has more to tell."""
+        """Copy the settings that a picture file holds; for a picture of the history, those of its request."""
         made = self._controller.state.history.known.get(path)
         if made is not None:
             self.reuse(made, locked=True)
@@ -90,36 +90,36 @@ class FormFiller(QObject):
         )
 
     def take_text(self, text: str) -> None:
-        """As A1111 writes it."""
+        """Copy the settings from a text as A1111 writes it."""
         self._take(parse_parameters(text))
 
     def _take(self, said: Parameters) -> None:
-        """At once what is known without looking into folders, the files that it names when they are found."""
+        """Fill in the plain settings at once, and the files that they name once those are found."""
         controller, now = self._controller, self._form.request()
         settings, models = controller.settings, controller.models
         words = tuple(one.name for one in controller.state.embeddings.fitting)
-        first = take_over(said, now, Known(models, words=words)).request
+        first = import_settings(said, now, Known(models, words=words)).request
         self.begun.emit()
         self._select(first.model)
         self._form.set_request(first)
         self._keep_seed(first)
         turn, filled = self._wait(), controller.state.draft
         controller.background.run(
-            lambda: take_over(said, now, known_here(settings, models, words)),
+            lambda: import_settings(said, now, known_here(settings, models, words)),
             lambda taken: self._fill(said, taken, filled) if turn == self._turn else None,
             lambda error: self._refused(error) if turn == self._turn else None,
             receiver=self,
         )
 
     def _wait(self) -> int:
-        """No picture of what stood in the form before; what was begun earlier is of no interest any more."""
+        """Disable Generate while the settings are read, and drop the answer of an earlier read."""
         self._turn += 1
         self._form.taken.say(tr("Reading…"))
         self._form.wait(tr("Reading…"))
         return self._turn
 
     def _keep_seed(self, request: PictureRequest) -> None:
-        """For more than one picture, as one that was typed."""
+        """Lock the seed, as if it had been typed."""
         if request.seed is not None:
             self._form.edit(seed=Seed(request.seed, locked=True))
 
@@ -134,8 +134,8 @@ class FormFiller(QObject):
         facts = error.as_facts()
         self._say(sentences(error_sentence(facts), error_remedy(facts)), "warn")
 
-    def _fill(self, said: Parameters, taken: Taken, filled: Draft) -> None:
-        """The files, where nobody chose others since the rest was filled in."""
+    def _fill(self, said: Parameters, taken: Imported, filled: Draft) -> None:
+        """Fill in the files, unless the user chose others meanwhile."""
         now = self._controller.state.draft
         found = from_request(now, taken.request)
         for fields in (("loras",), ("vae",), ("hires_on", "hires")):
@@ -147,31 +147,31 @@ class FormFiller(QObject):
         self._compare(said)
 
     def _other_precision(self, made: DType | None) -> tuple[str, str] | None:
-        """(what a picture was made in, what the next one runs in), None where that is the same or not known."""
+        """Return the precision a picture was made in and the one of the next picture; None where they are equal or unknown."""
         now = self._controller.precision[0]
         return None if made in (None, now) else (DTYPE_NAMES[made], DTYPE_NAMES[now])
 
     def _compare(self, said: Parameters) -> None:
-        """The hash that the text has of its model with that of the file in use. That reads all of the file, so nothing waits."""
+        """Compare the model's hash in the text with that of the file in use. It reads the whole file, so nothing waits for it."""
         model, turn = self._controller.model, self._turn
         if model is not None:
             self._controller.background.run(
                 lambda: other_file(said, model, lambda: turn != self._turn),
-                lambda found: self._tell_other(found) if turn == self._turn else None,
+                lambda found: self._show_other(found) if turn == self._turn else None,
                 receiver=self,
             )
 
-    def _tell_other(self, found: OtherFile | None) -> None:
+    def _show_other(self, found: OtherFile | None) -> None:
         if found is not None:
             words = tr("{0} is a different file: hash {1}, expected {2}.", *found)
             self._form.tell(sentences(self._form.taken.text(), words), "warn")
 
     def _forget(self) -> None:
-        """The program ends."""
+        """Drop every answer: the program ends."""
         self._turn += 1
 
     def _select(self, model: str) -> bool:
-        """Whether it is here."""
+        """Select a model; False where it is not known."""
         controller = self._controller
         if model == controller.settings.last_model:
             return True
@@ -181,19 +181,19 @@ class FormFiller(QObject):
         return known
 
 
-def taken_words(said: Parameters, taken: Taken) -> str:
-    """What was taken and what was not, in one line, however much a picture says that is not known here."""
+def taken_words(said: Parameters, taken: Imported) -> str:
+    """Say in one line which settings were imported and which were not found, however many those are."""
     loras = listed(*(lora.name for lora in taken.request.loras))
-    found = sentences(told_words(told(said, taken.left)), tr("LoRA added: {0}.", loras) if loras else "")
+    found = sentences(settings_words(setting_names(said, taken.left)), tr("LoRA added: {0}.", loras) if loras else "")
     if not taken.left:
         return found
-    names, more = listed(*taken.left[:_TOLD]), len(taken.left) - _TOLD
+    names, more = listed(*taken.left[:_SHOWN]), len(taken.left) - _SHOWN
     missing = tr("{0} and {1} more", names, str(more)) if more > 0 else names
     return sentences(found, tr("Not found: {0}.", missing))
 
 
-def told_words(found: Told) -> str:
-    """The settings of a picture and the program that made it, in a sentence."""
+def settings_words(found: SettingNames) -> str:
+    """Name the settings of a picture and the program that made it, in a sentence."""
     first, *more = (say(words) for words in found.names) if found.names else ("",)
     names = listed(first, *(name[:1].lower() + name[1:] for name in more))
     return tr("{0} from {1}.", names, found.program) if found.program else tr("{0}.", names)

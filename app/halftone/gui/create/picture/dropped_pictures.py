@@ -11,14 +11,14 @@ from PySide6.QtWidgets import QWidget
 
 from halftone.contract.errors import HalftoneError
 from halftone.gui.controller import Controller
-from halftone.gui.create.form.settings_from_pictures import told_words
+from halftone.gui.create.form.settings_from_pictures import settings_words
 from halftone.gui.create.kept_pictures import keep
 from halftone.gui.create.picture.drop_targets import DropTargets
 from halftone.gui.create.picture.taken_strip import TakenStrip
 from halftone.gui.create.rows.start_picture_fields import picture_in
 from halftone.gui.i18n import tr
 from halftone.gui.text import problem
-from halftone.health.pictures.told_settings import Told, told
+from halftone.health.pictures.setting_names import SettingNames, setting_names
 from halftone.library.tasks import takes_picture
 from halftone.metadata.picture_settings import said_by
 from halftone.metadata.start_images import picture_size
@@ -33,7 +33,7 @@ class Glance(NamedTuple):
     """What a picture file holds: its size, None where it cannot be read, and its settings, None without any."""
 
     size: tuple[int, int] | None
-    told: Told | None
+    settings: SettingNames | None
 
 
 def glance(path: str) -> Glance:
@@ -43,7 +43,7 @@ def glance(path: str) -> Glance:
     except HalftoneError:
         return Glance(None, None)
     try:
-        return Glance(size, told(said_by(Path(path))))
+        return Glance(size, setting_names(said_by(Path(path))))
     except HalftoneError:
         return Glance(size, None)
 
@@ -162,7 +162,9 @@ class DroppedPictures(QObject):
             for card in cards.values():
                 card.say(tr("Reading…"))
             return
-        cards["settings"].say(told_words(found) if found else tr("This picture contains no settings."), usable=found is not None)
+        cards["settings"].say(
+            settings_words(found) if found else tr("This picture contains no settings."), usable=found is not None
+        )
         taken = "" if size is None else f"{size[0]} × {size[1]}"
         usable = size is not None and (model is None or takes_picture(model.pipeline))
         refusal = tr("This is not a readable picture.") if size is None else tr("Not supported by this model.")

@@ -31,7 +31,7 @@ class FoldedPart(BuiltLater):
     grows: ClassVar[bool] = True
     """Whether what changes in it may end below the edge of the form, which then scrolls there."""
     field: ClassVar[str] = ""
-    """The one whose problem (`session.pictures.draft_problems`) is told here."""
+    """The one whose problem (`session.pictures.draft_problems`) is shown here."""
     opens: ClassVar[bool] = False
     """Whether that problem opens it."""
 

@@ -46,7 +46,7 @@ class Listed(Generic[Item]):
 
 
 class ListRow(FoldedPart, Generic[Item]):
-    """What does not fit is told by `problem` until it is removed, or another model is chosen."""
+    """What does not fit is the `problem` until it is removed, or another model is chosen."""
 
     def __init__(self, binding: Binding, kind: Listed[Item]) -> None:
         super().__init__(binding, kind.title, kind.tip)

@@ -35,11 +35,11 @@ class OptionsPart(FoldedPart):
         self.boxes = {name: _box(one) for name, one in OPTION_PARAMETERS.items()}
         self.others = label("", "caption", "muted", wrap=True)
         self.remove = icon_button("x", tr("Remove other options"), size=14, clicked=lambda: self._keep(self.boxes))
-        told = row(self.others, self.remove, spacing=6, stretch=0)
+        others = row(self.others, self.remove, spacing=6, stretch=0)
         self.lines = {
             name: boxed(row(label(_name(name), "small", "secondary"), -1, box, spacing=8)) for name, box in self.boxes.items()
         }
-        self.setLayout(column(*self.lines.values(), told, self.note, spacing=8, margins=(14, 10, 14, 12)))
+        self.setLayout(column(*self.lines.values(), others, self.note, spacing=8, margins=(14, 10, 14, 12)))
         for name, box in self.boxes.items():
             box.valueChanged.connect(lambda _value, name=name: self._edited(name))
         self._binding.quietly(self._show_inside)

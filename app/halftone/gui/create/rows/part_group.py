@@ -37,7 +37,7 @@ class PartGroup(QWidget):
         self._show()
 
     def follow(self, model: ModelFacts | None) -> None:
-        """Show the parts that a model can use. They were told of it before."""
+        """Show the parts that a model can use."""
         self.setVisible(any(part.there for part in self._parts))
         self._show()
 

@@ -71,7 +71,7 @@ class StylePart(FoldedPart):
         name = ElidedLabel(style.name)
         remove = icon_button("x", tr("Remove {0}", style.name), size=14, clicked=partial(self._remove, index))
         made = QWidget()
-        made.setToolTip(_told(style))
+        made.setToolTip(_added(style))
         made.setLayout(row(name, remove, spacing=6, stretch=0))
         return made
 
@@ -83,8 +83,8 @@ class StylePart(FoldedPart):
         except HalftoneError as error:
             self.result.setText(sentences(error_sentence(error.as_facts()), error_remedy(error.as_facts())))
             return
-        told = (tr("Becomes: {0}", prompt), tr("Negative prompt: {0}", negative) if negative else "")
-        self.result.setText("\n".join(filter(None, told)))
+        lines = (tr("Becomes: {0}", prompt), tr("Negative prompt: {0}", negative) if negative else "")
+        self.result.setText("\n".join(filter(None, lines)))
 
     def _remove(self, index: int) -> None:
         styles = self._binding.draft.styles
@@ -102,7 +102,7 @@ class StylePart(FoldedPart):
         taken = {style.name for style in self._binding.draft.styles}
         for style in book.styles:
             if style.name not in taken:
-                menu.addAction(style.name.replace("&", "&&"), partial(self.add, style)).setToolTip(_told(style))
+                menu.addAction(style.name.replace("&", "&&"), partial(self.add, style)).setToolTip(_added(style))
         if menu.isEmpty():
             menu.addAction(tr("Choose a styles.csv in Settings > Folders")).setEnabled(False)
         if book.broken:
@@ -144,7 +144,7 @@ class StylePart(FoldedPart):
         self.say(tr("Could not save: {0}.", problem(error)))
 
 
-def _told(style: Style) -> str:
-    """What a style adds."""
+def _added(style: Style) -> str:
+    """Return what a style adds to the prompts."""
     parts = [style.prompt, tr("Negative prompt: {0}", style.negative) if style.negative else ""]
     return "\n".join(part for part in parts if part)

@@ -57,6 +57,6 @@ class VariationPart(FoldedPart):
             box.setValue(edge)
 
     def _show_value(self, strength: float, size: tuple[int, int] | None) -> None:
-        told = (f"{strength:g}" if strength else "", figures.pixels(*size) if size else "")
-        self.row.value.setText(listed(*told))
+        parts = (f"{strength:g}" if strength else "", figures.pixels(*size) if size else "")
+        self.row.value.setText(listed(*parts))
         self.changed.emit()

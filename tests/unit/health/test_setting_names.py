@@ -1,8 +1,8 @@
-"""What a picture is said to hold, before and after its settings are used."""
+"""The settings that a picture names, before and after they are used."""
 
 import pytest
 
-from halftone.health.pictures.told_settings import told
+from halftone.health.pictures.setting_names import setting_names
 from halftone.metadata.reading import Parameters
 
 ALL = {"Steps": "9", "Sampler": "Euler", "CFG scale": "5", "Seed": "7", "Size": "64x64", "Model": "pocket"}
@@ -19,7 +19,7 @@ ALL = {"Steps": "9", "Sampler": "Euler", "CFG scale": "5", "Seed": "7", "Size": 
     ],
 )
 def test_the_program(version: str, program: str) -> None:
-    assert told(Parameters(prompt="a", fields={"Version": version})).program == program
+    assert setting_names(Parameters(prompt="a", fields={"Version": version})).program == program
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ def test_the_program(version: str, program: str) -> None:
     ],
 )
 def test_the_names(said: Parameters, left: tuple[str, ...], names: str) -> None:
-    assert " ".join(words.template.lower().replace(" ", "-") for words in told(said, left).names) == names
+    assert " ".join(words.template.lower().replace(" ", "-") for words in setting_names(said, left).names) == names

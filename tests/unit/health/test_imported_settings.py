@@ -13,7 +13,7 @@ from tests.helpers.pictures import picture_facts, resolved
 
 from halftone.contract.facts import PassFacts
 from halftone.contract.request import Hires, Lora, PictureRequest, Refiner, Start, Style
-from halftone.health.pictures.imported_settings import Known, Taken, known_here, take_over
+from halftone.health.pictures.imported_settings import Imported, Known, import_settings, known_here
 from halftone.metadata.parameters import a1111_text
 from halftone.metadata.reading import holds_parameters, parse_parameters
 from halftone.settings.store import Settings
@@ -37,8 +37,8 @@ KNOWN = Known(
 NOW = PictureRequest(prompt="before", model=samples.POCKET.id, styles=(Style(name="x", prompt="y"),), batch=3, steps=7)
 
 
-def taken(text: str, now: PictureRequest = NOW, known: Known = KNOWN) -> Taken:
-    return take_over(parse_parameters(text), now, known)
+def taken(text: str, now: PictureRequest = NOW, known: Known = KNOWN) -> Imported:
+    return import_settings(parse_parameters(text), now, known)
 
 
 def test_all_of_a_text_of_a1111_has_its_place_or_is_told() -> None:

@@ -1,4 +1,4 @@
-"""Names what a picture says of how it was made, for those who decide whether to use it."""
+"""The names of the settings in a picture, so that the user can decide whether to use them."""
 
 from typing import Final, NamedTuple
 
@@ -18,7 +18,7 @@ _NAMES: Final = {
 }
 
 
-class Told(NamedTuple):
+class SettingNames(NamedTuple):
     """program: that made it, "" where it is not known. names: the settings that can be used."""
 
     program: str
@@ -30,12 +30,12 @@ def program_of(version: str) -> str:
     return next((name for begin, name in _PROGRAMS if version.startswith(begin)), "")
 
 
-def told(said: Parameters, left: tuple[str, ...] = ()) -> Told:
-    """What a picture says. left: the settings that cannot be used here, as `Taken` has them."""
+def setting_names(said: Parameters, left: tuple[str, ...] = ()) -> SettingNames:
+    """Return the program and the settings that a picture names. left: those that cannot be used here, as `Imported` has them."""
     prompts = ((said.prompt, Words("Prompt")), (said.negative, Words("Negative prompt")))
     unused = {text.partition(":")[0] for text in left}
     names = [words for text, words in prompts if text]
-    return Told(
+    return SettingNames(
         program_of(said.fields.get("Version", "")),
         (*names, *(words for name, words in _NAMES.items() if name in said.fields and name not in unused)),
     )
