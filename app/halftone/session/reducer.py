@@ -154,7 +154,12 @@ def _apply_models(state: AppState, event: events.ModelEvent) -> AppState:
     known = state.models
     match event:
         case events.ModelUsed(found=found):
-            models = Found(known.models | found.models, known.errors, known.waiting | found.waiting, known.parts | found.parts)
+            models = known._replace(
+                models=known.models | found.models,
+                waiting=known.waiting | found.waiting,
+                parts=known.parts | found.parts,
+                loras={**known.loras, **found.loras},
+            )
             settings = changed(state.settings, model_folders=event.folders, last_model=event.model)
             count = state.selections + 1
             hosted = (count, event.part) if event.part else state.hosted

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -216,8 +217,8 @@ class Notice:
 
 class Found(NamedTuple):
     """Models, what is wrong with those that cannot be used, and of these the ones that lack only small files and the files that
-    run in the place of a model's transformer; by their names. closed: folders that cannot be read. Nothing in the state is
-    changed in place.
+    run in the place of a model's transformer; by their names. closed: folders that cannot be read; loras: the LoRAs
+    beside them, by name. Nothing in the state is changed in place.
     """
 
     models: dict[str, ModelFacts]
@@ -225,6 +226,7 @@ class Found(NamedTuple):
     waiting: dict[str, ModelFacts]
     parts: dict[str, ModelFacts]
     closed: tuple[str, ...] = ()
+    loras: Mapping[str, str] = MappingProxyType({})
 
     @property
     def listed(self) -> tuple[ModelFacts, ...]:

@@ -1,13 +1,19 @@
 """Models come on the list by being opened, and off it when the user says so; their files stay."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
-from tests.helpers.model_files import write_folder
+from tests.helpers.model_files import ramp, safetensors, write_folder
 from tests.helpers.sessions import HandClock, HeldExecutor
 
+from halftone.contract.facts import ModelFacts
+from halftone.library.index.known import listed_models
 from halftone.library.models import POCKET
+from halftone.session.events import Replaced
+from halftone.session.models import known_files, model_list
 from halftone.session.models.model_list import ModelList
 from halftone.session.state import AppState
 from halftone.session.store import Store
@@ -103,3 +109,40 @@ def test_a_model_that_is_forgotten_while_the_headers_are_read_does_not_come_back
     answer()
     shelf.executor.settle()
     assert shelf.ids() == {POCKET, *shelf.inside}
+
+
+def test_each_folder_is_read_once_for_models_and_loras(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_folder(tmp_path / "models" / "one")
+    for folder, name in (("models", "beside"), ("models", "same"), ("loras", "same")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / f"{name}.safetensors").write_bytes(safetensors({"lora_unet_a.lora_down.weight": ramp(2)}))
+    models, loras = str(tmp_path / "models"), str(tmp_path / "loras")
+    read: list[str] = []
+
+    def counted(folders: Iterable[str], *, indexed: bool = False) -> list[ModelFacts]:
+        wanted = tuple(folders)
+        read.extend(wanted)
+        return listed_models(wanted, indexed=indexed)
+
+    for module in (known_files, model_list):
+        monkeypatch.setattr(module, "listed_models", counted)
+    store, executor = Store(AppState(settings=Settings(model_folders=(models,), lora_folders=(loras,)))), HeldExecutor()
+    found, _loras = ModelList(store, executor), known_files.LoraList(store, executor)
+
+    def known() -> dict[str, str]:
+        executor.settle()
+        return {name: Path(path).parent.name for name, path in store.state.loras.paths.items()}
+
+    found.refresh()
+    assert known() == {"beside": "models", "same": "loras"}
+    assert sorted(read) == sorted([models, loras])
+    read.clear()
+    (tmp_path / "models" / "beside.safetensors").unlink()
+    store.take(Replaced(part=replace(store.state.library, changes=1)))
+    assert known() == {"same": "loras"}
+    assert sorted(read) == sorted([models, loras])
+    store.take(Replaced(part=msgspec.structs.replace(store.state.settings, lora_folders=())))
+    assert known() == {"same": "models"}
+    assert store.state.loras.folders == (models,)
+    found.forget(next(model for model in found.found.models if model != POCKET))
+    assert known() == {}

@@ -12,8 +12,9 @@ from halftone.library.add_ons.upscalers import upscalers_among
 from halftone.library.index.known import listed_models
 from halftone.session.events import Replaced
 from halftone.session.ports import Executor
-from halftone.session.state import Loras
+from halftone.session.state import NOTHING_FOUND, Loras
 from halftone.session.store import Store
+from halftone.settings.store import Settings
 
 Then = Callable[[dict[str, str]], None]
 """Gets name -> path."""
@@ -46,26 +47,46 @@ class KnownFiles:
 
 
 class LoraList:
-    """The LoRAs that the folders of the settings hold."""
+    """The LoRAs in the folders of the settings. The list of models finds those beside the models; others are read here."""
 
     def __init__(self, store: Store, executor: Executor) -> None:
         self._store = store
         self._executor = executor
+        self._read: tuple[str, ...] | None = None
+        self._own: dict[str, str] = {}
+        """The LoRAs in the folders `_read`."""
         store.subscribe(
-            lambda state: (state.models, lora_folders(state.settings), state.library.changes), lambda _found: self.look()
+            lambda state: (_own_folders(state.settings), state.library.changes, state.models is not NOTHING_FOUND),
+            lambda _changed: self._look(_own_folders(store.state.settings)),
         )
+        store.subscribe(lambda state: (lora_folders(state.settings), state.models.loras), lambda _found: self._show())
 
     def look(self) -> None:
-        """Read the folders in the background."""
-        folders, indexed = lora_folders(self._store.state.settings), self._store.state.library.watching
-        self._executor.run(
-            lambda: loras_among(listed_models(folders, indexed=indexed)), lambda known: self._found(folders, known)
-        )
+        """Read all folders in the background: they may not be watched."""
+        self._look(lora_folders(self._store.state.settings))
 
-    def _found(self, folders: tuple[str, ...], known: dict[str, str]) -> None:
+    def _look(self, folders: tuple[str, ...]) -> None:
+        own, indexed = _own_folders(self._store.state.settings), self._store.state.library.watching
+        self._executor.run(lambda: loras_among(listed_models(folders, indexed=indexed)), lambda known: self._found(own, known))
+
+    def _found(self, own: tuple[str, ...], known: dict[str, str]) -> None:
         """Keep what the folders hold that are set now: an answer for others may come later."""
-        if folders == lora_folders(self._store.state.settings):
-            self._store.take(Replaced(part=Loras(paths=known, folders=folders)))
+        if own == _own_folders(self._store.state.settings):
+            self._read, self._own = own, known
+            self._show()
+
+    def _show(self) -> None:
+        state = self._store.state
+        folders = lora_folders(state.settings)
+        if self._read == _own_folders(state.settings):
+            known = {**state.models.loras, **self._own}
+            paths = {name: path for name, path in known.items() if not set(folders).isdisjoint(map(str, Path(path).parents))}
+            self._store.take(Replaced(part=Loras(paths=paths, folders=folders)))
+
+
+def _own_folders(settings: Settings) -> tuple[str, ...]:
+    """Return the folders of LoRAs that the list of models does not read."""
+    return tuple(folder for folder in settings.lora_folders if folder not in settings.model_folders)
 
 
 class EmbeddingList:

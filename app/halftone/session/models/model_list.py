@@ -13,6 +13,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.vocabulary import POCKET
 from halftone.library import models
 from halftone.library.add_ons.denoisers import host_of
+from halftone.library.add_ons.loras import loras_among
 from halftone.library.files.small_files import lacking
 from halftone.library.index.known import listed_models
 from halftone.session.events import ModelsForgotten, ModelUsed, Noted, Replaced
@@ -107,7 +108,7 @@ class ModelList:
         ready = {name: facts for name, facts in known.waiting.items() if not lacking(facts)}
         waiting = {name: facts for name, facts in known.waiting.items() if name not in ready}
         errors = {name: error for name, error in known.errors.items() if name not in ready}
-        self._store.take(Replaced(part=Found(known.models | ready, errors, waiting, known.parts)))
+        self._store.take(Replaced(part=known._replace(models=known.models | ready, errors=errors, waiting=waiting)))
         self.select(model.id)
 
     def _use(self, model: str, remembered: str, found: Found = NOTHING_FOUND, part: str = "") -> None:
@@ -184,15 +185,16 @@ def describe_all(wanted: tuple[str, ...], *, indexed: bool = False) -> Found:
 
     indexed: leave out what no scan came to yet.
     """
-    found = Found({}, {}, {}, {})
+    found, loras = Found({}, {}, {}, {}), dict[str, str]()
     for model in wanted:
         try:
             _sort_in(model, models.describe(model), found)
         except HalftoneError as error:
             inside = listed_models((model,), indexed=indexed) if os.path.isdir(model) else ()
+            loras = loras_among(inside) | loras
             if not _sort_all((facts for facts in inside if facts.id != POCKET), found):
                 found.errors[model] = error.as_facts()
-    return found
+    return found._replace(loras=loras)
 
 
 def _sort_all(known: Iterable[ModelFacts], found: Found) -> bool:
