@@ -9,6 +9,7 @@ import msgspec
 from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import Cancel, Generate, JobCommand, Keep, Train, Upscale
 from halftone.contract.request import PictureRequest, UpscaleRequest
+from halftone.library.prompts.shown_prompts import shown_prompt
 from halftone.session import events
 from halftone.session.pictures.grid import Grid
 from halftone.session.ports import WorkerLink
@@ -47,7 +48,7 @@ class JobQueue:
         """Queue a picture with the settings in force. endless: queue it again, with a new seed, until cancelled."""
         if endless:
             self._store.take(events.Repeating(request=msgspec.structs.replace(request, seed=None)))
-        return self.submit(Generate(job=new_job_id(), request=request), request.prompt)
+        return self.submit(Generate(job=new_job_id(), request=request), shown_prompt(request.prompt))
 
     def make_grid(self, grid: Grid, title: str) -> str:
         """Queue all pictures of a grid as one entry."""

@@ -30,6 +30,10 @@ def folder(tmp_path: Path) -> Path:
         ("a sun <lora:sepia:0.8>, sea", "a sun, sea", [("sepia", 0.8)]),
         ("<lora:grain V2> a <LORA:sepia:-.5:>", "a", [("Grain v2", 1.0), ("sepia", -0.5)]),
         ("<lora:sepia:>", "", [("sepia", 1.0)]),
+        ("a sun, <lora:sepia:1>, sea", "a sun, , sea", [("sepia", 1.0)]),
+        ("a sun, <lora:sepia:1>", "a sun,", [("sepia", 1.0)]),
+        ("a <lora:sepia:1>sun", "a sun", [("sepia", 1.0)]),
+        ("a, <lora:sepia:1> <lora:grain v2:1>, b", "a, , b", [("sepia", 1.0), ("Grain v2", 1.0)]),
     ],
 )
 def test_a_prompt_names_loras_as_a1111_does(folder: Path, prompt: str, left: str, named: list[tuple[str, float]]) -> None:

@@ -18,6 +18,7 @@ from halftone.gui.views.list_model import ListModel, item_of
 from halftone.gui.views.thumbnails import Thumbnails, paint_glyph, paint_thumbnail
 from halftone.health.pictures.frame_lists import clock, video_seconds
 from halftone.library.prompts.drawn_prompts import as_made
+from halftone.library.prompts.shown_prompts import shown_prompt
 from halftone.session.pictures.history import Made
 
 _LEFT: Final = 9
@@ -57,7 +58,7 @@ class HistoryModel(ListModel[Row]):
     def name(self, item: Row) -> str:
         if not isinstance(item, Made):
             return day_name(item, _today())
-        return listed(*filter(None, (item.request.prompt or item.facts.path, _film(item))))
+        return listed(*filter(None, (shown_prompt(item.request.prompt) or item.facts.path, _film(item))))
 
     def tip(self, item: Row) -> str:
         if not isinstance(item, Made):
@@ -65,7 +66,7 @@ class HistoryModel(ListModel[Row]):
         words = {"recovered": tr("Recovered"), "not-recovered": tr("Not recovered"), "unwatched": tr("Not monitored")}
         loras = as_made(item.request, item.facts).loras
         used = tr("LoRA: {0}", net_list(loras)) if loras else ""
-        return "\n".join(filter(None, (item.request.prompt, _film(item), used, words.get(item.facts.state, ""))))
+        return "\n".join(filter(None, (shown_prompt(item.request.prompt), _film(item), used, words.get(item.facts.state, ""))))
 
     def state(self, item: Row) -> Qt.ItemFlag:
         return super().state(item) | Qt.ItemFlag.ItemIsDragEnabled if isinstance(item, Made) else Qt.ItemFlag.NoItemFlags

@@ -83,7 +83,14 @@ def lora_folders(settings: Settings) -> tuple[str, ...]:
 
 def without_tags(prompt: str) -> str:
     """The prompt without the LoRAs that it names."""
-    return _TAG.sub("", prompt).strip() if has_tags(prompt) else prompt
+    return _TAG.sub(_spaces_left, prompt).strip() if has_tags(prompt) else prompt
+
+
+def _spaces_left(tag: re.Match[str]) -> str:
+    """Return the spaces before a tag where A1111's prompt without it would be read as other tokens: ", ," is two, ",," is one."""
+    spaces = tag[0][: tag[0].index("<")]
+    before, after = tag.string[: tag.start()][-1:], tag.string[tag.end() :][:1]
+    return spaces if after.strip() and before.isalnum() == after.isalnum() else ""
 
 
 def take_tags(
@@ -100,7 +107,7 @@ def take_tags(
     loras = tuple(_named(match[1].strip(), match[2], match[3], known, folders) for match in taken)
     rest = prompt
     for match in reversed(taken):
-        rest = rest[: match.start()] + rest[match.end() :]
+        rest = rest[: match.start()] + _spaces_left(match) + rest[match.end() :]
     return (rest.strip() if taken else prompt), loras
 
 
