@@ -7,7 +7,7 @@ import msgspec
 from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts
 from halftone.contract.messages import Examine, Repair
 from halftone.contract.plan import Cure
-from halftone.contract.request import Extras, Numerics, inputs_with
+from halftone.contract.request import ALONE, Extras, Numerics, inputs_with
 from halftone.contract.vocabulary import DTYPE_NAMES, Depth, DType, Precision
 from halftone.contract.wording import Words, both
 from halftone.health.judge import Badge, badge, kept, tried
@@ -91,7 +91,13 @@ class Checks:
         if report is None and (others := self.checked_in(model)):
             named, now = [DTYPE_NAMES[dtype] for dtype in others], DTYPE_NAMES[precision or self.precision_of(model)[0]]
             return Badge("unchecked", None, Words("Checked in {0}, not in {1} yet.", (both(*named), now)), elsewhere=True)
+        if report is None and self._checked_alone(model, device, precision):
+            return Badge("unchecked", None, Words("Not checked with these extras yet."))
         return badge(report, model, device, numerics)
+
+    def _checked_alone(self, model: ModelFacts, device: DeviceFacts, precision: DType | None) -> bool:
+        """Return whether there is a check of the model without the extras that are chosen for it."""
+        return self._report(model, device, precision or self.precision_of(model)[0], ALONE) is not None
 
     def checked_in(self, model: ModelFacts) -> list[DType]:
         """The precisions in which there is a check of the model that still holds."""

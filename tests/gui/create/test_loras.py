@@ -5,17 +5,21 @@ from typing import get_args
 
 import msgspec
 import pytest
+from PySide6.QtCore import QRect, Qt
+from PySide6.QtGui import QFontMetrics
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
 from tests.helpers import samples
-from tests.helpers.model_files import ramp, safetensors
+from tests.helpers.model_files import ramp, safetensors, write_folder
 
 from halftone.contract.messages import Examine, Generate
 from halftone.contract.request import Lora, PictureRequest
 from halftone.contract.vocabulary import DType
+from halftone.gui import theme
 from halftone.gui.create.form.form_fields import NumberBox
 from halftone.gui.create.rows.lora_row import LoraPart
 from halftone.gui.health import health_view
+from halftone.gui.i18n import say
 from halftone.library import records
 from halftone.library.models import describe
 from halftone.session.pictures.draft import kept
@@ -65,6 +69,54 @@ def test_another_file_is_refused_in_a_sentence(qtbot: QtBot, folder: Path, name:
     stage.close()
 
 
+def test_a_refusal_goes_with_the_next_change(qtbot: QtBot, folder: Path) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    part = form.lora_part
+
+    def refuse() -> None:
+        part.take(str(folder / "vae.safetensors"))
+        stage.wait(lambda: "is not a LoRA" in part.note.text())
+        assert part.note.isVisible()
+
+    refuse()
+    form.steps.set_value(form.steps.value() + 1)
+    assert not part.note.isVisible()
+    refuse()
+    write_folder(folder / "other")
+    stage.controller.session.models.select(str(folder / "other"))
+    stage.wait(lambda: stage.controller.settings.last_model == str(folder / "other"))
+    assert not part.note.isVisible()
+    stage.idle()
+    stage.close()
+
+
+def test_one_that_does_not_fit_is_named_in_full_and_can_be_removed(qtbot: QtBot, folder: Path) -> None:
+    place = "lora_unet_down_blocks_1_attentions_0_transformer_blocks_0_attn2_to_k"
+    wide = {f"{place}.lora_down.weight": ramp(4, 2048), f"{place}.lora_up.weight": ramp(640, 4)}
+    (folder / "An add-on with a rather long name.safetensors").write_bytes(safetensors(wide))
+    stage = Stage(qtbot)
+    form = stage.page.form
+    fitting = Lora(path=str(folder / "sepia.safetensors"))
+    form.edit(loras=(fitting, Lora(path=str(folder / "An add-on with a rather long name.safetensors"))))
+    footer = form.footer
+    stage.wait(lambda: not footer.remove_link.isHidden())
+    assert not form.generate_button.isEnabled()
+    stage.idle()
+    assert footer.why_not.text() == form.refusal()
+    place = QRect(0, 0, footer.why_not.width(), 9999)
+    lines = QFontMetrics(theme.current().font("small")).boundingRect(place, int(Qt.TextFlag.TextWordWrap), form.refusal())
+    assert footer.why_not.height() == lines.height() > theme.grown(18), "all lines are shown"
+    stage.wait(lambda: footer.height() == footer.sizeHint().height())
+    footer.remove_link.click()
+    assert form.lora_part.items() == (fitting,)
+    stage.wait(lambda: not form.refusal())
+    assert footer.remove_link.isHidden()
+    assert form.generate_button.isEnabled()
+    stage.idle()
+    stage.close()
+
+
 def test_a_prompt_that_names_one_as_a1111_does(qtbot: QtBot, folder: Path) -> None:
     stage = Stage(qtbot, settings=Settings(first_run_done=True, model_folders=(str(folder),)))
     form = stage.page.form
@@ -105,6 +157,8 @@ def test_checks_are_made_with_them_and_belong_to_them(qtbot: QtBot, folder: Path
     assert controller.session.checks.report(model) is not None
     part.set_items((Lora(path=str(folder / "sepia.safetensors"), weight=0.5),))
     assert controller.session.checks.report(model) is None, "with the LoRA it was not checked"
+    assert say(controller.session.checks.badge(model).reason) == "Not checked with these extras yet."
+    assert stage.page.form.model_part.note.text() == "Not checked with these extras yet."
     controller.session.checks.check(model)
     command = next(job.command for job in controller.state.jobs)
     assert isinstance(command, Examine)

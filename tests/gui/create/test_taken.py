@@ -11,7 +11,7 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage, opened
-from tests.helpers import samples
+from tests.helpers import model_files, samples
 from tests.helpers.hub import WHOLE, save_flux
 from tests.helpers.model_files import ramp, safetensors
 
@@ -249,6 +249,17 @@ def test_an_empty_prompt_is_told_and_a_note_goes_with_the_next_change(qtbot: QtB
     assert not form.taken.isHidden()
     form.prompt.setPlainText("a green sun")
     assert form.taken.isHidden()
+    stage.idle()
+    form.prompt.setPlainText("")
+    stage.page.generate()
+    stage.idle()
+    assert not form.taken.isHidden()
+    model_files.write_folder(tmp_path / "other")
+    stage.controller.session.models.select(str(tmp_path / "other"))
+    stage.wait(lambda: stage.controller.settings.last_model == str(tmp_path / "other"))
+    assert form.taken.isHidden(), "another model is a change, too"
+    stage.controller.session.models.select("pocket")
+    stage.idle()
     (tmp_path / "bad.png").write_bytes(b"no picture")
     assert dropped(stage, str(tmp_path / "bad.png"))
     stage.wait(lambda: "bad.png" in form.taken.text())

@@ -5,10 +5,11 @@ from pathlib import Path
 import msgspec
 import pytest
 from pytestqt.qtbot import QtBot
-from tests.gui.stage import Stage
+from tests.gui.stage import Stage, opened
 from tests.helpers.model_files import ramp, safetensors
 
 from halftone.contract.request import PictureRequest
+from halftone.gui.models.picker import ModelPicker
 from halftone.settings.store import Settings
 
 WIDTH = 128
@@ -61,4 +62,27 @@ def test_the_file_of_an_earlier_picture_is_used_while_it_is_there_and_fits(qtbot
     form.set_request(PictureRequest(prompt="easynegative, gone, bad-hands", inversions=(str(mine), str(gone), "bad-hands")))
     stage.wait(lambda: len(form.request().inversions) == 2)
     assert form.request().inversions == (str(mine), str(folder / "deep" / "bad-hands.safetensors"))
+    stage.close()
+
+
+def test_one_is_chosen_from_the_library(qtbot: QtBot, folder: Path) -> None:
+    stage = Stage(qtbot, settings=Settings(first_run_done=True, embedding_folders=(str(folder),)))
+    form = stage.page.form
+    part = opened(form.embedding_part)
+    stage.wait(lambda: {one.name for one in stage.controller.state.embeddings.fitting} == {"easynegative", "bad-hands"})
+    form.prompt.setPlainText("a sun")
+    part.library_button.click()
+    picker = stage.page.findChild(ModelPicker)
+    assert picker is not None
+    assert picker.rows.query.kinds == ("embedding",)
+    picker.chosen.emit(str(folder / "deep" / "bad-hands.safetensors"))
+    assert form.prompt.toPlainText() == "a sun, bad-hands"
+    picker.close()
+    part.add_file("negative", str(folder / "easynegative.safetensors"))
+    assert form.negative.toPlainText() == "easynegative"
+    part.add_file("negative", str(folder / "xl.safetensors"))
+    assert form.negative.toPlainText() == "easynegative"
+    assert part.note.text() == "xl does not fit Pocket (demo)."
+    assert part.note.isVisible()
+    stage.idle()
     stage.close()

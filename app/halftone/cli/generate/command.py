@@ -140,7 +140,9 @@ def _base(
     saved: Settings,
 ) -> tuple[PictureRequest, tuple[str, ...], bool, DType | None]:
     """(the request, notes on it, whether it says which model, the precision of the picture whose settings are used).
-    files: kept latents, a picture whose settings are used. where: model and device. meant: fields of the start picture and named options that were given.
+
+    files: kept latents, a picture whose settings are used. where: model and device. meant: fields of the start picture and
+    named options that were given.
     """
     (latents, picture), (model, device) = files, where
     if latents is not None and picture is not None:

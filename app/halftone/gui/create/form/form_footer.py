@@ -1,7 +1,7 @@
 """The pinned foot of the Create form: how long the pictures take, whether the model fits, and Generate with its other ways."""
 
-from PySide6.QtCore import QPoint, QSize, Qt, Signal
-from PySide6.QtGui import QFontMetrics, QPainter, QPaintEvent
+from PySide6.QtCore import QPoint, QRect, QSize, Qt, Signal
+from PySide6.QtGui import QFontMetrics, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from halftone.gui import theme
@@ -26,19 +26,28 @@ from halftone.gui.kit.stock_widgets import (
 from halftone.health.forecasts.picture_memory import Forecast
 
 _SEVERAL = 4
+_WRAPPED = int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextWordWrap)
 
 
 class WhyNot(HoverButton):
-    """Why nothing can be made, in one line with the whole in the tooltip; a click leads to the field."""
+    """Why nothing can be made, in as many lines as that takes; a click leads to the field."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.setFixedHeight(theme.grown(18))
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.say("")
 
     def sizeHint(self) -> QSize:
-        return QSize(200, theme.grown(18))
+        return QSize(200, self.height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Take the height of all lines."""
+        shown = QFontMetrics(theme.current().font("small")).boundingRect(QRect(0, 0, self.width(), 10_000), _WRAPPED, self.text())
+        self.setFixedHeight(max(theme.grown(18), shown.height()))
 
     def say(self, words: str) -> None:
         """ "" for nothing to say."""
@@ -46,6 +55,7 @@ class WhyNot(HoverButton):
         self.setAccessibleName(words or tr("Generate is disabled"))
         self.setToolTip(words)
         self.setVisible(bool(words))
+        self._fit()
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -55,14 +65,13 @@ class WhyNot(HoverButton):
         painter = QPainter(self)
         painter.setPen(colours.color("warn"))
         painter.setFont(font)
-        shown = QFontMetrics(font).elidedText(self.text(), Qt.TextElideMode.ElideRight, self.width())
-        painter.drawText(self.rect(), int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft), shown)
+        painter.drawText(self.rect(), _WRAPPED, self.text())
         painter.end()
 
 
 class Footer(QWidget):
-    """88 high. `generate`, `several` (how many), `endless`, `in_float32` and `grid`: what was asked for; `why`: to what forbids
-    it.
+    """88 high, higher for a long reason. `generate`, `several` (how many), `endless`, `in_float32` and `grid`: what was asked
+    for; `why`: show what forbids it; `remove`: remove what forbids it.
     """
 
     generate = Signal()
@@ -71,11 +80,15 @@ class Footer(QWidget):
     in_float32 = Signal()
     grid = Signal()
     why = Signal()
+    remove = Signal()
 
     def __init__(self) -> None:
         super().__init__()
         self.clock = IconLabel("clock", "text-muted", 14)
         self.why_not = WhyNot()
+        self.remove_link = button(tr("Remove"), "link", clicked=self.remove.emit)
+        self.remove_link.setFont(theme.current().font("small"))
+        self.remove_link.hide()
         self.estimate = ElidedLabel("", "small", "secondary", numbers=True)
         self.fits_icon = IconLabel("", "danger", 14)
         self.fits = label("", "small", "secondary", numbers=True)
@@ -87,11 +100,12 @@ class Footer(QWidget):
         self.more.setProperty("size", "hero")
         self.more.setProperty("icon-only", "true")
         buttons = row(self.generate_button, self.more, spacing=8)
-        line = row(self.clock, self.why_not, self.estimate, self.fits_icon, self.fits, spacing=6)
+        line = row(self.clock, self.why_not, self.remove_link, self.estimate, self.fits_icon, self.fits, spacing=6)
         line.setStretch(1, 1)
-        line.setStretch(2, 1)
+        line.setStretch(3, 1)
         made = surface("plain")
-        made.setFixedHeight(theme.grown(88))
+        made.setMinimumHeight(theme.grown(88))
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         made.setLayout(column(line, buttons, spacing=8, margins=(14, 10, 14, 12)))
         self.setLayout(column(made, spacing=0))
         self.generate_button.clicked.connect(lambda _on=False: self.generate.emit())
@@ -115,11 +129,12 @@ class Footer(QWidget):
         for part in (self.fits, self.fits_icon):
             part.setToolTip(peak_words(found))
 
-    def show_usable(self, problem: str, *, queueing: bool) -> None:
-        """problem: why nothing can be made, "" when it can."""
+    def show_usable(self, problem: str, *, queueing: bool, removable: bool = False) -> None:
+        """problem: why nothing can be made, "" when it can; removable: it goes when something is removed."""
         self.generate_button.setEnabled(not problem)
         self.more.setEnabled(not problem)
         self.why_not.say(problem)
+        self.remove_link.setVisible(removable)
         self.clock.set("triangle-alert" if problem else "clock", "warn" if problem else "text-muted")
         for part in (self.estimate, self.fits_icon, self.fits):
             part.setVisible(not problem)

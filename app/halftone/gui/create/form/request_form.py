@@ -70,7 +70,8 @@ class CreateForm(QWidget):
         self._binding = Binding(controller, self)
         self._model: ModelFacts | None = None
         self._waiting = ""
-        self._noted: object = None
+        self._noted = False
+        self._compared: object = None
         self._build()
         self._connect()
         self._model_changed()
@@ -181,7 +182,6 @@ class CreateForm(QWidget):
         controller.embeddings_changed.connect(self._read)
         binding = self._binding
         binding.watch(self._read, "prompt", "negative", "styles")
-        binding.watch(lambda _prompt: self.lora_part.hush(), "prompt")
         binding.watch(self._rendered, *(name for name in Draft.__struct_fields__ if name not in ("prompt", "negative")))
         for made in (*self.parts, *self.groups):
             made.restore()
@@ -195,6 +195,7 @@ class CreateForm(QWidget):
         self.footer.generate.connect(self.submit)
         self.footer.several.connect(lambda count: self.submit(count=count))
         self.footer.why.connect(self._show_problem)
+        self.footer.remove.connect(self._remove)
         self.footer.endless.connect(lambda: self.submit(endless=True))
         self.footer.in_float32.connect(lambda: self.submit(precision="float32"))
 
@@ -224,16 +225,22 @@ class CreateForm(QWidget):
 
     def tell(self, words: str, tone: str = "muted") -> None:
         """A line below the prompts, until something in the form changes; "" for nothing to say."""
+        self._hush()
         self.taken.say(words, tone)
-        self._noted = self._compared()
+        self._noted = True
 
     def _hush(self) -> None:
-        """Clear the line once something has changed since it was shown."""
-        if self._noted is not None and not self._waiting and self._noted != self._compared():
-            self._noted = None
+        """Clear the line and the refusals once the user has changed something."""
+        before, self._compared = self._compared, self._visible()
+        if before == self._compared:
+            return
+        for part in self.parts:
+            part.hush()
+        if self._noted and not self._waiting:
+            self._noted = False
             self.taken.say("")
 
-    def _compared(self) -> object:
+    def _visible(self) -> object:
         """What the user sees change: the seed moves by itself, and the model's own values come with it."""
         draft = msgspec.structs.replace(self._draft, seed=Seed(), model="", defaults=None, own=())
         return draft, self._controller.settings.last_model
@@ -297,7 +304,21 @@ class CreateForm(QWidget):
         error = self._controller.model_error
         if error is not None:
             return problem_words(error)
-        return self._waiting or self.size_field.problem() or next(filter(None, (part.problem() for part in self.parts)), "")
+        hindering = self._hindering()
+        return self._waiting or self.size_field.problem() or (hindering.problem() if hindering is not None else "")
+
+    def _hindering(self) -> FoldedPart | None:
+        """Return the first part that has a problem."""
+        return next((part for part in self.parts if part.problem()), None)
+
+    def _removal(self) -> Callable[[], object] | None:
+        """Return what removes the reason for which Generate is disabled; None where that is nothing to remove."""
+        part = self._hindering()
+        return part.removal if part is not None and part.problem() == self.refusal() else None
+
+    def _remove(self) -> None:
+        if (removal := self._removal()) is not None:
+            removal()
 
     def _show_problem(self) -> None:
         """Bring what forbids a picture into view."""
@@ -307,7 +328,7 @@ class CreateForm(QWidget):
             self._show_opened(self.size_field)
             box.setFocus(Qt.FocusReason.OtherFocusReason)
             box.selectAll()
-        elif part := next((part for part in self.parts if part.problem()), None):
+        elif part := self._hindering():
             part.open()
             part.row.setFocus(Qt.FocusReason.OtherFocusReason)
             QTimer.singleShot(0, self, partial(self._show_opened, part))
@@ -384,7 +405,8 @@ class CreateForm(QWidget):
         self.size_note.setText(warning)
         set_tone(self.size_note, tone)
         self.size_note.setVisible(bool(warning))
-        self.footer.show_usable(problem, queueing=bool(self._controller.state.jobs))
+        queueing = bool(self._controller.state.jobs)
+        self.footer.show_usable(problem, queueing=queueing, removable=self._removal() is not None)
         self._hush()
 
     def _toggled(self, part: FoldedPart, on: bool) -> None:

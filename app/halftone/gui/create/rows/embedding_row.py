@@ -1,6 +1,7 @@
 """The embeddings that the model can read: a folded row of the Create form that puts their names into the prompts."""
 
 from functools import partial
+from pathlib import Path
 
 from PySide6.QtWidgets import QMenu
 
@@ -9,8 +10,9 @@ from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.rows.folded_row import FoldedPart, below
 from halftone.gui.i18n import listed, tr
 from halftone.gui.kit.stock_widgets import button, column, row
+from halftone.gui.models.picker import library_button
 from halftone.library.add_ons.inversions import Inversion, named_of
-from halftone.session.pictures.draft import written
+from halftone.session.pictures.draft import with_word, written
 
 
 class EmbeddingPart(FoldedPart):
@@ -26,7 +28,13 @@ class EmbeddingPart(FoldedPart):
         self.negative_button = button(
             tr("Add to negative prompt"), clicked=lambda: below(self.menu_for("negative"), self.negative_button)
         )
-        buttons = column(row(self.prompt_button, -1), row(self.negative_button, -1), spacing=6)
+        self.library_button = library_button(self._controller, "embedding", lambda path: self.add_file("prompt", path))
+        self.negative_library_button = library_button(self._controller, "embedding", lambda path: self.add_file("negative", path))
+        buttons = column(
+            row(self.prompt_button, self.library_button, -1, spacing=6),
+            row(self.negative_button, self.negative_library_button, -1, spacing=6),
+            spacing=6,
+        )
         self.setLayout(column(buttons, self.note, spacing=8, margins=(14, 10, 14, 12)))
 
     @property
@@ -42,8 +50,16 @@ class EmbeddingPart(FoldedPart):
 
     def add(self, field: str, name: str) -> None:
         """Put a name behind a prompt."""
-        before = getattr(self._binding.draft, field).rstrip().rstrip(",")
-        self._binding.set(field, f"{before}, {name}" if before else name)
+        self._binding.set(field, with_word(getattr(self._binding.draft, field), name))
+
+    def add_file(self, field: str, path: str) -> None:
+        """Put the trigger of a file behind a prompt, if the model can read it."""
+        one = next((one for one in self._fitting if one.path == path), None)
+        if one is None:
+            self.say(tr("{0} does not fit {1}.", Path(path).stem, self._model.name) if self._model is not None else "")
+        else:
+            self.say("")
+            self.add(field, one.name)
 
     def used(self) -> bool:
         return bool(named_of(self._fitting, written(self._binding.draft)))

@@ -1,5 +1,6 @@
 """A folded row of the Create form and what stands below it: one part of what the next pictures depend on."""
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from PySide6.QtCore import QPoint, Qt, Signal
@@ -51,6 +52,8 @@ class FoldedPart(BuiltLater):
         self.note.hide()
         self._unfit = ""
         self._problem = ""
+        self._refused = False
+        """Whether the note says why something was not taken."""
 
     @property
     def _key(self) -> str:
@@ -106,6 +109,7 @@ class FoldedPart(BuiltLater):
 
     def say(self, words: str) -> None:
         """Warn; "" for nothing to say."""
+        self._refused = False
         self.note.setText(words)
         self.note.setVisible(bool(words))
         self.changed.emit()
@@ -115,6 +119,17 @@ class FoldedPart(BuiltLater):
         words = said_of(error)
         self.open()
         self.say(words)
+        self._refused = True
+
+    def hush(self) -> None:
+        """Clear a refusal once something in the form has changed."""
+        if self._refused:
+            self.say(self.problem())
+
+    @property
+    def removal(self) -> Callable[[], object] | None:
+        """Removes what does not fit the model; None where nothing can be removed."""
+        return None
 
     def does_not_fit(self, error: Exception) -> None:
         """What stands here would stop the next picture: it is the `problem` until `fits` is called."""

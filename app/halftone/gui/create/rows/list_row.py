@@ -10,6 +10,7 @@ import msgspec
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QBoxLayout, QLayout, QWidget
 
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import Control, IpAdapter, Lora
 from halftone.gui.create.form.binding import Binding, access, number_box
@@ -54,6 +55,7 @@ class ListRow(FoldedPart, Generic[Item]):
         self.known: Mapping[str, str] = {}
         """Name -> path of those that can be added without looking for them."""
         self._items: tuple[Item, ...] = ()
+        self._misfits: tuple[Item, ...] = ()
         self._looks = 0
         self._tied: list[tuple[int, str, Callable[[Any], object]]] = []
         self.row.toggled.connect(lambda on: self.look() if on else None)
@@ -145,11 +147,24 @@ class ListRow(FoldedPart, Generic[Item]):
                 self.fits()
         elif model is not None:
             self._controller.background.run(
-                lambda: self._kind.check(items, model),
-                lambda _none: self.fits() if look == self._looks else None,
-                lambda error: self.does_not_fit(error) if look == self._looks else None,
+                lambda: _misfits(self._kind.check, items, model),
+                lambda found: self._looked(*found) if look == self._looks else None,
                 receiver=self,
             )
+
+    def _looked(self, misfits: tuple[Item, ...], error: HalftoneError | None) -> None:
+        self._misfits = misfits
+        if error is None:
+            self.fits()
+        else:
+            self.does_not_fit(error)
+
+    @property
+    def removal(self) -> Callable[[], object] | None:
+        return self._remove_misfits if self.problem() and self._unfit else None
+
+    def _remove_misfits(self) -> None:
+        self.set_items(tuple(item for item in self._items if item not in self._misfits))
 
     def add(self, path: str) -> None:
         """Add a file, if it fits the model; what is wrong with it is said below the list."""
@@ -175,3 +190,23 @@ class ListRow(FoldedPart, Generic[Item]):
         add_known(menu, {name: path for name, path in self.known.items() if path not in there}, self.add)
         add_choosing(menu, self._kind.adding, self._kind.kinds, self.add, folders=self._kind.folders)
         below(menu, self.add_button)
+
+
+def _misfits(
+    check: Callable[[tuple[Item, ...], ModelFacts], None], items: tuple[Item, ...], model: ModelFacts
+) -> tuple[tuple[Item, ...], HalftoneError | None]:
+    """Return the entries that do not fit a model, and the first error. Entries that only clash: the last one."""
+    try:
+        check(items, model)
+    except HalftoneError as error:
+        alone = tuple(item for item in items if _misfit(check, item, model))
+        return alone or items[-1:], error
+    return (), None
+
+
+def _misfit(check: Callable[[tuple[Item, ...], ModelFacts], None], item: Item, model: ModelFacts) -> bool:
+    try:
+        check((item,), model)
+    except HalftoneError:
+        return True
+    return False

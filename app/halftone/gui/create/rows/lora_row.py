@@ -43,11 +43,6 @@ class LoraPart(ListRow[Lora]):
     def _found_known(self) -> None:
         self.found(self._controller.state.loras.paths)
 
-    def hush(self) -> None:
-        """What was said is of something that was changed since."""
-        if not self.note.isHidden():
-            self.say(self.problem())
-
     def inside(self, index: int, item: Lora, head: QBoxLayout) -> QLayout:
         low, high = (f"{value:g}" for value in LORA_RANGE)
         tip = tr("{0} to {1}.", low, high)

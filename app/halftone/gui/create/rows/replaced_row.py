@@ -166,6 +166,10 @@ class ReplacedRow(FoldedPart):
         else:
             self.refused(error)
 
+    @property
+    def removal(self) -> Callable[[], object] | None:
+        return partial(self.set_file, None) if self.problem() and self._unfit else None
+
     def _open_menu(self) -> None:
         menu: QMenu = self.menu()
         menu.addAction(self._kind.none or tr("Model default"), partial(self.set_file, None))
