@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from halftone.cli.generate import pass_options
 from halftone.cli.generate.grid_command import grid_of, make_grid
+from halftone.cli.generate.preset_option import from_preset
 from halftone.cli.generate.prompt_options import asked_words, option
 from halftone.cli.generate.settings_from_picture import from_picture, precision_note
 from halftone.cli.jobs.engine_and_log import JOB, Tools
@@ -24,6 +25,7 @@ from halftone.settings.store import Settings, load
 
 _PLACE = "A .png, .jpg or .webp file (for video .mp4 or .webp), or a folder. Default: your pictures folder."
 _LATENTS = "Finish a saved picture with its own settings: decode its latents, or resume after its last good step."
+_PRESET = "Use the settings of a preset saved in Create. Other options override them."
 _FROM = "Import the settings of a picture from Halftone, A1111, Forge or ComfyUI. Other options override them."
 
 Prompt = Annotated[str | None, typer.Argument(help="The prompt. Required without --latents and --from.", show_default=False)]
@@ -32,8 +34,9 @@ Video = Annotated[str | None, typer.Option("--video", metavar="KIND", help="For 
 Fps = Annotated[int | None, option("fps")]
 Latents = Annotated[str | None, typer.Option("--latents", metavar="FILE", help=_LATENTS, show_default=False)]
 From = Annotated[str | None, typer.Option("--from", metavar="PICTURE", help=_FROM, show_default=False)]
+Preset = Annotated[str | None, typer.Option("--preset", metavar="NAME", help=_PRESET, show_default=False)]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Overwrite an existing output file.")]
-Batch = Annotated[int, option("batch")]
+Batch = Annotated[int | None, option("batch")]
 Sampler = Annotated[
     str | None, typer.Option("--sampler", help='A name from A1111 or ComfyUI, such as "DPM++ 2M Karras" or euler_ancestral.')
 ]
@@ -48,6 +51,14 @@ Axes = Annotated[
         show_default=False,
     ),
 ]
+
+
+class Sources(NamedTuple):
+    """Where settings come from beside the options: a file of kept latents, a picture or a preset. At most one is given."""
+
+    latents: str | None
+    picture: str | None
+    preset: str | None
 
 
 class Then(NamedTuple):
@@ -66,8 +77,9 @@ def generate(
     fps: Fps = None,
     latents: Latents = None,
     picture: From = None,
+    preset: Preset = None,
     overwrite: Overwrite = False,
-    batch: Batch = 1,
+    batch: Batch = None,
     sampler: Sampler = None,
     hires: pass_options.Scale = None,
     hires_upscaler: pass_options.Upscaler = None,
@@ -92,8 +104,11 @@ def generate(
     saved = load()
     second = pass_options.hires_of(hires, hires_upscaler, hires_steps, hires_strength, saved)
     other = pass_options.refiner_of(refiner, refiner_at)
-    asked = dict(prompt=prompt, sampler=sampler, batch=batch, hires=second, refiner=other, **inputs)
-    base, notes, named, made = _base(asked, words, (latents, picture), (model, device), _given_inside(context), saved)
+    asked = dict(prompt=prompt, sampler=sampler, hires=second, refiner=other, **inputs)
+    if preset is None or batch is not None:
+        asked["batch"] = 1 if batch is None else batch
+    sources = Sources(latents, picture, preset)
+    base, notes, named, made = _base(asked, words, sources, (model, device), _given_inside(context), saved)
     facts = known_model(base.model, saved)
     request = replace(
         base,
@@ -134,28 +149,38 @@ def _given_inside(context: typer.Context) -> frozenset[str]:
 def _base(
     asked: dict[str, Any],
     words: flags.PromptFlags,
-    files: tuple[str | None, str | None],
+    sources: Sources,
     where: tuple[str | None, str | None],
     meant: frozenset[str],
     saved: Settings,
 ) -> tuple[PictureRequest, tuple[str, ...], bool, DType | None]:
     """(the request, notes on it, whether it says which model, the precision of the picture whose settings are used).
 
-    files: kept latents, a picture whose settings are used. where: model and device. meant: fields of the start picture and
-    named options that were given.
+    where: model and device. meant: fields of the start picture and named options that were given.
     """
-    (latents, picture), (model, device) = files, where
-    if latents is not None and picture is not None:
-        raise HalftoneError(
-            "setting-bad-value", name="--from", value=Words("given together with --latents"), allowed=Words("one of the two")
-        )
-    if latents is not None:
-        return kept_request(latents, {**asked, **words}, model, device, saved), (), True, None
+    model, device = where
+    _refuse_two(sources)
+    if sources.latents is not None:
+        return kept_request(sources.latents, {**asked, **words}, model, device, saved), (), True, None
     asked, notes, made = {**asked, **asked_words(words, saved)}, (), None
-    if picture is not None:
-        asked, model, notes, made = from_picture(picture, asked, {*words, "seed", *meant}, model, saved)
+    if sources.picture is not None:
+        asked, model, notes, made = from_picture(sources.picture, asked, {*words, "seed", *meant}, model, saved)
+    elif sources.preset is not None:
+        asked, model, notes = from_preset(sources.preset, asked, {*words, "seed", *meant}, model, saved)
     base = new_request(asked, model, device, saved)
     return base, (*notes, *host_note(asked, base.transformer, known_model(base.model, saved))), model is not None, made
+
+
+def _refuse_two(sources: Sources) -> None:
+    """Raise setting-bad-value where two sources of settings are given."""
+    flags_given = [f"--{flag}" for flag, one in zip(("latents", "from", "preset"), sources, strict=True) if one is not None]
+    if len(flags_given) > 1:
+        raise HalftoneError(
+            "setting-bad-value",
+            name=flags_given[1],
+            value=Words("given together with {0}", (flags_given[0],)),
+            allowed=Words("one of the two"),
+        )
 
 
 def _made(

@@ -46,7 +46,9 @@ def word_parameters() -> list[inspect.Parameter]:
 def option(field: str, panel: str | None = None, metavar: str | None = None) -> Any:
     """Return the option of a parameter, with its flags and its help."""
     one = BY_FIELD[field]
-    return typer.Option(*one.flags, metavar=metavar, help=one.help, rich_help_panel=panel, show_default=field == "batch")
+    return typer.Option(
+        *one.flags, metavar=metavar, help=one.help, rich_help_panel=panel, show_default="1" if field == "batch" else False
+    )
 
 
 def asked_words(options: Mapping[str, Any], saved: Settings) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def from_picture(picture: str, asked: Mapping[str, Any], meant: Set[str], model:
         runs = next(one.pipeline for one in models if one.id == imported.request.model)
         its_options = {name: value for name, value in imported.request.options.items() if name not in asked_options}
         found["options"] = over(fields["options"], its_options, runs)
-    found |= _started(imported.request, fields, meant)
+    found |= started(imported.request, fields, meant)
     found.pop("model", None)
     found.setdefault("prompt", "")
     named = "Model" in parameters.fields and not any(left.startswith("Model: ") for left in imported.left)
@@ -98,7 +98,7 @@ def from_picture(picture: str, asked: Mapping[str, Any], meant: Set[str], model:
     return FromPicture(found, model or (imported.request.model if named else None), notes, made_in(whole))
 
 
-def _started(taken: PictureRequest, given: Mapping[str, Any], meant: Set[str]) -> dict[str, Any]:
+def started(taken: PictureRequest, given: Mapping[str, Any], meant: Set[str]) -> dict[str, Any]:
     """Put the fields of `Start` that were given over those that the picture says; the size of an extended picture is its own."""
     own: Start = given.get("start", Start())
     start = replace(taken.start, **{name: getattr(own, name) for name in Start.__struct_fields__ if name in meant})
