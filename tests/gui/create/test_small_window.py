@@ -15,6 +15,7 @@ from halftone.gui.create.create_page import QUEUE_WIDTH
 from halftone.gui.create.form.model_picker import ModelCard, shortened
 from halftone.gui.create.form.prompt_edit import PromptEdit
 from halftone.gui.create.picture.progress_panel import TransportPanel
+from halftone.gui.kit.stock_widgets import ElidedLabel
 from halftone.session.state import Job
 
 NEVER = (
@@ -161,3 +162,22 @@ def test_what_was_repaired_fits_above_the_peaks(qtbot: QtBot) -> None:
     QApplication.processEvents()
     assert panel.finite.text().endswith("…")
     assert panel.finite.toolTip() == "17 of 17 steps finite, step 12 repaired"
+
+
+@pytest.mark.parametrize(("text_size", "width"), [(100, 1024), (150, 1024), (150, 1440), (200, 1440)])
+def test_enlarged_words_are_not_cut(qtbot: QtBot, text_size: int, width: int) -> None:
+    theme.set_text_size(text_size)
+    try:
+        stage = Stage(qtbot)
+        page = stage.page
+        stage.window.resize(width, 900)
+        stage.wait(lambda: page.width() == width)
+        title = next(made for made in page.history.findChildren(ElidedLabel) if made.accessibleName() == "History")
+        stage.wait(lambda: title.text() == "History")
+        metrics = QFontMetrics(theme.current().font("small"))
+        assert all(part.row.height() > metrics.height() for part in page.form.parts)
+        boxes = (page.form.batch, page.form.steps.spin)
+        assert all(box.width() > QFontMetrics(box.font()).horizontalAdvance("100") for box in boxes)
+        stage.close()
+    finally:
+        theme.set_text_size(100)

@@ -104,7 +104,7 @@ def generate(
     saved = load()
     second = pass_options.hires_of(hires, hires_upscaler, hires_steps, hires_strength, saved)
     other = pass_options.refiner_of(refiner, refiner_at)
-    asked = dict(prompt=prompt, sampler=sampler, hires=second, refiner=other, **inputs)
+    asked: dict[str, Any] = dict(prompt=prompt, sampler=sampler, hires=second, refiner=other, **inputs)
     if preset is None or batch is not None:
         asked["batch"] = 1 if batch is None else batch
     sources = Sources(latents, picture, preset)

@@ -6,7 +6,7 @@ from typing import Final
 
 import shiboken6
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QGuiApplication, QImage
+from PySide6.QtGui import QGuiApplication, QImage, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
 from halftone.contract.errors import HalftoneError
@@ -43,6 +43,8 @@ from halftone.settings.glance import widths
 
 _log = logging.getLogger(__name__)
 
+_CANVAS: Final = 360
+"""Pixels that the canvas keeps before the history gets more."""
 QUEUE_WIDTH: Final = 256
 """Pixels in which a waiting job can be read."""
 
@@ -463,6 +465,10 @@ class CreatePage(QWidget):
             self.splitter.set_defaults([280, 632, 112] if narrow else [336, 896, 208])
             self.splitter.setSizes([280, 632, 112] if narrow else self._wide)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_sides()
+
     def _fit_sides(self) -> None:
         """The same limits whether something is made or not: what moves when a job begins draws the eye off the picture. Only a
         queue in which something waits gets more.
@@ -470,7 +476,9 @@ class CreatePage(QWidget):
         colours = theme.current()
         self.form.setMinimumWidth(colours.px("layout.panel-left.min"))
         self.form.setMaximumWidth(colours.px("layout.panel-left.max"))
-        self.right.setMinimumWidth(QUEUE_WIDTH if self._reads else 112 if self._compact[0] else 160)
+        spare = self.width() - self.form.minimumWidth() - _CANVAS
+        narrowest = max(min(self.history.least_width, spare), 112 if self._compact[0] else 160)
+        self.right.setMinimumWidth(QUEUE_WIDTH if self._reads else narrowest)
         self.right.setMaximumWidth(colours.px("layout.panel-right.max"))
 
     def splitter_state(self) -> dict[str, str]:

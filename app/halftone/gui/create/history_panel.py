@@ -182,7 +182,8 @@ class HistoryPanel(QWidget):
         self.fold = icon_button("panel-right-close", actions.tip("right-panel", tr("Hide panel")), clicked=self.collapse.emit)
         head = surface("plain", "bottom")
         head.setFixedHeight(theme.grown(40))
-        across = row(ElidedLabel(tr("History"), "body-strong"), self.fold, margins=(12, 0, 8, 0))
+        self._title = ElidedLabel(tr("History"), "body-strong")
+        across = row(self._title, self.fold, margins=(12, 0, 8, 0))
         across.setStretch(0, 1)
         head.setLayout(across)
         self.model = HistoryModel()
@@ -200,6 +201,12 @@ class HistoryPanel(QWidget):
         inside.setStretch(2, 1)
         self.setLayout(inside)
         self.set_pictures(())
+
+    @property
+    def least_width(self) -> int:
+        """Return the width in which the head shows its words in full."""
+        self.fold.ensurePolished()
+        return 12 + self._title.sizeHint().width() + 8 + self.fold.sizeHint().width() + 8
 
     def paths(self) -> list[str]:
         """Newest first."""

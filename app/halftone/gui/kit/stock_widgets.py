@@ -430,7 +430,7 @@ class IconLabel(Painted):
         super().__init__()
         self._name = name
         self._token = token
-        self.setFixedSize(size, size)
+        self.setFixedSize(theme.grown(size), theme.grown(size))
 
     def set(self, name: str, token: str) -> None:
         if (name, token) != (self._name, self._token):

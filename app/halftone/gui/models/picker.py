@@ -9,7 +9,7 @@ from PySide6.QtCore import QPoint, QRect, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QKeyEvent
 from PySide6.QtWidgets import QFrame, QLineEdit, QSizePolicy, QStackedWidget, QToolButton, QWidget
 
-from halftone.gui import icons
+from halftone.gui import icons, theme
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.kit.stock_widgets import column, icon_button, label, row, show_clear
@@ -133,7 +133,7 @@ def pick(anchor: QWidget, controller: Controller, kind: Kind, chosen: Callable[[
 def library_button(controller: Controller, kind: Kind, chosen: Callable[[str], object], family: str = "") -> QToolButton:
     """A button that opens the picker below itself."""
     made = icon_button("layout-grid", tr("Choose from your models"), kind="framed")
-    made.setFixedSize(28, 28)
+    made.setFixedSize(theme.grown(28), theme.grown(28))
     made.clicked.connect(partial(_open, made, controller, kind, chosen, family))
     return made
 

@@ -42,9 +42,9 @@ def number_box(field: str, name: str, tip: str, *, width: int = 0) -> NumberBox:
     made.setSingleStep(0.05 if scalar.places == 2 else 10**-scalar.places)
     made.setFont(theme.current().font("body", numbers=True))
     made.setAlignment(Qt.AlignmentFlag.AlignRight)
-    made.setMinimumWidth(width or _NARROWEST)
+    made.setMinimumWidth(theme.grown(width) or _NARROWEST)
     if width:
-        made.setMaximumWidth(width)
+        made.setMaximumWidth(theme.grown(width))
     made.setAccessibleName(name)
     made.setToolTip(tip)
     return made

@@ -32,7 +32,7 @@ class _Offers(ListModel[Offer]):
 
 class _Delegate(CardDelegate[Offer]):
     def size(self, item: Offer) -> QSize:
-        return QSize(0, _ROW)
+        return QSize(0, theme.grown(_ROW))
 
     def paint_card(self, painter: QPainter, rect: QRect, item: Offer, *, hovered: bool, selected: bool) -> None:
         if hovered or selected:
@@ -83,8 +83,8 @@ class CompletionPopup(QFrame):
         self.offers.show(found)
         self.list.clearSelection()
         self.list.setCurrentIndex(self.offers.index(-1))
-        self.list.setFixedHeight(_ROW * len(found))
-        self.setFixedWidth(_WIDTH)
+        self.list.setFixedHeight(theme.grown(_ROW) * len(found))
+        self.setFixedWidth(theme.grown(_WIDTH))
         self.adjustSize()
         self._place()
         self.show()

@@ -311,7 +311,7 @@ class SeedField(QWidget):
         self.dice = icon_button("dices", tr("New random seed"), kind="framed", clicked=self.roll)
         self.lock = icon_button("lock", tr("Reuse this seed"), kind="framed", checkable=True)
         for made in (self.dice, self.lock):
-            made.setFixedSize(QSize(28, 28))
+            made.setFixedSize(QSize(theme.grown(28), theme.grown(28)))
         self.lock.toggled.connect(self._locked)
         self.edit.textEdited.connect(self._typed)
         layout = row(self.edit, self.dice, self.lock, spacing=5)

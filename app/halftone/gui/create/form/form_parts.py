@@ -68,7 +68,8 @@ class GenerateButton(HoverButton):
         painter.setPen(colours.color(ink))
         painter.setFont(strong)
         painter.drawText(QRectF(left + icon, 0, words + 4, self.height()), _VCENTER, self.text())
-        box = QRectF(round(left + icon + words + 12) + 0.5, round(middle - 9) + 0.5, keys, 17)
+        high = theme.grown(17)
+        box = QRectF(round(left + icon + words + 12) + 0.5, round(middle - high / 2) + 0.5, keys, high)
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawRoundedRect(box, 3, 3)
         painter.setFont(small)
@@ -99,7 +100,7 @@ class FoldedRow(HoverButton):
     def set_inset(self) -> None:
         """Stand inside a row of its kind."""
         self._line.setContentsMargins(*_INSET)
-        self.setFixedHeight(30)
+        self.setFixedHeight(theme.grown(30))
         set_tone(self._words, "secondary")
 
     def _fold(self, open_: bool) -> None:

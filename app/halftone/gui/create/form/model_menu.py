@@ -71,7 +71,7 @@ class ModelDelegate(CardDelegate[Choice]):
         self._choices, self._known, self._picture = choices, known, picture
 
     def size(self, item: Choice) -> QSize:
-        return QSize(0, _ROW)
+        return QSize(0, theme.grown(_ROW))
 
     def has_cross(self, item: Choice) -> bool:
         return self._known.can_leave(item.facts.id)
@@ -136,8 +136,8 @@ class ModelMenu(QFrame):
         """Show it below the anchor, as wide as it or a little wider, as high as the screen lets it be."""
         top = anchor.mapToGlobal(QPoint(0, anchor.height() + 3))
         others = self.sizeHint().height() - self.list.sizeHint().height()
-        room = max(3 * _ROW, anchor.screen().availableGeometry().bottom() - top.y() - others)
-        self.list.setFixedHeight(min(room, _ROW * min(_MOST, len(self.choices.items))))
+        room = max(3 * theme.grown(_ROW), anchor.screen().availableGeometry().bottom() - top.y() - others)
+        self.list.setFixedHeight(min(room, theme.grown(_ROW) * min(_MOST, len(self.choices.items))))
         self.setFixedWidth(max(anchor.width() + 32, 320))
         self.adjustSize()
         self.move(top)

@@ -31,7 +31,7 @@ class _Prompts(ListModel[str]):
 
 class _Delegate(CardDelegate[str]):
     def size(self, item: str) -> QSize:
-        return QSize(0, _ROW)
+        return QSize(0, theme.grown(_ROW))
 
     def paint_card(self, painter: QPainter, rect: QRect, item: str, *, hovered: bool, selected: bool) -> None:
         if hovered or selected:
@@ -82,7 +82,7 @@ class PromptHistory(QFrame):
 
     def show_under(self, anchor: QWidget) -> None:
         """Show it as wide as the anchor, as high as its first rows."""
-        self.list.setFixedHeight(_ROW * max(1, min(_MOST, len(self._all))))
+        self.list.setFixedHeight(theme.grown(_ROW) * max(1, min(_MOST, len(self._all))))
         self.setFixedWidth(anchor.width())
         self.adjustSize()
         self.move(anchor.mapToGlobal(QPoint(0, anchor.height() + 3)))
