@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 
@@ -35,20 +36,29 @@ class JobQueue:
     # --- in ---------------------------------------------------------------------------------------------------------
 
     def submit(
-        self, command: JobCommand, title: str = "", *, first: bool = False, then: Callable[[Ended], None] | None = None
+        self,
+        command: JobCommand,
+        title: str = "",
+        *,
+        first: bool = False,
+        then: Callable[[Ended], None] | None = None,
+        upscaler: str = "",
     ) -> str:
         """Queue a job; `then` is called once it ended. Returns its id."""
         if then is not None:
             self._afterwards[command.job] = then
-        self._store.take(events.Queued(job=Job(id=command.job, command=command, title=title), first=first))
+        self._store.take(events.Queued(job=Job(id=command.job, command=command, title=title, upscaler=upscaler), first=first))
         self.pump()
         return command.job
 
-    def generate(self, request: PictureRequest, *, endless: bool = False) -> str:
-        """Queue a picture with the settings in force. endless: queue it again, with a new seed, until cancelled."""
+    def generate(self, request: PictureRequest, *, endless: bool = False, upscaler: str = "") -> str:
+        """Queue a picture with the settings in force.
+
+        endless: queue it again, with a new seed, until cancelled. upscaler: the upscale model for what is made, "" for none.
+        """
         if endless:
             self._store.take(events.Repeating(request=msgspec.structs.replace(request, seed=None)))
-        return self.submit(Generate(job=new_job_id(), request=request), shown_prompt(request.prompt))
+        return self.submit(Generate(job=new_job_id(), request=request), shown_prompt(request.prompt), upscaler=upscaler)
 
     def make_grid(self, grid: Grid, title: str) -> str:
         """Queue all pictures of a grid as one entry."""
@@ -62,9 +72,18 @@ class JobQueue:
         """Queue finished pictures that are to become larger."""
         return self.submit(Upscale(job=new_job_id(), request=request), title)
 
+    def upscale_made(self, job_id: str | None, picture: PictureFacts) -> None:
+        """Queue a picture that was made for its upscale model, if the form asked for one."""
+        state, job = self._store.state, self._store.state.job(job_id or "")
+        if job is None or not job.upscaler or not picture.path or picture.frames != 1:
+            return
+        device, precision = state.settings.device, state.numerics.precision
+        request = UpscaleRequest(pictures=(picture.path,), upscaler=job.upscaler, device=device, precision=precision)
+        self.upscale(request, Path(picture.path).name)
+
     def retry(self, job: Job) -> str:
         """Queue the same command again under a new name."""
-        return self.submit(msgspec.structs.replace(job.command, job=new_job_id()), job.title)
+        return self.submit(msgspec.structs.replace(job.command, job=new_job_id()), job.title, upscaler=job.upscaler)
 
     def recover(self, picture: PictureFacts, request: PictureRequest) -> str:
         """Finish a picture, this time without asking: decoded again from what was kept, or made again from its seed."""
@@ -113,12 +132,14 @@ class JobQueue:
             self._store.take(events.Continued(job=job.id, by=replace(job, held=on)))
             self.pump()
 
-    def replace(self, job_id: str, request: PictureRequest) -> bool:
+    def replace(self, job_id: str, request: PictureRequest, *, upscaler: str = "") -> bool:
         """Give a waiting entry another request; False where it is not waiting any more."""
         job = self._store.state.job(job_id)
         if job is None or job.running:
             return False
-        by = renewed(replace(job, title=request.prompt, grid=None), Generate(job=job.id, request=request))
+        by = renewed(
+            replace(job, title=shown_prompt(request.prompt), grid=None, upscaler=upscaler), Generate(job=job.id, request=request)
+        )
         self._store.take(events.Continued(job=job.id, by=by))
         self.pump()
         return True
@@ -214,4 +235,4 @@ class JobQueue:
         """After a picture: the next one of an endless row."""
         endless = self._store.state.endless
         if endless is not None and isinstance(ended.job.command, Generate) and ended.outcome == "done":
-            self.generate(endless)
+            self.generate(endless, upscaler=ended.job.upscaler)

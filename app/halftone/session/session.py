@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from halftone.contract.facts import CheckReport, SelfTestReport
-from halftone.contract.messages import AnyEvent, Generate, JobEnded, Quit, Ready, Repair, SelfTest, WorkerLost
+from halftone.contract.messages import AnyEvent, Generate, JobEnded, PictureReady, Quit, Ready, Repair, SelfTest, WorkerLost
 from halftone.contract.vocabulary import POCKET
 from halftone.session.checks import Checks
 from halftone.session.devices import DeviceChoice, IdleMeasuring
@@ -176,6 +176,8 @@ class Session:
         match event:
             case Ready():
                 self.devices.worker_ready()
+            case PictureReady():
+                self.queue.upscale_made(event.job, event.facts)
             case WorkerLost():
                 self._clock.later(0, self._note_if_hopeless)
             case JobEnded():

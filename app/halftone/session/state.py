@@ -94,6 +94,7 @@ class Job:
 
     root: the first id of an entry that has run under several, "" for its own; life: how many it had before. grid: the pictures of
     which the command makes the next one. deaths: workers that died since it last made a picture. held: it is being edited.
+    upscaler: the upscale model for its pictures, "" for none.
     """
 
     id: str
@@ -104,6 +105,7 @@ class Job:
     grid: Grid | None = None
     deaths: int = 0
     held: bool = False
+    upscaler: str = ""
     queued: float = 0.0
     started: float | None = None
     phase: Phase | None = None
@@ -160,6 +162,7 @@ def renewed(job: Job, command: JobCommand) -> Job:
         life=job.life + 1,
         grid=job.grid,
         deaths=job.deaths,
+        upscaler=job.upscaler,
         queued=job.queued,
     )
 

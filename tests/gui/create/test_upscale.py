@@ -5,6 +5,7 @@ from pathlib import Path
 from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
+from tests.gui.stage import opened as opened_part
 from tests.helpers.model_files import ramp, safetensors
 from tests.helpers.scripted import Fail, Say
 
@@ -127,4 +128,49 @@ def test_a_video_is_not_made_larger(qtbot: QtBot) -> None:
     stage.page.centre.toolbar.set_picture(True, moves=True)
     assert not stage.page.centre.toolbar.upscale.isEnabled()
     assert stage.page.centre.toolbar.save.isEnabled()
+    stage.close()
+
+
+def test_one_press_makes_and_enlarges(qtbot: QtBot, tmp_path: Path) -> None:
+    stage = Stage(qtbot, settings=settings(tmp_path / "up"))
+    form, sharp = stage.page.form, str(tmp_path / "up" / "4x-Sharp.safetensors")
+    part = opened_part(form.upscale_part)
+    assert part.row.value.text() == "Off"
+    stage.wait(lambda: part.known() == {"4x-Sharp": sharp})
+    (tmp_path / "no.safetensors").write_bytes(b"no")
+    part.choose(str(tmp_path / "no.safetensors"))
+    stage.wait(lambda: "no.safetensors" in part.note.text())
+    part.choose(sharp)
+    stage.wait(lambda: part.file() == sharp)
+    assert (part.row.value.text(), part.used()) == ("4x-Sharp", True)
+    form.prompt.setPlainText("a red sun")
+    stage.page.generate()
+    stage.wait(lambda: len(stage.page.history.paths()) == 2)
+    stage.idle()
+    history = stage.controller.state.history
+    enlarged = [made.facts.upscaled.source for made in history.pictures if made.facts.upscaled is not None]
+    plain = [made.facts.path for made in history.pictures if made.facts.upscaled is None]
+    assert enlarged == plain, "the picture is there twice"
+    part.set_file(None)
+    count = len(history.pictures)
+    stage.page.generate()
+    stage.idle()
+    assert len(stage.controller.state.history.pictures) == count + 1
+    stage.close()
+
+
+def test_a_job_that_is_edited_keeps_its_upscale_model(qtbot: QtBot, tmp_path: Path) -> None:
+    stage = Stage(qtbot, settings=settings(tmp_path / "up"))
+    form, sharp, queue = stage.page.form, str(tmp_path / "up" / "4x-Sharp.safetensors"), stage.controller.session.queue
+    queue.pause(True)
+    form.edit(upscaler=sharp, prompt="a red sun")
+    stage.page.generate()
+    form.edit(upscaler=None)
+    (job,) = stage.controller.state.jobs
+    assert job.upscaler == sharp
+    stage.page._edit(job)
+    assert form.upscaler == sharp
+    form.edit(upscaler=None)
+    stage.page.generate()
+    stage.wait(lambda: [job.upscaler for job in stage.controller.state.jobs] == [""])
     stage.close()

@@ -101,3 +101,10 @@ def test_a_field_that_cannot_be_read_is_named(draft: Draft, capfd: pytest.Captur
     save_preset(replace(preset, values={**preset.values, "size": "large"}), presets_file())
     assert asked("a", "--preset", "Odd").steps == 31
     assert "size of the preset Odd cannot be read and is not used." in capfd.readouterr().err
+
+
+def test_an_upscale_model_is_named_and_left_to_its_own_command(draft: Draft, capfd: pytest.CaptureFixture[str]) -> None:
+    save_preset(preset_of("Large", replace(draft, upscaler="/up/4x.safetensors"), ("upscaler", "steps")), presets_file())
+    assert asked("a", "--preset", "Large").steps == 31
+    said = " ".join(capfd.readouterr().err.split())
+    assert "The upscale model of the preset Large is not used. Use halftone upscale on the finished picture." in said

@@ -109,3 +109,10 @@ def test_renewing_keeps_the_entry() -> None:
     first = job(deaths=1)
     second = renewed(renewed(first, first.command), first.command)
     assert (second.id, second.key, second.command.job, second.deaths) == ("a-2", "a", "a-2", 1)
+
+
+def test_the_upscale_model_of_an_entry_is_kept() -> None:
+    entry = job(upscaler="/up/4x.safetensors")
+    assert renewed(entry, entry.command).upscaler == entry.upscaler
+    left, _sheets = restored_queue(kept_queue(AppState(jobs=(entry,))), {}.get)
+    assert [one.upscaler for one in left.jobs] == [entry.upscaler]

@@ -18,6 +18,7 @@ _REQUEST: Final[dict[str, tuple[str, ...]]] = {
     "image": ("image", "mask", "start"),
     "hires": ("hires",),
     "refiner": ("refiner",),
+    "upscaler": (),
 }
 """What can be ticked -> fields of the request, where the draft has others."""
 
@@ -48,7 +49,10 @@ def from_preset(name: str, asked: Mapping[str, Any], meant: Set[str], model: str
         found["options"] = over(given["options"], own["options"], facts.pipeline)
     if "start" in own:
         found |= started(request, given, meant)
-    return FromPreset(found, model, tuple(f"{field} of the preset {name} cannot be read and is not used." for field in left))
+    notes = [f"{field} of the preset {name} cannot be read and is not used." for field in left]
+    if draft.upscaler is not None:
+        notes.append(f"The upscale model of the preset {name} is not used. Use halftone upscale on the finished picture.")
+    return FromPreset(found, model, tuple(notes))
 
 
 def _named(name: str) -> Preset:

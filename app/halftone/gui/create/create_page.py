@@ -153,11 +153,11 @@ class CreatePage(QWidget):
     def _submitted(self, request: PictureRequest, endless: bool) -> None:
         self._watch_next()
         edited = self.queue.editing
-        if edited and self._controller.session.queue.replace(edited, request):
+        if edited and self._controller.session.queue.replace(edited, request, upscaler=self.form.upscaler):
             self.queue.show_editing("")
             self._controller.later(self._restore_draft)  # the form has yet to roll its seed
             return
-        self._controller.session.queue.generate(request, endless=endless)
+        self._controller.session.queue.generate(request, endless=endless, upscaler=self.form.upscaler)
 
     def _watch_next(self) -> None:
         """Show what is made next as soon as it is there."""
@@ -200,6 +200,7 @@ class CreatePage(QWidget):
         self._controller.session.queue.edit(job.key, True)
         self.queue.show_editing(job.key)
         self._filler.reuse_request(command.request)
+        self.form.edit(upscaler=job.upscaler or None)
 
     def end_editing(self, *, restore: bool = True) -> None:
         """The job waits again, and the form shows what it showed before."""

@@ -145,6 +145,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """strength: None for what the upscaler needs."""
     refiner: str | None = None
     refiner_at: float = Refiner(path="").at
+    upscaler: str | None = None
+    """The upscale model for finished pictures, each a second file."""
     ip_adapters: tuple[IpAdapter, ...] = ()
     variation_seed: Seed = Seed()
     variation_strength: float = 0.0

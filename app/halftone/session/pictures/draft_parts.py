@@ -39,6 +39,7 @@ PARTS: Final[dict[str, Part]] = {
     "controls": Part(("controls",), takes_controls),
     "ip_adapters": Part(("ip_adapters",), takes_ip_adapters),
     "hires": Part(("hires_on",), _draws_over),
+    "upscaler": Part(("upscaler",), lambda model: not makes_videos(model)),
     "refiner": Part(("refiner",), lambda model: model.family == SDXL.name),
     "variation": Part(("variation_strength", "seed_size")),
     "vae": Part(("vae",), lambda model: VAE in model.components),

@@ -36,6 +36,7 @@ FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "ip_adapters": ("ip_adapters",),
     "hires": ("hires_on", "hires"),
     "refiner": ("refiner", "refiner_at"),
+    "upscaler": ("upscaler",),
     "variation": ("variation_seed", "variation_strength", "seed_size"),
     "vae": ("vae",),
     "transformer": ("transformer",),
@@ -94,7 +95,7 @@ def missing(preset: Preset, models: Collection[str]) -> tuple[str, ...]:
     """Names of the files that a preset asks for and that are not there, the model among them. models: those that are known."""
     draft, model, _ = applied(preset, EMPTY)
     paths = [one.path for one in (*draft.loras, *draft.controls, *draft.ip_adapters)]
-    paths += [path for path in (draft.vae, draft.transformer, draft.refiner, draft.image, draft.mask) if path]
+    paths += [path for path in (draft.vae, draft.transformer, draft.refiner, draft.upscaler, draft.image, draft.mask) if path]
     gone = [path for path in paths if not os.path.exists(path)]
     return tuple(file_name(path) for path in ([model] if model and model not in models else []) + gone)
 

@@ -5,7 +5,7 @@ from dataclasses import replace as changed
 from typing import TypeVar
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import Generate, JobCommand, Upscale
@@ -27,6 +27,7 @@ class KeptJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     root: str = ""
     life: int = 0
     grid: Grid | None = None
+    upscaler: str = ""
 
 
 class KeptQueue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -50,7 +51,7 @@ def kept_queue(state: AppState) -> bytes:
 
 def _encoded(job: Job) -> msgspec.Raw:
     assert isinstance(job.command, Generate | Upscale)
-    kept = KeptJob(id=job.id, command=job.command, title=job.title, root=job.root, life=job.life, grid=job.grid)
+    kept = KeptJob(**{name: getattr(job, name) for name in KeptJob.__struct_fields__})
     return msgspec.Raw(msgspec.json.encode(kept))
 
 
@@ -80,7 +81,7 @@ def _decoded(raws: Iterable[msgspec.Raw], kind: type[T]) -> list[T]:
 
 
 def _job(kept: KeptJob) -> Job:
-    return Job(id=kept.id, command=kept.command, title=kept.title, root=kept.root, life=kept.life, grid=kept.grid)
+    return Job(**asdict(kept))
 
 
 def left_of(job: Job, last: Last) -> Job | Sheet | None:

@@ -39,6 +39,7 @@ def tick_words() -> dict[str, str]:
         "ip_adapters": tr("IP-Adapter"),
         "hires": tr("Hires. fix"),
         "refiner": tr("Refiner"),
+        "upscaler": tr("Upscale"),
         "variation": tr("Variation"),
         "vae": tr("VAE"),
         "transformer": tr("Transformer"),

@@ -31,7 +31,7 @@ from halftone.gui.create.rows.lora_row import LoraPart
 from halftone.gui.create.rows.options_row import OptionsPart
 from halftone.gui.create.rows.part_group import PartGroup
 from halftone.gui.create.rows.precision_row import NumericsPart
-from halftone.gui.create.rows.replaced_row import RefinerPart, TransformerPart, VaePart
+from halftone.gui.create.rows.replaced_row import RefinerPart, TransformerPart, UpscalePart, VaePart
 from halftone.gui.create.rows.start_picture_row import StartPart
 from halftone.gui.create.rows.style_row import StylePart
 from halftone.gui.create.rows.variation_row import VariationPart
@@ -94,7 +94,8 @@ class CreateForm(QWidget):
         self.numerics_part = NumericsPart(binding)
         self.embedding_part = EmbeddingPart(binding)
         extras = (self.lora_part, self.control_part, self.ip_adapter_part, self.embedding_part)
-        finish = (self.hires_part, self.refiner_part)
+        self.upscale_part = UpscalePart(binding)
+        finish = (self.hires_part, self.refiner_part, self.upscale_part)
         advanced = (self.variation_part, self.vae_part, self.transformer_part, self.video_part, self.options_part)
         self.groups = (
             PartGroup(self._controller, "extras", tr("Extras"), extras),
@@ -208,6 +209,11 @@ class CreateForm(QWidget):
     def edit(self, **changes: Any) -> None:
         """Give fields of the draft other values."""
         self._controller.session.drafting.edit(**changes)
+
+    @property
+    def upscaler(self) -> str:
+        """Return the upscale model for the next pictures, "" for none."""
+        return usable(self._draft, self._model).upscaler or ""
 
     def request(self) -> PictureRequest:
         """What the form asks for, as it stands."""

@@ -52,7 +52,7 @@ class FoldedPart(BuiltLater):
         self.note.hide()
         self._unfit = ""
         self._problem = ""
-        self._refused = False
+        self._says_refusal = False
         """Whether the note says why something was not taken."""
 
     @property
@@ -109,7 +109,7 @@ class FoldedPart(BuiltLater):
 
     def say(self, words: str) -> None:
         """Warn; "" for nothing to say."""
-        self._refused = False
+        self._says_refusal = False
         self.note.setText(words)
         self.note.setVisible(bool(words))
         self.changed.emit()
@@ -119,11 +119,11 @@ class FoldedPart(BuiltLater):
         words = said_of(error)
         self.open()
         self.say(words)
-        self._refused = True
+        self._says_refusal = True
 
     def hush(self) -> None:
         """Clear a refusal once something in the form has changed."""
-        if self._refused:
+        if self._says_refusal:
             self.say(self.problem())
 
     @property

@@ -19,6 +19,7 @@ from halftone.gui.models.picker import library_button
 from halftone.gui.text import part_words, short
 from halftone.health.pictures.refiners import check_is_refiner, check_takes_refiner
 from halftone.library.add_ons.denoisers import check_transformer_fit
+from halftone.library.add_ons.upscalers import check_upscaler
 from halftone.library.add_ons.vaes import check_fit, vae_name
 from halftone.library.families.known_families import REFINER
 from halftone.library.families.recognise import Kind
@@ -280,6 +281,30 @@ class RefinerPart(ReplacedRow):
         if self._file is None:
             return super().words()
         return listed(short(model_stem(self._file)), figures.decimal(self._binding.draft.refiner_at, 2))
+
+
+class UpscalePart(ReplacedRow):
+    """An upscale model that enlarges each finished picture into a second file."""
+
+    part_name = field = "upscaler"
+
+    def __init__(self, binding: Binding) -> None:
+        kind = Replaced(
+            title=tr("Upscale"),
+            tip=tr("Also save each finished picture enlarged by an upscale model."),
+            own=tr("Do not upscale"),
+            choosing=tr("Choose an upscale model"),
+            kinds=tr("Upscale models"),
+            endings="*.safetensors",
+            folders=False,
+            check=lambda path, _model: check_upscaler(path),
+            kind="upscaler",
+            none=tr("Off"),
+        )
+        super().__init__(binding, kind)
+
+    def look(self) -> None:
+        self._controller.session.files.upscalers(self._found)
 
 
 def refiner_line(refiner: Refiner | None) -> str:
