@@ -33,7 +33,7 @@ def test_a_few_rows_stand_in_the_order_of_the_work(qtbot: QtBot) -> None:
     stage.idle()
     assert rows(form)[2:] == [
         *("Extras", "LoRA", "ControlNet", "IP-Adapter"),
-        *("Finish", "Hires. fix"),
+        *("Finish", "Hires. fix", "Upscale"),
         *("Advanced", "Variation", "VAE", "Transformer", "Options", "Numerics"),
     ]
     stage.close()
