@@ -55,6 +55,7 @@ NoticeKind = Literal[
     "disk-full",
     "worker-lost",
     "worker-refused",
+    "worker-late",
     "not-written",
     "not-kept",
     "cure-applied",
