@@ -78,12 +78,17 @@ class WorkerLink(Link):
         process.finished.connect(self._finished)
         process.errorOccurred.connect(self._error)
         self._process = process
+        hello = self.protocol.start()
         process.start()
-        self._write(self.protocol.start())
+        if self._process is process:  # a start that fails at once has already made way for the next
+            self._write(hello)
 
     def restart(self) -> None:
         self.protocol.forgive()
-        self.start()
+        if self._process is None:
+            self.start()
+        elif self.protocol.ready is None:
+            self._process.kill()  # its end starts the next
 
     def send(self, command: AnyCommand) -> None:
         """Send a command; while no worker runs, a job waits for the next one."""

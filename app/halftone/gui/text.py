@@ -205,14 +205,8 @@ def _short_notice(notice: Notice) -> Message:
             return Message("ok", tr("Added to the prompt: {0}.", first) if notice.kind == "added" else tr("Copied."))
         case "removed" | "went-on" | "queue-left" | "queue-cleared" | "grid-made" | "grid-failed" | "serving" | "not-serving":
             return _queue_notice(notice)
-        case "worker-refused" if notice.error is not None:
-            reason = sentences(error_sentence(notice.error), error_remedy(notice.error))
-            return Message("danger", tr("The engine does not start."), reason, actions=(Act("copy", tr("Copy details")),))
-        case "worker-lost":
-            did = tr("Several restarts failed. Pictures and queued jobs are kept.")
-            do = tr("Update the graphics driver or restart the computer. Log: {0}.", first)
-            again = (Act("restart", tr("Try again")),)
-            return Message("danger", tr("The engine keeps stopping."), sentences(did, do), actions=again)
+        case "worker-refused" | "worker-late" | "worker-lost":
+            return _engine_notice(notice)
         case "cure-applied" | "cure-failed" | "cure-undone" | "cure-dropped" | "cure-unchecked":
             return _cure_notice(notice.kind, first)
         case "fragile-begun" | "fragile-made" | "fragile-failed" | "other-model" | "models-gone" | "converting":
@@ -229,6 +223,24 @@ def _short_notice(notice: Notice) -> Message:
             remedy = error_remedy(notice.error) if notice.error is not None else ""
             sentence = error_sentence(notice.error) if notice.error is not None else say(notice.why) or first
             return Message("warn", tr("A file could not be written."), sentences(sentence, remedy))
+
+
+def _engine_notice(notice: Notice) -> Message:
+    match notice.kind:
+        case "worker-refused" if notice.error is not None:
+            reason = sentences(error_sentence(notice.error), error_remedy(notice.error))
+            acts = (Act("restart", tr("Try again")), Act("copy", tr("Copy details")))
+            return Message("danger", tr("The engine does not start."), reason, actions=acts)
+        case "worker-late":
+            did = tr("Halftone is still waiting for it. Queued jobs are kept.")
+            do = tr("Restart the engine. If that does not help, restart the computer.")
+            again = (Act("restart", tr("Restart")),)
+            return Message("danger", tr("The engine is slow to start."), sentences(did, do), actions=again)
+        case _:
+            did = tr("Several restarts failed. Pictures and queued jobs are kept.")
+            do = tr("Update the graphics driver or restart the computer. Log: {0}.", notice.facts[0] if notice.facts else "")
+            again = (Act("restart", tr("Try again")),)
+            return Message("danger", tr("The engine keeps stopping."), sentences(did, do), actions=again)
 
 
 def _queue_notice(notice: Notice) -> Message:

@@ -65,7 +65,7 @@ class WorkerLink:
         raise NotImplementedError
 
     def restart(self) -> None:
-        """Try again after workers were given up."""
+        """Try again after workers were given up. A worker that is not ready yet is replaced; one that is ready stays."""
         raise NotImplementedError
 
     def send(self, command: AnyCommand) -> None:

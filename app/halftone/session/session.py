@@ -29,7 +29,7 @@ from halftone.session.pictures.gallery import Gallery
 from halftone.session.pictures.picture_list import PictureList
 from halftone.session.pictures.presets import PresetBook
 from halftone.session.pictures.sheets import SheetMaker
-from halftone.session.ports import Ports, WorkerLink
+from halftone.session.ports import Delay, Ports, WorkerLink
 from halftone.session.queue_keeper import QueueKeeper
 from halftone.session.state import AppState, Ended
 from halftone.session.store import Store
@@ -41,6 +41,8 @@ from halftone.settings.store import Settings
 
 _LEAVE_SECONDS = 2.0
 _LOOK_SECONDS = 0.02
+_START_SECONDS = 90.0
+"""How long a worker may take until it is ready before the user is asked. A slow disk may need most of a minute for torch."""
 
 _log = logging.getLogger(__name__)
 
@@ -94,6 +96,8 @@ class Session:
         self.kept = QueueKeeper(store, self.queue, executor, self._clock, slot, self.arrived)
         self.sheets = SheetMaker(store, executor)
         self._stopped = False
+        self._late = Delay(self._clock, _START_SECONDS, lambda: store.take(Noted(kind="worker-late")))
+        store.subscribe(lambda state: state.worker == "starting", lambda on: None if on else self._late.stop())
         self.fragile = FragileMaker(store, self.models, commands)
         self.converter = Converter(store, commands)
         self.training = Training(store, self.queue, link, self._clock)
@@ -110,6 +114,7 @@ class Session:
 
     def start(self) -> None:
         """Start the worker and read the models."""
+        self._await_worker()
         self._link.start()
         if self._early:
             self.library.start()
@@ -117,9 +122,15 @@ class Session:
         self.kept.begin()
 
     def restart(self) -> None:
-        """Start the worker again after it was given up; the queue continues."""
-        self.store.take(Starting())
+        """Start the worker again after it was given up, or while it does not get ready; the queue continues."""
+        if self.state.worker == "ready":
+            return  # the button of an old message
+        self._await_worker()
         self._link.restart()
+
+    def _await_worker(self) -> None:
+        self.store.take(Starting())
+        self._late.start()
 
     def finish(self) -> None:
         """Let the queue come to its end: go on when paused, and queue nothing more by itself."""
@@ -151,6 +162,7 @@ class Session:
 
     def stop(self) -> None:
         """End the worker: the program is about to end. What a killed worker left of a copy goes too."""
+        self._late.stop()
         self.gallery.stop()
         self._executor.finish_in_order()
         self.settings.finish()
@@ -179,7 +191,7 @@ class Session:
             case PictureReady():
                 self.queue.upscale_made(event.job, event.facts)
             case WorkerLost():
-                self._clock.later(0, self._note_if_hopeless)
+                self._clock.later(0, self._worker_lost)
             case JobEnded():
                 self._ended(event)
                 self._continue(event)
@@ -222,6 +234,10 @@ class Session:
         if not self.state.settings.first_run_done and pocket is not None and self.checks.report(pocket) is None:
             self.checks.check(pocket)
 
-    def _note_if_hopeless(self) -> None:
-        if self._link.hopeless and self.state.worker != "refused":
+    def _worker_lost(self) -> None:
+        if self.state.worker != "lost":
+            return
+        if self._link.hopeless:
             self.store.take(Noted(kind="worker-lost", facts=(self.state.log,)))
+        elif not self._link.gone:
+            self._await_worker()

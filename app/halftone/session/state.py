@@ -56,6 +56,7 @@ NoticeKind = Literal[
     "disk-full",
     "worker-lost",
     "worker-refused",
+    "worker-late",
     "not-written",
     "not-kept",
     "cure-applied",

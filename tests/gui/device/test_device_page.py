@@ -109,7 +109,7 @@ def test_no_head_of_the_matrix_is_cut(qtbot: QtBot, language: Literal["en", "zh_
 def test_half_precision_works(qtbot: QtBot) -> None:
     page, _ = open_page(qtbot)
     assert page.verdict.title() == "Half precision works on this GPU"
-    assert "FP16 and BF16 passed all 62 tests" in page.verdict.text()
+    assert "FP16 and BF16 passed every test." in page.verdict.text()
     assert page.verdict.property("card") == "ok"
     bars = page.speed.findChildren(SpeedBar)
     assert [one.accessibleName() for one in bars] == [

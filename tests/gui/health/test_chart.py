@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 from PySide6.QtCore import QBuffer, QEvent, QIODevice, QPoint, QPointF, Qt
-from PySide6.QtGui import QAccessible, QImage, QMouseEvent, QPainter, QWheelEvent
+from PySide6.QtGui import QAccessible, QFontMetricsF, QImage, QMouseEvent, QPainter, QWheelEvent
 from PySide6.QtSvg import QSvgGenerator
 from PySide6.QtTest import QSignalSpy, QTest
 from PySide6.QtWidgets import QApplication, QLabel
@@ -17,6 +17,7 @@ from tests.helpers import samples
 
 from halftone.contract.facts import LayerPeak
 from halftone.contract.vocabulary import DType
+from halftone.gui import theme
 from halftone.gui.charts import headroom_chart_text
 from halftone.gui.charts.headroom_chart import HeadroomChart
 from halftone.gui.charts.headroom_chart_frame import Frame, bar_top, frame_for
@@ -341,3 +342,15 @@ def test_it_waits_before_it_repaints(chart: HeadroomChart) -> None:
     assert chart._timer.isActive()
     chart.flush()
     assert chart._cache is None
+
+
+@pytest.mark.parametrize("size", [100, 150, 200])
+def test_the_words_below_the_bars_have_their_height_in_every_text_size(qapp: QApplication, size: int) -> None:
+    report = kit.report()
+    theme.set_text_size(size)
+    try:
+        frame = frame_for(build(report.layers, "float16", report.findings, report.plan), 900.0, 360.0, compact=False)
+        line = QFontMetricsF(theme.current().font("caption")).height()
+        assert frame.plot.bottom() + 7 + theme.grown(18) + line <= 361.0
+    finally:
+        theme.set_text_size(100)

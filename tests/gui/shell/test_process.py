@@ -151,6 +151,48 @@ def test_a_worker_that_dies_again_and_again_stays_down_until_the_user_wants_it_b
     qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)
 
 
+def test_a_restart_replaces_a_worker_that_never_gets_ready(qtbot: QtBot, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    made = link({"devices": [scripted.Touch(path=str(here)), scripted.Hang()]})
+    controller = Controller(made, Settings(first_run_done=True))
+    controller.session.start()
+    qtbot.waitUntil(here.exists, timeout=PATIENCE)
+    first = made.pid
+    here.unlink()
+    controller.session.restart()
+    qtbot.waitUntil(lambda: here.exists() and made.pid not in (None, first), timeout=PATIENCE)
+    assert controller.state.worker == "starting"
+    controller.session.stop()
+    qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)
+
+
+def test_the_button_of_an_old_message_does_not_touch_a_worker_that_is_ready(qtbot: QtBot) -> None:
+    made = link()
+    controller = Controller(made, Settings(first_run_done=True))
+    controller.session.start()
+    qtbot.waitUntil(lambda: controller.state.worker == "ready", timeout=PATIENCE)
+    before = made.pid
+    controller.session.restart()
+    assert (controller.state.worker, made.pid) == ("ready", before)
+    controller.session.stop()
+    qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)
+
+
+def test_a_start_that_fails_at_once_leaves_the_next_worker_whole(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """QProcess reports it within `start`, so that the next worker is there before that returns."""
+    made = link()
+    launch = made._worker.launch
+    launches = iter([launch()._replace(program="")])
+    monkeypatch.setattr(made._worker, "launch", lambda: next(launches, None) or launch())
+    ear = Ear(qtbot, made)
+    made.start()
+    ear.wait(Ready)
+    made.send(generate())
+    ear.wait(JobEnded)
+    made.stop()
+    assert len(ear.of(Ready)) == 1, "it was greeted once"
+
+
 def test_a_worker_that_refuses_to_start_is_not_started_again_and_again(qtbot: QtBot) -> None:
     made = link({"devices": [scripted.Fail(code="device-lost", facts={"device": "cpu", "detail": "gone"})]})
     controller = Controller(made, Settings(first_run_done=True))
@@ -159,5 +201,10 @@ def test_a_worker_that_refuses_to_start_is_not_started_again_and_again(qtbot: Qt
     assert [notice.kind for notice in controller.state.notices] == ["worker-refused"]
     assert controller.state.worker == "refused"
     assert not made.protocol.may_restart
+    assert [act.key for act in notice_message(controller.state.notices[-1]).actions] == ["restart", "copy"]
+    first = made.pid
+    controller.session.restart()
+    qtbot.waitUntil(lambda: len(controller.state.notices) > 1, timeout=PATIENCE)
+    assert (controller.state.worker, made.pid == first) == ("refused", False), "another one was asked"
     controller.session.stop()
     qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)

@@ -16,6 +16,7 @@ from halftone.library.index.scan import scan
 from halftone.library.index.store import Index
 from halftone.session.models.index_messages import Progress, Root, Scan, Weighing
 from halftone.session.models.index_process import weigh
+from halftone.session.models.listing import Query, entries_of, look, rows_of
 from halftone.session.models.watched import Library
 from halftone.session.ports import Finished
 from halftone.settings.places import data_dir
@@ -245,8 +246,10 @@ def test_what_a_picture_is_made_with_counts_as_used(shelf: Shelf) -> None:
     request = PictureRequest(prompt="a sun", model="pocket", loras=(Lora(path=str(shelf.file)),))
     job = shelf.desk.session.queue.generate(request)
     shelf.desk.link.say(JobEnded(job=job, outcome="done"))
-    assert list(shelf.state.marks) == [str(shelf.file)]
-    assert shelf.state.marks[str(shelf.file)].used > 0
+    assert set(shelf.state.marks) == {str(shelf.file), "pocket"}
+    assert all(mark.used > 0 for mark in shelf.state.marks.values())
+    rows = rows_of(entries_of(shelf.state, [shelf.desk.model]), shelf.state, {})
+    assert look(rows, Query(place="recent")).places["recent"] == 1, "the demo model counts, though it is no file"
 
 
 def test_weights_are_looked_at_one_file_after_another(shelf: Shelf) -> None:

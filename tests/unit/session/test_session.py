@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.helpers import model_files, samples
-from tests.helpers.sessions import Desk
+from tests.helpers.sessions import Desk, NotedLink
 
 from halftone.contract.facts import CheckReport, DTypeReport
-from halftone.contract.messages import Examine, JobEnded, SelfTest
+from halftone.contract.messages import Examine, JobEnded, Ready, SelfTest, WorkerLost
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
 from halftone.contract.vocabulary import DType, Outcome
@@ -226,3 +226,29 @@ def test_a_folder_that_is_no_model_is_refused_and_the_model_in_use_stays(desk: D
     assert desk.session.state.settings.last_model == POCKET
     assert desk.session.state.settings.model_folders == ()
     assert desk.kinds == ["model-refused"]
+
+
+def test_a_worker_that_is_slow_to_start_is_reported_once_and_restarted_when_the_user_wants(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(NotedLink, "start", lambda _link: None)
+    desk = Desk()
+    restarts: list[str] = []
+    monkeypatch.setattr(desk.link, "restart", lambda: restarts.append("restart"))
+    desk.clock.pass_by(3600.0)
+    assert desk.kinds == ["worker-late"]
+    desk.session.restart()
+    assert restarts == ["restart"]
+    desk.link.say(Ready(version="0.1.0", protocol=1, pid=1, devices=(samples.CPU,)))
+    desk.clock.pass_by(3600.0)
+    assert desk.kinds == ["worker-late"], "it is ready now"
+
+
+def test_a_lost_worker_is_awaited_as_long_as_the_first(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NotedLink, "gone", False)
+    monkeypatch.setattr(NotedLink, "hopeless", False)
+    desk.link.say(WorkerLost(exit_code=None, signal="SIGKILL", log="worker.log"))
+    desk.clock.pass_by(0.0)
+    assert desk.session.state.worker == "starting", "not stopped: the next one starts"
+    desk.clock.pass_by(3600.0)
+    assert desk.kinds == ["worker-late"]

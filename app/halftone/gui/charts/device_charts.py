@@ -30,8 +30,14 @@ class _Row(Painted):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     def _paint_label(self, painter: QPainter, width: float) -> None:
-        write(painter, QRectF(0, 2, width, 17), self._title, "small-strong", cut=END)
-        write(painter, QRectF(0, 19, width, 17), self._caption, "caption", "text-muted", cut=END)
+        line = theme.grown(17)
+        write(painter, QRectF(0, 2, width, line), self._title, "small-strong", cut=END)
+        write(painter, QRectF(0, 2 + line, width, line), self._caption, "caption", "text-muted", cut=END)
+
+    @property
+    def _label(self) -> float:
+        """How far the words reach: with larger text up to two fifths of the row."""
+        return max(LABEL, min(theme.grown(LABEL), self.width() * 0.4))
 
 
 class SpeedBar(_Row):
@@ -48,12 +54,13 @@ class SpeedBar(_Row):
         return QSize(420, theme.grown(ROW))
 
     def draw(self, painter: QPainter) -> None:
-        self._paint_label(painter, LABEL - 8)
+        label = self._label
+        self._paint_label(painter, label - 8)
         words = theme.grown(108)
         end = self.width() - words - 4.0
-        track = QRectF(LABEL, self.height() / 2 - 6, max(20.0, end - LABEL), 12)
+        track = QRectF(label, self.height() / 2 - 6, max(20.0, end - label), 12)
         stroke(painter, QPointF(track.left(), self.height() / 2), QPointF(track.right(), self.height() / 2), "border", 2)
-        plate(painter, QRectF(LABEL, track.top(), max(3.0, track.width() * self._share), 12), 2, "chart.series-1")
+        plate(painter, QRectF(label, track.top(), max(3.0, track.width() * self._share), 12), 2, "chart.series-1")
         write(
             painter, QRectF(self.width() - words, 0, words, self.height()), self._words, "small-strong", flags=RIGHT, numbers=True
         )
@@ -82,9 +89,10 @@ class BitsRow(_Row):
         return QSize(520, theme.grown(ROW))
 
     def draw(self, painter: QPainter) -> None:
-        self._paint_label(painter, LABEL - 22)
+        label = self._label
+        self._paint_label(painter, label - 22)
         tone = "chart.series-3" if self._fine else "warn"
-        left, right = LABEL - 14.0, self.width() - 92.0
+        left, right = label - 14.0, self.width() - theme.grown(92)
         pitch = min(11.6, (right - left) / DOTS)
         radius = pitch * 0.4
         for index in range(DOTS):
@@ -219,7 +227,8 @@ class TestMatrix(Painted):
         self._fit()
 
     def _label_width(self) -> float:
-        return 130.0 if self.width() > 720 else 104.0
+        least = 130.0 if self.width() > 720 else 104.0
+        return max(least, min(theme.grown(least), self.width() / 4))
 
     def _pitch(self) -> float:
         return (self.width() - self._label_width() - 70) / max(1, len(self._columns))

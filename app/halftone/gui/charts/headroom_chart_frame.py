@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QRectF
 
+from halftone.gui import theme
 from halftone.health.headroom import ChartData, Layer, axis_range
 
 PITCH = 8.0
@@ -29,6 +30,7 @@ def frame_for(data: ChartData, width: float, height: float, *, compact: bool) ->
     """Leaves space for the axis on the left and for the component lines below."""
     low, high = axis_range(data, compact=compact)
     left, foot, top = (27.0, 20.0, 8.0) if compact else (32.0, 42.0, 6.0)
+    left, foot = theme.grown(left), theme.grown(foot)
     return Frame(QRectF(left, top, max(1.0, width - left - 1), max(1.0, height - top - foot)), low, high, compact)
 
 

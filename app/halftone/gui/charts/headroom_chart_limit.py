@@ -57,7 +57,8 @@ def limit_line(painter: QPainter, frame: Frame, data: ChartData) -> None:
     if frame.compact:
         return
     text = headroom_chart_text.limit_text(data.dtype)
-    chip = QRectF(frame.plot.left() + 8, y - 10, width_of(text, "caption-strong", numbers=True) + 26, 20)
+    half = theme.grown(10)
+    chip = QRectF(frame.plot.left() + 8, y - half, width_of(text, "caption-strong", numbers=True) + 26, 2 * half)
     plate(painter, chip, 5, "surface-raised", "chart.limit")
     write(painter, chip, text, "caption-strong", "chart.limit", CENTRE, numbers=True)
 
@@ -69,11 +70,11 @@ def zone_words(painter: QPainter, frame: Frame, data: ChartData, tops: Tops) -> 
     x = frame.plot.left() + width_of(headroom_chart_text.limit_text(data.dtype), "caption-strong") + 46
     line = frame.y(limit_exp(data.dtype))
     tight = frame.y(limit_exp(data.dtype) - TIGHT_BITS)
-    if tight - line >= 14:
+    if tight - line >= theme.grown(14):
         words = tr("Tight: under {0} bits of headroom", 2)
         words_on(painter, frame, QPointF(x, line + 3), words, "warn", tops)
     reach = headroom_chart_text.reach_text(data.dtype)
-    if reach and line - frame.plot.top() >= 34:
+    if reach and line - frame.plot.top() >= theme.grown(34):
         words_on(painter, frame, QPointF(x, frame.plot.top() + 2), reach, "text-muted", tops)
 
 
@@ -83,9 +84,9 @@ def _far_words(painter: QPainter, frame: Frame, data: ChartData, tops: Tops) -> 
     reach = headroom_chart_text.reach_text(data.dtype)
     words_on(painter, frame, QPointF(x, frame.plot.top() + 2), reach, "text-muted", tops)
     line = frame.y(limit_exp("float16"))
-    below = line - frame.plot.top() < 36
+    below = line - frame.plot.top() < theme.grown(36)
     here = tr("FP16 ends at {0}", figures.group(65504))
-    words_on(painter, frame, QPointF(x, line + 2 if below else line - 17), here, "text-muted", tops)
+    words_on(painter, frame, QPointF(x, line + 2 if below else line - theme.grown(17)), here, "text-muted", tops)
 
 
 def bar_tops(frame: Frame, boxes: Iterable[PartBox], *, after: bool) -> Tops:
@@ -102,13 +103,15 @@ def words_on(painter: QPainter, frame: Frame, at: QPointF, text: str, tone: str,
     x = at.x()
     while x + width <= frame.plot.right():
         blocking = [
-            right for left, right, top in tops if right > x - 12 and left < x + width + 12 and top - 2 * DISC - 8 < at.y() + 16
+            right
+            for left, right, top in tops
+            if right > x - 12 and left < x + width + 12 and top - 2 * DISC - 8 < at.y() + theme.grown(16)
         ]
         if not blocking:
             break
         x = max(blocking) + 13
     else:
         return
-    area = QRectF(x, at.y(), width, 16)
+    area = QRectF(x, at.y(), width, theme.grown(16))
     painter.fillRect(area, theme.current().color("surface-raised"))
     write(painter, area, text, "caption", tone, CENTRE)

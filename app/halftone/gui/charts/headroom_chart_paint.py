@@ -47,7 +47,7 @@ def paint_base(painter: QPainter, frame: Frame, data: ChartData, boxes: Iterable
 
 def _grid(painter: QPainter, frame: Frame) -> None:
     font, small = (theme.current().font("caption", numbers=True) for _ in range(2))
-    small.setPixelSize(8)
+    small.setPixelSize(theme.grown(8))
     for exponent in ticks(frame.low, frame.high, 4 if frame.compact else 7):
         y = round(frame.y(exponent)) + 0.5
         stroke(painter, QPointF(frame.plot.left(), y), QPointF(frame.plot.right(), y), "chart.grid")
@@ -58,7 +58,7 @@ def _grid(painter: QPainter, frame: Frame) -> None:
         right = frame.plot.left() - 9
         painter.drawText(QPointF(right - width, y), raised)
         painter.setFont(font)
-        painter.drawText(QPointF(right - width - QFontMetricsF(font).horizontalAdvance("2") - 0.5, y + 4), "2")
+        painter.drawText(QPointF(right - width - QFontMetricsF(font).horizontalAdvance("2") - 0.5, y + theme.grown(4)), "2")
 
 
 def _bars(painter: QPainter, frame: Frame, data: ChartData, boxes: Iterable[PartBox], *, after: bool) -> None:
@@ -116,9 +116,9 @@ def _part_name(painter: QPainter, frame: Frame, box: PartBox, left: float, right
     if metrics.horizontalAdvance(label) > right - left + 8:
         label = metrics.elidedText(label, END, right - left)
     if frame.compact:
-        write(painter, QRectF(left, y + 1, right - left, 16), label, "caption", "text-secondary", CENTRE)
+        write(painter, QRectF(left, y + 1, right - left, theme.grown(16)), label, "caption", "text-secondary", CENTRE)
     else:
-        write(painter, QRectF(left, y + 4, right - left + 8, 15), label, "caption", "text-secondary")
+        write(painter, QRectF(left, y + 4, right - left + 8, theme.grown(15)), label, "caption", "text-secondary")
 
 
 def _part_count(painter: QPainter, box: PartBox, left: float, right: float, y: float, cure_text: str) -> None:
@@ -126,10 +126,11 @@ def _part_count(painter: QPainter, box: PartBox, left: float, right: float, y: f
     count = headroom_chart_text.part_count(len(box.part.layers))
     wide, cured = width_of(count, "caption"), width_of(cure_text, "caption") + 2
     if cure_text and cured <= right - left + 8:
-        write(painter, QRectF(right - cured, y + 18, cured, 15), cure_text, "caption", "text-secondary", RIGHT)
+        place = QRectF(right - cured, y + theme.grown(18), cured, theme.grown(15))
+        write(painter, place, cure_text, "caption", "text-secondary", RIGHT)
         wide += cured + 12
     if wide <= right - left + 8:
-        write(painter, QRectF(left, y + 18, right - left + 8, 15), count, "caption", "text-muted")
+        write(painter, QRectF(left, y + theme.grown(18), right - left + 8, theme.grown(15)), count, "caption", "text-muted")
 
 
 def paint_cure(painter: QPainter, frame: Frame, boxes: Iterable[PartBox]) -> None:
@@ -199,7 +200,8 @@ def paint_hover(painter: QPainter, frame: Frame, column: Column, lines: tuple[st
     painter.fillRect(band.intersected(frame.plot), theme.current().color("text", 0.09))
     wide = (width_of(lines[0], "small-strong"), *(width_of(line, "caption", numbers=True) for line in lines[1:]))
     width = min(max(wide) + 20, frame.plot.width())
-    height = 15 + 16.0 * len(lines)
+    line_height = theme.grown(16)
+    height = 15.0 + line_height * len(lines)
     x = column.x + column.width + 10
     if x + width > frame.plot.right():
         x = max(frame.plot.left(), column.x - width - 10)
@@ -207,4 +209,5 @@ def paint_hover(painter: QPainter, frame: Frame, column: Column, lines: tuple[st
     plate(painter, QRectF(x, y, width, height), 5, "surface-overlay", "border-strong")
     for index, line in enumerate(lines):
         role, tone = ("caption", "text-secondary") if index else ("small-strong", "text")
-        write(painter, QRectF(x + 10, y + 7 + index * 16, width - 18, 16), line, role, tone, numbers=index > 0, cut=START)
+        place = QRectF(x + 10, y + 7 + index * line_height, width - 18, line_height)
+        write(painter, place, line, role, tone, numbers=index > 0, cut=START)

@@ -141,19 +141,15 @@ class DeviceCard(Card):
             row(LegendDot("chart.series-1"), self._own, spacing=5),
             row(LegendDot("border-control", hollow=True), self._free, -1, spacing=5),
         )
-        legend = (
-            column(
-                *marks,
-                spacing=2,
-            )
-            if theme.has_large_text()
-            else row(*marks, spacing=9)
-        )
-        self._memory_words.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        words = row(label(tr("Memory"), "small", "secondary"), self._memory_words, spacing=8, stretch=1)
+        memory = label(tr("Memory"), "small", "secondary")
+        large = theme.has_large_text()
+        if not large:
+            self._memory_words.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        words = column(memory, self._memory_words) if large else row(memory, self._memory_words, spacing=8, stretch=1)
         self._loaded = ElidedLabel("", "small", "secondary")
         self.free = button(tr("Free memory"), "", clicked=self.free_memory.emit)
-        loaded = row(self._loaded, self.free, spacing=8, stretch=0)
+        loaded = column(self._loaded, self.free, spacing=4) if large else row(self._loaded, self.free, spacing=8, stretch=0)
+        legend = column(*marks, spacing=2) if large else row(*marks, spacing=9)
         self._memory = boxed(column(words, self._bar, legend, 4, loaded, 4, hline(), spacing=6))
         self._rows = FactGrid(across=12, down=9, names=96)
         self._shown: list[tuple[str, str]] | None = None

@@ -84,7 +84,7 @@ def _tests_words(report: SelfTestReport) -> str:
     if not good:
         return tr("{0} of {1} half-precision tests passed.", right, ran)
     if right == ran:
-        return tr("{0} passed all {1} tests.", _and(good), ran)
+        return tr("{0} passed every test.", _and(good))
     accurate = tr("{0} is accurate.", _and(good))
     return sentences(accurate, tr("{0} of {1} half-precision tests passed.", right, ran))
 

@@ -18,7 +18,19 @@ from halftone.gui.health.health_view import HealthView
 from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.navigation import guide_button
-from halftone.gui.kit.stock_widgets import HEALTH_LOOK, Card, button, clear, column, health_word, hline, icon_button, label, row
+from halftone.gui.kit.stock_widgets import (
+    HEALTH_LOOK,
+    Card,
+    ElidedLabel,
+    button,
+    clear,
+    column,
+    health_word,
+    hline,
+    icon_button,
+    label,
+    row,
+)
 from halftone.health.judge import why_broken
 
 
@@ -72,7 +84,8 @@ class HealthHeader(QWidget):
         self.model.setMenu(self.menu)
         self._tags = QHBoxLayout()
         self._tags.setSpacing(8)
-        self._checked = label("", "small", "secondary")
+        self._checked = ElidedLabel("", "small", "secondary")
+        self._checked.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.again = SplitButton(tr("Check again"), "refresh-cw", tr("Check options"))
         self.again.clicked.connect(lambda: self.check.emit("quick"))
         for depth, words, tip in (
@@ -89,7 +102,7 @@ class HealthHeader(QWidget):
         for dtype, words in DTYPE_NAMES.items():
             self._precision(words, dtype).setToolTip(tr("Affects this page only."))
         self.guide_button = guide_button()
-        self.setLayout(row(self.model, self._tags, -1, self._checked, self.again, self.guide_button, spacing=12))
+        self.setLayout(row(self.model, self._tags, self._checked, self.again, self.guide_button, spacing=12, stretch=2))
         self.setFixedHeight(theme.grown(36))
 
     def _precision(self, words: str, dtype: DType | None) -> QAction:
@@ -130,7 +143,7 @@ class HealthHeader(QWidget):
                 self._tags.addWidget(Tag(words))
 
     def set_checked(self, words: str, *, can_check: bool, again: bool, tip: str) -> None:
-        self._checked.setText(words)
+        self._checked.set_text(words)
         self.again.main.set_words(tr("Check again") if again else tr("Check"))
         self.again.setVisible(can_check)
         self.again.main.setToolTip(tip)

@@ -11,7 +11,7 @@ from halftone.contract.facts import CheckReport, LayerPeak, ModelFacts
 from halftone.contract.messages import Examine, LayersMeasured, Repair
 from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
-from halftone.gui import text
+from halftone.gui import text, theme
 from halftone.gui.charts.headroom_chart_text import type_name
 from halftone.gui.controller import Controller
 from halftone.gui.health import file_dialogs, health_view
@@ -129,7 +129,7 @@ class HealthPage(Page):
         spare = self.height() - 58 - self.verdict.sizeHint().height() - 10 - 14 - 10
         known = 0 if self.known.isHidden() else self.known.head.sizeHint().height() + 10  # its closed row, with a gap
         below = max(296, self.cure.minimumSizeHint().height()) + known
-        self.chart.setFixedHeight(min(360, max(240, spare - below)))
+        self.chart.setFixedHeight(min(theme.grown(360), max(theme.grown(240), spare - below)))
         if self._narrow:  # the page scrolls, the list in it does not
             self.findings.setFixedHeight(50 + max(self.findings.view.height_for_rows(), 60))
         else:

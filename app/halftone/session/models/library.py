@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from halftone.contract.vocabulary import POCKET
 from halftone.library.index.entries import Entry
 from halftone.library.index.facts import Hashes, Install, Mark, Weights
 from halftone.library.index.marks import Marks, marks_of
@@ -242,7 +243,8 @@ class ModelLibrary:
     def used(self, paths: Iterable[str]) -> None:
         """A picture was made with these files just now."""
         now, marks = time.time(), self.state.marks
-        self._mark({path: msgspec.structs.replace(marks.get(path, Mark()), used=now) for path in paths if os.path.isabs(path)})
+        files = (path for path in paths if path == POCKET or os.path.isabs(path))
+        self._mark({path: msgspec.structs.replace(marks.get(path, Mark()), used=now) for path in files})
 
     def _mark(self, changed: dict[str, Mark]) -> None:
         if not changed:

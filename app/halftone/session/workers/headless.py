@@ -190,7 +190,10 @@ class LoopLink(WorkerLink):
 
     def restart(self) -> None:
         self._protocol.forgive()
-        self.start()
+        if not self._running:
+            self.start()
+        elif self._protocol.ready is None and self._process is not None:
+            _kill(self._process)  # its end starts the next
 
     def send(self, command: AnyCommand) -> None:
         """Send a command; while no worker runs, a job waits for the next one."""
