@@ -20,6 +20,7 @@ import psutil
 import pytest
 from PIL import Image
 from tests.helpers.scripted import ROOT
+from tests.helpers.writing import recorder
 
 from halftone.contract.vocabulary import POCKET
 from halftone.engine.checks.fragile import make_fragile
@@ -63,7 +64,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     for name in ("1.queue", "1.drafts"):
         (windows / name).write_text("of a window")
     before = {path: path.read_bytes() for path in (home / "settings.toml", *windows.iterdir())}
-    found["PYTHONPATH"] = os.pathsep.join([str(ROOT / "app"), str(ROOT)])
+    found["PYTHONPATH"] = os.pathsep.join([str(ROOT / "app"), str(ROOT), recorder.FOLDER])
     arguments = [sys.executable, "-P", "-m", "halftone", "serve", "--port", "0"]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=found)
     assert process.stdout is not None
