@@ -2,6 +2,8 @@
 
 * All data goes to a temporary folder, a fresh one for each test (`HALFTONE_DATA`).
 * A test fails when threads or child processes are left after it.
+* A test fails when it, or a process that it started, writes outside the folders of the tests, and when Halftone writes outside
+  its own folders where nobody asked for it (`tests/helpers/writing`).
 * A test fails on warnings in Halftone's log, unless it expects them: `@pytest.mark.logs("pattern", …)`. These must come.
 
 `HALFTONE_TEST_DEVICE=card` runs the tests on the accelerator in software (`tests/accelerator`).
@@ -28,6 +30,7 @@ os.environ["HALFTONE_DATA"] = str(_SESSION_DATA)
 
 from tests.helpers.leftovers import Leftovers  # noqa: E402
 from tests.helpers.logs import LogWatch  # noqa: E402
+from tests.helpers.writing import recorder  # noqa: E402
 
 from halftone.worker.environment import prepare  # noqa: E402
 
@@ -62,6 +65,34 @@ def what_stays_is_not_searched(searched_again_at_the_end: None) -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def writes_are_recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file that names every forbidden write of this process and of those that it starts."""
+    if given := os.environ.get(recorder.FILE):
+        return Path(given)  # tests that a test runs
+    report = _SESSION_DATA / "writes.txt"
+    report.touch()
+    os.environ[recorder.FILE] = str(report)
+    os.environ[recorder.OWN] = str(_SESSION_DATA)
+    os.environ[recorder.TESTS] = str(tmp_path_factory.getbasetemp())
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(tempfile.gettempdir(), "torchinductor_tests"))
+    temporary = _SESSION_DATA / "temporary"
+    temporary.mkdir()
+    tempfile.tempdir = os.environ["TMPDIR"] = str(temporary)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (recorder.FOLDER, os.environ.get("PYTHONPATH"))))
+    recorder.record_here()
+    return report
+
+
+@pytest.fixture(autouse=True)
+def nothing_written_elsewhere(writes_are_recorded: Path) -> Iterator[None]:
+    """Fails the test that wrote where nobody may, or where nobody asked for it."""
+    before = writes_are_recorded.stat().st_size
+    yield
+    if writes_are_recorded.stat().st_size > before:
+        pytest.fail("written: " + writes_are_recorded.read_text("utf-8")[before:].strip(), pytrace=False)
 
 
 @pytest.fixture(autouse=True)

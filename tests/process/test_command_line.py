@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.helpers.model_files import write_folder
 from tests.helpers.scripted import ROOT, Picture, Steps, Touch, Wait, environment
+from tests.helpers.writing import recorder
 
 HEAVY = ("torch", "numpy", "diffusers", "transformers", "PIL", "PySide6", "rich", "sqlite3", "tomlkit", "asyncio")
 _TELL = f"sys.stderr.write('loaded:' + ' '.join(name for name in {HEAVY!r} if name in sys.modules))"
@@ -26,7 +27,7 @@ sys.exit(main(sys.argv[1:], engine=make))
 def process(code: str, *words: str, variables: dict[str, str] | None = None) -> "subprocess.Popen[str]":
     """Python with the checkout's packages, running `code`."""
     found = dict(variables or os.environ)
-    found["PYTHONPATH"] = os.pathsep.join([str(ROOT / "app"), str(ROOT)])
+    found["PYTHONPATH"] = os.pathsep.join([str(ROOT / "app"), str(ROOT), recorder.FOLDER])
     arguments = [sys.executable, "-c", code, *words]
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=found)
 
@@ -67,7 +68,7 @@ def test_a_refusal_loads_nothing_heavy(words: list[str], code: int) -> None:
 def test_the_module_runs_as_the_command(tmp_path: Path, words: list[str]) -> None:
     (tmp_path / "a.ckpt").touch()
     (tmp_path / "cut.safetensors").write_bytes(b"\xff\0\0\0\0\0\0\0{")
-    variables = {**os.environ, "PYTHONPATH": str(ROOT / "app")}
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "app"), recorder.FOLDER])}
     arguments = [sys.executable, "-m", "halftone", *words]
     done = subprocess.run(arguments, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (2, "")
@@ -95,7 +96,7 @@ def test_a_terminal_shows_the_progress_and_tells_the_story_once(tmp_path: Path) 
 
     model = write_folder(tmp_path / "model")
     variables = environment({"generate": [Steps(nan_at=2), Picture(path=str(tmp_path / "a.png"))]})
-    variables |= {"PYTHONPATH": os.pathsep.join([str(ROOT / "app"), str(ROOT)]), "TERM": "xterm"}
+    variables |= {"PYTHONPATH": os.pathsep.join([str(ROOT / "app"), str(ROOT), recorder.FOLDER]), "TERM": "xterm"}
     ours, theirs = pty.openpty()
     arguments = [sys.executable, "-c", _SCRIPTED, "generate", "a", "-m", str(model), "--precision", "fp16"]
     done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=theirs, env=variables, text=True, timeout=60, check=True)

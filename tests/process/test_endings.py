@@ -13,6 +13,7 @@ from typing import IO, Any
 import pytest
 from tests.helpers.model_files import write_folder
 from tests.helpers.scripted import ROOT, AnyAction, Picture, Say, Steps, Throw, Touch, Wait, environment
+from tests.helpers.writing import recorder
 from tests.process.test_command_line import process
 
 from halftone.contract.messages import WorkerLost
@@ -98,7 +99,7 @@ create_atomically(Path(sys.argv[1]), half)
     strange.touch()
     left = [path.name for path in folder.iterdir() if path != strange]
     assert [name.startswith(".dead.") for name in left] == [True]
-    variables = {**os.environ, "PYTHONPATH": str(ROOT / "app")}
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "app"), recorder.FOLDER))}
     words = [sys.executable, "-c", code, str(folder / "alive.png"), "wait"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables) as alive:
         assert alive.stdout is not None
@@ -188,7 +189,7 @@ def test_a_history_that_takes_no_more_loses_no_picture(tmp_path: Path) -> None:
 
 def printed(*words: str, to: IO[str] | int, code: str = "import sys; from halftone.cli import main; sys.exit(main())") -> Any:
     """A command whose words go to that file."""
-    variables = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "app"), str(ROOT)))}
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "app"), str(ROOT), recorder.FOLDER))}
     command = [sys.executable, "-c", code, *words]
     return subprocess.run(command, stdout=to, stderr=subprocess.PIPE, env=variables, text=True, timeout=60, check=False)
 
@@ -207,7 +208,7 @@ def test_words_that_cannot_be_written_are_told_where_they_can(words: list[str]) 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
 def test_an_error_keeps_its_exit_code_where_no_stream_takes_words() -> None:
-    variables = {**os.environ, "PYTHONPATH": str(ROOT / "app")}
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "app"), recorder.FOLDER))}
     words = [sys.executable, "-m", "halftone", "check", "/nothing"]
     with open("/dev/full", "w") as full:
         assert subprocess.run(words, stderr=full, env=variables, timeout=60, check=False).returncode == 2

@@ -12,6 +12,7 @@ import psutil
 import pytest
 from tests.helpers.headers import header, write_sparse
 from tests.helpers.scripted import ROOT
+from tests.helpers.writing import recorder
 
 from halftone.library.index.scan import scan
 from halftone.library.index.store import Index
@@ -25,7 +26,7 @@ class Watcher:
     """`halftone index --watch` of one folder."""
 
     def __init__(self, folder: Path) -> None:
-        environment = os.environ | {"PYTHONPATH": str(ROOT / "app")}
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT / "app"), recorder.FOLDER))}
         command = [sys.executable, "-P", "-m", "halftone", "index", "--watch", "--", str(folder)]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, env=environment)
         self._heard: queue.Queue[Message] = queue.Queue()
@@ -126,7 +127,7 @@ def test_a_process_ends_with_the_window_that_started_it(task: str, tmp_path: Pat
             scan(index, [str(folder)])
     words = {"--watch": [str(folder)], "--hash": [], "--weights": [str(folder / "long.safetensors")]}[task]
     command = [sys.executable, "-P", "-m", "halftone", "index", task, "--", *words]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "app")}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT / "app"), recorder.FOLDER))}
     with subprocess.Popen([sys.executable, "-c", _STARTS, *command], stderr=subprocess.PIPE, env=environment) as window:
         assert window.stderr is not None
         window.stderr.readline()

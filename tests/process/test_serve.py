@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +20,7 @@ import psutil
 import pytest
 from PIL import Image
 from tests.helpers.scripted import ROOT
+from tests.helpers.writing import recorder
 
 from halftone.contract.vocabulary import POCKET
 from halftone.engine.checks.fragile import make_fragile
@@ -62,7 +64,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     for name in ("1.queue", "1.drafts"):
         (windows / name).write_text("of a window")
     before = {path: path.read_bytes() for path in (home / "settings.toml", *windows.iterdir())}
-    found["PYTHONPATH"] = os.pathsep.join([str(ROOT / "app"), str(ROOT)])
+    found["PYTHONPATH"] = os.pathsep.join([str(ROOT / "app"), str(ROOT), recorder.FOLDER])
     arguments = [sys.executable, "-P", "-m", "halftone", "serve", "--port", "0"]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=found)
     assert process.stdout is not None
@@ -88,7 +90,9 @@ def test_makes_a_picture_of_words(service: Service) -> None:
     assert [opened(image).size for image in answer["images"]] == [(64, 64), (64, 64)]
     info = json.loads(answer["info"])
     assert info["all_seeds"] == [7, 8]
-    assert info["sampler_name"].startswith("Euler a")
+    assert info["sampler_name"] == "Euler a"
+    assert "Euler a" not in info["scheduler"]
+    assert abs(datetime.now() - datetime.strptime(info["job_timestamp"], "%Y%m%d%H%M%S")) < timedelta(minutes=10)
     assert info["infotexts"][0].startswith("a red circle\nSteps: 4, Sampler: Euler a")
     assert answer["warnings"] == []
     again = service.ask("txt2img", {"prompt": "a red circle", "seed": 8, **_SMALL})[1]
@@ -136,6 +140,7 @@ def test_follows_and_interrupts_a_picture(service: Service) -> None:
             break
         time.sleep(0.02)
     assert opened(seen["current_image"]).size[0] > 0
+    assert len(seen["state"]["job_timestamp"]) == 14
     assert service.ask("progress?skip_current_image=true")[1]["current_image"] is None
     assert service.ask("interrupt", {})[0] == 200
     client.join(60)
@@ -163,8 +168,67 @@ def test_lists_what_there_is(service: Service) -> None:
     assert "Karras" in [one["label"] for one in service.ask("schedulers")[1]]
     assert service.ask("loras")[1] == []
     assert service.ask("options")[1]["sd_model_checkpoint"] == "Pocket (demo)"
-    status, answer = service.ask("options", {"sd_model_checkpoint": "other"})
-    assert (status, "read only" in answer["detail"]) == (405, True)
+    assert [one["name"] for one in service.ask("upscalers")[1]] == ["None", "Lanczos"]
+    assert service.ask("latent-upscale-modes")[1] == [{"name": "Latent"}]
+    assert service.ask("sd-vae")[1] == []
+    ram = service.ask("memory")[1]["ram"]
+    assert 0 < ram["free"] < ram["total"]
+    assert ram["free"] + ram["used"] == ram["total"]
+    assert service.ask("memory")[1]["cuda"] == {"error": "unavailable"}
+    assert service.ask("scripts")[1] == {"txt2img": [], "img2img": []}
+    for name in ("hypernetworks", "face-restorers", "realesrgan-models", "script-info", "extensions"):
+        assert service.ask(name) == (200, [])
+    for name in ("refresh-checkpoints", "refresh-loras", "refresh-vae"):
+        assert service.ask(name, {}) == (200, {})
+    assert service.ask("interrogate", {"image": ""})[0] == 404
+
+
+def test_a_model_can_be_chosen_for_all_later_requests(service: Service) -> None:
+    """As Open WebUI and SillyTavern do it."""
+    options = service.ask("options")[1]
+    assert service.ask("options", {**options, "sd_model_checkpoint": "Fragile Pocket (demo)"}) == (200, {"warnings": []})
+    try:
+        assert service.ask("options")[1]["sd_model_checkpoint"] == "Fragile Pocket (demo)"
+        info = json.loads(service.ask("txt2img", {"prompt": "a", "seed": 1, **_SMALL})[1]["info"])
+        assert info["sd_model_name"] == "Fragile Pocket (demo)"
+        other = {"override_settings": {"sd_model_checkpoint": "Pocket (demo)"}}
+        assert (
+            json.loads(service.ask("txt2img", {"prompt": "a", **other, **_SMALL})[1]["info"])["sd_model_name"] == "Pocket (demo)"
+        )
+    finally:
+        assert service.ask("options", {"sd_model_checkpoint": None})[0] == 200
+    assert service.ask("options")[1] == options
+    assert service.ask("options", {"inpainting_mask_weight": 0.5})[1] == {"warnings": ["Not used: inpainting_mask_weight."]}
+    status, answer = service.ask("options", {"sd_model_checkpoint": "gone"})
+    assert (status, "sd_model_checkpoint cannot be gone." in answer["detail"]) == (422, True)
+
+
+def test_answers_what_sillytavern_sends(service: Service) -> None:
+    body = {
+        "prompt": "a red circle", "negative_prompt": "", "sampler_name": "DPM++ 2M", "scheduler": "karras", "steps": 4,
+        "cfg_scale": 5, "width": 64, "height": 64, "restore_faces": False, "enable_hr": True, "hr_upscaler": "Latent",
+        "hr_scale": 2, "denoising_strength": 0.7, "hr_second_pass_steps": 2, "seed": 7,
+        "override_settings": {"CLIP_stop_at_last_layers": 1}, "override_settings_restore_afterwards": True, "clip_skip": 1,
+        "save_images": True, "send_images": True, "do_not_save_grid": False, "do_not_save_samples": False,
+    }  # fmt: skip
+    status, answer = service.ask("txt2img", body)
+    assert (status, answer["warnings"]) == (200, [])
+    assert opened(answer["images"][0]).size == (128, 128)
+    info = json.loads(answer["info"])
+    assert (info["sampler_name"], info["scheduler"], info["denoising_strength"]) == ("DPM++ 2M", "Karras", 0.7)
+    assert info["extra_generation_params"]["Schedule type"] == "Karras"
+    assert info["extra_generation_params"]["Hires upscale"] == "2"
+
+
+def test_the_start_picture_comes_back_only_when_it_is_asked_for(service: Service) -> None:
+    start = service.ask("txt2img", {"prompt": "a", "seed": 7, **_SMALL})[1]["images"][0]
+    body = {"prompt": "a", "init_images": [start], "resize_mode": 3, **_SMALL}
+    plain = service.ask("img2img", body)[1]
+    assert "init_images" not in plain["parameters"]
+    assert plain["warnings"] == ["Not used: resize_mode."]
+    assert service.ask("img2img", {**body, "include_init_images": True, "send_images": False})[1]["parameters"][
+        "init_images"
+    ] == [start]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from tests.helpers import samples
 from tests.helpers.killed_window import expected_seeds, worker_pids
 from tests.helpers.read_back import parse_parameters, read_picture
 from tests.helpers.scripted import ROOT
+from tests.helpers.writing import recorder
 
 from halftone.contract.facts import DeviceFacts
 from halftone.gallery.history import History
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no such sig
 
 @contextlib.contextmanager
 def window(*words: str) -> Generator[subprocess.Popen[bytes]]:
-    path = os.pathsep.join([str(ROOT), str(ROOT / "app")])
+    path = os.pathsep.join([str(ROOT), str(ROOT / "app"), recorder.FOLDER])
     command = [sys.executable, "-m", "tests.helpers.killed_window", str(JOBS), *words]
     process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}, cwd=ROOT)
     try:

@@ -345,7 +345,7 @@ def facts_of(path: Path, header: Header, found: Recognised, model: str = "") -> 
         return msgspec.structs.replace(facts, why=why, takes_place=unread is None)
     stored = {name: stored_dtype(tensors) for name, tensors in tensors_by_component(found.family, header).items()}
     facts = msgspec.structs.replace(facts, stored=stored)
-    return _with_parts(facts, configs(facts.family, header), told=found.size != BY_NAME[found.family].size)
+    return _with_parts(facts, configs(facts.family, header, facts.path), told=found.size != BY_NAME[found.family].size)
 
 
 def _why_not(found: Recognised, header: Header) -> Words | None:

@@ -1,13 +1,13 @@
 """What scripts send and get, in the words of A1111's web API (`/sdapi/v1`); fields that are not here are noted, not followed.
 
-Source: the schema that A1111 publishes of itself (`/openapi.json`) and its wiki page "API".
+Source: A1111's modules/api/models.py, modules/api/api.py and modules/processing.py (1.10).
 """
 
 import base64
 import binascii
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -17,23 +17,38 @@ from halftone.contract.vocabulary import MaskedContent, Resize
 from halftone.contract.wording import Words
 from halftone.metadata.reading import Parameters
 
-_RESIZES: Final[tuple[Resize, ...]] = ("stretch", "crop", "fill")
-"""By A1111's number. Its fourth, of latents, is not here."""
-_CONTENTS: Final[tuple[MaskedContent, ...]] = ("fill", "original", "noise")
+if TYPE_CHECKING:
+    from PIL import Image
+
+Sent = TypeVar("Sent", bound=msgspec.Struct)
+_RESIZES: Final[tuple[Resize, ...]] = ("stretch", "crop", "fill", "stretch")
+"""By A1111's number. Its fourth resizes latents to the same shape as its first."""
+_CONTENTS: Final[tuple[MaskedContent, ...]] = ("fill", "original", "noise", "fill")
 """By A1111's number. Its fourth, empty latents, is not here."""
+_NOT_HERE: Final = {"resize_mode": 3, "inpainting_fill": 3}
 _RANDOM: Final = -1
 _HASH: Final = re.compile(r"\s*\[[0-9a-fA-F]+\]$")
+_OF_NO_EFFECT: Final = ("force_task_id", "comments", "firstphase_width", "firstphase_height")
+"""A1111 itself makes the same picture with any value."""
 _DEFAULTS: Final[Mapping[str, tuple[object, ...]]] = {
     "do_not_save_samples": (False,), "do_not_save_grid": (False,), "save_images": (False, True),  # they are saved in any case
-    "override_settings_restore_afterwards": (True,), "comments": ({},), "force_task_id": ("",), "include_init_images": (False,),
-    "script_args": ([],), "eta": (0, 1), "s_min_uncond": (0,), "s_churn": (0,), "s_tmax": (0,), "s_tmin": (0,), "s_noise": (1,),
-    "initial_noise_multiplier": (1,), "image_cfg_scale": (1.5,), "mask_round": (True,), "mask_blur": (4,), "mask_blur_x": (4,),
-    "mask_blur_y": (4,), "firstphase_width": (0,), "firstphase_height": (0,), "latent_mask": ("",), "hr_prompt": ("",),
-    "hr_negative_prompt": ("",), "disable_extra_networks": (False,),
+    "override_settings_restore_afterwards": (True,), "script_args": ([],), "script_name": ("", "None"), "s_min_uncond": (0,),
+    "s_churn": (0,), "s_tmax": (0,), "s_tmin": (0,), "s_noise": (1,), "initial_noise_multiplier": (1,), "image_cfg_scale": (1.5,),
+    "mask_round": (True,), "mask_blur": (4,), "mask_blur_x": (4,), "mask_blur_y": (4,), "latent_mask": ("",), "infotext": ("",),
+    "hr_prompt": ("",), "hr_negative_prompt": ("",), "hr_checkpoint_name": ("", "Use same checkpoint"),
+    "hr_sampler_name": ("", "Use same sampler"), "hr_scheduler": ("", "Use same scheduler"), "disable_extra_networks": (False,),
 }  # fmt: skip
 """A1111's defaults of fields that are not followed, and that clients send all the same. null is always one."""
 _NEUTRAL: Final = ("", 0, 1, -1, False, [], {})
 """Values of other fields that change nothing."""
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A1111's settings that are followed: for one request, or by `POST options` for all that come later."""
+
+    sd_model_checkpoint: str | None = None
+    sd_vae: str | None = None
+    CLIP_stop_at_last_layers: int | None = None
 
 
 class Asked(msgspec.Struct, kw_only=True):
@@ -60,6 +75,7 @@ class Asked(msgspec.Struct, kw_only=True):
     refiner_checkpoint: str | None = None
     refiner_switch_at: float | None = None
     override_settings: dict[str, Any] = {}
+    clip_skip: int | None = None
     enable_hr: bool = False
     hr_scale: float = 2.0
     hr_upscaler: str | None = None
@@ -91,6 +107,7 @@ class AskedFromPicture(Asked, kw_only=True):
 
     init_images: list[str] = []
     mask: str | None = None
+    include_init_images: bool = False
     resize_mode: int = 0
     mask_blur: int | None = None
     inpainting_fill: int = 0
@@ -112,7 +129,7 @@ def parameters_of(asked: Asked) -> Parameters:
 
 def _fields(asked: Asked) -> Iterator[tuple[str, str]]:
     settings = asked.override_settings
-    numbers = {"Steps": asked.steps, "CFG scale": asked.cfg_scale, "Clip skip": settings.get("CLIP_stop_at_last_layers")}
+    numbers = {"Steps": asked.steps, "CFG scale": asked.cfg_scale, "Clip skip": _clip_skip(asked)}
     yield from ((name, f"{number:g}") for name, number in numbers.items() if isinstance(number, int | float))
     if asked.width and asked.height:
         yield "Size", f"{asked.width}x{asked.height}"
@@ -136,12 +153,18 @@ def _fields(asked: Asked) -> Iterator[tuple[str, str]]:
         yield from _second_pass(asked)
 
 
+def _clip_skip(asked: Asked) -> Any:
+    """SD.Next has a field for what is a setting in A1111."""
+    return asked.override_settings.get("CLIP_stop_at_last_layers", asked.clip_skip)
+
+
 def _second_pass(asked: Asked) -> Iterator[tuple[str, str]]:
     if asked.hr_resize_x and asked.hr_resize_y:
         yield "Hires resize", f"{asked.hr_resize_x}x{asked.hr_resize_y}"
     else:
         yield "Hires upscale", f"{asked.hr_scale:g}"
-    yield "Hires upscaler", asked.hr_upscaler or "Latent"
+    upscaler = asked.hr_upscaler or "Latent"
+    yield "Hires upscaler", "Lanczos" if upscaler == "None" else upscaler  # what A1111 resizes with then
     if asked.hr_second_pass_steps:
         yield "Hires steps", str(asked.hr_second_pass_steps)
     if asked.denoising_strength is not None:
@@ -149,7 +172,7 @@ def _second_pass(asked: Asked) -> Iterator[tuple[str, str]]:
 
 
 def start_of(asked: AskedFromPicture) -> Start:
-    """How the start picture is used. Raises HalftoneError setting-bad-value for what is not here."""
+    """How the start picture is used. Raises HalftoneError setting-bad-value for a number that A1111 does not have."""
     return Start(
         strength=0.75 if asked.denoising_strength is None else asked.denoising_strength,
         resize=_numbered("resize_mode", asked.resize_mode, _RESIZES),
@@ -157,6 +180,15 @@ def start_of(asked: AskedFromPicture) -> Start:
         masked_content=_numbered("inpainting_fill", asked.inpainting_fill, _CONTENTS) if asked.mask else "original",
         only_masked=asked.inpaint_full_res_padding if asked.mask and asked.inpaint_full_res else None,
     )
+
+
+def mask_in(picture: "Image.Image") -> "Image.Image":
+    """A mask as A1111 reads it: by its transparency where it has any, else by its brightness."""
+    if picture.has_transparency_data:
+        alpha = picture.convert("RGBA").getchannel("A")
+        if alpha.getextrema() != (255, 255):
+            return alpha.point([255 * (value > 128) for value in range(256)])
+    return picture.convert("L")
 
 
 def _numbered(name: str, number: int, values: tuple[Any, ...]) -> Any:
@@ -169,18 +201,41 @@ def _numbered(name: str, number: int, values: tuple[Any, ...]) -> Any:
 def ignored(body: Mapping[str, Any], kind: type[Asked]) -> tuple[str, ...]:
     """Fields that a client sent, that would change the picture, and that are not followed."""
     fields = [name for name, value in body.items() if name not in kind.__struct_fields__ and not _changes_nothing(name, value)]
+    if _drawn(body.get("eta"), str(body.get("sampler_name") or body.get("sampler_index") or "")):
+        fields.append("eta")
+    if body.get("scheduler") and not (body.get("sampler_name") or body.get("sampler_index")):
+        fields += ["scheduler"] if str(body["scheduler"]).casefold() != "automatic" else []
+    fields += [name for name, number in _NOT_HERE.items() if body.get(name) == number and name in kind.__struct_fields__]
     scripts = body.get("alwayson_scripts")
     inside = [f"alwayson_scripts.{name}" for name in scripts] if isinstance(scripts, dict) else []
     settings = body.get("override_settings")
-    followed = ("sd_model_checkpoint", "sd_vae", "CLIP_stop_at_last_layers")
-    others = [f"override_settings.{name}" for name in settings if name not in followed] if isinstance(settings, dict) else []
+    others = [f"override_settings.{name}" for name in unknown_settings(settings)] if isinstance(settings, dict) else []
     return (*(name for name in fields if name != "alwayson_scripts"), *inside, *others)
 
 
+def unknown_settings(sent: Mapping[str, Any]) -> tuple[str, ...]:
+    """A1111's settings among these that are not followed."""
+    return tuple(name for name in sent if name not in Chosen.__struct_fields__)
+
+
+def _drawn(eta: object, sampler: str) -> bool:
+    """Whether eta differs from A1111's default: 1 for samplers that add noise in each step, 0 for the others."""
+    usual = 1 if re.search(r"\ba\b|SDE|ancestral", sampler) else 0
+    return eta is not None and eta != usual
+
+
 def _changes_nothing(name: str, value: object) -> bool:
+    if name in _OF_NO_EFFECT or name == "eta":
+        return True
     if name in _DEFAULTS:
         return value is None or value in _DEFAULTS[name]
     return value is None or (value is not True and value in _NEUTRAL)
+
+
+def decoded(body: bytes, kind: type[Sent]) -> Sent:
+    """A request; a field of null counts as left out, as in A1111. Raises msgspec.DecodeError, msgspec.ValidationError."""
+    sent = msgspec.json.decode(body, type=dict[str, Any])
+    return msgspec.convert({name: value for name, value in sent.items() if value is not None}, kind, strict=False)
 
 
 def picture_bytes(text: str) -> bytes:

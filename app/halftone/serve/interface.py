@@ -2,52 +2,55 @@
 
 import base64
 import contextlib
-import io
 import json
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from halftone import __version__
 from halftone.contract.errors import HalftoneError, say
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.messages import AnyEvent, Generate, PictureReady, PreviewReady
 from halftone.contract.request import SCHEDULES, Lora, PictureRequest, split_sampler
 from halftone.contract.wording import Words, either
-from halftone.health.explain import note_for
 from halftone.health.pictures.imported_settings import import_settings, known_here
-from halftone.library.add_ons.inversions import inversion_folders, named_in
+from halftone.library.add_ons.inversions import Inversion, inversion_folders, named_in
 from halftone.library.add_ons.loras import check_loras, lora_folders, take_tags
+from halftone.library.add_ons.upscalers import known_upscalers
 from halftone.library.families.known_families import reads_in_chunks
 from halftone.library.prompts.styles import known_styles, styled, styles_named
 from halftone.library.samplers import check_sampler, sampler_called
 from halftone.metadata.picture_settings import said_by
-from halftone.metadata.reading import parse_parameters, read_picture
+from halftone.metadata.reading import read_picture
 from halftone.metadata.start_images import picture_size
-from halftone.metadata.start_images import read_picture as read_start
+from halftone.serve.answers import Json, Preview, info_of, model_item, png_text, recoveries, share_done, upscaler_item
 from halftone.serve.dialect import (
     Asked,
     AskedFromPicture,
     AskedOfPicture,
+    Chosen,
+    decoded,
     ignored,
+    mask_in,
     parameters_of,
     picture_bytes,
     start_of,
+    unknown_settings,
 )
 from halftone.session.job_queue import new_job_id
 from halftone.session.session import Session
-from halftone.session.state import NOTHING_FOUND, AppState, Ended, Job
+from halftone.session.state import NOTHING_FOUND, AppState, Ended
 from halftone.settings.places import cache_dir
 from halftone.settings.private import private_folder
 
 T = TypeVar("T")
-Json = dict[str, Any]
+_TIMESTAMP: Final = "%Y%m%d%H%M%S"
 _MOST_PICTURES: Final = 100
 """Pictures of one request: all of them are held in memory for its answer."""
 _FOLDERS_SECONDS: Final = 60.0
@@ -58,12 +61,11 @@ class JobFailedError(Exception):
     """A picture was begun and did not come to its end."""
 
 
-class Preview(NamedTuple):
-    """width, height: in pixels; pixels: RGB, rows from the top."""
+class _Own(NamedTuple):
+    """What a script asked for. pictures: so far; stamp: the time it came, as A1111 writes it."""
 
-    width: int
-    height: int
-    pixels: bytes
+    pictures: list[PictureFacts]
+    stamp: str
 
 
 class Interface:
@@ -72,8 +74,9 @@ class Interface:
     def __init__(self, session: Session, post: Callable[[Callable[[], object]], object]) -> None:
         self._session = session
         self._post = post
-        self._own: dict[str, list[PictureFacts]] = {}
-        """The pictures so far of each entry, by its key: a worker that dies gives it another id."""
+        self._own: dict[str, _Own] = {}
+        """By the key of each entry: a worker that dies gives it another id."""
+        self._chosen = Chosen()
         self._preview: Preview | None = None
         self._read = threading.Event()
         self._look(session.state)
@@ -96,16 +99,16 @@ class Interface:
         if isinstance(event, PreviewReady):
             self._preview = Preview(event.width, event.height, blob)
         else:
-            self._own[job.key].append(event.facts)
+            self._own[job.key].pictures.append(event.facts)
 
-    def _submit(self, request: PictureRequest, over: "Future[tuple[Ended, list[PictureFacts]]]") -> None:
+    def _submit(self, request: PictureRequest, over: "Future[tuple[Ended, _Own]]") -> None:
         job = new_job_id()
 
         def ended(end: Ended) -> None:
             self._preview = None
             over.set_result((end, self._own.pop(job)))
 
-        self._own[job] = []
+        self._own[job] = _Own([], datetime.now().strftime(_TIMESTAMP))
         self._session.queue.submit(Generate(job=job, request=request), request.prompt, then=ended)
 
     def _stop(self, *, all_of_them: bool) -> None:
@@ -141,11 +144,11 @@ class Interface:
 
     def text_to_image(self, body: bytes) -> Json:
         """Make pictures of words. Raises HalftoneError, msgspec.ValidationError, JobFailedError."""
-        return self._made(msgspec.json.decode(body, type=Asked, strict=False), body, None, None)
+        return self._made(decoded(body, Asked), body, None, None)
 
     def image_to_image(self, body: bytes) -> Json:
         """Make pictures of another one. Raises as `text_to_image`."""
-        asked = msgspec.json.decode(body, type=AskedFromPicture, strict=False)
+        asked = decoded(body, AskedFromPicture)
         if len(asked.init_images) != 1:
             given, one = str(len(asked.init_images)), Words("one picture")
             raise HalftoneError("setting-bad-value", name="init_images", value=given, allowed=one)
@@ -153,24 +156,26 @@ class Interface:
             return self._made(asked, body, image, mask)
 
     def _made(self, asked: Asked, body: bytes, image: str | None, mask: str | None) -> Json:
+        asked = replace(asked, override_settings=msgspec.to_builtins(self._chosen) | asked.override_settings)
         request, left = self._request(asked, image, mask)
-        over: Future[tuple[Ended, list[PictureFacts]]] = Future()
+        over: Future[tuple[Ended, _Own]] = Future()
         self._ask(lambda: self._submit(request, over))
-        end, made = over.result()
+        end, (made, stamp) = over.result()
         if end.error is not None and not made:
             raise JobFailedError(say(end.error))
         sent: Json = msgspec.json.decode(body)
         unused = [f"Not used: {name}." for name in (*ignored(sent, type(asked)), *left)]
         cut = [] if end.error is None else [say(end.error)]
-        warnings = [*unused, *cut, *(line for facts in made for line in _recoveries(facts))]
+        warnings = [*unused, *cut, *(line for facts in made for line in recoveries(facts))]
         pictures = [facts for facts in made if facts.path]
         files = [Path(facts.path) for facts in pictures]
         model = self._state.models.models.get(request.model)
         name = request.model if model is None else model.name
+        with_start = isinstance(asked, AskedFromPicture) and asked.include_init_images
         return {
             "images": [base64.b64encode(path.read_bytes()).decode() for path in files] if asked.send_images else [],
-            "parameters": {name: value for name, value in sent.items() if name not in ("init_images", "mask")},
-            "info": json.dumps(_info(request, name, pictures, warnings)),
+            "parameters": {key: value for key, value in sent.items() if with_start or key not in ("init_images", "mask")},
+            "info": json.dumps(info_of(request, name, pictures, warnings, stamp)),
             "warnings": warnings,
         }
 
@@ -227,9 +232,9 @@ class Interface:
 
     def progress(self, *, with_picture: bool) -> Json:
         """How far the picture is that a script asked for."""
-        state, preview, own = self._ask(lambda: (self._session.state, self._preview, tuple(self._own)))
+        state, preview, own = self._ask(lambda: (self._session.state, self._preview, dict(self._own)))
         running = state.running if state.running is not None and state.running.key in own else None
-        done = _share(running)
+        done = share_done(running)
         spent = sum(step.seconds for step in running.steps) if running is not None else 0.0
         step = running.steps[-1] if running is not None and running.steps else None
         return {
@@ -238,14 +243,15 @@ class Interface:
             "state": {
                 "skipped": False,
                 "interrupted": running is not None and bool(running.stopping),
+                "stopping_generation": False,
                 "job": "" if running is None else running.title,
                 "job_count": len(own),
-                "job_timestamp": "0",
+                "job_timestamp": "0" if running is None else own[running.key].stamp,
                 "job_no": 0,
                 "sampling_step": 0 if step is None else step.step,
                 "sampling_steps": 0 if step is None else step.steps,
             },
-            "current_image": _png(preview) if with_picture and preview is not None else None,
+            "current_image": png_text(preview) if with_picture and preview is not None else None,
             "textinfo": None if running is None or running.phase is None else running.phase,
         }
 
@@ -261,10 +267,10 @@ class Interface:
     # --- what there is ------------------------------------------------------------------------------------------------
 
     def models(self) -> list[Json]:
-        return [_model(facts) for facts in self._state.models.models.values()]
+        return [model_item(facts) for facts in self._state.models.models.values()]
 
     def samplers(self) -> list[Json]:
-        model = self._state.model
+        model = self._model(self._state)
         names = () if model is None else tuple(dict.fromkeys(split_sampler(name)[0] for name in model.samplers))
         return [{"name": name, "aliases": [], "options": {}} for name in names]
 
@@ -282,22 +288,74 @@ class Interface:
         fitting = embeddings.fitting
         others = [one for one in embeddings.known if one not in fitting]
 
-        def listed(several: Iterable[Any]) -> Json:
-            return {one.name: {"step": None, "sd_checkpoint": None, "sd_checkpoint_name": None} for one in several}
+        def listed(several: Iterable[Inversion]) -> Json:
+            unknown = {"step": None, "sd_checkpoint": None, "sd_checkpoint_name": None}
+            return {one.name: {**unknown, "shape": max(one.widths.values()), "vectors": one.vectors} for one in several}
 
         return {"loaded": listed(fitting), "skipped": listed(others)}
 
+    def upscalers(self) -> list[Json]:
+        """Ways of Hires. fix that do not enlarge latents; without one A1111 uses Lanczos, too."""
+        plain = [upscaler_item("None", None), upscaler_item("Lanczos", None)]
+        return plain + [upscaler_item(name, path) for name, path in known_upscalers(self._state.settings).items()]
+
+    def latent_upscalers(self) -> list[Json]:
+        return [{"name": "Latent"}]
+
+    def vaes(self) -> list[Json]:
+        state = self._state
+        known = known_here(state.settings, tuple(state.models.models.values()), ())
+        return [{"model_name": name, "filename": path} for name, path in known.vaes.items()]
+
+    def memory(self) -> Json:
+        """Bytes: of this machine, and of the device that makes the pictures, where it has memory of its own."""
+        import psutil
+
+        ram, state = psutil.virtual_memory(), self._ask(lambda: self._session.state)
+        cuda: Json = {"error": "unavailable"}
+        if state.memory is not None and state.device is not None and state.device.backend != "cpu":
+            used = state.memory.own + state.memory.others
+            cuda = {"system": {"free": state.memory.total - used, "used": used, "total": state.memory.total}}
+        return {"ram": {"free": ram.available, "used": ram.total - ram.available, "total": ram.total}, "cuda": cuda}
+
     def options(self) -> Json:
-        """What A1111's clients look for in its settings; read only."""
-        model = self._state.model
+        """What A1111's clients look for in its settings."""
+        state = self._state
+        model = self._model(state)
         return {
             "sd_model_checkpoint": "" if model is None else model.name,
             "sd_checkpoint_hash": None,
-            "sd_vae": "Automatic",
-            "CLIP_stop_at_last_layers": 1,
-            "samples_format": self._state.settings.saving.picture_format,
+            "sd_vae": self._chosen.sd_vae or "Automatic",
+            "CLIP_stop_at_last_layers": self._chosen.CLIP_stop_at_last_layers or 1,
+            "samples_format": state.settings.saving.picture_format,
             "live_previews_enable": True,
         }
+
+    def choose(self, body: bytes) -> Json:
+        """Follow these settings for all requests that do not set them; the window and its settings stay as they are. Raises
+        HalftoneError for a model that is not here, msgspec.ValidationError.
+        """
+        sent: Json = msgspec.json.decode(body, type=dict[str, Any])
+        chosen = msgspec.convert(sent, Chosen, strict=False)
+        if chosen.sd_model_checkpoint:
+            _model_named(chosen.sd_model_checkpoint, self._state.models.models.values())
+        now = self.options()  # Open WebUI sends all of them back
+        followed = {name: getattr(chosen, name) for name in Chosen.__struct_fields__ if name in sent}
+        self._chosen = replace(self._chosen, **followed)
+        return {"warnings": [f"Not used: {name}." for name in unknown_settings(sent) if now.get(name) != sent[name]]}
+
+    def refresh(self) -> Json:
+        """Read the folders again."""
+        self._ask(self._session.models.refresh)
+        self._ask(self._session.library.rescan)
+        return {}
+
+    def _model(self, state: AppState) -> ModelFacts | None:
+        """The model of a request that names none; that of the settings where the chosen one is gone."""
+        with contextlib.suppress(HalftoneError):
+            if name := self._chosen.sd_model_checkpoint:
+                return _model_named(name, state.models.models.values())
+        return state.model
 
     def styles(self) -> list[Json]:
         book = known_styles(self._state.settings.styles_file or None)
@@ -305,7 +363,7 @@ class Interface:
 
     def picture_info(self, body: bytes) -> Json:
         """What a picture says of itself. Raises HalftoneError."""
-        asked = msgspec.json.decode(body, type=AskedOfPicture, strict=False)
+        asked = decoded(body, AskedOfPicture)
         with tempfile.TemporaryDirectory(dir=_folder()) as folder:
             path = _written(folder, "picture", asked.image)
             found = read_picture(path)
@@ -329,17 +387,6 @@ def _stem(name: str) -> str:
     return last.removesuffix(".safetensors").removesuffix(".ckpt")
 
 
-def _model(facts: ModelFacts) -> Json:
-    return {
-        "title": facts.name,
-        "model_name": facts.name,
-        "hash": None,
-        "sha256": None,
-        "filename": facts.path,
-        "config": None,
-    }
-
-
 def _again(error: Any) -> HalftoneError:
     return HalftoneError(error.code, error.details, **error.facts)
 
@@ -350,10 +397,12 @@ def _files(asked: AskedFromPicture) -> Generator[tuple[str, str | None]]:
     with tempfile.TemporaryDirectory(dir=_folder()) as folder:
         image = _written(folder, "image", asked.init_images[0])
         mask = _written(folder, "mask", asked.mask) if asked.mask else None
-        if mask is not None and asked.inpainting_mask_invert:
-            from PIL import ImageOps
+        if mask is not None:
+            from PIL import Image, ImageOps
 
-            ImageOps.invert(read_start(str(mask)).convert("L")).save(mask := Path(folder, "inverted.png"))
+            with Image.open(mask) as picture:
+                found = mask_in(picture)
+            (ImageOps.invert(found) if asked.inpainting_mask_invert else found).save(mask)
         yield str(image), None if mask is None else str(mask)
 
 
@@ -367,63 +416,3 @@ def _written(folder: str, name: str, text: str) -> Path:
     path.write_bytes(picture_bytes(text))
     picture_size(str(path))
     return path
-
-
-def _share(job: Job | None) -> float:
-    """How much of a job is done, from 0 to 1."""
-    if job is None or not isinstance(job.command, Generate) or not job.steps:
-        return 0.0
-    last, batch = job.steps[-1], job.command.request.batch
-    return min(1.0, (last.picture - 1 + last.step / max(1, last.steps)) / max(1, batch))
-
-
-def _png(preview: Preview) -> str:
-    from PIL import Image
-
-    file = io.BytesIO()
-    Image.frombytes("RGB", (preview.width, preview.height), preview.pixels).save(file, "PNG")
-    return base64.b64encode(file.getvalue()).decode()
-
-
-def _recoveries(facts: PictureFacts) -> list[str]:
-    """What happened to a picture, in the words of the window."""
-    notes = map(note_for, facts.events)
-    lines = [f"{note.title.text()} {note.text.text()}" for note in notes]
-    if facts.black and not lines:
-        lines.append("This picture is of one colour.")
-    return lines
-
-
-def _info(request: PictureRequest, model: str, pictures: list[PictureFacts], warnings: list[str]) -> Json:
-    """As A1111 describes the pictures of an answer."""
-    texts = [read_picture(Path(facts.path)).parameters or "" for facts in pictures]
-    said = parse_parameters(texts[0]).fields if texts else {}
-    first = pictures[0] if pictures else None
-    return {
-        "prompt": request.prompt,
-        "all_prompts": [facts.prompt or request.prompt for facts in pictures],
-        "negative_prompt": request.negative,
-        "all_negative_prompts": [facts.negative or request.negative for facts in pictures],
-        "seed": -1 if first is None else first.seed,
-        "all_seeds": [facts.seed for facts in pictures],
-        "subseed": -1 if first is None or first.variation_seed is None else first.variation_seed,
-        "all_subseeds": [-1 if facts.variation_seed is None else facts.variation_seed for facts in pictures],
-        "subseed_strength": request.variation_strength,
-        "width": 0 if first is None else first.width,
-        "height": 0 if first is None else first.height,
-        "sampler_name": f"{said.get('Sampler', '')} {said.get('Schedule type', '')}".strip(),
-        "cfg_scale": float(said.get("CFG scale", 0)),
-        "steps": 0 if first is None else first.steps,
-        "batch_size": request.batch,
-        "sd_model_name": model,
-        "sd_model_hash": None,
-        "denoising_strength": request.start.strength,
-        "extra_generation_params": {},
-        "index_of_first_image": 0,
-        "infotexts": texts,
-        "styles": [style.name for style in request.styles],
-        "job_timestamp": "0",
-        "clip_skip": int(said.get("Clip skip", 1)),
-        "version": f"Halftone {__version__}",
-        "warnings": warnings,
-    }

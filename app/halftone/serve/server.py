@@ -36,6 +36,8 @@ _QUIET_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
 """How often the server looks whether it is to stop: the window waits for it."""
 _API: Final = "/sdapi/v1/"
+_EMPTY: Final = ("hypernetworks", "face-restorers", "realesrgan-models", "script-info", "extensions")
+"""Lists of A1111 of which Halftone has nothing."""
 
 log = logging.getLogger(__name__)
 
@@ -153,10 +155,13 @@ class _Handler(BaseHTTPRequestHandler):
             "embeddings": interface.embeddings,
             "options": interface.options,
             "prompt-styles": interface.styles,
+            "memory": interface.memory,
+            "upscalers": interface.upscalers,
+            "latent-upscale-modes": interface.latent_upscalers,
+            "sd-vae": interface.vaes,
             "cmd-flags": dict[str, object],
-            "upscalers": list[object],
-            "sd-vae": list[object],
-            "hypernetworks": list[object],
+            "scripts": lambda: {"txt2img": [], "img2img": []},
+            **dict.fromkeys(_EMPTY, list[object]),
         }
         return self._route(routes, name)
 
@@ -168,7 +173,10 @@ class _Handler(BaseHTTPRequestHandler):
             "png-info": lambda: interface.picture_info(body),
             "interrupt": interface.interrupt,
             "skip": interface.skip,
-            "options": _read_only,
+            "options": lambda: interface.choose(body),
+            "refresh-checkpoints": interface.refresh,
+            "refresh-loras": interface.refresh,
+            "refresh-vae": interface.refresh,
         }
         return self._route(routes, name)
 
@@ -265,9 +273,3 @@ def _given(header: str) -> bytes:
         except ValueError:
             return b""
     return b""
-
-
-def _read_only() -> object:
-    raise _RefusedError(
-        HTTPStatus.METHOD_NOT_ALLOWED, "Options are read only. Choose a model with override_settings.sd_model_checkpoint."
-    )

@@ -123,20 +123,41 @@ def test_the_published_sizes_are_read_from_the_shapes_alone(kind: str, billions:
     names = original_names(published(kind))
     header = Header(tuple(TensorInfo(name, "F16", tuple(value.shape), 0, 0) for name, value in names.items()), {})
     assert sum(int(np.prod(tensor.shape)) for tensor in header.tensors) / 1e9 == pytest.approx(billions, rel=0.01)
-    found = configs(FAMILIES[kind], header)
+    found = configs(FAMILIES[kind], header, "")
     folder = resources() / "configs" / kind
     for file in folder.glob("*/config.json"):
         ours, theirs = found[file.parent.name], json.loads(file.read_text())
         assert {key: ours[key] for key in theirs} == theirs
 
 
-@pytest.mark.parametrize("lost", ["attn2.to_k.weight", ".1.proj_in.weight"])
-def test_a_unet_without_the_tensors_that_tell_its_shape_is_no_model(saved: Callable[[str], tuple[Any, Path]], lost: str) -> None:
-    header = read_header(saved("sd1")[1])
-    left = Header(tuple(tensor for tensor in header.tensors if not tensor.name.endswith(lost)), header.metadata)
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        ("attn2.to_k.weight", "the file lacks attn2.to_k.weight (unet)"),
+        ("token_embedding.weight", "the file lacks embeddings.token_embedding.weight (text_encoder)"),
+        ("first_stage_model.decoder.conv_in.weight", "the file lacks decoder.conv_in.weight (vae)"),
+    ],
+)
+def test_a_file_without_a_tensor_that_shows_a_shape_is_refused_with_both_names(
+    saved: Callable[[str], tuple[Any, Path]], tmp_path: Path, lost: str, said: str
+) -> None:
+    tensors = {name: value for name, value in load_file(saved("sd1")[1]).items() if not name.endswith(lost)}
+    path = tmp_path / "lost.safetensors"
+    save_file(tensors, path)
     with pytest.raises(HalftoneError) as caught:
-        configs(FAMILIES["sd1"], left)
-    assert caught.value.code == "model-not-a-model"
+        runnable(describe(str(path)))
+    assert caught.value.code == "model-load-failed"
+    assert caught.value.facts["path"] == str(path)
+    assert str(caught.value.facts["detail"]) == said
+
+
+def test_the_old_names_of_the_text_encoder_are_read(saved: Callable[[str], tuple[Any, Path]], tmp_path: Path) -> None:
+    """The first files of SD 1.x were saved before transformers put the encoder into "text_model"."""
+    start = "cond_stage_model.transformer."
+    old = {name.replace(f"{start}text_model.", start): value for name, value in load_file(saved("sd1")[1]).items()}
+    save_file(old, tmp_path / "old.safetensors")
+    new, read = (loaded_pipe(path).text_encoder.state_dict() for path in (saved("sd1")[1], tmp_path / "old.safetensors"))
+    assert all(torch.equal(value, read[name]) for name, value in new.items())
 
 
 @pytest.mark.parametrize("kind", ["sd1", "sd2", "sdxl"])

@@ -9,6 +9,7 @@ import torch
 from tests.helpers.device import DEVICE
 from tests.helpers.trainings import FRAGILE_CURE, Control, Directed, Killed, draw_pictures, same_weights, tiny_training, train
 
+from halftone.cli import main
 from halftone.contract.engine import Control as EngineControl
 from halftone.contract.engine import Emit
 from halftone.contract.errors import HalftoneError
@@ -23,11 +24,12 @@ from halftone.contract.messages import (
     TrainSaved,
     TrainStep,
 )
-from halftone.contract.training import TrainConfig
+from halftone.contract.training import Caught, TrainConfig
 from halftone.engine.checks.fragile import make_fragile
+from halftone.library.run_logs.folder import read_run
 from halftone.library.training_data.training_runs import config_in, unfinished
 from halftone.settings.places import resources
-from halftone.training.lora.state import read_state
+from halftone.training.lora.state import packed, read_state
 from halftone.training.lora.steps import Unguarded
 from halftone.training.service import TrainingEngine
 
@@ -128,6 +130,36 @@ def test_a_run_goes_on_from_any_folder(wanted: TrainConfig, tmp_path: Path, monk
     begun = train(msgspec.structs.replace(wanted, model=Path(wanted.model).name, output=str(tmp_path), steps=1))
     monkeypatch.chdir(tmp_path)
     assert train(config_in(begun.folder), resume=Path(begun.folder)).steps == 1
+
+
+def test_the_doctor_reads_the_folder_of_a_run(wanted: TrainConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = train(msgspec.structs.replace(wanted, output=str(tmp_path)))
+    assert main(["train", "doctor", run.folder]) == 0
+    assert capsys.readouterr().out.startswith("✓ The run is sound from step 1 to 4.")
+    read = read_run(Path(run.folder))
+    assert [(track.quantity, list(track.steps)) for track in read.tracks] == [("loss", [1, 2, 3, 4]), ("gradient", [1, 2, 3, 4])]
+    assert {setting.name for setting in read.settings} == {"precision"}
+
+
+def test_the_doctor_sees_a_loss_of_a_run_that_is_not_finite(
+    wanted: TrainConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = train(msgspec.structs.replace(wanted, output=str(tmp_path)))
+    place = Path(run.folder) / "state.safetensors"
+    state = read_state(place)
+    assert state.curve is not None
+    state.curve[0, 2:] = torch.nan
+    left_out = Caught(step=2, cause="loss-nonfinite", watched="loss", name="unet", did="skipped")
+    place.write_bytes(packed(msgspec.structs.replace(state, note=msgspec.structs.replace(state.note, caught=[left_out]))))
+    assert main(["train", "doctor", run.folder]) == 1
+    assert "The loss is not finite from step 3 on. state.safetensors" in " ".join(capsys.readouterr().out.split())
+    assert [(one.kind, one.step) for one in read_run(Path(run.folder)).happenings] == [("skipped-step", 2)]
+
+
+@pytest.mark.parametrize("content", [b"", b"no state", b"\x08\x00\x00\x00\x00\x00\x00\x00{}      "])
+def test_another_file_of_that_name_is_no_state(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "state.safetensors").write_bytes(content)
+    assert read_run(tmp_path).silent
 
 
 def test_what_a_scaler_leaves_out_is_no_step() -> None:

@@ -1,12 +1,14 @@
 """What A1111's clients send, and what of it is followed."""
 
 import base64
+from typing import Any
 
 import msgspec
 import pytest
+from PIL import Image
 
 from halftone.contract.errors import HalftoneError
-from halftone.serve.dialect import Asked, AskedFromPicture, ignored, parameters_of, picture_bytes, start_of
+from halftone.serve.dialect import Asked, AskedFromPicture, decoded, ignored, mask_in, parameters_of, picture_bytes, start_of
 
 
 @pytest.mark.parametrize(
@@ -30,6 +32,9 @@ from halftone.serve.dialect import Asked, AskedFromPicture, ignored, parameters_
             {"enable_hr": True, "denoising_strength": 0.5, "hr_second_pass_steps": 6, "hr_scale": 1.5},
             {"Hires upscale": "1.5", "Hires upscaler": "Latent", "Hires steps": "6", "Denoising strength": "0.5"},
         ),
+        ({"enable_hr": True, "hr_upscaler": "None"}, {"Hires upscale": "2", "Hires upscaler": "Lanczos"}),
+        ({"clip_skip": 2}, {"Clip skip": "2"}),
+        ({"clip_skip": 2, "override_settings": {"CLIP_stop_at_last_layers": 1}}, {"Clip skip": "1"}),
         (
             {"enable_hr": True, "hr_resize_x": 1024, "hr_resize_y": 512, "hr_upscaler": "Lanczos"},
             {"Hires resize": "1024x512", "Hires upscaler": "Lanczos"},
@@ -70,8 +75,8 @@ def test_a_start_picture_follows_the_numbers_of_a1111() -> None:
     assert start_of(AskedFromPicture(init_images=["x"], denoising_strength=0.3)).only_masked is None
 
 
-@pytest.mark.parametrize("sent", [{"resize_mode": 3}, {"resize_mode": -1}, {"mask": "y", "inpainting_fill": 3}])
-def test_what_is_not_here_is_refused_by_name(sent: dict[str, object]) -> None:
+@pytest.mark.parametrize("sent", [{"resize_mode": 4}, {"resize_mode": -1}, {"mask": "y", "inpainting_fill": 4}])
+def test_numbers_that_a1111_does_not_have_are_refused_by_name(sent: dict[str, object]) -> None:
     with pytest.raises(HalftoneError) as refused:
         start_of(msgspec.convert({"init_images": ["x"], **sent}, AskedFromPicture))
     assert refused.value.facts["name"] in sent
@@ -85,7 +90,19 @@ def test_what_is_not_here_is_refused_by_name(sent: dict[str, object]) -> None:
         ({"save_images": True, "do_not_save_samples": False, "override_settings_restore_afterwards": True}, ()),
         ({"send_images": False, "mask_blur": 4}, ()),
         ({"hr_prompt": "a moon", "hr_negative_prompt": ""}, ("hr_prompt",)),
-        ({"eta": 0.8, "s_churn": 5}, ("eta", "s_churn")),
+        ({"hr_checkpoint_name": "Use same checkpoint", "hr_sampler_name": "Use same sampler", "hr_scheduler": None}, ()),
+        ({"hr_sampler_name": "Euler"}, ("hr_sampler_name",)),
+        ({"force_task_id": "task(abc)", "comments": {"a": 1}, "firstphase_width": 64, "infotext": "", "script_name": "None"}, ()),
+        ({"eta": 0.8, "s_churn": 5}, ("s_churn", "eta")),
+        ({"eta": 0, "sampler_name": "Euler a"}, ("eta",)),
+        ({"eta": 0, "sampler_name": "DPM++ 2M SDE"}, ("eta",)),
+        ({"eta": 1, "sampler_name": "Euler a"}, ()),
+        ({"eta": 0, "sampler_name": "DDIM"}, ()),
+        ({"eta": 1, "sampler_index": "DDIM"}, ("eta",)),
+        ({"scheduler": "karras"}, ("scheduler",)),
+        ({"scheduler": "Automatic"}, ()),
+        ({"clip_skip": 2, "seed_resize_from_w": -1}, ()),
+        ({"infotext": "a sun"}, ("infotext",)),
         ({"do_not_save_samples": True, "script_args": [1]}, ("do_not_save_samples", "script_args")),
         ({"s_noise": 0.5, "mask_round": False, "unknown": 4}, ("s_noise", "mask_round", "unknown")),
         ({"restore_faces": True}, ("restore_faces",)),
@@ -97,6 +114,41 @@ def test_what_is_not_here_is_refused_by_name(sent: dict[str, object]) -> None:
 )
 def test_what_would_change_the_picture_is_noted(sent: dict[str, object], names: tuple[str, ...]) -> None:
     assert ignored(sent, Asked) == names
+
+
+@pytest.mark.parametrize(
+    ("sent", "names"),
+    [
+        ({"resize_mode": 3, "inpainting_fill": 3}, ("resize_mode", "inpainting_fill")),
+        ({"resize_mode": 2, "inpainting_fill": 2}, ()),
+    ],
+)
+def test_ways_of_a_start_picture_that_are_not_here_are_noted(sent: dict[str, object], names: tuple[str, ...]) -> None:
+    start = start_of(msgspec.convert({"init_images": ["x"], "mask": "y", **sent}, AskedFromPicture))
+    assert (start.resize, start.masked_content) == (("stretch", "fill") if names else ("fill", "noise"))
+    assert ignored(sent, AskedFromPicture) == names
+
+
+def test_a_field_of_null_is_left_out() -> None:
+    asked = decoded(b'{"prompt": "a", "styles": null, "seed": null, "batch_size": null, "override_settings": null}', Asked)
+    assert asked == Asked(prompt="a")
+    with pytest.raises(msgspec.ValidationError):
+        decoded(b"[]", Asked)
+
+
+@pytest.mark.parametrize(
+    ("mode", "colour", "seen"),
+    [
+        ("RGBA", (0, 0, 0, 200), 255),
+        ("RGBA", (255, 255, 255, 90), 0),
+        ("RGBA", (255, 255, 255, 255), 255),
+        ("RGB", (0, 0, 0), 0),
+        ("L", 77, 77),
+    ],
+)
+def test_a_mask_is_read_by_its_transparency_where_it_has_any(mode: str, colour: Any, seen: int) -> None:
+    """As A1111's create_binary_mask."""
+    assert mask_in(Image.new(mode, (2, 2), colour)).getpixel((0, 0)) == seen
 
 
 def test_pictures_come_in_base64_with_or_without_their_kind() -> None:

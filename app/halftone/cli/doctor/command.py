@@ -23,11 +23,11 @@ def doctor(
     run: Annotated[str, typer.Argument(help="The folder that a trainer wrote into, or one of its logs.")],
     json: flags.Json = False,
 ) -> None:
-    """Read logs and checkpoints of another trainer and say where a training went wrong, and why.
+    """Read logs and checkpoints of a training and say where it went wrong, and why.
 
-    It reads the output of kohya's scripts, diffusers, accelerate, transformers, Lightning, OneTrainer, ai-toolkit and others:
-    plain text, TensorBoard, wandb, MLflow, CSV, JSON, .safetensors. Nothing is changed. Exit code: 0 sound, 1 trouble was
-    found, 2 nothing could be read.
+    It reads Halftone's own runs and the output of kohya's scripts, diffusers, accelerate, transformers, Lightning, OneTrainer,
+    ai-toolkit and others: plain text, TensorBoard, wandb, MLflow, CSV, JSON, .safetensors. Nothing is changed. Exit code:
+    0 sound, 1 trouble was found, 2 nothing could be read.
     """
     read = read_place(run, quiet=json)
     from halftone.health.doctor.judge import diagnose

@@ -58,7 +58,7 @@ def show_diagnosis(read: Run, found: Diagnosis, *, console: Console | None = Non
 
 
 def _no_cause(read: Run) -> str:
-    """What would tell more."""
+    """What else would help."""
     norms = any(track.quantity == "gradient" for track in read.tracks)
     more = "Add its settings and its console output" if norms else "Log the gradient norm"
     return f"No cause was found. {more}, or train with Halftone's guard."

@@ -1,4 +1,4 @@
-"""What this machine may compute on, told without loading torch: how PyTorch was built, and what the system shows."""
+"""What this machine may compute on, found without loading torch: how PyTorch was built, and what the system shows."""
 
 import importlib.util
 import platform

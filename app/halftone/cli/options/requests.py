@@ -89,7 +89,7 @@ def host_note(asked: Mapping[str, Any], given: str | None, facts: ModelFacts) ->
 
 
 def known_device(device: str | None, saved: Settings) -> str:
-    """A device's name, if there may be such a device here; whether there is, only torch can tell."""
+    """A device's name, if there may be such a device here; only torch knows whether there is."""
     name = (device or saved.device).lower()
     if not _DEVICE.fullmatch(name) or name.partition(":")[0] not in ("auto", *possible_kinds()):
         raise HalftoneError("device-unknown", device=device or saved.device, known=names_here())

@@ -1,4 +1,4 @@
-"""The precision that a job was given, as the terminal tells it."""
+"""The precision that a job was given, as the terminal shows it."""
 
 from typing import NamedTuple
 

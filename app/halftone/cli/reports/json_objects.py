@@ -100,7 +100,7 @@ def _cure_object(report: CheckReport, cure: Cure) -> dict[str, Any]:
 
 
 def generate_object(report: GenerateReport, precision: ChosenPrecision, notes: tuple[str, ...]) -> dict[str, Any]:
-    """precision: what the pictures were to run in; the plan tells what each component did. notes: what else the user
+    """precision: what the pictures were to run in; the plan says what each component did. notes: what else the user
     should know.
     """
     names = ("step", "component", "module", "kind", "action")

@@ -1,4 +1,4 @@
-"""Commands as the person can type them here: the launcher tells how it was called, because it puts nothing on PATH."""
+"""Commands as the person can type them here: the launcher passes on how it was called, because it puts nothing on PATH."""
 
 import os
 import shlex

@@ -77,7 +77,7 @@ def example() -> str:
 
 
 def read_config(place: str) -> TrainConfig:
-    """Paths in it count from the folder of the call; what it leaves open is as the model's note has it, and told. Raises
+    """Paths in it count from the folder of the call; what it leaves open is what the model's note has, and is printed. Raises
     HalftoneError train-config where the file holds no training.
     """
     from halftone.library.training_data.training_checks import settings_for

@@ -184,7 +184,7 @@ def native_scheduler(facts: ModelFacts) -> Any:
     path = Path(facts.path)
     with told_loading(facts, path):
         if path.is_file():
-            found = configs(facts.family, read_header(path))
+            found = configs(facts.family, read_header(path), facts.path)
             index, config = found["model_index"], found["scheduler"]
         else:
             index, config = (read_json(path / name) for name in ("model_index.json", "scheduler/scheduler_config.json"))

@@ -29,7 +29,7 @@ def load_single(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:
 
     path = Path(facts.path)
     header = read_header(path)
-    found = configs(facts.family, header)
+    found = configs(facts.family, header, facts.path)
     index = found.pop("model_index")
     where = places(facts.family, header)
     packed = SINGLES[facts.family].naming is not None
@@ -59,7 +59,7 @@ def load_single(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:
 def component_from_file(path: Path, family: str, name: str, kind: Any, dtype: torch.dtype) -> nn.Module:
     """One component of such a file."""
     header = read_header(path)
-    found = configs(family, header)
+    found = configs(family, header, str(path))
     where = of_component(places(family, header), name)
     if SINGLES[family].naming is not None:
         return filled_component(kind, found[name], path, header, where)

@@ -85,7 +85,7 @@ def denoiser_config(model: ModelFacts) -> Config | None:
     if os.path.isdir(path):
         file = next((path / name / "config.json" for name in ("unet", "transformer") if name in model.components), None)
         return None if file is None else read_json(file)
-    return configs(model.family, read_header(path)).get("unet") if model.family in SINGLES else None
+    return configs(model.family, read_header(path), model.path).get("unet") if model.family in SINGLES else None
 
 
 def folder_config(path: Path) -> Config | None:

@@ -67,7 +67,7 @@ def model_config(model: ModelFacts) -> Config | None:
     path = Path(model.path)
     if os.path.isdir(path):
         return read_json(path / VAE / "config.json")
-    return configs(model.family, read_header(path)).get(VAE) if model.family in SINGLES else None
+    return configs(model.family, read_header(path), model.path).get(VAE) if model.family in SINGLES else None
 
 
 def vae_file(path: str) -> Path:

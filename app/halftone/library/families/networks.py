@@ -175,7 +175,7 @@ def _in_file(model: ModelFacts, path: Path, loras: Sequence[Lora]) -> tuple[Netw
     if model.family not in SINGLES:
         return ()
     header = read_header(path)
-    told, names = configs(model.family, header), module_names(model.family, header)
+    told, names = configs(model.family, header, model.path), module_names(model.family, header)
     tensors: dict[str, list[TensorInfo]] = {}
     for tensor in header.tensors:
         if tensor.name in names and not is_scale(tensor.name):

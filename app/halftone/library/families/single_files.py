@@ -183,10 +183,10 @@ def place_of(found: Mapping[tuple[str, str], Place], component: str, parameter: 
     return found[component, name]
 
 
-def configs(family: str, header: Header) -> dict[str, Config]:
-    """Component -> its configuration, scheduler and tokenizers included; "model_index" -> that of the pipeline.
+def configs(family: str, header: Header, path: str) -> dict[str, Config]:
+    """Component -> its configuration, scheduler and tokenizers included; "model_index" -> that of the pipeline. path: for errors.
 
-    Raises HalftoneError model-not-a-model where a part lacks the tensors that tell its shape.
+    Raises HalftoneError model-load-failed where the tensors that show a part's shape are missing or fit no such model.
     """
     single = SINGLES[family]
     folder = resources() / "configs" / single.key
@@ -198,21 +198,35 @@ def configs(family: str, header: Header) -> dict[str, Config]:
             del own[name], found[name]
             tokenizer = name.replace("text_encoder", "tokenizer")
             found["model_index"] |= {name: [None, None], tokenizer: [None, None]}
-    try:
-        found["vae"] |= single_configs.vae({ours: own["vae"][name] for name, ours in vae_names(own["vae"]).items()})
-        for name in own.keys() - {*_DENOISERS, "vae"}:
-            is_t5 = any("SelfAttention" in tensor for tensor in own[name])
-            found[name] |= (single_configs.t5 if is_t5 else single_configs.clip)(own[name])
-        if single.naming is None:
-            _tell_unet(found, own["unet"], header)
-        else:
-            _tell_transformer(single.key, found, own)
-    except (KeyError, IndexError, ValueError, ZeroDivisionError) as error:
-        raise HalftoneError("model-not-a-model", f"no tensor {error}", path="") from error
+    for part in sorted(own, key=_DENOISERS.__contains__):  # a denoiser's configuration needs those of the others
+        try:
+            _complete(part, single, found, own, header)
+        except KeyError as error:
+            lost = Words("the file lacks {0}", (f"{error.args[0]} ({part})",))
+            raise HalftoneError("model-load-failed", path=path, detail=lost) from error
+        except (IndexError, ValueError, ZeroDivisionError) as error:
+            odd = Words("the shapes of its {0} fit no {1} model", (part, family))
+            raise HalftoneError("model-load-failed", path=path, detail=odd) from error
     return found
 
 
-def _tell_unet(found: dict[str, Config], shapes: single_configs.Shapes, header: Header) -> None:
+def _complete(
+    part: str, single: Single, found: dict[str, Config], own: Mapping[str, single_configs.Shapes], header: Header
+) -> None:
+    """Complete the configuration of a part from the shapes of its tensors."""
+    shapes = own[part]
+    if part == "vae":
+        found[part] |= single_configs.vae({ours: shapes[name] for name, ours in vae_names(shapes).items()})
+    elif part not in _DENOISERS:
+        is_t5 = any("SelfAttention" in tensor for tensor in shapes)
+        found[part] |= (single_configs.t5 if is_t5 else single_configs.clip)(shapes)
+    elif single.naming is None:
+        _complete_unet(found, shapes, header)
+    else:
+        _complete_transformer(single.key, found, shapes)
+
+
+def _complete_unet(found: dict[str, Config], shapes: single_configs.Shapes, header: Header) -> None:
     """Complete the configurations of the UNet, the scheduler and the pipeline from the UNet's shapes and the file's metadata."""
     found["unet"] |= single_configs.unet(shapes, found["unet"])
     if "addition_time_embed_dim" in found["unet"]:
@@ -224,8 +238,7 @@ def _tell_unet(found: dict[str, Config], shapes: single_configs.Shapes, header: 
     found["scheduler"] |= _prediction(header)
 
 
-def _tell_transformer(key: str, found: dict[str, Config], own: Mapping[str, single_configs.Shapes]) -> None:
-    shapes = own["transformer"]
+def _complete_transformer(key: str, found: dict[str, Config], shapes: single_configs.Shapes) -> None:
     found["transformer"] |= _TRANSFORMERS[key](shapes)
     if key == "flux":
         found["scheduler"] |= single_configs.flux_scheduler(shapes)

@@ -1,1 +1,1 @@
-"""Logs, settings and checkpoints that other training programs leave, read into one common form. Nothing here judges."""
+"""Logs, settings and checkpoints that training programs leave, read into one common form. Nothing here judges."""

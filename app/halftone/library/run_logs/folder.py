@@ -12,6 +12,7 @@ from halftone.library.run_logs.bulk import read_text
 from halftone.library.run_logs.checkpoints import Checkpoint, is_checkpoint, is_pickle, read_checkpoints
 from halftone.library.run_logs.events import is_events, read_events
 from halftone.library.run_logs.lines import is_text
+from halftone.library.run_logs.own_state import is_own_state, read_own_state
 from halftone.library.run_logs.series import Collector, Happening, Note, Setting, Track
 from halftone.library.run_logs.settings import is_settings, read_settings
 from halftone.library.run_logs.tables import is_table, read_table, read_trainer_state
@@ -25,7 +26,7 @@ _MOST: Final = 5_000
 _TEXTS: Final = frozenset((".log", ".txt", ".out", ".err", ".jsonl", ".ndjson", ".json", ""))
 _READERS: Final[tuple[tuple[Callable[[Path], bool], Callable[[Path, Collector], object]], ...]] = (
     (is_events, read_events), (is_table, read_table), (is_wandb, read_wandb), (is_database, read_database),
-    (is_parameter, read_parameter), (is_metric, read_metric),
+    (is_parameter, read_parameter), (is_metric, read_metric), (is_own_state, read_own_state),
 )  # fmt: skip
 _NO_FOLDER: Final = frozenset(("node_modules", "__pycache__", "site-packages"))
 

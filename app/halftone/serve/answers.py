@@ -1,0 +1,109 @@
+"""What scripts get, in the form of A1111's answers."""
+
+import base64
+import io
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from halftone import __version__
+from halftone.contract.facts import ModelFacts, PictureFacts
+from halftone.contract.messages import Generate
+from halftone.contract.request import PictureRequest
+from halftone.health.explain import note_for
+from halftone.metadata.reading import parse_parameters, read_picture
+from halftone.session.state import Job
+
+Json = dict[str, Any]
+_EXTRA: Final = ("Schedule type", "Hires", "Refiner", "Mask", "Inpaint", "Resize mode", "Denoising")
+"""Fields of a picture's text that A1111 lists apart."""
+
+
+class Preview(NamedTuple):
+    """width, height: in pixels; pixels: RGB, rows from the top."""
+
+    width: int
+    height: int
+    pixels: bytes
+
+
+def upscaler_item(name: str, path: str | None) -> Json:
+    return {"name": name, "model_name": None if path is None else name, "model_path": path, "model_url": None, "scale": None}
+
+
+def model_item(facts: ModelFacts) -> Json:
+    return {
+        "title": facts.name,
+        "model_name": facts.name,
+        "hash": None,
+        "sha256": None,
+        "filename": facts.path,
+        "config": None,
+    }
+
+
+def share_done(job: Job | None) -> float:
+    """How much of a job is done, from 0 to 1."""
+    if job is None or not isinstance(job.command, Generate) or not job.steps:
+        return 0.0
+    last, batch = job.steps[-1], job.command.request.batch
+    return min(1.0, (last.picture - 1 + last.step / max(1, last.steps)) / max(1, batch))
+
+
+def png_text(preview: Preview) -> str:
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.frombytes("RGB", (preview.width, preview.height), preview.pixels).save(file, "PNG")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def recoveries(facts: PictureFacts) -> list[str]:
+    """What happened to a picture, in the words of the window."""
+    notes = map(note_for, facts.events)
+    lines = [f"{note.title.text()} {note.text.text()}" for note in notes]
+    if facts.black and not lines:
+        lines.append("This picture is of one colour.")
+    return lines
+
+
+def info_of(request: PictureRequest, model: str, pictures: list[PictureFacts], warnings: list[str], stamp: str) -> Json:
+    """As A1111 describes the pictures of an answer."""
+    texts = [read_picture(Path(facts.path)).parameters or "" for facts in pictures]
+    said = parse_parameters(texts[0]).fields if texts else {}
+    first = pictures[0] if pictures else None
+    return {
+        "prompt": request.prompt,
+        "all_prompts": [facts.prompt or request.prompt for facts in pictures],
+        "negative_prompt": request.negative,
+        "all_negative_prompts": [facts.negative or request.negative for facts in pictures],
+        "seed": -1 if first is None else first.seed,
+        "all_seeds": [facts.seed for facts in pictures],
+        "subseed": -1 if first is None or first.variation_seed is None else first.variation_seed,
+        "all_subseeds": [-1 if facts.variation_seed is None else facts.variation_seed for facts in pictures],
+        "subseed_strength": request.variation_strength,
+        "width": 0 if first is None else first.width,
+        "height": 0 if first is None else first.height,
+        "sampler_name": said.get("Sampler", ""),
+        "scheduler": said.get("Schedule type", "Automatic"),
+        "cfg_scale": float(said.get("CFG scale", 0)),
+        "steps": 0 if first is None else first.steps,
+        "batch_size": request.batch,
+        "sd_model_name": model,
+        "sd_model_hash": None,
+        "sd_vae_name": said.get("VAE"),
+        "sd_vae_hash": None,
+        "restore_faces": False,
+        "face_restoration_model": None,
+        "seed_resize_from_w": (request.seed_size or (-1, -1))[0],
+        "seed_resize_from_h": (request.seed_size or (-1, -1))[1],
+        "denoising_strength": request.start.strength if request.hires is None else request.hires.strength,
+        "extra_generation_params": {name: text for name, text in said.items() if name.startswith(_EXTRA)},
+        "index_of_first_image": 0,
+        "infotexts": texts,
+        "styles": [style.name for style in request.styles],
+        "job_timestamp": stamp,
+        "is_using_inpainting_conditioning": False,
+        "clip_skip": int(said.get("Clip skip", 1)),
+        "version": f"Halftone {__version__}",
+        "warnings": warnings,
+    }
