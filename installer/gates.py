@@ -13,6 +13,8 @@ from installer.places import ROOT, python_in, tool_in
 from installer.words import Reporter
 
 ENGINE: Final = tuple(os.path.join("tests", "torch", folder) for folder in ("engine", "training"))
+DROPPED: Final = ("PYTHONDONTWRITEBYTECODE",)
+"""Left out of the gates' environment: with it each of the hundred processes that tests start would compile Halftone again."""
 
 
 class Gate(NamedTuple):
@@ -49,7 +51,7 @@ def gate_environ(environ: Mapping[str, str], env: str) -> dict[str, str]:
     """Offscreen so that no window flashes by; one thread as tiny models on few busy cores are many times slower with more."""
     tools = os.path.dirname(python_in(env))
     return {
-        **environ,
+        **{name: value for name, value in environ.items() if name not in DROPPED},
         "QT_QPA_PLATFORM": "offscreen",
         "OMP_NUM_THREADS": "1",
         "PATH": tools + os.pathsep + environ.get("PATH", ""),

@@ -72,7 +72,7 @@ std::recursive_mutex guard;
 std::array<Card, kDevices> cards;
 constexpr int64_t kLag = 8;
 int64_t lag = kLag;  // launches by which the device is behind the program
-constexpr int64_t kLarge = 300000;  // numbers of a tensor from which on its arithmetic can be left out: above tables of places
+constexpr int64_t kLarge = 30000;  // numbers of a tensor from which on its arithmetic can be left out: above tables of places
 bool idle = false;  // large tensors of floating point are allocated, and hold whatever lies there
 thread_local c10::DeviceIndex current = 0;
 thread_local std::array<c10::StreamId, kDevices> current_stream{};

@@ -228,7 +228,8 @@ def test_pytest_comes_last_with_the_further_words() -> None:
     steps = gates.gates("/env", ["-k", "a test"])
     assert [gate.name for gate in steps] == ["ruff check", "ruff format", "basedpyright", "lint-imports", "pytest"]
     assert steps[-1].argv[-2:] == ("-k", "a test")
-    environ = gates.gate_environ({"PATH": "/bin"}, "/env")
+    environ = gates.gate_environ({"PATH": "/bin", "PYTHONDONTWRITEBYTECODE": "1"}, "/env")
+    assert "PYTHONDONTWRITEBYTECODE" not in environ, "or each process that a test starts compiles Halftone again"
     assert (environ["QT_QPA_PLATFORM"], environ["OMP_NUM_THREADS"]) == ("offscreen", "1")
 
 
