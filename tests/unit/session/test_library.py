@@ -10,15 +10,17 @@ from tests.helpers.sessions import Desk
 
 from halftone.contract.messages import JobEnded
 from halftone.contract.request import Lora, PictureRequest
+from halftone.contract.wording import Words
+from halftone.library.index.entries import Entry
 from halftone.library.index.facts import Install
 from halftone.library.index.marks import Marks
 from halftone.library.index.scan import scan
 from halftone.library.index.store import Index
 from halftone.session.models.index_messages import Progress, Root, Scan, Weighing
 from halftone.session.models.index_process import weigh
-from halftone.session.models.watched import Library
+from halftone.session.models.watched import Library, Watched, reading
 from halftone.session.ports import Finished
-from halftone.settings.places import data_dir
+from halftone.settings.places import cache_dir, data_dir
 from halftone.settings.store import Settings
 
 LORA = header("lora_unet_mid.lora_down.weight[8,768]", "lora_unet_mid.lora_up.weight[320,8]")
@@ -134,11 +136,71 @@ def test_a_folder_that_is_away_is_shown_so(shelf: Shelf, tmp_path: Path) -> None
 
 
 @pytest.mark.logs("no longer watched")
-def test_a_watch_that_ends_can_be_begun_again(shelf: Shelf) -> None:
+def test_a_watch_that_ends_is_begun_again_once_and_then_by_the_user(shelf: Shelf) -> None:
     shelf.commands.ended[0](Finished(1, b"", b"no space left"))
-    assert shelf.state.watched[0].scanning is None
-    shelf.library.rescan()
     assert len(shelf.watching()) == 2
+    shelf.scan()
+    assert (shelf.state.watching, shelf.state.watch_ended, shelf.state.watched[0].files) == (True, False, 1)
+    shelf.commands.ended[1](Finished(-9, b"", b""))
+    assert len(shelf.watching()) == 2
+    assert (shelf.state.watching, shelf.state.watch_ended, shelf.state.watched[0].scanning) == (False, True, None)
+    shelf.library.rescan()
+    assert len(shelf.watching()) == 3
+    assert not shelf.state.watch_ended
+    shelf.desk.clock.pass_by(3600)
+    shelf.commands.ended[-1](Finished(-9, b"", b""))
+    shelf.desk.clock.pass_by(3600)
+    shelf.commands.ended[-1](Finished(-9, b"", b""))
+    assert (len(shelf.watching()), shelf.state.watch_ended) == (5, False)
+
+
+@pytest.mark.logs("index of models cannot be read")
+def test_an_index_that_cannot_be_read_is_tried_again_before_the_user_hears_of_it(tmp_path: Path) -> None:
+    place = cache_dir() / "models.sqlite"
+    place.mkdir()
+    shelf = Shelf(tmp_path)
+    assert (shelf.state.read, shelf.state.failed, reading(shelf.state)) == (False, None, (0, 0))
+    for _ in range(2):
+        shelf.desk.clock.pass_by(3)
+        shelf.desk.settle()
+    assert str(shelf.state.failed) == "The file cannot be opened. Check the rights to its folder."
+    assert reading(shelf.state) is None
+    place.rmdir()
+    shelf.library.rescan()
+    assert shelf.state.failed is None
+    shelf.desk.settle()
+    shelf.scan()
+    assert (shelf.state.read, len(shelf.state.entries)) == (True, 1)
+
+
+def test_an_index_that_was_held_for_a_moment_is_read_again(tmp_path: Path) -> None:
+    place = cache_dir() / "models.sqlite"
+    place.mkdir()
+    shelf = Shelf(tmp_path)
+    place.rmdir()
+    shelf.desk.clock.pass_by(3)
+    shelf.desk.settle()
+    assert (shelf.state.read, shelf.state.failed) == (True, None)
+
+
+ENTRY = Entry(path="/m/a.safetensors", name="a", size=1)
+
+
+@pytest.mark.parametrize(
+    ("library", "shown"),
+    [
+        (Library(), (0, 0)),
+        (Library(failed=Words("The file cannot be opened. Check the rights to its folder.")), None),
+        (Library(read=True), None),
+        (Library(read=True, watched=(Watched(root="/m"),)), None),
+        (Library(read=True, watched=(Watched(root="/m", scanning=(0, 0)),)), (0, 0)),
+        (Library(read=True, watched=(Watched(root="/m", scanning=(0, 0)),), entries=(ENTRY,)), None),
+        (Library(read=True, watched=(Watched(root="/m", scanning=(3, 9)), Watched(root="/n", scanning=(0, 0)))), (3, 9)),
+        (Library(read=True, watched=(Watched(root="/m", scanning=(3, 9)), Watched(root="/n", scanning=(1, 2)))), (4, 11)),
+    ],
+)
+def test_how_far_the_reading_of_new_files_came(library: Library, shown: tuple[int, int] | None) -> None:
+    assert reading(library) == shown
 
 
 def test_the_user_is_asked_once_about_other_programs(tmp_path: Path) -> None:
@@ -229,11 +291,9 @@ def test_files_are_hashed_while_nothing_else_is_to_be_done(shelf: Shelf) -> None
     shelf.scan()
     shelf.desk.clock.pass_by(6)
     assert shelf.commands.started[-1] == ("index", "--hash")
-    assert shelf.state.hashing
     number = len(shelf.commands.started) - 1
     shelf.desk.session.checks.check(shelf.desk.model)
     assert number in shelf.commands.killed
-    assert not shelf.state.hashing
 
 
 def test_the_processes_end_with_the_program(shelf: Shelf) -> None:
