@@ -1,5 +1,6 @@
 """The model library follows the folders of the settings, remembers marks and asks once."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -282,9 +283,28 @@ def test_files_go_to_the_bin_with_what_describes_them_alone(shelf: Shelf) -> Non
         write_sparse(shelf.root / name, LORA)
     shelf.scan()
     binned: list[str] = []
-    shelf.library.delete([str(shelf.file), str(shelf.root / "two.safetensors")], lambda path: binned.append(path) is None)
-    assert [Path(path).name for path in binned] == ["style.safetensors", "style.json", "style.preview.png", "two.safetensors"]
+    answers: list[int] = []
+
+    def to_bin(paths: Sequence[str]) -> int:
+        for path in paths:
+            binned.append(Path(path).name)
+            Path(path).unlink()
+        return len(paths)
+
+    for _ in range(2):  # an impatient user presses the key twice
+        shelf.library.delete([str(shelf.file), str(shelf.root / "two.safetensors")], to_bin, answers.append)
+    assert binned == [], "the window does not wait for the bin"
+    shelf.desk.settle()
+    assert binned == ["style.safetensors", "style.json", "style.preview.png", "two.safetensors"]
+    assert answers == [4]
     assert [Path(entry.path).name for entry in shelf.state.entries] == ["two.gguf"]
+
+
+def test_a_file_that_the_bin_does_not_take_stays_listed(shelf: Shelf) -> None:
+    shelf.scan()
+    shelf.library.delete([str(shelf.file)], lambda _paths: "no bin here", lambda _answer: None)
+    shelf.desk.settle()
+    assert [entry.path for entry in shelf.state.entries] == [str(shelf.file)]
 
 
 def test_files_are_hashed_while_nothing_else_is_to_be_done(shelf: Shelf) -> None:

@@ -164,20 +164,22 @@ class FileCard(QWidget):
     """What a scan of the weights found: NaN, truncation, values that a cast to FP16 would lose."""
 
     wanted = Signal()
+    stopped = Signal()
 
     def __init__(self) -> None:
         super().__init__()
         self._icon = IconLabel("circle-dashed", "unknown", 14)
         self._words = label("", "small", "secondary", wrap=True)
-        self.check = button(tr("Check the file"), "link", tip=tr("Reads every weight: NaN, truncation, FP16 range."))
-        self.check.clicked.connect(lambda _on=False: self.wanted.emit())
-        self._shown = row(self._icon, self._words, self.check, spacing=8, stretch=1)
-        self.setLayout(self._shown)
+        tip = tr("Reads every weight: NaN, truncation, FP16 range.")
+        self.check = button(tr("Check the file"), "link", tip=tip, clicked=self.wanted.emit)
+        self.stop = button(tr("Stop"), "link", clicked=self.stopped.emit)
+        self.setLayout(row(self._icon, self._words, self.check, self.stop, spacing=8, stretch=1))
 
-    def show_state(self, icon: str, tone: str, words: str, *, can_check: bool) -> None:
+    def show_state(self, icon: str, tone: str, words: str, *, can_check: bool, can_stop: bool) -> None:
         self._icon.set(icon, tone)
         self._words.setText(words)
         self.check.setVisible(can_check)
+        self.stop.setVisible(can_stop)
 
 
 class Inspector(QWidget):
@@ -187,6 +189,7 @@ class Inspector(QWidget):
     health_wanted = Signal()
     check_wanted = Signal()
     file_check_wanted = Signal()
+    file_stop_wanted = Signal()
     favoured = Signal(bool)
     noted = Signal(str)
     word_chosen = Signal(str)
@@ -226,6 +229,7 @@ class Inspector(QWidget):
         self.facts = FactGrid(across=10, down=5, names=72)
         self.file = FileCard()
         self.file.wanted.connect(self.file_check_wanted)
+        self.file.stopped.connect(self.file_stop_wanted)
         self.triggers = FlowLayout(spacing=4)
         self._trigger_part = boxed(column(label(tr("Trigger words"), "small", "muted"), boxed(self.triggers), spacing=6))
         self.notes = label("", "small", "secondary", wrap=True)

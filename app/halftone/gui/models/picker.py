@@ -72,7 +72,6 @@ class ModelPicker(QFrame):
         self._typing = QTimer(self, singleShot=True, interval=_TYPING_MS)
         self._typing.timeout.connect(lambda: self.rows.ask(replace(self.rows.query, words=self.search.text())))
         self._connect(controller)
-        self.rows.refresh()
 
     def _connect(self, controller: Controller) -> None:
         controller.thumbnails.arrived.connect(self.grid.viewport().update)
@@ -119,6 +118,7 @@ class ModelPicker(QFrame):
         place.moveTop(max(screen.top(), min(place.top(), screen.bottom() - place.height())))
         self.move(place.topLeft())
         self.show()
+        self.rows.refresh()
         self.search.setFocus(Qt.FocusReason.PopupFocusReason)
 
 

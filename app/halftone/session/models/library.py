@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -33,6 +33,7 @@ _STEADY_SECONDS: Final = 60.0
 _QUIET_SECONDS: Final = 5.0
 """Time without a job before files are hashed."""
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
@@ -66,6 +67,7 @@ class ModelLibrary:
         self._kill_search: Callable[[], object] | None = None
         self._kill_weighing: Callable[[], object] | None = None
         self._to_weigh: list[str] = []
+        self._leaving: set[str] = set()
         self._later = Delay(self._clock, _WHILE_SCANNING, self._read)
         self._quiet = Delay(self._clock, _QUIET_SECONDS, self._hash)
         store.subscribe(lambda state: state.settings, lambda _settings: self._follow())
@@ -277,18 +279,26 @@ class ModelLibrary:
 
     # --- files ------------------------------------------------------------------------------------------------------
 
-    def delete(self, paths: Iterable[str], to_bin: Callable[[str], bool]) -> None:
-        """Move files to the system's bin, with the files that describe them alone. to_bin: does so with one path; False where it
-        could not.
+    def delete(self, paths: Iterable[str], to_bin: Callable[[Sequence[str]], T], then: Callable[[T], object]) -> None:
+        """Move files to the system's bin off this thread, with the files that describe them alone.
+
+        to_bin: moves paths; then: gets what it returned.
         """
-        gone: set[str] = set()
-        for path in paths:
-            file, *beside = with_beside(path)
-            if to_bin(file):
-                gone.add(path)
-                for other in beside:
-                    to_bin(other)
-        self._show(entries=tuple(entry for entry in self.state.entries if entry.path not in gone))
+        leaving = tuple(path for path in paths if path not in self._leaving)
+        self._leaving.update(leaving)
+
+        def work() -> tuple[T, frozenset[str]]:
+            binned = to_bin([file for path in leaving for file in with_beside(path)])
+            return binned, frozenset(path for path in leaving if not os.path.lexists(path))
+
+        def done(found: tuple[T, frozenset[str]]) -> None:
+            binned, gone = found
+            self._leaving.difference_update(leaving)
+            self._show(entries=tuple(entry for entry in self.state.entries if entry.path not in gone))
+            then(binned)
+
+        if leaving:
+            self._executor.run(work, done)
 
     # --- hashes -----------------------------------------------------------------------------------------------------
 

@@ -75,7 +75,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
 @dataclass(frozen=True, kw_only=True)
 class Listing:
     """rows: in order. places: how many each place holds; states, families: of the place; bytes: size of the rows.
-    numbers: path -> number of its row; unchecked: rows that a check could be queued for.
+    numbers: path -> number of its row; unchecked: rows that a check could be queued for. elsewhere: how many rows of other
+    shelves have the words that are searched for.
     """
 
     rows: tuple[Row, ...] = ()
@@ -85,6 +86,7 @@ class Listing:
     bytes: int = 0
     numbers: Mapping[str, int] = field(default_factory=dict[str, int])
     unchecked: tuple[Row, ...] = ()
+    elsewhere: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 def short_family(family: str) -> str:
@@ -190,8 +192,10 @@ def look(rows: Sequence[Row], query: Query) -> Listing:
     here = [row for row in rows if _is_at(row, query.place)]
     shown = [row for row in here if _fits(row, query)]
     terms = query.words.casefold().split()
+    elsewhere = Counter[str]()
     if terms:
-        shown = [row for row in shown if all(term in row.text for term in terms)]
+        shown = [row for row in shown if _has(row, terms)]
+        elsewhere.update(row.entry.shelf for row in rows if row.entry.shelf != query.place and _has(row, terms))
     ordered = tuple(_sorted(shown, query))
     return Listing(
         rows=ordered,
@@ -201,7 +205,12 @@ def look(rows: Sequence[Row], query: Query) -> Listing:
         bytes=sum(row.entry.size for row in shown),
         numbers={row.entry.path: number for number, row in enumerate(ordered)},
         unchecked=tuple(row for row in ordered if row.state == "unchecked"),
+        elsewhere=elsewhere,
     )
+
+
+def _has(row: Row, terms: Sequence[str]) -> bool:
+    return all(term in row.text for term in terms)
 
 
 def _is_at(row: Row, place: Place) -> bool:

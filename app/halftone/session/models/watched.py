@@ -64,6 +64,12 @@ def own_models() -> str:
     return str(data_dir() / "models")
 
 
+def users_folders(library: Library) -> tuple[Watched, ...]:
+    """The watched folders that the user chose."""
+    own = own_models()
+    return tuple(one for one in library.watched if one.root != own)
+
+
 def roots_of(settings: Settings) -> tuple[str, ...]:
     """Every folder that is watched, and files that were opened one by one; the folder of Halftone's own models among them."""
     own = own_models()
