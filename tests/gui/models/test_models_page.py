@@ -21,15 +21,19 @@ from tests.helpers.model_files import ramp, safetensors, write_folder
 
 from halftone.contract.vocabulary import POCKET
 from halftone.contract.wording import Words
+from halftone.gui.controller import PageName
 from halftone.gui.kit.stock_widgets import ElidedLabel
+from halftone.gui.models.model_cards import act_of
 from halftone.gui.models.models_page import ModelsPage
 from halftone.gui.models.picker import ModelPicker, pick
 from halftone.gui.models.side_panel import lines_of
 from halftone.library import records
+from halftone.library.index.descriptions import Description
 from halftone.library.index.facts import Mark
 from halftone.library.index.programs import Install
 from halftone.library.index.scan import scan
 from halftone.library.index.store import Index
+from halftone.library.models import describe
 from halftone.session.events import Replaced
 from halftone.session.models.listing import Listing, Query
 from halftone.session.models.watched import Library, Watched, own_models
@@ -370,11 +374,14 @@ def folder_names(page: ModelsPage) -> list[str]:
     return [one.accessibleName() for one in made if one.isVisible() and not one.visibleRegion().isEmpty()]
 
 
-def test_watched_folders_stay_listed_in_another_language(stage: Stage, tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["models", "settings"])
+def test_watched_folders_stay_listed_in_another_language(stage: Stage, tmp_path: Path, place: PageName) -> None:
     page = opened(stage, scanned(library(tmp_path / "models")))
     stage.wait(lambda: folder_names(page) == ["models"])
+    stage.controller.go(place)
     stage.controller.session.settings.update(msgspec.structs.replace(stage.controller.settings, language="zh_CN"))
     stage.wait(lambda: stage.workspace.page("models") is not page)
+    stage.controller.go("models")
     again = cast("ModelsPage", stage.workspace.page("models"))
     stage.wait(again.isVisible)
     stage.wait(lambda: folder_names(again) == ["models"])
@@ -402,6 +409,32 @@ def test_a_search_offers_hits_of_other_kinds(stage: Stage, tmp_path: Path) -> No
     stage.wait(lambda: [row.entry.name for row in page.cards.items] == ["style"])
     assert page.search.text() == "cut paper"
     assert not page.notes.hits.isVisible()
+
+
+def test_a_pickle_that_was_converted_is_not_offered_again(stage: Stage, tmp_path: Path) -> None:
+    root = library(tmp_path / "models")
+    write_sparse(root / "old.safetensors", LORA)
+    page = opened(stage, scanned(root))
+    assert chosen(stage, page, "pickles") == ["old"]
+    assert not page.inspector.convert.isVisible()
+    assert page.inspector.problem.isVisible()
+    assert act_of(page.cards.items[0]) == ""
+    assert all("Convert" not in action.text() for action in page.menu_of(page.cards.items[0]).actions())
+
+
+def test_models_and_create_call_a_model_by_the_same_name(stage: Stage, tmp_path: Path) -> None:
+    root = tmp_path / "models"
+    cached = write_folder(root / "models--maker--model" / "snapshots" / "0123abcd")
+    known = scanned(root)
+    titled = Description(title="A title from a website")
+    page = opened(stage, replace(known, entries=tuple(msgspec.structs.replace(one, description=titled) for one in known.entries)))
+    stage.wait(lambda: len(page.cards.items) == 2)
+    (row,) = (row for row in page.cards.items if row.entry.path == str(cached))
+    assert (row.entry.name, describe(str(cached)).name) == ("maker model", "maker model")
+    lists.click(page.grid, str(cached))
+    assert page.inspector.title.accessibleName() == "maker model"
+    page.search.setText("website")
+    stage.wait(lambda: [one.entry.path for one in page.cards.items] == [str(cached)])
 
 
 def test_a_hidden_page_lists_nothing_and_catches_up(stage: Stage, tmp_path: Path) -> None:

@@ -278,17 +278,17 @@ class Inspector(QWidget):
             self.title.set_text("")
             return
         entry, mark = shown.entry, shown.mark
-        self.title.set_text(entry.title, entry.path)
+        self.title.set_text(entry.name, entry.path)
         tip = tr("Remove from favourites") if mark.favourite else tr("Add to favourites")
         self.star.setToolTip(tip)
         self.star.setAccessibleName(tip)
         set_icon(self.star, "star", "warn" if mark.favourite else "text-secondary")
-        what, remedy = problem_words(entry)
+        what, remedy = problem_words(shown)
         self.problem.setVisible(bool(what))
         self.problem.set_kind("danger" if entry.error is not None else "warn")
         self._problem_title.setText(what)
         self._problem_text.setText(remedy)
-        self.convert.setVisible(entry.pickle)
+        self.convert.setVisible(entry.pickle and not shown.converted)
         self.health.show_health(shown, health, where, busy)
         self._show_facts(facts_of(shown, folder, health, sha256))
         self._show_triggers(entry.description.triggers)
@@ -330,7 +330,9 @@ def facts_of(shown: Row, folder: str, health: Health | None, sha256: str) -> Fac
     entry = shown.entry
     check = health.checks.get(health.precision) if health is not None else None
     lora = listed(*filter(None, (entry.lora, tr("rank {0}", entry.rank) if entry.rank else "")))
+    title = entry.description.title
     found = (
+        (tr("Title"), title if title != entry.name else ""),
         (tr("Kind"), lora or ("" if entry.kind in ("checkpoint", "unknown") else entry.kind)),
         (tr("Family"), short_family(entry.base or entry.family) if entry.base or entry.family else ""),
         (tr("Weight"), f"{entry.description.weight:g}" if entry.description.weight else ""),

@@ -47,7 +47,7 @@ class RowTable(QAbstractTableModel):
         entry = row.entry
         match column:
             case "name":
-                return entry.title
+                return entry.name
             case "family":
                 return short_family(entry.base or entry.family) if entry.base or entry.family else ""
             case "precision":

@@ -486,7 +486,7 @@ class ModelsPage(Page):
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         if use_words(chosen):
             menu.addAction(use_words(chosen), partial(self._use, chosen))
-        if entry.pickle:
+        if entry.pickle and not chosen.converted:
             menu.addAction(tr("Convert to safetensors"), partial(self._act, chosen))
         if chosen.badge is not None:
             menu.addAction(tr("Check"), partial(self.check, [entry.path]))

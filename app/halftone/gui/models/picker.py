@@ -1,4 +1,4 @@
-"""A small form of the Models page, in which a row of Create chooses a file from the library."""
+"""A small window of models, in which a row of Create chooses a file from the library."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -87,7 +87,7 @@ class ModelPicker(QFrame):
     def _show_rows(self) -> None:
         rows = self.rows.listing.rows
         self.cards.show_rows(rows)
-        self.none.setText(tr("No model matches.") if self.rows.query.words else tr("The library has none."))
+        self.none.setText(tr("No model matches.") if self.rows.query.words else tr("No such file in your folders."))
         self.views.setCurrentWidget(self.grid if rows else self.none)
 
     def _take(self, chosen: Row) -> None:

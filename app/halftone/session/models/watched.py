@@ -1,4 +1,4 @@
-"""What the program knows of the model files in the watched folders."""
+"""The state of the model library: the watched folders and the files in them."""
 
 import os
 from collections.abc import Mapping
