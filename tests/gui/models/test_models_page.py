@@ -24,6 +24,7 @@ from halftone.contract.wording import Words
 from halftone.gui.controller import PageName
 from halftone.gui.kit.stock_widgets import ElidedLabel
 from halftone.gui.models.model_cards import act_of
+from halftone.gui.models.model_table import COLUMNS, fitting
 from halftone.gui.models.models_page import ModelsPage
 from halftone.gui.models.picker import ModelPicker, pick
 from halftone.gui.models.side_panel import lines_of
@@ -343,8 +344,7 @@ def test_how_far_a_scan_came_lists_nothing_again(stage: Stage) -> None:
 
 
 def test_the_page_says_that_models_are_read_for_the_first_time(stage: Stage) -> None:
-    stage.controller.take(Replaced(part=Library()))
-    page = opened(stage)
+    page = opened(stage, Library(watched=(Watched(root="/m", scanning=(0, 0)),)))
     assert page.notes.reading.isVisible()
     assert page.notes.reading.words.text() == "Reading models…"
     stage.controller.take(Replaced(part=Library(read=True, watched=(Watched(root="/m", scanning=(812, 2400)),))))
@@ -474,3 +474,28 @@ def test_the_check_of_a_files_weights_can_be_stopped(stage: Stage, tmp_path: Pat
     page.inspector.file.stop.click()
     stage.wait(page.inspector.file.check.isVisible)
     assert stage.controller.state.library.weighing is None
+
+
+@pytest.mark.parametrize(
+    ("wide", "shown"),
+    [
+        (900, ("name", "family", "precision", "size", "health", "used")),
+        (760, ("name", "family", "precision", "size", "health")),
+        (600, ("name", "family", "size", "health")),
+        (500, ("name", "family", "health")),
+        (400, ("name", "health")),
+        (100, ("name", "health")),
+    ],
+)
+def test_a_narrow_table_leaves_out_columns_rather_than_names(wide: int, shown: tuple[str, ...]) -> None:
+    assert fitting(wide) == shown
+
+
+def test_the_table_grows_with_the_text(qtbot: QtBot) -> None:
+    stage = Stage(qtbot, settings=Settings(first_run_done=True, text_size=200))
+    page = opened(stage)
+    stage.window.resize(1024, 640)
+    page.as_table.click()
+    stage.wait(lambda: page.table.isColumnHidden(COLUMNS.index("used")))
+    assert page.table.columnWidth(0) >= 2 * 150
+    assert page.table.rowHeight(0) == 60

@@ -190,8 +190,9 @@ ENTRY = Entry(path="/m/a.safetensors", name="a", size=1)
 @pytest.mark.parametrize(
     ("library", "shown"),
     [
-        (Library(), (0, 0)),
-        (Library(failed=Words("The file cannot be opened. Check the rights to its folder.")), None),
+        (Library(), None),
+        (Library(watched=(Watched(root="/m", scanning=(0, 0)),), entries=(ENTRY,)), (0, 0)),
+        (Library(watched=(Watched(root="/m", scanning=(0, 0)),), failed=Words("The disk is full. Free some space.")), None),
         (Library(read=True), None),
         (Library(read=True, watched=(Watched(root="/m"),)), None),
         (Library(read=True, watched=(Watched(root="/m", scanning=(0, 0)),)), (0, 0)),

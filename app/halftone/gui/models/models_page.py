@@ -49,6 +49,8 @@ from halftone.session.models.watched import own_models, reading, users_folders
 from halftone.settings.glance import widths
 
 _TYPING_MS: Final = 120
+_TIGHT: Final = 900
+"""Pixels of a page, at the usual text size, on which the bar shows icons alone."""
 _WIDE: Final = (216, 904, 304)
 _NARROW: Final = (190, 834, 280)
 _SORTS: Final[tuple[Sort, ...]] = ("used", "name", "family", "size", "health")
@@ -322,7 +324,8 @@ class ModelsPage(Page):
         narrow = self._narrow is True
         count = len(self._to_check)
         words = tr("Check {0} models", count, one="Check 1 model")
-        self.check_all.set_words("" if narrow and not self.inspector.isHidden() else words)
+        tight = (narrow and not self.inspector.isHidden()) or self.width() < theme.grown(_TIGHT)
+        self.check_all.set_words("" if tight else words)
         self.check_all.setToolTip(tr("Check every model here that is not checked. They wait in the queue."))
         self.check_all.setAccessibleName(words)
         self.check_all.setVisible(count > 0)

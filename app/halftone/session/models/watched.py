@@ -55,7 +55,7 @@ def reading(library: Library) -> tuple[int, int] | None:
     scans = [one.scanning for one in library.watched if one.scanning is not None]
     if any(most for _, most in scans):
         return sum(done for done, _ in scans), sum(most for _, most in scans)
-    first = not library.read or (bool(scans) and not library.entries)
+    first = bool(scans) and not (library.read and library.entries)
     return (0, 0) if first and library.failed is None else None
 
 
