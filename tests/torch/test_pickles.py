@@ -1,15 +1,17 @@
 """Weights leave a pickle file; code in it never runs."""
 
-from collections.abc import Mapping
+import pickle
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
-from tests.helpers.hostile_pickles import MARK, hostile
+from tests.helpers.hostile_pickles import MARK, Hostile, hostile
 
 from halftone.contract.errors import HalftoneError
 from halftone.engine.weights.pickles import convert
+from halftone.session.models import conversion
 
 TENSORS: Mapping[str, torch.Tensor] = {
     "a.weight": torch.arange(12, dtype=torch.float16).reshape(3, 4),
@@ -55,11 +57,21 @@ def test_code_is_refused_by_name_and_never_runs(tmp_path: Path, form: str) -> No
     hostile(source, mark, "torch" if form == "torch" else "pickle")
     with pytest.raises(HalftoneError) as caught:
         convert(source, tmp_path / "bad.safetensors")
-    if form == "torch":
-        assert caught.value.code == "pickle-needs-code"
-        assert caught.value.as_facts().facts["name"] in ("io.open", "_io.open", "builtins.open")
+    assert caught.value.code == "pickle-needs-code"
+    assert caught.value.as_facts().facts["name"] in ("io.open", "_io.open", "builtins.open")
     assert not mark.exists()
     assert not (tmp_path / "bad.safetensors").exists()
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_code_in_a_bare_pickle_is_named_whatever_the_protocol(tmp_path: Path, protocol: int) -> None:
+    source, mark = tmp_path / "bad.ckpt", tmp_path / MARK
+    source.write_bytes(pickle.dumps({"epoch": 3, "state_dict": Hostile(mark)}, protocol))
+    with pytest.raises(HalftoneError) as caught:
+        convert(source, tmp_path / "bad.safetensors")
+    assert caught.value.code == "pickle-needs-code"
+    assert str(caught.value.as_facts().facts["name"]).endswith("open")
+    assert not mark.exists()
 
 
 @pytest.mark.parametrize(
@@ -82,3 +94,16 @@ def test_a_file_without_weights_and_a_target_that_exists_are_refused(tmp_path: P
         convert(tmp_path / "a.pt", tmp_path / "b.safetensors")
     assert caught.value.code == "output-exists"
     assert (tmp_path / "b.safetensors").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize(
+    ("tensors", "known"), [({"lora_unet_mid.lora_down.weight": (8, 768)}, True), ({"weight": (3, 4)}, False)]
+)
+def test_the_command_says_whether_the_result_can_be_used(
+    tmp_path: Path, tensors: Mapping[str, Sequence[int]], known: bool
+) -> None:
+    content = {name: torch.ones(*shape) for name, shape in tensors.items()}
+    if known:
+        content["lora_unet_mid.lora_up.weight"] = torch.ones(320, 8)
+    torch.save(content, tmp_path / "old.ckpt")
+    assert conversion.convert(str(tmp_path / "old.ckpt")).known is known

@@ -209,7 +209,15 @@ def _short_notice(notice: Notice) -> Message:
             return _engine_notice(notice)
         case "cure-applied" | "cure-failed" | "cure-undone" | "cure-dropped" | "cure-unchecked":
             return _cure_notice(notice.kind, first)
-        case "fragile-begun" | "fragile-made" | "fragile-failed" | "other-model" | "models-gone" | "converting":
+        case (
+            "fragile-begun"
+            | "fragile-made"
+            | "fragile-failed"
+            | "other-model"
+            | "models-gone"
+            | "converting"
+            | "converted-unknown"
+        ):
             return _model_notice(notice.kind, notice.facts)
         case "not-kept":
             title = tr("Could not save the measurements of {0}.", first)
@@ -304,6 +312,9 @@ def _model_notice(kind: NoticeKind, facts: tuple[str, ...]) -> Message:
             return Message("info", tr("Creating the overflow demo model…"), lasting=True)
         case "converting":
             return Message("info", tr("Converting {0}…", facts[0]))
+        case "converted-unknown":
+            why = tr("Halftone does not recognise what it holds, and cannot use it.")
+            return Message("warn", tr("Saved as {0}.", facts[0]), why, actions=(Act("show-file", tr("Show file")),))
         case "fragile-made":
             told = tr("The overflow demo model is in use. In FP16 its pictures turn black.")
             return Message("ok", told, actions=(Act("try-fp16", tr("Try it in FP16")),), lasting=True)

@@ -19,7 +19,7 @@ from halftone.library.add_ons.denoiser_files import unreadable
 from halftone.library.add_ons.unusable_files import SCALED, home, listed_as, why_not
 from halftone.library.families.known_families import BY_NAME, Family
 from halftone.library.families.part_configs import SHORTEST, config_fault, misfit
-from halftone.library.families.recognise import Recognised, of_folder, recognise
+from halftone.library.families.recognise import Recognised, folder_name, of_folder, recognise
 from halftone.library.families.single_files import SINGLES, Config, configs, missing_parts, tensors_by_component
 from halftone.library.files.copies import is_repaired
 from halftone.library.files.folder import INDEX, Part, component_names, files_in, native_edges, read_json, read_part, stored_dtype
@@ -220,7 +220,7 @@ def _folder(model: str, path: Path) -> ModelFacts:
     width, height = native_edges(parts, family.size)
     facts = ModelFacts(
         id=model if model == POCKET else str(path),
-        name=path.name,
+        name=folder_name(path),
         path=str(path),
         family=family.name,
         format="diffusers",

@@ -71,6 +71,7 @@ NoticeKind = Literal[
     "added",
     "converting",
     "converted",
+    "converted-unknown",
     "convert-failed",
     "removed",
     "other-model",

@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QCheckBox
+from PySide6.QtWidgets import QCheckBox, QPushButton
 from pytestqt.qtbot import QtBot
 from tests.gui import lists
 from tests.gui.stage import Stage
@@ -20,17 +20,24 @@ from tests.helpers.headers import header, write_sparse
 from tests.helpers.model_files import ramp, safetensors, write_folder
 
 from halftone.contract.vocabulary import POCKET
+from halftone.contract.wording import Words
+from halftone.gui.controller import PageName
+from halftone.gui.kit.stock_widgets import ElidedLabel
+from halftone.gui.models.model_cards import act_of
+from halftone.gui.models.model_table import COLUMNS, fitting
 from halftone.gui.models.models_page import ModelsPage
 from halftone.gui.models.picker import ModelPicker, pick
 from halftone.gui.models.side_panel import lines_of
 from halftone.library import records
+from halftone.library.index.descriptions import Description
 from halftone.library.index.facts import Mark
 from halftone.library.index.programs import Install
 from halftone.library.index.scan import scan
 from halftone.library.index.store import Index
+from halftone.library.models import describe
 from halftone.session.events import Replaced
 from halftone.session.models.listing import Listing, Query
-from halftone.session.models.watched import Library, Watched
+from halftone.session.models.watched import Library, Watched, own_models
 from halftone.settings.store import Settings
 
 _LAYER = "lora_unet_down_blocks_1_attentions_0_transformer_blocks_0_attn2_to_k"
@@ -220,6 +227,7 @@ def test_delete_moves_to_the_bin_and_undo_brings_it_back(stage: Stage, tmp_path:
     page.grid.setFocus()
     page.grid.setCurrentIndex(page.cards.index(0))
     QTest.keyClick(page.grid, Qt.Key.Key_Delete)
+    stage.idle()
     assert not (root / "style.safetensors").exists(), stage.controller.state.notices
     notice = stage.controller.state.notices[-1]
     assert notice.kind == "deleted"
@@ -242,7 +250,7 @@ def test_the_demo_model_is_never_deleted(stage: Stage) -> None:
 def test_a_dropped_folder_is_watched_and_a_scan_fills_the_page(stage: Stage, tmp_path: Path) -> None:
     root = library(tmp_path / "models")
     page = opened(stage)
-    assert page.invitation.isVisible()
+    assert page.notes.invitation.isVisible()
     stage.controller.session.library.start()
     data = QMimeData()
     data.setUrls([QUrl.fromLocalFile(str(root))])
@@ -250,7 +258,7 @@ def test_a_dropped_folder_is_watched_and_a_scan_fills_the_page(stage: Stage, tmp
     page.dropEvent(drop)
     assert stage.controller.settings.model_folders == (str(root),)
     stage.wait(lambda: len(page.cards.items) == 2)
-    assert not page.invitation.isVisible()
+    assert not page.notes.invitation.isVisible()
     page.side.remove_folder.emit(str(root))
     stage.wait(lambda: len(page.cards.items) == 1)
 
@@ -259,10 +267,10 @@ def test_programs_that_were_found_can_be_added_or_not(stage: Stage, tmp_path: Pa
     page = opened(stage)
     offers = tuple(Install(name, f"/{name}", (str(tmp_path / name),)) for name in ("ComfyUI", "A1111"))
     stage.controller.take(Replaced(part=Library(offers=offers, read=True)))
-    stage.wait(page.offers.isVisible)
-    boxes = page.offers.findChildren(QCheckBox)
+    stage.wait(page.notes.offers.isVisible)
+    boxes = page.notes.offers.findChildren(QCheckBox)
     boxes[1].setChecked(False)
-    page.offers.add.click()
+    page.notes.offers.add.click()
     assert stage.controller.settings.model_folders == (str(tmp_path / "ComfyUI"),)
     assert stage.controller.settings.library_asked
     assert stage.controller.state.library.offers == ()
@@ -333,3 +341,161 @@ def test_how_far_a_scan_came_lists_nothing_again(stage: Stage) -> None:
     stage.controller.session.store.take(Replaced(part=replace(stage.controller.state.library, marks={"/m/a": Mark(note="x")})))
     assert page.rows.busy
     stage.wait(lambda: not page.rows.busy)
+
+
+def test_the_page_says_that_models_are_read_for_the_first_time(stage: Stage) -> None:
+    page = opened(stage, Library(watched=(Watched(root="/m", scanning=(0, 0)),)))
+    assert page.notes.reading.isVisible()
+    assert page.notes.reading.words.text() == "Reading models…"
+    stage.controller.take(Replaced(part=Library(read=True, watched=(Watched(root="/m", scanning=(812, 2400)),))))
+    stage.wait(lambda: page.notes.reading.words.text() == "Reading models: 812 of 2\u202f400")
+    assert (page.notes.reading.meter.value(), page.notes.reading.meter.maximum()) == (812, 2400)
+    page.choose("place", "LoRA")
+    stage.wait(page.empty.isVisible)
+    assert page.empty.text() == "Reading models…"
+    stage.controller.take(Replaced(part=Library(read=True, watched=(Watched(root="/m"),))))
+    stage.wait(lambda: not page.notes.isVisible())
+    stage.wait(lambda: page.empty.text() == "Nothing in LoRA.")
+
+
+def test_troubles_are_said_and_can_be_tried_again(stage: Stage, tmp_path: Path) -> None:
+    root = library(tmp_path / "models")
+    page = opened(stage, replace(scanned(root), failed=Words("The disk is full. Free some space.")))
+    assert page.notes.trouble.words.text() == "The list of models cannot be read. The disk is full. Free some space."
+    stage.controller.take(Replaced(part=replace(scanned(root), watch_ended=True)))
+    stage.wait(lambda: "ended twice" in page.notes.trouble.words.text())
+    page.notes.trouble.again.emit()
+    stage.wait(lambda: not page.notes.trouble.isVisible())
+
+
+def folder_names(page: ModelsPage) -> list[str]:
+    """The watched folders that can be seen."""
+    made = page.side.findChildren(ElidedLabel)
+    return [one.accessibleName() for one in made if one.isVisible() and not one.visibleRegion().isEmpty()]
+
+
+@pytest.mark.parametrize("place", ["models", "settings"])
+def test_watched_folders_stay_listed_in_another_language(stage: Stage, tmp_path: Path, place: PageName) -> None:
+    page = opened(stage, scanned(library(tmp_path / "models")))
+    stage.wait(lambda: folder_names(page) == ["models"])
+    stage.controller.go(place)
+    stage.controller.session.settings.update(msgspec.structs.replace(stage.controller.settings, language="zh_CN"))
+    stage.wait(lambda: stage.workspace.page("models") is not page)
+    stage.controller.go("models")
+    again = cast("ModelsPage", stage.workspace.page("models"))
+    stage.wait(again.isVisible)
+    stage.wait(lambda: folder_names(again) == ["models"])
+
+
+def test_the_folder_of_halftones_own_models_is_not_listed(stage: Stage) -> None:
+    own = write_folder(Path(own_models(), "pocket-fragile"))
+    page = opened(stage, scanned(Path(own_models())))
+    stage.wait(lambda: any(row.entry.path == str(own) for row in page.cards.items))
+    assert page.side.isVisible()
+    assert folder_names(page) == []
+    assert page.notes.invitation.isVisible(), "the user has no folder yet"
+    row = next(row for row in page.cards.items if row.entry.path == str(own))
+    assert not any("from the list" in action.text() for action in page.menu_of(row).actions())
+
+
+def test_a_search_offers_hits_of_other_kinds(stage: Stage, tmp_path: Path) -> None:
+    page = opened(stage, scanned(library(tmp_path / "models")))
+    QTest.keyClicks(page.search, "cut paper")
+    stage.wait(page.notes.hits.isVisible)
+    assert not page.cards.items
+    (offer,) = page.notes.hits.findChildren(QPushButton)
+    assert offer.text() == "1 hit in LoRA"
+    offer.click()
+    stage.wait(lambda: [row.entry.name for row in page.cards.items] == ["style"])
+    assert page.search.text() == "cut paper"
+    assert not page.notes.hits.isVisible()
+
+
+def test_a_pickle_that_was_converted_is_not_offered_again(stage: Stage, tmp_path: Path) -> None:
+    root = library(tmp_path / "models")
+    write_sparse(root / "old.safetensors", LORA)
+    page = opened(stage, scanned(root))
+    assert chosen(stage, page, "pickles") == ["old"]
+    assert not page.inspector.convert.isVisible()
+    assert page.inspector.problem.isVisible()
+    assert act_of(page.cards.items[0]) == ""
+    assert all("Convert" not in action.text() for action in page.menu_of(page.cards.items[0]).actions())
+
+
+def test_models_and_create_call_a_model_by_the_same_name(stage: Stage, tmp_path: Path) -> None:
+    root = tmp_path / "models"
+    cached = write_folder(root / "models--maker--model" / "snapshots" / "0123abcd")
+    known = scanned(root)
+    titled = Description(title="A title from a website")
+    page = opened(stage, replace(known, entries=tuple(msgspec.structs.replace(one, description=titled) for one in known.entries)))
+    stage.wait(lambda: len(page.cards.items) == 2)
+    (row,) = (row for row in page.cards.items if row.entry.path == str(cached))
+    assert (row.entry.name, describe(str(cached)).name) == ("maker model", "maker model")
+    lists.click(page.grid, str(cached))
+    assert page.inspector.title.accessibleName() == "maker model"
+    page.search.setText("website")
+    stage.wait(lambda: [one.entry.path for one in page.cards.items] == [str(cached)])
+
+
+def test_a_hidden_page_lists_nothing_and_catches_up(stage: Stage, tmp_path: Path) -> None:
+    root = library(tmp_path / "models")
+    page = opened(stage)
+    stage.controller.go("create")
+    stage.controller.take(Replaced(part=scanned(root)))
+    assert not page.rows.busy
+    stage.idle()
+    assert len(page.rows.listing.rows) == 1
+    stage.controller.go("models")
+    stage.wait(lambda: len(page.cards.items) == 2)
+
+
+def test_models_to_check_are_counted_when_they_change(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = opened(stage, scanned(library(tmp_path / "models")))
+    stage.idle()
+    counts: list[int] = []
+    monkeypatch.setattr(page, "selected_rows", lambda: counts.append(1) or [])
+    for _ in range(3):
+        page.soon()
+        page.refresh()
+    assert counts == []
+    stage.controller.session.queue.pause(True)
+    page.check_all.click()
+    stage.wait(page.check_all.isHidden)
+    assert len(counts) <= 2, "once for each model that was queued"
+
+
+def test_the_check_of_a_files_weights_can_be_stopped(stage: Stage, tmp_path: Path) -> None:
+    root = library(tmp_path / "models")
+    page = opened(stage, scanned(root))
+    lists.click(page.grid, str(root / "whole"))
+    assert not page.inspector.file.stop.isVisible()
+    page.inspector.file.check.click()
+    stage.wait(page.inspector.file.stop.isVisible)
+    page.inspector.file.stop.click()
+    stage.wait(page.inspector.file.check.isVisible)
+    assert stage.controller.state.library.weighing is None
+
+
+@pytest.mark.parametrize(
+    ("wide", "shown"),
+    [
+        (900, ("name", "family", "precision", "size", "health", "used")),
+        (760, ("name", "family", "precision", "size", "health")),
+        (600, ("name", "family", "size", "health")),
+        (500, ("name", "family", "health")),
+        (400, ("name", "health")),
+        (100, ("name", "health")),
+    ],
+)
+def test_a_narrow_table_leaves_out_columns_rather_than_names(wide: int, shown: tuple[str, ...]) -> None:
+    assert fitting(wide) == shown
+
+
+def test_the_table_grows_with_the_text(qtbot: QtBot) -> None:
+    stage = Stage(qtbot, settings=Settings(first_run_done=True, text_size=200))
+    page = opened(stage)
+    stage.window.resize(1024, 640)
+    page.as_table.click()
+    stage.wait(lambda: page.table.isColumnHidden(COLUMNS.index("used")))
+    assert page.table.columnWidth(0) >= 2 * 150
+    assert page.table.rowHeight(0) == 60

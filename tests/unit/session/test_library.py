@@ -1,5 +1,6 @@
 """The model library follows the folders of the settings, remembers marks and asks once."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -10,6 +11,8 @@ from tests.helpers.sessions import Desk
 
 from halftone.contract.messages import JobEnded
 from halftone.contract.request import Lora, PictureRequest
+from halftone.contract.wording import Words
+from halftone.library.index.entries import Entry
 from halftone.library.index.facts import Install
 from halftone.library.index.marks import Marks
 from halftone.library.index.scan import scan
@@ -17,9 +20,9 @@ from halftone.library.index.store import Index
 from halftone.session.models.index_messages import Progress, Root, Scan, Weighing
 from halftone.session.models.index_process import weigh
 from halftone.session.models.listing import Query, entries_of, look, rows_of
-from halftone.session.models.watched import Library
+from halftone.session.models.watched import Library, Watched, reading
 from halftone.session.ports import Finished
-from halftone.settings.places import data_dir
+from halftone.settings.places import cache_dir, data_dir
 from halftone.settings.store import Settings
 
 LORA = header("lora_unet_mid.lora_down.weight[8,768]", "lora_unet_mid.lora_up.weight[320,8]")
@@ -135,11 +138,72 @@ def test_a_folder_that_is_away_is_shown_so(shelf: Shelf, tmp_path: Path) -> None
 
 
 @pytest.mark.logs("no longer watched")
-def test_a_watch_that_ends_can_be_begun_again(shelf: Shelf) -> None:
+def test_a_watch_that_ends_is_begun_again_once_and_then_by_the_user(shelf: Shelf) -> None:
     shelf.commands.ended[0](Finished(1, b"", b"no space left"))
-    assert shelf.state.watched[0].scanning is None
-    shelf.library.rescan()
     assert len(shelf.watching()) == 2
+    shelf.scan()
+    assert (shelf.state.watching, shelf.state.watch_ended, shelf.state.watched[0].files) == (True, False, 1)
+    shelf.commands.ended[1](Finished(-9, b"", b""))
+    assert len(shelf.watching()) == 2
+    assert (shelf.state.watching, shelf.state.watch_ended, shelf.state.watched[0].scanning) == (False, True, None)
+    shelf.library.rescan()
+    assert len(shelf.watching()) == 3
+    assert not shelf.state.watch_ended
+    shelf.desk.clock.pass_by(3600)
+    shelf.commands.ended[-1](Finished(-9, b"", b""))
+    shelf.desk.clock.pass_by(3600)
+    shelf.commands.ended[-1](Finished(-9, b"", b""))
+    assert (len(shelf.watching()), shelf.state.watch_ended) == (5, False)
+
+
+@pytest.mark.logs("index of models cannot be read")
+def test_an_index_that_cannot_be_read_is_tried_again_before_the_user_hears_of_it(tmp_path: Path) -> None:
+    place = cache_dir() / "models.sqlite"
+    place.mkdir()
+    shelf = Shelf(tmp_path)
+    assert (shelf.state.read, shelf.state.failed, reading(shelf.state)) == (False, None, (0, 0))
+    for _ in range(2):
+        shelf.desk.clock.pass_by(3)
+        shelf.desk.settle()
+    assert str(shelf.state.failed) == "The file cannot be opened. Check the rights to its folder."
+    assert reading(shelf.state) is None
+    place.rmdir()
+    shelf.library.rescan()
+    assert shelf.state.failed is None
+    shelf.desk.settle()
+    shelf.scan()
+    assert (shelf.state.read, len(shelf.state.entries)) == (True, 1)
+
+
+def test_an_index_that_was_held_for_a_moment_is_read_again(tmp_path: Path) -> None:
+    place = cache_dir() / "models.sqlite"
+    place.mkdir()
+    shelf = Shelf(tmp_path)
+    place.rmdir()
+    shelf.desk.clock.pass_by(3)
+    shelf.desk.settle()
+    assert (shelf.state.read, shelf.state.failed) == (True, None)
+
+
+ENTRY = Entry(path="/m/a.safetensors", name="a", size=1)
+
+
+@pytest.mark.parametrize(
+    ("library", "shown"),
+    [
+        (Library(), None),
+        (Library(watched=(Watched(root="/m", scanning=(0, 0)),), entries=(ENTRY,)), (0, 0)),
+        (Library(watched=(Watched(root="/m", scanning=(0, 0)),), failed=Words("The disk is full. Free some space.")), None),
+        (Library(read=True), None),
+        (Library(read=True, watched=(Watched(root="/m"),)), None),
+        (Library(read=True, watched=(Watched(root="/m", scanning=(0, 0)),)), (0, 0)),
+        (Library(read=True, watched=(Watched(root="/m", scanning=(0, 0)),), entries=(ENTRY,)), None),
+        (Library(read=True, watched=(Watched(root="/m", scanning=(3, 9)), Watched(root="/n", scanning=(0, 0)))), (3, 9)),
+        (Library(read=True, watched=(Watched(root="/m", scanning=(3, 9)), Watched(root="/n", scanning=(1, 2)))), (4, 11)),
+    ],
+)
+def test_how_far_the_reading_of_new_files_came(library: Library, shown: tuple[int, int] | None) -> None:
+    assert reading(library) == shown
 
 
 def test_the_user_is_asked_once_about_other_programs(tmp_path: Path) -> None:
@@ -221,20 +285,37 @@ def test_files_go_to_the_bin_with_what_describes_them_alone(shelf: Shelf) -> Non
         write_sparse(shelf.root / name, LORA)
     shelf.scan()
     binned: list[str] = []
-    shelf.library.delete([str(shelf.file), str(shelf.root / "two.safetensors")], lambda path: binned.append(path) is None)
-    assert [Path(path).name for path in binned] == ["style.safetensors", "style.json", "style.preview.png", "two.safetensors"]
+    answers: list[int] = []
+
+    def to_bin(paths: Sequence[str]) -> int:
+        for path in paths:
+            binned.append(Path(path).name)
+            Path(path).unlink()
+        return len(paths)
+
+    for _ in range(2):  # an impatient user presses the key twice
+        shelf.library.delete([str(shelf.file), str(shelf.root / "two.safetensors")], to_bin, answers.append)
+    assert binned == [], "the window does not wait for the bin"
+    shelf.desk.settle()
+    assert binned == ["style.safetensors", "style.json", "style.preview.png", "two.safetensors"]
+    assert answers == [4]
     assert [Path(entry.path).name for entry in shelf.state.entries] == ["two.gguf"]
+
+
+def test_a_file_that_the_bin_does_not_take_stays_listed(shelf: Shelf) -> None:
+    shelf.scan()
+    shelf.library.delete([str(shelf.file)], lambda _paths: "no bin here", lambda _answer: None)
+    shelf.desk.settle()
+    assert [entry.path for entry in shelf.state.entries] == [str(shelf.file)]
 
 
 def test_files_are_hashed_while_nothing_else_is_to_be_done(shelf: Shelf) -> None:
     shelf.scan()
     shelf.desk.clock.pass_by(6)
     assert shelf.commands.started[-1] == ("index", "--hash")
-    assert shelf.state.hashing
     number = len(shelf.commands.started) - 1
     shelf.desk.session.checks.check(shelf.desk.model)
     assert number in shelf.commands.killed
-    assert not shelf.state.hashing
 
 
 def test_the_processes_end_with_the_program(shelf: Shelf) -> None:

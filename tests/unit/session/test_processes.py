@@ -7,6 +7,7 @@ import pytest
 from tests.helpers.sessions import Desk
 
 from halftone.contract.errors import ErrorFacts
+from halftone.session.models.conversion import Converted
 from halftone.session.ports import Finished
 
 
@@ -95,3 +96,12 @@ def test_a_fetch_that_ends_while_another_model_is_asked_for_leaves_that_one_alon
     desk.settle()
     known = desk.session.state.lacking
     assert (known.model, known.error, known.fetching) == (other, None, False)
+
+
+@pytest.mark.parametrize(("known", "kind"), [(True, "converted"), (False, "converted-unknown")])
+def test_a_converted_file_that_holds_no_model_is_named(tmp_path: Path, known: bool, kind: str) -> None:
+    desk = Desk()
+    desk.session.converter.convert(str(tmp_path / "old.ckpt"))
+    made = Converted(str(tmp_path / "old.safetensors"), 3, known=known)
+    desk.commands.ended[0](Finished(0, msgspec.json.encode(made), b""))
+    assert desk.session.state.notices[-1].kind == kind

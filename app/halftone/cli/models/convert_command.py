@@ -24,6 +24,8 @@ def convert(
         with kept_log(), kept_stdout():
             made = convert(file)
         say(f"{made.path} is written: {made.tensors} tensors.")
+        if not made.known:
+            say("Halftone does not recognise what it holds, and cannot use it.", err=True)
         return
     import msgspec
 

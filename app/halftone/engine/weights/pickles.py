@@ -1,9 +1,12 @@
 """Rewrites the weights of a pickle file as safetensors. Nothing that the file names is run: what needs code is refused."""
 
 import pickle
+import pickletools
 import re
 import warnings
 import zipfile
+from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -50,11 +53,26 @@ def _loaded(source: Path) -> Any:
         raise HalftoneError("model-load-failed", path=str(source), detail=system_words(error)) from error
     except pickle.UnpicklingError as error:
         found = _NAMED.search(str(error))
-        if found is None:
-            raise _damaged(source) from error
-        raise HalftoneError("pickle-needs-code", path=str(source), name=found[1]) from error
+        name = found[1] if found is not None else _code_in(source)
+        if name:
+            raise HalftoneError("pickle-needs-code", path=str(source), name=name) from error
+        raise _damaged(source) from error
     except (RuntimeError, EOFError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise _damaged(source) from error
+
+
+def _code_in(source: Path) -> str:
+    """The first function or class that a bare pickle names; "" for none. Its opcodes are read, and none is run."""
+    last: deque[str] = deque(maxlen=2)
+    with suppress(ValueError, OSError), source.open("rb") as file:
+        for opcode, argument, _place in pickletools.genops(file):
+            if opcode.name in ("GLOBAL", "INST"):
+                return str(argument).replace(" ", ".")
+            if opcode.name == "STACK_GLOBAL":
+                return ".".join(last)
+            if isinstance(argument, str):
+                last.append(argument)
+    return ""
 
 
 def _damaged(source: Path) -> HalftoneError:

@@ -1,4 +1,4 @@
-"""Widgets side by side that go on in the next line where one is full."""
+"""Widgets side by side that wrap into the next line."""
 
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtWidgets import QLayout, QLayoutItem

@@ -164,20 +164,22 @@ class FileCard(QWidget):
     """What a scan of the weights found: NaN, truncation, values that a cast to FP16 would lose."""
 
     wanted = Signal()
+    stopped = Signal()
 
     def __init__(self) -> None:
         super().__init__()
         self._icon = IconLabel("circle-dashed", "unknown", 14)
         self._words = label("", "small", "secondary", wrap=True)
-        self.check = button(tr("Check the file"), "link", tip=tr("Reads every weight: NaN, truncation, FP16 range."))
-        self.check.clicked.connect(lambda _on=False: self.wanted.emit())
-        self._shown = row(self._icon, self._words, self.check, spacing=8, stretch=1)
-        self.setLayout(self._shown)
+        tip = tr("Reads every weight: NaN, truncation, FP16 range.")
+        self.check = button(tr("Check the file"), "link", tip=tip, clicked=self.wanted.emit)
+        self.stop = button(tr("Stop"), "link", clicked=self.stopped.emit)
+        self.setLayout(row(self._icon, self._words, self.check, self.stop, spacing=8, stretch=1))
 
-    def show_state(self, icon: str, tone: str, words: str, *, can_check: bool) -> None:
+    def show_state(self, icon: str, tone: str, words: str, *, can_check: bool, can_stop: bool) -> None:
         self._icon.set(icon, tone)
         self._words.setText(words)
         self.check.setVisible(can_check)
+        self.stop.setVisible(can_stop)
 
 
 class Inspector(QWidget):
@@ -187,6 +189,7 @@ class Inspector(QWidget):
     health_wanted = Signal()
     check_wanted = Signal()
     file_check_wanted = Signal()
+    file_stop_wanted = Signal()
     favoured = Signal(bool)
     noted = Signal(str)
     word_chosen = Signal(str)
@@ -226,6 +229,7 @@ class Inspector(QWidget):
         self.facts = FactGrid(across=10, down=5, names=72)
         self.file = FileCard()
         self.file.wanted.connect(self.file_check_wanted)
+        self.file.stopped.connect(self.file_stop_wanted)
         self.triggers = FlowLayout(spacing=4)
         self._trigger_part = boxed(column(label(tr("Trigger words"), "small", "muted"), boxed(self.triggers), spacing=6))
         self.notes = label("", "small", "secondary", wrap=True)
@@ -274,17 +278,17 @@ class Inspector(QWidget):
             self.title.set_text("")
             return
         entry, mark = shown.entry, shown.mark
-        self.title.set_text(entry.title, entry.path)
+        self.title.set_text(entry.name, entry.path)
         tip = tr("Remove from favourites") if mark.favourite else tr("Add to favourites")
         self.star.setToolTip(tip)
         self.star.setAccessibleName(tip)
         set_icon(self.star, "star", "warn" if mark.favourite else "text-secondary")
-        what, remedy = problem_words(entry)
+        what, remedy = problem_words(shown)
         self.problem.setVisible(bool(what))
         self.problem.set_kind("danger" if entry.error is not None else "warn")
         self._problem_title.setText(what)
         self._problem_text.setText(remedy)
-        self.convert.setVisible(entry.pickle)
+        self.convert.setVisible(entry.pickle and not shown.converted)
         self.health.show_health(shown, health, where, busy)
         self._show_facts(facts_of(shown, folder, health, sha256))
         self._show_triggers(entry.description.triggers)
@@ -326,7 +330,9 @@ def facts_of(shown: Row, folder: str, health: Health | None, sha256: str) -> Fac
     entry = shown.entry
     check = health.checks.get(health.precision) if health is not None else None
     lora = listed(*filter(None, (entry.lora, tr("rank {0}", entry.rank) if entry.rank else "")))
+    title = entry.description.title
     found = (
+        (tr("Title"), title if title != entry.name else ""),
         (tr("Kind"), lora or ("" if entry.kind in ("checkpoint", "unknown") else entry.kind)),
         (tr("Family"), short_family(entry.base or entry.family) if entry.base or entry.family else ""),
         (tr("Weight"), f"{entry.description.weight:g}" if entry.description.weight else ""),

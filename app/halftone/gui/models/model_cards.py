@@ -58,7 +58,7 @@ class RowModel(ListModel[Row]):
 def act_of(row: Row) -> str:
     """What the link of a card does: "fix", "check", "convert"; "" for a menu instead."""
     if row.entry.pickle:
-        return "convert"
+        return "" if row.converted else "convert"
     return {"overflows": "fix", "unchecked": "check"}.get(row.state, "")
 
 
@@ -100,7 +100,7 @@ class ModelDelegate(CardDelegate[Row]):
         painter.drawRoundedRect(box, 8, 8)
         left, wide, top = int(box.left()) + 11, int(box.width()) - 22, int(box.top() + high)
         star = 20 if item.mark.favourite else 0
-        paint_line(painter, QRect(left, top + theme.grown(8), wide - star, theme.grown(20)), item.entry.title, "body-strong")
+        paint_line(painter, QRect(left, top + theme.grown(8), wide - star, theme.grown(20)), item.entry.name, "body-strong")
         if star:
             icons.paint(painter, "star", QRectF(left + wide - 14, top + theme.grown(18) - 7, 14, 14), colours.color("warn"))
         paint_line(

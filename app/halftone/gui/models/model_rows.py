@@ -1,6 +1,7 @@
-"""Filters and sorts the rows of a list of models in the background, the newest wish last."""
+"""Filters and sorts the rows of a list of models in the background, the newest query last."""
 
 from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QWidget
 
 from halftone.gui.controller import Controller
 from halftone.gui.kit.stock_widgets import health_word
@@ -8,23 +9,31 @@ from halftone.session.models.listing import STATES, Listing, Query, Row, entries
 
 
 class ModelRows(QObject):
-    """changed: there is another listing. One computation runs at a time; what changes meanwhile is looked at after it."""
+    """changed: there is another listing. One computation runs at a time; what changes meanwhile is looked at after it, and what
+    changes while the page is hidden once `refresh` is called.
+    """
 
     changed = Signal()
 
-    def __init__(self, controller: Controller, query: Query, parent: QObject) -> None:
-        super().__init__(parent)
+    def __init__(self, controller: Controller, query: Query, page: QWidget) -> None:
+        super().__init__(page)
         self._controller = controller
+        self._page = page
         self.query = query
         self.listing = Listing()
         self._rows: tuple[Row, ...] = ()
-        self._stale = True
-        self._busy = self._again = False
+        self._stale = self._wanted = True
+        self._busy = False
         self._listed = self._parts()
         controller.library_changed.connect(self._library_changed)
         for source in (controller.healths_changed, controller.models_changed):
             source.connect(self._outdate)
         controller.session.healths.look()
+
+    @property
+    def ready(self) -> bool:
+        """Whether the listing answers the query with what is known now."""
+        return not (self._wanted or self._busy)
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -37,7 +46,7 @@ class ModelRows(QObject):
 
     def ask(self, query: Query) -> None:
         """Show others."""
-        self.query = query
+        self.query, self._wanted = query, True
         self.refresh()
 
     def _parts(self) -> tuple[object, ...]:
@@ -52,15 +61,14 @@ class ModelRows(QObject):
             self._outdate()
 
     def _outdate(self) -> None:
-        self._stale = True
+        self._stale = self._wanted = True
         self.refresh()
 
     def refresh(self) -> None:
-        """Look again, unless nobody sees it."""
-        if self._busy:
-            self._again = True
+        """List what is wanted now, unless nobody sees it."""
+        if self._busy or not self._wanted or not self._page.isVisible():
             return
-        self._busy, self._again = True, False
+        self._busy, self._wanted = True, False
         state, query, before, stale = self._controller.state, self.query, self._rows, self._stale
         self._stale = False
         words = {name: health_word(name) for name in STATES}
@@ -78,9 +86,8 @@ class ModelRows(QObject):
         self._busy = False
         self._rows, self.listing = found
         self.changed.emit()
-        if self._again:
-            self.refresh()
+        self.refresh()
 
     def _failed(self, error: Exception) -> None:
-        self._busy, self._stale = False, True
+        self._busy, self._stale, self._wanted = False, True, True
         raise error

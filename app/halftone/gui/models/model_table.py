@@ -4,11 +4,11 @@ from datetime import datetime
 from typing import Final
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, QPoint, Qt, Signal
-from PySide6.QtGui import QContextMenuEvent, QIcon, QKeyEvent
+from PySide6.QtGui import QContextMenuEvent, QIcon, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QTableView
 
 from halftone.contract.echoes import harmless
-from halftone.gui import icons
+from halftone.gui import icons, theme
 from halftone.gui.i18n import tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.painting import RIGHT
@@ -19,7 +19,22 @@ from halftone.session.models.listing import Row, Sort, short_family
 
 Index = QModelIndex | QPersistentModelIndex
 COLUMNS: Final[tuple[Sort, ...]] = ("name", "family", "precision", "size", "health", "used")
+_WIDTHS: Final[dict[Sort, int]] = {"name": 280, "family": 130, "precision": 90, "size": 90, "health": 150, "used": 130}
+_NAME: Final = 180
+"""Pixels that the names keep, at the usual text size, before columns are left out."""
+_DISPENSABLE: Final[tuple[Sort, ...]] = ("used", "precision", "size", "family")
+"""Columns that are left out where there is no space for all, the first one first."""
 _ROOT: Final = QModelIndex()
+
+
+def fitting(wide: float) -> tuple[Sort, ...]:
+    """The columns for which a table of so many pixels, at the usual text size, has space."""
+    shown: tuple[Sort, ...] = COLUMNS
+    for column in _DISPENSABLE:
+        if _NAME + sum(_WIDTHS[name] for name in shown[1:]) <= wide:
+            break
+        shown = tuple(name for name in shown if name != column)
+    return shown
 
 
 class RowTable(QAbstractTableModel):
@@ -47,7 +62,7 @@ class RowTable(QAbstractTableModel):
         entry = row.entry
         match column:
             case "name":
-                return entry.title
+                return entry.name
             case "family":
                 return short_family(entry.base or entry.family) if entry.base or entry.family else ""
             case "precision":
@@ -95,13 +110,13 @@ class ModelTable(QTableView):
         super().__init__()
         self.rows = RowTable()
         self.setModel(self.rows)
-        dress_table(self, tr("Models"), (280, 130, 90, 90, 150, 130), stretched=0)
+        dress_table(self, tr("Models"), [theme.grown(wide) for wide in _WIDTHS.values()], stretched=0)
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setTabKeyNavigation(False)
         self.setFrameShape(QTableView.Shape.NoFrame)
         self.setVerticalScrollMode(QTableView.ScrollMode.ScrollPerPixel)
-        self.verticalHeader().setDefaultSectionSize(30)
+        self.verticalHeader().setDefaultSectionSize(theme.grown(30))
         head = self.horizontalHeader()
         head.setSectionsClickable(True)
         head.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
@@ -109,6 +124,12 @@ class ModelTable(QTableView):
         head.sectionClicked.connect(lambda section: self.sorted.emit(COLUMNS[section]))
         self.selectionModel().currentRowChanged.connect(lambda now, _before: self._reached(now))
         self.doubleClicked.connect(lambda index: self.used.emit(self.rows.rows[index.row()]))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        shown = fitting(100 * self.viewport().width() / theme.grown(100))
+        for place, column in enumerate(COLUMNS):
+            self.setColumnHidden(place, column not in shown)
 
     def show_sort(self, sort: Sort, *, backwards: bool) -> None:
         """The arrow of the column that the rows are sorted by."""

@@ -94,8 +94,11 @@ def entry_line(entry: Entry) -> str:
     return " · ".join(filter(None, (family, stored_words(entry), figures.size(entry.size))))
 
 
-def problem_words(entry: Entry) -> tuple[str, str]:
+def problem_words(row: Row) -> tuple[str, str]:
     """What is wrong with a file and what to do; "" twice for nothing."""
+    entry = row.entry
+    if row.converted:
+        return tr("Pickle file"), tr("It was converted to {0}. You can delete this file.", row.converted)
     if entry.pickle:
         return tr("Pickle file"), tr("It can run code when it is opened. Convert it to safetensors to use it.")
     if entry.error is not None:
@@ -127,17 +130,17 @@ def row_words(row: Row) -> str:
     headroom = tr("headroom {0}", figures.bits(row.badge.room_bits)) if row.badge and row.badge.room_bits is not None else ""
     broken = tr("Unreadable") if row.entry.error is not None else ""
     star = tr("Favourite") if row.mark.favourite else ""
-    return listed(*filter(None, (row.entry.title, entry_line(row.entry), state, headroom, broken, star)))
+    return listed(*filter(None, (row.entry.name, entry_line(row.entry), state, headroom, broken, star)))
 
 
 def row_tip(row: Row) -> str:
     """Everything about a card in full."""
-    what, remedy = problem_words(row.entry)
+    what, remedy = problem_words(row)
     health = "" if row.badge is None else health_word(row.state)
     if row.badge is not None and row.badge.room_bits is not None:
         health = listed(health, tr("headroom {0}", figures.bits(row.badge.room_bits)))
     reason = say(row.badge.reason) if row.badge is not None else ""
-    return "\n".join(filter(None, (row.entry.title, entry_line(row.entry), health, reason, what, remedy)))
+    return "\n".join(filter(None, (row.entry.name, entry_line(row.entry), health, reason, what, remedy)))
 
 
 def use_words(row: Row) -> str:

@@ -1,11 +1,12 @@
 """The Models page: shelves and filters at the left, cards or a table in the middle, one model at the right."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
-from PySide6.QtCore import QEvent, QFile, QModelIndex, QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QModelIndex, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QDragEnterEvent, QDropEvent, QGuiApplication, QImage
 from PySide6.QtWidgets import QButtonGroup, QLineEdit, QMenu, QMessageBox, QStackedWidget, QToolButton, QWidget
 
@@ -14,6 +15,7 @@ from halftone.gui import icons, theme
 from halftone.gui.controller import Controller
 from halftone.gui.create.form.form_fields import combo
 from halftone.gui.create.picture import picture_files
+from halftone.gui.create.picture.picture_files import Binned, moved_to_bin
 from halftone.gui.create.picture.picture_images import read_later
 from halftone.gui.health import file_dialogs, health_text
 from halftone.gui.i18n import tr
@@ -22,8 +24,6 @@ from halftone.gui.kit.navigation import guide_button
 from halftone.gui.kit.page_base import Page
 from halftone.gui.kit.splitter import LineSplitter
 from halftone.gui.kit.stock_widgets import (
-    Card,
-    IconLabel,
     boxed,
     button,
     column,
@@ -35,18 +35,22 @@ from halftone.gui.kit.stock_widgets import (
     vline,
 )
 from halftone.gui.models.inspector import Inspector
+from halftone.gui.models.list_notes import ListNotes
 from halftone.gui.models.model_cards import ModelGrid, RowModel, act_of
 from halftone.gui.models.model_rows import ModelRows
 from halftone.gui.models.model_table import ModelTable
 from halftone.gui.models.model_words import PLACE_ICONS, place_words, sort_words, use_words, weights_words
 from halftone.gui.models.previews import Previews
-from halftone.gui.models.side_panel import OffersCard, SidePanel
+from halftone.gui.models.side_panel import SidePanel
 from halftone.library.index.entries import Entry
 from halftone.session.events import Noted
 from halftone.session.models.listing import Place, Query, Row, Sort, folder_of
+from halftone.session.models.watched import own_models, reading, users_folders
 from halftone.settings.glance import widths
 
 _TYPING_MS: Final = 120
+_TIGHT: Final = 900
+"""Pixels of a page, at the usual text size, on which the bar shows icons alone."""
 _WIDE: Final = (216, 904, 304)
 _NARROW: Final = (190, 834, 280)
 _SORTS: Final[tuple[Sort, ...]] = ("used", "name", "family", "size", "health")
@@ -66,6 +70,8 @@ class ModelsPage(Page):
         self._selected = ""
         self._image_path = ""
         self._restore = True
+        self._to_check: tuple[str, ...] = ()
+        self._queued = frozenset[str]()
         self.rows = ModelRows(controller, Query(), self)
         self.side = SidePanel()
         self.inspector = Inspector()
@@ -77,19 +83,12 @@ class ModelsPage(Page):
         self._build()
         self._connect()
         self.setAcceptDrops(True)
-        self.rows.refresh()
 
     # --- layout -----------------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
         self._build_bar()
-        self.offers = OffersCard()
-        self.invitation = Card("info")
-        words = label(tr("Add a folder of models, or drop one here."), "body", wrap=True)
-        more = button(tr("Add folder…"), "primary", clicked=self.ask_folder)
-        inside = row(IconLabel("folder-plus", "accent-text", 18), words, more, spacing=10, margins=(14, 10, 12, 10), stretch=1)
-        self.invitation.setLayout(inside)
-        self._offers_place = boxed(column(self.offers, self.invitation, margins=(16, 12, 16, 0)))
+        self.notes = ListNotes()
         self.empty = label("", "body", "muted", wrap=True)
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.clear = button(tr("Clear filters"), clicked=self._clear_filters)
@@ -98,7 +97,7 @@ class ModelsPage(Page):
         self._nothing = boxed(nothing)
         for view in (self.grid, self.table, self._nothing):
             self.views.addWidget(view)
-        centre = boxed(column(self.bar, self._offers_place, self.views, spacing=0, stretch=2))
+        centre = boxed(column(self.bar, self.notes, self.views, spacing=0, stretch=2))
         self.splitter = LineSplitter()
         for part in (self.side, centre, self.inspector):
             self.splitter.addWidget(part)
@@ -163,8 +162,12 @@ class ModelsPage(Page):
         side.add_folder.connect(self.ask_folder)
         side.remove_folder.connect(control.session.library.remove_folder)
         side.rescan.connect(control.session.library.rescan)
-        self.offers.accepted.connect(control.session.library.accept)
-        self.offers.declined.connect(control.session.library.decline)
+        notes = self.notes
+        notes.offers.accepted.connect(control.session.library.accept)
+        notes.offers.declined.connect(control.session.library.decline)
+        notes.add.clicked.connect(self.ask_folder)
+        notes.trouble.again.connect(control.session.library.rescan)
+        notes.place_wanted.connect(partial(self.choose, "place"))
         for view in (self.grid, self.table):
             view.chosen.connect(self._chosen)
             view.used.connect(self._use)
@@ -177,6 +180,7 @@ class ModelsPage(Page):
         inspector.health_wanted.connect(self._see_health)
         inspector.check_wanted.connect(lambda: self.check([self._selected]))
         inspector.file_check_wanted.connect(lambda: control.session.library.scan_weights(self._selected))
+        inspector.file_stop_wanted.connect(control.session.library.stop_weighing)
         inspector.favoured.connect(lambda on: control.session.library.mark(self._selected, favourite=on))
         inspector.noted.connect(self._noted)
         inspector.word_chosen.connect(self._word_chosen)
@@ -234,7 +238,7 @@ class ModelsPage(Page):
             self.rows.ask(query)
 
     def choose(self, kind: str, value: str) -> None:
-        """Show a place; a filter goes on, or off again."""
+        """Show a place; a filter is set, or cleared where it was set."""
         query = self.rows.query
         match kind:
             case "place":
@@ -263,16 +267,17 @@ class ModelsPage(Page):
     # --- what is shown ----------------------------------------------------------------------------------------------
 
     def _show(self) -> None:
-        state = self._controller.state
-        self.side.show_folders(state.library.watched)
-        self.offers.show_offers(state.library.offers)
-        alone = not state.library.watched and not state.library.offers
-        self.invitation.setVisible(alone)
-        self._offers_place.setVisible(alone or bool(state.library.offers))
+        library = self._controller.state.library
+        folders = users_folders(library)
+        self.side.show_folders(folders)
+        self.notes.show_library(library, alone=not folders)
         self._show_empty()
+        if self._queued != self._checks_queued():
+            self._count_checks()
         self._show_bar()
         self._show_inspector()
         self.summary_changed.emit()
+        self.rows.refresh()
 
     def _show_rows(self) -> None:
         """Show the rows in the view that is on; the selection stays on its model, while that is among them."""
@@ -292,22 +297,23 @@ class ModelsPage(Page):
         device = self._controller.state.device
         cpu = device is not None and device.backend == "cpu"
         self.side.show_listing(listing, query, tr("Health on this processor") if cpu else tr("Health on this GPU"))
+        self.notes.show_elsewhere(listing.elsewhere)
         self._show_empty()
+        self._count_checks()
         self._show_bar()
         self._show_inspector()
         self.summary_changed.emit()
 
     def _show_empty(self) -> None:
-        query, listing, library = self.rows.query, self.rows.listing, self._controller.state.library
+        query, listing = self.rows.query, self.rows.listing
         if listing.rows:
             self.views.setCurrentWidget(self.view)
             return
         filtered = bool(query.words or query.health or query.family)
-        scanning = any(one.scanning is not None for one in library.watched)
         if filtered:
             words = tr("No model matches.")
-        elif scanning:
-            words = tr("Looking for models…")
+        elif not self.rows.ready or reading(self._controller.state.library) is not None:
+            words = tr("Reading models…")
         else:
             words = tr("Nothing in {0}.", place_words(query.place))
         self.empty.setText(words)
@@ -316,9 +322,10 @@ class ModelsPage(Page):
 
     def _show_bar(self) -> None:
         narrow = self._narrow is True
-        count = len(self._to_check())
+        count = len(self._to_check)
         words = tr("Check {0} models", count, one="Check 1 model")
-        self.check_all.set_words("" if narrow and not self.inspector.isHidden() else words)
+        tight = (narrow and not self.inspector.isHidden()) or self.width() < theme.grown(_TIGHT)
+        self.check_all.set_words("" if tight else words)
         self.check_all.setToolTip(tr("Check every model here that is not checked. They wait in the queue."))
         self.check_all.setAccessibleName(words)
         self.check_all.setVisible(count > 0)
@@ -327,20 +334,22 @@ class ModelsPage(Page):
         self.add.setToolTip(tr("Watch a folder of models"))
         self.unfold.setVisible(self.inspector.isHidden())
 
-    def _to_check(self) -> list[str]:
-        """What the button checks: the selected ones where there are several, else all that are shown and were not checked."""
-        queued = {job.model for job in self._controller.state.jobs if job.kind == "Examine"}
+    def _checks_queued(self) -> frozenset[str]:
+        return frozenset(job.model for job in self._controller.state.jobs if job.kind == "Examine" and job.model)
+
+    def _count_checks(self) -> None:
+        """Count what the button checks: the selected models where there are several, else all that are shown and unchecked."""
+        self._queued = self._checks_queued()
         several = self.selected_rows()
         rows = [one for one in several if one.badge is not None] if len(several) > 1 else self.rows.listing.unchecked
-        return [one.entry.path for one in rows if one.entry.path not in queued]
+        self._to_check = tuple(one.entry.path for one in rows if one.entry.path not in self._queued)
 
     def summary(self) -> str:
         """A line about what is shown: how many, in how many folders, how large."""
         listing, library = self.rows.listing, self._controller.state.library
-        scanning = [one.scanning for one in library.watched if one.scanning is not None and one.scanning[1]]
-        if scanning:
-            done, most = (figures.group(sum(part)) for part in zip(*scanning, strict=True))
-            return tr("Reading models: {0} of {1}", done, most)
+        progress = reading(library)
+        if progress is not None and progress[1]:
+            return tr("Reading models: {0} of {1}", *map(figures.group, progress))
         models = tr("{1} models", len(listing.rows), figures.group(len(listing.rows)), one="1 model")
         return f"{models} · {figures.size(listing.bytes)}" if listing.bytes else models
 
@@ -368,6 +377,7 @@ class ModelsPage(Page):
 
     def _chosen(self, chosen: Row) -> None:
         self._selected = chosen.entry.path
+        self._count_checks()
         self._show_inspector()
         self._show_bar()
 
@@ -394,7 +404,8 @@ class ModelsPage(Page):
         icon, tone, words = weights_words(state.library, path)
         entry, waits = shown.entry, state.library.weighing is not None and state.library.weighing[0] == path
         self.inspector.file.setVisible(path != POCKET and not entry.pickle and entry.error is None)
-        self.inspector.file.show_state(icon, tone, words, can_check=not waits and path not in state.library.weights)
+        can_check = not waits and path not in state.library.weights
+        self.inspector.file.show_state(icon, tone, words, can_check=can_check, can_stop=waits)
         self._show_image(shown)
 
     def _show_image(self, shown: Row) -> None:
@@ -445,7 +456,7 @@ class ModelsPage(Page):
         self._controller.session.many_checks.check(models)
 
     def check_many(self) -> None:
-        self.check(self._to_check())
+        self.check(list(self._to_check))
 
     def _see_health(self) -> None:
         self.health_wanted.emit(self._selected)
@@ -478,7 +489,7 @@ class ModelsPage(Page):
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         if use_words(chosen):
             menu.addAction(use_words(chosen), partial(self._use, chosen))
-        if entry.pickle:
+        if entry.pickle and not chosen.converted:
             menu.addAction(tr("Convert to safetensors"), partial(self._act, chosen))
         if chosen.badge is not None:
             menu.addAction(tr("Check"), partial(self.check, [entry.path]))
@@ -491,7 +502,7 @@ class ModelsPage(Page):
         actions.add_entry(menu, "show", partial(picture_files.show_folder, entry.path))
         menu.addAction(tr("Copy path"), partial(QGuiApplication.clipboard().setText, entry.path))
         actions.add_entry(menu, "delete", self.delete)
-        if (root := self._root_of(entry)) is not None:
+        if (root := self._root_of(entry)) is not None and root != own_models():
             menu.addSeparator()
             name = Path(root).name
             menu.addAction(tr("Remove {0} from the list", name.replace("&", "&&")), partial(library.remove_folder, root))
@@ -520,22 +531,7 @@ class ModelsPage(Page):
             question.open()
 
     def _move_to_bin(self, paths: list[str]) -> None:
-        """One message for all of them, which can undo it."""
-        moved: list[str] = []
-
-        def to_bin(path: str) -> bool:
-            file = QFile(path)
-            if not file.moveToTrash():
-                self._controller.take(Noted(kind="not-written", facts=(file.errorString(),)))
-                return False
-            moved.extend((path, file.fileName()))
-            return True
-
-        self._controller.session.library.delete(paths, to_bin)
-        if moved:
-            name = Path(paths[0]).name if len(paths) == 1 else tr("{0} models", len(paths))
-            known = all(in_bin and in_bin != path for path, in_bin in zip(moved[::2], moved[1::2], strict=True))
-            self._controller.take(Noted(kind="deleted", facts=(name, *moved) if known else (name,)))
+        self._controller.session.library.delete(paths, moved_to_bin, partial(_tell_binned, self._controller, paths))
 
     # --- drops ------------------------------------------------------------------------------------------------------
 
@@ -557,3 +553,13 @@ class ModelsPage(Page):
     def splitter_state(self) -> dict[str, str]:
         """Positions to be kept for the next start."""
         return {} if self._narrow else {"models": ",".join(str(size) for size in self.splitter.sizes())}
+
+
+def _tell_binned(controller: Controller, paths: Sequence[str], binned: Binned) -> None:
+    """Say in one message what was moved, with an undo where the bin tells the places there."""
+    if binned.files:
+        name = Path(paths[0]).name if len(paths) == 1 else tr("{0} models", len(paths))
+        places = tuple(place for file in binned.files for place in file) if all(place for _, place in binned.files) else ()
+        controller.take(Noted(kind="deleted", facts=(name, *places)))
+    if binned.error:
+        controller.take(Noted(kind="not-written", facts=(binned.error,)))

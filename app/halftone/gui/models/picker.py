@@ -1,4 +1,4 @@
-"""A small form of the Models page, in which a row of Create chooses a file from the library."""
+"""A small window of models, in which a row of Create chooses a file from the library."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -72,7 +72,6 @@ class ModelPicker(QFrame):
         self._typing = QTimer(self, singleShot=True, interval=_TYPING_MS)
         self._typing.timeout.connect(lambda: self.rows.ask(replace(self.rows.query, words=self.search.text())))
         self._connect(controller)
-        self.rows.refresh()
 
     def _connect(self, controller: Controller) -> None:
         controller.thumbnails.arrived.connect(self.grid.viewport().update)
@@ -88,7 +87,7 @@ class ModelPicker(QFrame):
     def _show_rows(self) -> None:
         rows = self.rows.listing.rows
         self.cards.show_rows(rows)
-        self.none.setText(tr("No model matches.") if self.rows.query.words else tr("The library has none."))
+        self.none.setText(tr("No model matches.") if self.rows.query.words else tr("No such file in your folders."))
         self.views.setCurrentWidget(self.grid if rows else self.none)
 
     def _take(self, chosen: Row) -> None:
@@ -119,6 +118,7 @@ class ModelPicker(QFrame):
         place.moveTop(max(screen.top(), min(place.top(), screen.bottom() - place.height())))
         self.move(place.topLeft())
         self.show()
+        self.rows.refresh()
         self.search.setFocus(Qt.FocusReason.PopupFocusReason)
 
 

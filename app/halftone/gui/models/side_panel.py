@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QPainter
-from PySide6.QtWidgets import QCheckBox, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from halftone.gui import icons, theme
 from halftone.gui.i18n import listed, tr
@@ -15,12 +15,10 @@ from halftone.gui.kit import figures
 from halftone.gui.kit.painting import END, LEFT, RIGHT, plate, width_of, write
 from halftone.gui.kit.stock_widgets import (
     HEALTH_LOOK,
-    Card,
     ElidedLabel,
     HoverButton,
     IconLabel,
     boxed,
-    button,
     clear,
     column,
     health_word,
@@ -32,7 +30,6 @@ from halftone.gui.kit.stock_widgets import (
     surface,
 )
 from halftone.gui.models.model_words import PLACE_ICONS, family_words, place_tip, place_words
-from halftone.library.index.programs import Install
 from halftone.session.models.listing import LISTS, PROBLEMS, SHELVES, STATES, Listing, Place, Query
 from halftone.session.models.watched import Watched
 
@@ -239,45 +236,3 @@ def _folder_line(watched: Watched, remove: Callable[[], object]) -> QWidget:
         sign.setToolTip(folder_tip(watched))
         parts.append(sign)
     return boxed(row(*parts, cross, spacing=6, stretch=1))
-
-
-class OffersCard(Card):
-    """Other programs whose folders may be watched too. accepted: folders of those that are ticked."""
-
-    accepted = Signal(tuple)
-    declined = Signal()
-
-    def __init__(self) -> None:
-        super().__init__("info")
-        self._offers: Sequence[Install] = ()
-        self._boxes: list[tuple[Install, QCheckBox]] = []
-        self._programs = column(spacing=2)
-        self.add = button(tr("Add"), "primary", clicked=self._accept)
-        self.later = button(tr("Not now"), "quiet", clicked=self.declined.emit)
-        words = column(label(tr("Halftone found models of other programs."), "body-strong"), self._programs, spacing=4)
-        inside = row(IconLabel("folder-plus", "accent-text", 18), words, self.later, self.add, spacing=10, stretch=1)
-        inside.setContentsMargins(14, 10, 12, 10)
-        self.setLayout(inside)
-        self.hide()
-
-    def show_offers(self, offers: Sequence[Install]) -> None:
-        if offers == self._offers:
-            return
-        self._offers = offers
-        clear(self._programs)
-        self._boxes = [(offer, self._box(offer)) for offer in offers]
-        for _, box in self._boxes:
-            self._programs.addWidget(box)
-        self.setVisible(bool(offers))
-
-    def _box(self, offer: Install) -> QCheckBox:
-        made = QCheckBox(f"{offer.program} · {offer.root}")
-        made.setToolTip("\n".join(offer.folders))
-        made.setChecked(True)
-        made.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        made.toggled.connect(lambda _on: self.add.setEnabled(any(box.isChecked() for _, box in self._boxes)))
-        return made
-
-    def _accept(self) -> None:
-        ticked = [offer for offer, box in self._boxes if box.isChecked()]
-        self.accepted.emit(tuple(dict.fromkeys(folder for offer in ticked for folder in offer.folders)))

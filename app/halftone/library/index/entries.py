@@ -37,6 +37,7 @@ _SHELVES: Final[dict[Kind, Shelf]] = {
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One file, or a folder that is one model. size: bytes. base: which model of the family, of a LoRA the one it fits.
 
+    name: the one that Create, the history and saved pictures show.
     gc=False: thousands of them would hold up the window whenever Python collects garbage.
     whole: a folder of diffusers. rank: of a LoRA, the largest. error: why it cannot be read; pickle: it is not even looked into.
     """
@@ -58,18 +59,21 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     description: Description = NOTHING
 
     @property
-    def title(self) -> str:
-        """What a list calls it."""
-        return self.description.title or self.name
-
-    @property
     def shelf(self) -> Shelf:
         return _SHELVES.get(self.kind, "Other")
 
     @property
     def text(self) -> str:
         """What a search looks through."""
-        words = (self.title, self.name, self.kind, self.family, self.base, *self.description.triggers, self.description.notes)
+        words = (
+            self.description.title,
+            self.name,
+            self.kind,
+            self.family,
+            self.base,
+            *self.description.triggers,
+            self.description.notes,
+        )
         return "\n".join(words).casefold()
 
 
@@ -129,7 +133,7 @@ def _folder(found: Found) -> Read:
         facts = describe(found.path)
         whole = Entry(
             path=found.path,
-            name=folder_name(path),
+            name=facts.name,
             size=facts.size_bytes,
             fingerprint=facts.fingerprint,
             kind="checkpoint",

@@ -12,12 +12,12 @@ _PIECE: Final = 1 << 22
 _SAFE: Final = (".safetensors", ".sft")
 
 
-def hash_files(index: Index, stop: Callable[[], bool], told: Callable[[str], object] = lambda _path: None) -> int:
+def hash_files(index: Index, stop: Callable[[], bool], done: Callable[[str], object] = lambda _path: None) -> int:
     """Hash every file of the index that was not hashed as it is now; the number of them. What cannot be read is left out.
 
-    stop: asked between pieces of 4 MB; told: gets each path that is done.
+    stop: asked between pieces of 4 MB; done: gets each path that was hashed.
     """
-    done = 0
+    count = 0
     for path, stamp in index.unhashed():
         try:
             hashes = file_hashes(path, stop)
@@ -26,9 +26,9 @@ def hash_files(index: Index, stop: Callable[[], bool], told: Callable[[str], obj
         if hashes is None:
             break
         index.keep_hashes(path, stamp, hashes)
-        done += 1
-        told(path)
-    return done
+        count += 1
+        done(path)
+    return count
 
 
 def file_hashes(path: str, stop: Callable[[], bool] = lambda: False) -> Hashes | None:

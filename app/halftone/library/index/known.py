@@ -1,4 +1,4 @@
-"""The models below some folders: as `library.models` lists them, but headers that the index knows are not read again."""
+"""The models below some folders, like those of `library.models`, but without reading headers that the index knows."""
 
 import logging
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 def listed_models(folders: Iterable[str], *, indexed: bool = False) -> list[ModelFacts]:
-    """As `list_models`, in a fraction of the time. indexed: leave out files that no scan came to yet, else they are read."""
+    """Like `list_models`, in a fraction of the time. indexed: leave out files that no scan has read yet, else read them."""
     import sqlite3  # a command line that lists no models loads no database
 
     from halftone.library.index.store import Index

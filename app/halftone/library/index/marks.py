@@ -1,5 +1,6 @@
-"""What the user keeps about model files: favourites, notes, and when they were used. It is no part of the index, which may be
-deleted at any time.
+"""What the user keeps about model files: favourites, notes, and when they were used.
+
+It is kept apart from the index, which may be deleted at any time.
 """
 
 import os
@@ -51,7 +52,7 @@ class Marks:
         }
 
     def keep(self, rows: Iterable[tuple[str, str, Mark]]) -> None:
-        """Write (path, fingerprint, mark) of each, all or nothing. A mark that says nothing is removed."""
+        """Write (path, fingerprint, mark) of each, all or nothing. An empty mark is removed."""
         with self._database as database:
             for path, fingerprint, mark in rows:
                 if mark == NO_MARK:

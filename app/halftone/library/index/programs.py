@@ -1,6 +1,6 @@
 """Finds the model folders of other programs: A1111, Forge, ComfyUI, StabilityMatrix, Fooocus, InvokeAI, SwarmUI, Hugging Face.
 
-Each is told by files that it always has. Their settings are read where they move the folders elsewhere. Nothing is changed.
+Each is recognised by files that it always has. Their settings are read where they move the folders elsewhere. Nothing is changed.
 """
 
 import os
@@ -60,7 +60,7 @@ def find_programs(places: Iterable[Path]) -> tuple[Install, ...]:
 
 
 def hub_cache() -> Path:
-    """As huggingface_hub finds it: https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables."""
+    """Find it like huggingface_hub: https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables."""
     if cache := os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE"):
         return Path(cache).expanduser()
     home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "huggingface"

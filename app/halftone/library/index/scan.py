@@ -28,9 +28,9 @@ SETTLED: Final = 0.5
 
 
 class Scanned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a scan of one root came to. files: all that are there now. offline: the folder is not there, and what the index knows
+    """The result of a scan of one root. files: all that are there now. offline: the folder is not there, and what the index knows
     of it stays. closed: folders that could not be read. growing: files that were left out because they are being written.
-    places, contents: the folders and, of a patient scan, the files whose times tell of a change.
+    places, contents: the folders and, of a patient scan, the files whose times show a change.
     """
 
     root: str
@@ -47,22 +47,24 @@ class Scanned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def scan(
     index: Index,
     folders: Sequence[str],
-    told: Callable[[str, int, int], object] = lambda _root, _done, _all: None,
+    progress: Callable[[str, int, int], object] = lambda _root, _done, _all: None,
     *,
     patient: bool = False,
 ) -> tuple[Scanned, ...]:
     """Bring the index up to date with these folders; others stay, as another program may watch them.
 
-    told: gets root, files read, files to read. patient: leave files that are being written for a later scan.
+    progress: gets root, files read, files to read. patient: leave files that are being written for a later scan.
 
     Raises sqlite3.Error.
     """
     roots = outermost(folders)
     walk = Walk(roots)
-    return tuple(_scan(index, walk, root, lambda done, of, root=root: told(root, done, of), patient=patient) for root in roots)
+    return tuple(
+        _scan(index, walk, root, lambda done, of, root=root: progress(root, done, of), patient=patient) for root in roots
+    )
 
 
-def _scan(index: Index, walk: Walk, root: str, told: Callable[[int, int], object], *, patient: bool) -> Scanned:
+def _scan(index: Index, walk: Walk, root: str, progress: Callable[[int, int], object], *, patient: bool) -> Scanned:
     known = index.stamps(root)
     if is_offline(root):
         return Scanned(root=root, files=len(known), offline=True, places=(root,))
@@ -84,10 +86,10 @@ def _scan(index: Index, walk: Walk, root: str, told: Callable[[int, int], object
     closed = tuple(folder for folder in walk.closed if is_inside(folder, root))
     gone = [path for path in known if not any(is_inside(os.fsdecode(path), folder) for folder in closed)]
     done = 0
-    told(done, len(changed))
+    progress(done, len(changed))
     for rows in _read(changed):
         index.keep(root, rows, ())
-        told(done := done + len(rows), len(changed))
+        progress(done := done + len(rows), len(changed))
     if gone:
         index.keep(root, (), gone)
     return Scanned(
@@ -111,7 +113,7 @@ def _files_of(found: Found) -> Iterator[str]:
 
 
 def _read(changed: Sequence[Found]) -> Iterator[list[tuple[int, Read]]]:
-    """(stamp, what was read) of each, some at a time, in no certain order of time."""
+    """(stamp, what was read) of each, some at a time, in any order."""
     parts = [changed[start : start + _AT_ONCE] for start in range(0, len(changed), _AT_ONCE)]
     processes = min(_MOST_PROCESSES, os.cpu_count() or 1)
     if len(changed) < _ALONE or processes == 1:
@@ -127,7 +129,7 @@ def _rows(part: Sequence[Found]) -> list[tuple[int, Read]]:
 
 
 def _end_with_parent() -> None:
-    """End this process as soon as the one that started it is gone: it may be killed, and would never tell."""
+    """End this process as soon as the one that started it is gone: a killed process cannot stop its helpers."""
     parent = multiprocessing.parent_process()
 
     def wait() -> None:
@@ -147,5 +149,5 @@ def is_settled(path: str) -> bool:
 
 
 def is_offline(root: str) -> bool:
-    """Whether a watched folder or file is not there now: a drive that is away is no loss."""
+    """Whether a watched folder or file is not there now. The files of a drive that is away stay listed."""
     return not os.path.exists(root)

@@ -180,13 +180,14 @@ def _opened(path: Path) -> sqlite3.Connection:
         version = database.execute("PRAGMA user_version").fetchone()[0]
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = NORMAL")
-        with database:
-            if version != _VERSION:
-                database.execute("DROP TABLE IF EXISTS file")  # what was read of whole files stays: that took hours
-            for statement in _SCHEMA:
-                database.execute(statement)
-            if version != _VERSION:
-                database.execute(f"PRAGMA user_version = {_VERSION}")
+        if version != _VERSION:
+            with database:
+                database.execute("BEGIN IMMEDIATE")  # another process may do the same now
+                if database.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
+                    database.execute("DROP TABLE IF EXISTS file")  # what was read of whole files stays: that took hours
+                    for statement in _SCHEMA:
+                        database.execute(statement)
+                    database.execute(f"PRAGMA user_version = {_VERSION}")
     except BaseException:
         database.close()
         raise

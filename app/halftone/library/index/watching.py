@@ -1,8 +1,8 @@
 """Notices changes below the watched folders by looking at the times of folders and files.
 
 A new, removed or renamed file changes the time of its folder; looking at folders costs next to nothing. A file that is written
-over changes only itself; looking at all files costs a processor some microseconds each. Both are looked at so seldom that they
-take no more than their share, which network drives that answer late lengthen by themselves.
+over changes only itself; looking at all files costs some microseconds each. Both looks are spaced so that they take no more than
+a fixed share of the time: slow network drives are looked at less often.
 """
 
 import os
@@ -54,17 +54,18 @@ def _stamp(path: str) -> int | None:
 def watch(
     index: Index,
     folders: Sequence[str],
-    told: Callable[[str, int, int], object],
+    progress: Callable[[str, int, int], object],
     scanned: Callable[[tuple[Scanned, ...]], object],
     alive: Callable[[], object],
 ) -> None:
-    """Scan, and again whenever something changes, for ever. scanned: gets the first scan and each that found a change; alive: is
-    called now and then, and ends the watch with an exception.
+    """Scan now, and again whenever something changes, for ever.
+
+    scanned: gets the first scan and each that found a change; alive: is called now and then, and may end the watch with an error.
     """
     known: tuple[tuple[str, ...], tuple[int, ...]] | None = None
     seen = Stamps((), *FOLDERS), Stamps((), *FILES)
     while True:
-        found = scan(index, folders, told, patient=True)
+        found = scan(index, folders, progress, patient=True)
         places = tuple(place for one in found for place in one.places)
         now = places, tuple(one.files for one in found)  # a file that goes while it is written was never read
         if now != known or any(one.read or one.gone for one in found):

@@ -7,6 +7,8 @@ from pathlib import Path
 import msgspec
 
 from halftone.contract.errors import ErrorFacts
+from halftone.library.families.recognise import recognise
+from halftone.library.files.header import read_header
 from halftone.session.events import Noted
 from halftone.session.ports import Commands, Finished
 from halftone.session.store import Store
@@ -16,10 +18,11 @@ _log = logging.getLogger(__name__)
 
 
 class Converted(msgspec.Struct, frozen=True):
-    """What the command prints: the new file, or why there is none."""
+    """What the command prints: the new file, or why there is none. known: whether Halftone recognises what the new file holds."""
 
     path: str = ""
     tensors: int = 0
+    known: bool = True
     error: ErrorFacts | None = None
 
 
@@ -33,7 +36,7 @@ def convert(source: str) -> Converted:
     file = Path(source).absolute()
     target = target_of(file)
     tensors: int = loaded("halftone.engine.weights.pickles:convert")(file, target)
-    return Converted(str(target), tensors)
+    return Converted(str(target), tensors, known=recognise(read_header(target), target.stem).kind != "unknown")
 
 
 class Converter:
@@ -77,5 +80,6 @@ class Converter:
         if found.error is not None:
             self._store.take(Noted(kind="convert-failed", facts=(source.name,), error=found.error))
         else:
-            self._store.take(Noted(kind="converted", facts=(Path(found.path).name, found.path)))
+            kind = "converted" if found.known else "converted-unknown"
+            self._store.take(Noted(kind=kind, facts=(Path(found.path).name, found.path)))
         self._next()

@@ -10,9 +10,9 @@ from halftone.library.files.copies import check_copy
 from halftone.library.models import describe
 from halftone.session.events import Making, Noted
 from halftone.session.models.model_list import ModelList
+from halftone.session.models.watched import own_models
 from halftone.session.ports import Commands, Finished
 from halftone.session.store import Store
-from halftone.settings import places
 from halftone.worker.engines import loaded
 
 _log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class FragileMaker:
         """Write it into the data folder, unless it is there, and use it."""
         if self._store.state.making:
             return
-        folder = _models_folder() / "pocket-fragile"
+        folder = Path(own_models(), "pocket-fragile")
         if os.path.isdir(folder):
             self._use(str(folder))
             return
@@ -65,7 +65,7 @@ class FragileMaker:
         if kill is None:
             return set()
         kill()
-        return {_models_folder()}
+        return {Path(own_models())}
 
     def _made(self, end: Finished, folder: str) -> None:
         self._kill = None
@@ -76,7 +76,3 @@ class FragileMaker:
             error = end.errors.decode("utf-8", "replace").strip()
             _log.error("The fragile demo model could not be made: %s", error)
             self._store.take(Noted(kind="fragile-failed", facts=(error.rpartition("\n")[2],)))
-
-
-def _models_folder() -> Path:
-    return places.data_dir() / "models"

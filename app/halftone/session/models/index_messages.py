@@ -15,7 +15,7 @@ class Progress(msgspec.Struct, frozen=True, tag="progress"):
 
 
 class Root(msgspec.Struct, frozen=True):
-    """What a scan of one folder came to, as `Scanned` has it."""
+    """The result of the scan of one folder, with the fields of `Scanned`."""
 
     files: int
     offline: bool
@@ -46,7 +46,7 @@ _message: Final = msgspec.json.Decoder(Message)
 
 
 def messages(printed: bytes) -> Iterator[Message]:
-    """The messages among whole lines; what else stands there, as a warning of Python, is left out."""
+    """The messages among whole lines; anything else, such as a warning of Python, is left out."""
     for line in printed.splitlines():
         if line.startswith(b"{"):
             try:

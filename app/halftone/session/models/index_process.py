@@ -23,21 +23,21 @@ from halftone.worker.pipes import end_with_parent
 _EVERY: Final = 0.3
 """Seconds between two lines of progress."""
 _ALIVE: Final = 30.0
-"""Seconds between two empty lines, which find out whether anybody still hears."""
+"""Seconds between two empty lines: writing one fails once the window is gone."""
 
 
-def scan_now(settings: Settings, told: Callable[[str, int, int], object]) -> tuple[Scanned, ...]:
-    """Bring the index up to date once. told: gets root, files read, files to read. Raises sqlite3.Error."""
+def scan_now(settings: Settings, progress: Callable[[str, int, int], object]) -> tuple[Scanned, ...]:
+    """Bring the index up to date once. progress: gets root, files read, files to read. Raises sqlite3.Error."""
     with Index() as index:
-        return scan(index, roots_of(settings), told)
+        return scan(index, roots_of(settings), progress)
 
 
 def keep_watching(folders: Sequence[str]) -> None:
-    """Scan these folders, and again whenever something changes there. Ends with an OSError once nobody hears of it."""
+    """Scan these folders, and again whenever something changes there. Ends with an OSError once the window is gone."""
     _serve_window()
     roots, last = outermost(folders), 0.0
 
-    def told(root: str, done: int, of: int) -> None:
+    def progress(root: str, done: int, of: int) -> None:
         nonlocal last
         now = time.monotonic()
         if of and (now - last >= _EVERY or done == of):
@@ -48,15 +48,15 @@ def keep_watching(folders: Sequence[str]) -> None:
         _say(Scan(tuple(Root(one.files, one.offline, tuple(map(_shown, one.closed))) for one in found)))
 
     with Index() as index:
-        watch(index, folders, told, scanned, lambda: _print(b"\n"))
+        watch(index, folders, progress, scanned, lambda: _print(b"\n"))
 
 
 def hash_now() -> None:
-    """Hash the files of the index that are not hashed yet. Ends with an OSError once nobody hears of it."""
+    """Hash the files of the index that are not hashed yet. Ends with an OSError once the window is gone."""
     _serve_window()
     count, last = 0, 0.0
 
-    def told(_path: str) -> None:
+    def hashed(_path: str) -> None:
         nonlocal count, last
         count += 1
         if (now := time.monotonic()) - last >= _EVERY:
@@ -71,7 +71,7 @@ def hash_now() -> None:
         return False
 
     with Index() as index:
-        hash_files(index, stop, told)
+        hash_files(index, stop, hashed)
 
 
 def weigh(path: str) -> None:
@@ -101,7 +101,7 @@ def as_json(installs: Sequence[Install]) -> bytes:
 
 
 def _serve_window() -> None:
-    """Give way to the window, and end with it."""
+    """Run at low priority, and end with the window."""
     end_with_parent()
     give_way()
 

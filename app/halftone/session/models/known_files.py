@@ -41,7 +41,7 @@ class KnownFiles:
         self._executor.run(self._among(lambda found: upscalers_among(found, settings)), then)
 
     def _among(self, pick: Callable[[list[ModelFacts]], dict[str, str]]) -> Callable[[], dict[str, str]]:
-        """Pick from the models of the folders; what no scan came to yet is left out while the folders are watched."""
+        """Pick from the models of the folders; while the folders are watched, files that no scan has read yet are left out."""
         folders, indexed = self._store.state.settings.model_folders, self._store.state.library.watching
         return lambda: pick(listed_models(folders, indexed=indexed))
 

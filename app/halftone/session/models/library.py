@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -23,12 +23,18 @@ from halftone.session.models.watched import Library, Watched, roots_of
 from halftone.session.ports import Delay, Finished, Ports
 from halftone.session.store import Store
 from halftone.session.writing import tell_not_written
+from halftone.settings.databases import database_words
 
 _WHILE_SCANNING: Final = 3.0
 """Seconds between two readings of the index while a long scan runs."""
+_TRIES: Final = 3
+"""Readings of the index that may fail in a row before the user hears of it."""
+_STEADY_SECONDS: Final = 60.0
+"""A process that watched for so long may be started again when it ends."""
 _QUIET_SECONDS: Final = 5.0
 """Time without a job before files are hashed."""
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
@@ -47,20 +53,24 @@ class ModelLibrary:
 
     def __init__(self, store: Store, ports: Ports) -> None:
         self._store = store
-        self._executor, clock, self._commands = ports
+        self._executor, self._clock, self._commands = ports
         self._roots: tuple[str, ...] = ()
         self._stamped: dict[bytes, Stamped] = {}
         self._started = False
         self._reading = self._again = False
+        self._failures = 0
         self._scanned = False
+        self._began = 0.0
+        self._restarted = False
         self._kill: Callable[[], object] | None = None
         self._kill_hashing: Callable[[], object] | None = None
         self._hashed: object = None
         self._kill_search: Callable[[], object] | None = None
         self._kill_weighing: Callable[[], object] | None = None
         self._to_weigh: list[str] = []
-        self._later = Delay(clock, _WHILE_SCANNING, self._read)
-        self._quiet = Delay(clock, _QUIET_SECONDS, self._hash)
+        self._leaving: set[str] = set()
+        self._later = Delay(self._clock, _WHILE_SCANNING, self._read)
+        self._quiet = Delay(self._clock, _QUIET_SECONDS, self._hash)
         store.subscribe(lambda state: state.settings, lambda _settings: self._follow())
         store.subscribe(lambda state: bool(state.jobs), lambda _busy: self._give_way())
 
@@ -100,15 +110,19 @@ class ModelLibrary:
         before = {one.root: one for one in self.state.watched}
         if removed := set(self._roots) - set(roots):
             self._executor.run_in_order(lambda: _forget(removed), lambda _done: None, _not_forgotten)
-        self._roots, self._scanned = roots, False
+        self._roots, self._scanned, self._restarted, self._failures = roots, False, False, 0
         watched = tuple(replace(before.get(root, Watched(root=root)), scanning=(0, 0)) for root in roots)
-        self._show(watched=watched, watching=bool(roots))
+        self._show(watched=watched, watching=bool(roots), watch_ended=False, failed=None)
         self._read()
         if roots:
-            heard = _Lines()
-            self._kill = self._commands.start(
-                "index", "--watch", "--", *roots, ended=self._ended, heard=lambda printed: self._heard(heard.new(printed))
-            )
+            self._start_process()
+
+    def _start_process(self) -> None:
+        """Start the process that scans and watches the folders."""
+        heard, self._began = _Lines(), self._clock.now()
+        self._kill = self._commands.start(
+            "index", "--watch", "--", *self._roots, ended=self._ended, heard=lambda printed: self._heard(heard.new(printed))
+        )
 
     def _show(self, **parts: object) -> None:
         self._store.take(Replaced(part=replace(self.state, **parts)))
@@ -141,10 +155,15 @@ class ModelLibrary:
                     pass
 
     def _ended(self, end: Finished) -> None:
-        """It watches for ever, so something went wrong; `rescan` tries again."""
+        """It should watch for ever, so something went wrong: start it again once, then leave that to `rescan`."""
         self._kill = None
         _log.warning("The model folders are no longer watched: %s", end.errors.decode("utf-8", "replace").strip()[-500:])
-        self._show(watched=tuple(replace(one, scanning=None) for one in self.state.watched), watching=False)
+        if not self._restarted or self._clock.now() - self._began >= _STEADY_SECONDS:
+            self._restarted = True
+            self._start_process()
+            return
+        stopped = tuple(replace(one, scanning=None) for one in self.state.watched)
+        self._show(watched=stopped, watching=False, watch_ended=True)
 
     # --- what the index knows ---------------------------------------------------------------------------------------
 
@@ -158,7 +177,7 @@ class ModelLibrary:
         self._executor.run(lambda: _read(roots, known, before), partial(self._known, roots), self._failed)
 
     def _known(self, roots: tuple[str, ...], read: _Read) -> None:
-        self._reading = False
+        self._reading, self._failures = False, 0
         if roots == self._roots:
             self._stamped = read.stamped
             now = self.state
@@ -168,6 +187,7 @@ class ModelLibrary:
                 weights=read.weights,
                 marks=read.marks,
                 read=True,
+                failed=None,
                 changes=now.changes + (now.read and now.entries is not read.entries),
             )
             self._give_way()
@@ -175,8 +195,13 @@ class ModelLibrary:
             self._read()
 
     def _failed(self, error: Exception) -> None:
-        self._reading = False
+        """Try again soon, as another program may hold the index. Where that does not help, the user hears why."""
+        self._reading, self._failures = False, self._failures + 1
+        if self._failures < _TRIES:
+            self._later.start()
+            return
         _log.error("The index of models cannot be read: %s", error)
+        self._show(failed=database_words(error))
 
     # --- folders ----------------------------------------------------------------------------------------------------
 
@@ -199,7 +224,7 @@ class ModelLibrary:
         self._store.take(Replaced(part=msgspec.structs.replace(settings, **kept)))
 
     def rescan(self) -> None:
-        """Scan all folders now."""
+        """Read the index and scan all folders now, with a new process."""
         self._watch(roots_of(self._store.state.settings))
 
     # --- folders of other programs ----------------------------------------------------------------------------------
@@ -256,18 +281,26 @@ class ModelLibrary:
 
     # --- files ------------------------------------------------------------------------------------------------------
 
-    def delete(self, paths: Iterable[str], to_bin: Callable[[str], bool]) -> None:
-        """Move files to the system's bin, with the files that describe them alone. to_bin: does so with one path; False where it
-        could not.
+    def delete(self, paths: Iterable[str], to_bin: Callable[[Sequence[str]], T], then: Callable[[T], object]) -> None:
+        """Move files to the system's bin off this thread, with the files that describe them alone.
+
+        to_bin: moves paths; then: gets what it returned.
         """
-        gone: set[str] = set()
-        for path in paths:
-            file, *beside = with_beside(path)
-            if to_bin(file):
-                gone.add(path)
-                for other in beside:
-                    to_bin(other)
-        self._show(entries=tuple(entry for entry in self.state.entries if entry.path not in gone))
+        leaving = tuple(path for path in paths if path not in self._leaving)
+        self._leaving.update(leaving)
+
+        def work() -> tuple[T, frozenset[str]]:
+            binned = to_bin([file for path in leaving for file in with_beside(path)])
+            return binned, frozenset(path for path in leaving if not os.path.lexists(path))
+
+        def done(found: tuple[T, frozenset[str]]) -> None:
+            binned, gone = found
+            self._leaving.difference_update(leaving)
+            self._show(entries=tuple(entry for entry in self.state.entries if entry.path not in gone))
+            then(binned)
+
+        if leaving:
+            self._executor.run(work, done)
 
     # --- hashes -----------------------------------------------------------------------------------------------------
 
@@ -278,7 +311,6 @@ class ModelLibrary:
             if self._kill_hashing is not None:
                 self._kill_hashing()
                 self._kill_hashing = None
-                self._show(hashing=False)
         elif self._wants_hashes and not self._quiet.active:
             self._quiet.start()
 
@@ -300,7 +332,6 @@ class ModelLibrary:
             ended=lambda end: self._hashes_ended(entries, end),
             heard=lambda printed: self._heard_hashing(heard.new(printed)),
         )
-        self._show(hashing=True)
 
     def _heard_hashing(self, printed: bytes) -> None:
         if any(isinstance(message, Hashing) for message in messages(printed)) and not self._later.active:
@@ -310,7 +341,6 @@ class ModelLibrary:
         self._kill_hashing, self._hashed = None, entries
         if end.code != 0:
             _log.info("hashing ended: %s", end.errors.decode("utf-8", "replace").strip()[-500:])
-        self._show(hashing=False)
         self._read()
 
     # --- weights ----------------------------------------------------------------------------------------------------

@@ -2,9 +2,10 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Final, Literal, get_args
 
 import msgspec
@@ -15,6 +16,7 @@ from halftone.health.judge import Badge
 from halftone.library.families.recognise import Kind
 from halftone.library.index.entries import Entry, Shelf
 from halftone.library.index.tidying import duplicates, wrong_folder
+from halftone.session.models.conversion import target_of
 from halftone.session.models.healths import Health
 from halftone.session.models.watched import Library, Mark
 
@@ -51,6 +53,7 @@ class Query:
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
     """One entry with what is known of it. badge: None for what cannot be checked alone. lists: those of `LISTS` that it is in.
+    converted: name of the safetensors file that a pickle was converted to; "" for none.
 
     gc=False: thousands of them would hold up the window whenever Python collects garbage.
     """
@@ -61,6 +64,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
     lists: frozenset[str]
     text: str
     name: str
+    converted: str = ""
 
     @property
     def state(self) -> str:
@@ -75,7 +79,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
 @dataclass(frozen=True, kw_only=True)
 class Listing:
     """rows: in order. places: how many each place holds; states, families: of the place; bytes: size of the rows.
-    numbers: path -> number of its row; unchecked: rows that a check could be queued for.
+    numbers: path -> number of its row; unchecked: rows that a check could be queued for. elsewhere: how many rows of other
+    shelves have the words that are searched for.
     """
 
     rows: tuple[Row, ...] = ()
@@ -85,6 +90,7 @@ class Listing:
     bytes: int = 0
     numbers: Mapping[str, int] = field(default_factory=dict[str, int])
     unchecked: tuple[Row, ...] = ()
+    elsewhere: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 def short_family(family: str) -> str:
@@ -125,6 +131,7 @@ def rows_of(
     """
     before = {row.entry.path: row for row in known}
     twins = frozenset(one.path for group in duplicates(library.entries, library.hashes) for one in group)
+    paths = {entry.path for entry in entries}
     damaged = frozenset(path for path, weights in library.weights.items() if weights.nonfinite)
     return tuple(
         _row(
@@ -134,15 +141,28 @@ def rows_of(
             frozenset(name for name, paths in (("duplicates", twins), ("damaged", damaged)) if entry.path in paths),
             before.get(entry.path),
             words or {},
+            _converted(entry, paths),
         )
         for entry in entries
     )
 
 
+def _converted(entry: Entry, paths: Collection[str]) -> str:
+    """The name of the safetensors file beside a pickle; "" for none."""
+    target = target_of(Path(entry.path)) if entry.pickle else None
+    return target.name if target is not None and str(target) in paths else ""
+
+
 def _row(
-    entry: Entry, mark: Mark, badge: Badge | None, found: frozenset[str], before: Row | None, said: Mapping[str, str]
+    entry: Entry,
+    mark: Mark,
+    badge: Badge | None,
+    found: frozenset[str],
+    before: Row | None,
+    said: Mapping[str, str],
+    converted: str,
 ) -> Row:
-    """found: lists that more than the entry tells of."""
+    """found: the lists that do not follow from the entry alone."""
     same = before if before is not None and before.entry is entry else None
     misplaced = "misplaced" in same.lists if same is not None else wrong_folder(entry) is not None
     held = {
@@ -153,12 +173,13 @@ def _row(
         "misplaced": misplaced,
     }
     lists = _one(found.union(name for name, holds in held.items() if holds))
-    if same is not None and (same.mark, same.badge, same.lists) == (mark, badge, lists):
+    if same is not None and (same.mark, same.badge, same.lists, same.converted) == (mark, badge, lists, converted):
         return same
     state = badge.state if badge is not None else ""
     words = (entry.text, short_family(entry.family), entry.shelf, entry.dtype, state, said.get(state, ""), mark.note)
     text = "\n".join(words).casefold()
-    return Row(entry=entry, mark=mark, badge=badge, lists=lists, text=text, name=entry.title.casefold())
+    name = entry.name.casefold()
+    return Row(entry=entry, mark=mark, badge=badge, lists=lists, text=text, name=name, converted=converted)
 
 
 @cache
@@ -190,8 +211,10 @@ def look(rows: Sequence[Row], query: Query) -> Listing:
     here = [row for row in rows if _is_at(row, query.place)]
     shown = [row for row in here if _fits(row, query)]
     terms = query.words.casefold().split()
+    elsewhere = Counter[str]()
     if terms:
-        shown = [row for row in shown if all(term in row.text for term in terms)]
+        shown = [row for row in shown if _has(row, terms)]
+        elsewhere.update(row.entry.shelf for row in rows if row.entry.shelf != query.place and _has(row, terms))
     ordered = tuple(_sorted(shown, query))
     return Listing(
         rows=ordered,
@@ -201,7 +224,12 @@ def look(rows: Sequence[Row], query: Query) -> Listing:
         bytes=sum(row.entry.size for row in shown),
         numbers={row.entry.path: number for number, row in enumerate(ordered)},
         unchecked=tuple(row for row in ordered if row.state == "unchecked"),
+        elsewhere=elsewhere,
     )
+
+
+def _has(row: Row, terms: Sequence[str]) -> bool:
+    return all(term in row.text for term in terms)
 
 
 def _is_at(row: Row, place: Place) -> bool:

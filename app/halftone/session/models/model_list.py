@@ -70,7 +70,7 @@ class ModelList:
             self.refresh()
 
     def show(self, found: Found) -> None:
-        """Put these models in place of those known before; who is gone though the folder around it is there, is forgotten."""
+        """Put these models in place of those known before; forget a model that was deleted from a folder that is still there."""
         settings = self._store.state.settings
         listed = set(settings.model_folders) - {settings.last_model}  # what was forgotten meanwhile needs no message
         gone = tuple(name for name, error in found.errors.items() if _is_gone(name, error) and name in listed)
@@ -83,7 +83,7 @@ class ModelList:
     def select(self, model: str) -> None:
         """Make a model the one in use, and remember it. A folder of models is remembered too, and its first one used.
 
-        The user hears of what cannot be used, and the model in use stays.
+        A message names what cannot be used; the model in use stays then.
         """
         state = self._store.state
         if model in state.models.models:
@@ -143,7 +143,7 @@ class ModelList:
 
 
 def _is_gone(model: str, error: ErrorFacts) -> bool:
-    """A drive that is away is no loss."""
+    """Whether a model was deleted. One on a drive that is away stays in the list."""
     return error.code == "model-missing" and Path(model).parent.is_dir()
 
 
@@ -183,7 +183,7 @@ def models_in(folders: tuple[str, ...]) -> Found:
 def describe_all(wanted: tuple[str, ...], *, indexed: bool = False) -> Found:
     """Models by their names; a folder that is no model itself stands for the models in it. Runs on another thread.
 
-    indexed: leave out what no scan came to yet.
+    indexed: leave out what no scan has read yet.
     """
     found, loras = Found({}, {}, {}, {}), dict[str, str]()
     for model in wanted:
