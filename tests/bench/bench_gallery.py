@@ -5,8 +5,8 @@
 open: from the click on the tab until the first pictures are painted, and until all are listed (the page is made too); search:
 from the query until its first rows are painted, for a word in a few pictures and for one in many (the fastest of five); frame:
 one paint with the events that came meanwhile, while the page is scrolled by the wheel, and by its bar from one end to the other
-(median, 99th percentile); memory: what the page added. By the clock, as the work is shared with other threads; frames by the processor time of the window's
-thread, as the machine may have other work.
+(median, 99th percentile); memory: what the page added. By the clock, as the work is shared with other threads; frames
+by the processor time of the window's thread, as the machine may have other work.
 """
 
 # ruff: noqa: E402 - the path must be set before Halftone is imported
@@ -84,7 +84,7 @@ def frames(page: GalleryPage, places: list[int]) -> list[float]:
     return found
 
 
-def told(name: str, times: list[float]) -> float:
+def report(name: str, times: list[float]) -> float:
     late = statistics.quantiles(times, n=100)[98]
     sys.stdout.write(f"{name:28} {statistics.median(times):6.1f} ms, 99 %: {late:.1f} ms, slowest {max(times):.1f} ms\n")
     return late
@@ -129,8 +129,8 @@ def main() -> None:
 
     until(lambda: not stage.controller.background.busy)
     bar = page.grid.verticalScrollBar()
-    late = told("frame, by the wheel", frames(page, [60 * number for number in range(600)]))
-    late = max(late, told("frame, from end to end", frames(page, [bar.maximum() * number // 300 for number in range(300)])))
+    late = report("frame, by the wheel", frames(page, [60 * number for number in range(600)]))
+    late = max(late, report("frame, from end to end", frames(page, [bar.maximum() * number // 300 for number in range(300)])))
     QThreadPool.globalInstance().waitForDone()
     QApplication.processEvents()
     memory = (psutil.Process().memory_info().rss - before) / 1e6

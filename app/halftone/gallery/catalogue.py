@@ -39,7 +39,7 @@ _TALLEST, _WIDEST = 0.4, 3.2
 """Aspects beyond these are shown cropped."""
 _GRAM: Final = 3
 """Letters of a part of the search index: shorter words are looked for in the text itself."""
-_NEWEST: Final = 2000
+_NEWEST: Final = 1000
 """Pictures whose texts are read before the search index is asked: it goes through all hits of a frequent word."""
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS shown (

@@ -389,3 +389,22 @@ def test_another_language_keeps_query_and_selection(qtbot: QtBot, tmp_path: Path
     assert chosen(stage, again) == ["0"]
     assert again.inspector.prompt.text() == PROMPTS[0]
     stage.close()
+
+
+def test_pictures_of_other_programs_appear_while_the_page_is_open(qtbot: QtBot, tmp_path: Path) -> None:
+    folder = tmp_path / "others"
+    folder.mkdir()
+    Image.new("RGB", (64, 64), "red").save(folder / "photo.png")
+    stage = Stage(qtbot)
+    page = gallery(stage, 0)
+    page.add_folder(str(folder))
+    stage.wait(lambda: len(page.grid.rows) == 1)
+    Image.new("RGB", (64, 64), "blue").save(folder / "later.png")
+    stage.wait(lambda: len(page.grid.rows) == 2)
+    (folder / "photo.png").unlink()
+    stage.wait(lambda: len(page.grid.rows) == 1)
+    stage.controller.go("create")
+    Image.new("RGB", (64, 64), "green").save(folder / "last.png")
+    stage.controller.go("gallery")
+    stage.wait(lambda: len(page.grid.rows) == 2)
+    stage.close()
