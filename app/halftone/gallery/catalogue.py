@@ -221,6 +221,12 @@ class Catalogue:
         """Number -> path of these pictures, as far as they are listed."""
         return {number: os.fsdecode(path) for number, path in self._of("SELECT id, path FROM shown", numbers)}
 
+    def numbers(self, paths: Iterable[str]) -> list[int]:
+        """The numbers of those of these files that are listed."""
+        select = "SELECT id FROM shown WHERE path = ?"
+        found = (self._database.execute(select, (os.fsencode(path),)).fetchone() for path in paths)
+        return [row[0] for row in found if row is not None]
+
     def facts(self, number: int) -> tuple[tuple[int, int], float]:
         """((width, height), when it was made) of a picture that is listed."""
         select = "SELECT width, height, made FROM shown WHERE id = ?"

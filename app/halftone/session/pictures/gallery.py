@@ -361,6 +361,10 @@ class Gallery:
         """Call `then` with the files of these pictures."""
         self._executor.run(lambda: paths_of(numbers), then, self._failed)
 
+    def with_files(self, numbers: Sequence[int], then: Callable[[list[str]], None]) -> None:
+        """Call `then` with the files of these pictures that are not missing."""
+        self._executor.run(lambda: [path for path in paths_of(numbers) if not is_gone(Path(path))], then, self._failed)
+
     # --- changes ----------------------------------------------------------------------------------------------------
 
     def mark(self, numbers: Sequence[int], name: str = FAVOURITE, *, on: bool = True) -> None:
@@ -383,17 +387,26 @@ class Gallery:
         self._change(work)
 
     def restored(self, paths: Sequence[str]) -> None:
-        """These files came back from the bin; only pictures and videos are listed."""
+        """List files that came back from the bin, and select them while the gallery is open; only pictures and videos count."""
         shown = [path for path in paths if path.lower().endswith(ALLOWED)]
 
-        def work() -> None:
+        def work() -> list[int]:
             with Catalogue() as catalogue, History() as history:
                 entries = {path: history.find(path) for path in shown}
                 catalogue.add(
                     read_shown(path, os.stat(path)) if entry is None else shown_of(entry) for path, entry in entries.items()
                 )
+                return catalogue.numbers(shown)
 
-        self._change(work)
+        def ready(numbers: list[int]) -> None:
+            self._read(lambda: self._select_again(numbers))
+
+        self._executor.run_in_order(work, ready, partial(tell_not_written, self._store))
+
+    def _select_again(self, numbers: Sequence[int]) -> None:
+        back = set(numbers)
+        if chosen := [number for number in self.state.rows.ids if number in back]:
+            self.select(chosen)
 
     def _change(self, work: Callable[[], None]) -> None:
         """Write, in the order of the calls."""
