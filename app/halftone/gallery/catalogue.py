@@ -8,8 +8,9 @@ import os
 import re
 import sqlite3
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
@@ -38,6 +39,8 @@ _TALLEST, _WIDEST = 0.4, 3.2
 """Aspects beyond these are shown cropped."""
 _GRAM: Final = 3
 """Letters of a part of the search index: shorter words are looked for in the text itself."""
+_NEWEST: Final = 1000
+"""Pictures whose texts are read before the search index is asked: it goes through all hits of a frequent word."""
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS shown (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -182,16 +185,26 @@ class Catalogue:
         aspect = f"CASE WHEN width AND height THEN max({_TALLEST}, min({_WIDEST}, 1.0 * width / height)) ELSE 1.0 END"
         found = self._found(f"shown.id, day, {aspect}, flags", query, most)
         made = Columns(array("q"), array("l"), array("f"), array("B"))
-        while part := found.fetchmany(_AT_ONCE):
+        while part := list(islice(found, _AT_ONCE)):
             for column, values in zip(made, zip(*part, strict=True), strict=True):
                 column.extend(values)
         return made
 
-    def _found(self, what: str, query: Query, most: int) -> sqlite3.Cursor:
-        tables, conditions, values = _where(query)
-        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        statement = f"SELECT {what} FROM {tables}{where} ORDER BY made DESC, shown.id DESC LIMIT ?"
-        return self._database.execute(statement, (*values, most))
+    def _found(self, what: str, query: Query, most: int) -> Iterator[tuple[int, ...]]:
+        """A frequent word has enough hits among the newest pictures, so that the search index need not be asked."""
+        if query.words and most > 0:
+            newest = f"(SELECT * FROM shown ORDER BY made DESC, id DESC LIMIT {_NEWEST}) AS shown"
+            rows = self._select(what, newest, _where(query, indexed=False), most).fetchall()
+            if len(rows) == most:
+                return iter(rows)
+        return self._select(what, "shown", _where(query, indexed=True), most)
+
+    def _select(self, what: str, table: str, where: tuple[list[str], list[str | int]], most: int) -> sqlite3.Cursor:
+        conditions, values = where
+        said = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return self._database.execute(
+            f"SELECT {what} FROM {table}{said} ORDER BY made DESC, shown.id DESC LIMIT ?", (*values, most)
+        )
 
     def marked(self, name: str = FAVOURITE) -> int:
         """How many of the listed pictures have a mark."""
@@ -207,6 +220,12 @@ class Catalogue:
     def paths(self, numbers: Sequence[int]) -> dict[int, str]:
         """Number -> path of these pictures, as far as they are listed."""
         return {number: os.fsdecode(path) for number, path in self._of("SELECT id, path FROM shown", numbers)}
+
+    def numbers(self, paths: Iterable[str]) -> list[int]:
+        """The numbers of those of these files that are listed."""
+        select = "SELECT id FROM shown WHERE path = ?"
+        found = (self._database.execute(select, (os.fsencode(path),)).fetchone() for path in paths)
+        return [row[0] for row in found if row is not None]
 
     def facts(self, number: int) -> tuple[tuple[int, int], float]:
         """((width, height), when it was made) of a picture that is listed."""
@@ -294,9 +313,9 @@ def _flags(one: Shown) -> int:
     return sum(flag for said, flag in says if said)
 
 
-def _where(query: Query) -> tuple[str, list[str], list[str | int]]:
-    """(tables, conditions, values) of a query."""
-    tables, conditions, values = "shown", list[str](), list[str | int]()
+def _where(query: Query, *, indexed: bool) -> tuple[list[str], list[str | int]]:
+    """(conditions, values) of a query. indexed: look words up in the search index instead of reading each picture's text."""
+    conditions, values = list[str](), list[str | int]()
 
     def need(condition: str, *more: str | int) -> None:
         conditions.append(condition)
@@ -304,7 +323,9 @@ def _where(query: Query) -> tuple[str, list[str], list[str | int]]:
 
     for word, wanted in words_of(query.words):
         among = "IN" if wanted else "NOT IN"
-        if len(word) >= _GRAM:
+        if not indexed:
+            need(f"instr((SELECT text FROM words WHERE words.id = shown.id), ?) {'>' if wanted else '='} 0", word)
+        elif len(word) >= _GRAM:
             need(f"shown.id {among} (SELECT rowid FROM grams WHERE grams MATCH ?)", '"' + word.replace('"', '""') + '"')
         else:
             need(f"shown.id {among} (SELECT id FROM words WHERE instr(text, ?) > 0)", word)
@@ -322,7 +343,7 @@ def _where(query: Query) -> tuple[str, list[str], list[str | int]]:
         need("day BETWEEN ? AND ?", *query.days)
     if query.mark is not None:
         need("path IN (SELECT path FROM mark WHERE name = ?)", query.mark)
-    return tables, conditions, values
+    return conditions, values
 
 
 def words_of(text: str) -> list[tuple[str, bool]]:

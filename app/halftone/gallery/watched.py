@@ -3,16 +3,17 @@
 import io
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from halftone.contract.errors import HalftoneError
 from halftone.gallery.catalogue import Catalogue
 from halftone.gallery.facts import Shown
-from halftone.library.index.scan import outermost
+from halftone.library.index.scan import is_settled, outermost
 from halftone.library.index.walk import is_inside
+from halftone.library.index.watching import stamp_of as stamp_of_path
 from halftone.metadata.comfy import NotPlainError, parameters_of
 from halftone.metadata.picture import PICTURES
 from halftone.metadata.reading import Parameters, parse_parameters, read_picture
@@ -25,33 +26,45 @@ _AT_ONCE: Final = 200
 _LORA: Final = re.compile(r"<lora:([^:<>]{1,200})[:>]")
 
 
-def list_watched(
-    catalogue: Catalogue, folders: Sequence[str], stop: Callable[[], bool], told: Callable[[int], object] = lambda _done: None
-) -> int:
-    """Bring the list up to date with the pictures below these folders; how many were read. told: gets how many so far.
+class Listed(NamedTuple):
+    """What a look through the watched folders came to. read: pictures that were read; places: folder -> its stamp before it was
+    listed, which changes when a picture comes or goes; growing: pictures that another program was still writing.
+    """
 
-    Thumbnails are made when they are looked at. What lies in a folder that is away or cannot be read
-    stays listed. Raises sqlite3.Error.
+    read: int = 0
+    places: Mapping[str, int | None] = {}
+    growing: tuple[str, ...] = ()
+
+
+def list_watched(
+    catalogue: Catalogue, folders: Sequence[str], stop: Callable[[], bool], progress: Callable[[int], object] = lambda _done: None
+) -> Listed:
+    """Bring the list up to date with the pictures below these folders. progress: gets how many were read so far.
+
+    Thumbnails are made when a picture comes into view. Pictures of a folder that is offline or cannot be read
+    stay listed. Raises sqlite3.Error.
     """
     roots = outermost(folders)
     known = catalogue.stamps()
     if not roots:
         catalogue.drop(known)
-        return 0
+        return Listed()
     own = catalogue.own_paths()
     changed: list[tuple[str, os.stat_result]] = []
+    places: dict[str, int | None] = {}
     closed: list[str] = []
-    for path, facts in (found for root in roots for found in _pictures(root, closed)):
+    for path, facts in (found for root in roots for found in _pictures(root, places, closed)):
         stamp = known.pop(path, None)
         if path not in own and stamp != stamp_of(facts):
             changed.append((path, facts))
     catalogue.drop(path for path in known if not any(is_inside(path, place) for place in closed))
+    growing = tuple(path for path, _ in changed if not is_settled(path))
     waiting = iter(changed)
     done = 0
     while (part := list(islice(waiting, _AT_ONCE))) and not stop():
         catalogue.add(read_shown(path, facts) for path, facts in part)
-        told(done := done + len(part))
-    return done
+        progress(done := done + len(part))
+    return Listed(done, places, growing)
 
 
 def stamp_of(facts: os.stat_result) -> int:
@@ -107,13 +120,14 @@ def _said(path: Path) -> tuple[int, int, Parameters]:
         return width, height, Parameters()
 
 
-def _pictures(root: str, closed: list[str]) -> Iterator[tuple[str, os.stat_result]]:
-    """Files right in a folder and below it, but for hidden folders; links to folders are not followed. closed: gets the folders
-    and files that could not be read.
+def _pictures(root: str, places: dict[str, int | None], closed: list[str]) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the pictures in a folder and below it, except in hidden folders; links to folders are not followed. places: gets the
+    stamp of each folder; closed: gets the folders and files that could not be read.
     """
     waiting = [root]
     while waiting:
         folder = waiting.pop()
+        places[folder] = stamp_of_path(folder)
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:

@@ -206,3 +206,30 @@ def test_any_time_and_any_words_can_be_listed(tmp_path_factory: pytest.TempPathF
     with Catalogue(tmp_path_factory.getbasetemp() / "any.sqlite") as catalogue:
         catalogue.add([shown("a", made=made, text=clean)])
         assert len(catalogue.rows()) == 1
+
+
+def test_the_first_hits_of_a_frequent_word_are_those_of_the_whole_list(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("halftone.gallery.catalogue._NEWEST", 6)
+    words = ("red sun", "red", "sun", "a red sun", "blue", "red -sun", "red sun", "blue sun")
+    catalogue.add(shown(str(n), text=text, made=NOON - n, model="m" if n % 2 else "o") for n, text in enumerate(words))
+    for asked in ("red", "sun", "re", "red sun", "red -sun", "blue", "-red"):
+        for model in ("", "m"):
+            query = Query(words=asked, model=model)
+            every = names(catalogue, query)
+            for most in range(1, 7):
+                rows = catalogue.rows(query, most)
+                found = catalogue.paths([row.id for row in rows])
+                assert [Path(found[row.id]).stem for row in rows] == every[:most]
+                assert list(catalogue.columns(query, most).ids) == [row.id for row in rows]
+
+
+def test_a_frequent_word_does_not_ask_the_search_index(catalogue: Catalogue) -> None:
+    catalogue.add(shown(str(n), text="a red sun", made=NOON - n) for n in range(9))
+    asked: list[str] = []
+    catalogue._database.set_trace_callback(asked.append)
+    assert len(catalogue.rows(Query(words="red"), 5)) == 5
+    assert not any("MATCH" in statement for statement in asked)
+    assert len(catalogue.rows(Query(words="red"), 20)) == 9
+    assert any("MATCH" in statement for statement in asked)

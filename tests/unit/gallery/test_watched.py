@@ -72,7 +72,7 @@ def listed(catalogue: Catalogue, query: Query) -> set[str]:
 
 def test_pictures_are_found_by_what_they_say(folder: Path, tmp_path: Path) -> None:
     with Catalogue(tmp_path / "g.sqlite") as catalogue:
-        assert list_watched(catalogue, [str(folder)], lambda: False) == 4
+        assert list_watched(catalogue, [str(folder)], lambda: False).read == 4
         assert listed(catalogue, Query()) == {"a.png", "b.png", "plain.png", "broken.png"}
         assert listed(catalogue, Query(words="red tower", model="harbor", lora="grain")) == {"a.png"}
         assert listed(catalogue, Query(words="reef 7", model="reef")) == {"b.png"}
@@ -83,11 +83,11 @@ def test_pictures_are_found_by_what_they_say(folder: Path, tmp_path: Path) -> No
 def test_only_what_changed_is_read_again(folder: Path, tmp_path: Path) -> None:
     with Catalogue(tmp_path / "g.sqlite") as catalogue:
         list_watched(catalogue, [str(folder)], lambda: False)
-        assert list_watched(catalogue, [str(folder)], lambda: False) == 0
+        assert list_watched(catalogue, [str(folder)], lambda: False).read == 0
         save(folder / "comfy" / "b.png", parameters=TEXT)
         os.utime(folder / "comfy" / "b.png", ns=(5, 5))
         (folder / "日记" / "plain.png").unlink()
-        assert list_watched(catalogue, [str(folder)], lambda: False) == 1
+        assert list_watched(catalogue, [str(folder)], lambda: False).read == 1
         assert listed(catalogue, Query(words="tower")) == {"a.png", "b.png"}
         assert listed(catalogue, Query(words="plain")) == set()
 
@@ -111,7 +111,7 @@ def test_a_file_that_cannot_be_read_hides_no_other(folder: Path, tmp_path: Path)
         (comfy / "b.png").unlink()
         (comfy / "b.png").symlink_to("b.png")  # no call can follow it
         before = catalogue.columns().ids
-        assert list_watched(catalogue, [str(folder)], lambda: False) == 0
+        assert list_watched(catalogue, [str(folder)], lambda: False).read == 0
         assert catalogue.columns().ids == before
         for number in range(20):
             (comfy / f"{number}.png").unlink()
@@ -134,13 +134,13 @@ def test_our_own_pictures_are_listed_once(folder: Path, tmp_path: Path) -> None:
     with Catalogue(tmp_path / "g.sqlite") as catalogue, History() as history:
         history.add(picture_facts(path=str(own)), PictureRequest(prompt="ours"), b"")
         catalogue.follow(history)
-        assert list_watched(catalogue, [str(folder)], lambda: False) == 3
+        assert list_watched(catalogue, [str(folder)], lambda: False).read == 3
         assert listed(catalogue, Query(words="ours", own=True)) == {"a.png"}
 
 
 def test_it_can_be_stopped(folder: Path, tmp_path: Path) -> None:
     with Catalogue(tmp_path / "g.sqlite") as catalogue:
-        assert list_watched(catalogue, [str(folder)], lambda: True) == 0
+        assert list_watched(catalogue, [str(folder)], lambda: True).read == 0
 
 
 def test_a_picture_that_cannot_be_read_has_no_size_and_no_thumbnail(folder: Path) -> None:

@@ -1,6 +1,8 @@
 """The gallery lists what was made and what lies in watched folders, searches, describes, marks and follows the bin."""
 
+import os
 import sqlite3
+import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -239,6 +241,86 @@ def test_nothing_is_read_again_when_nothing_changed(desk: Desk, tmp_path: Path) 
     (watched / "photo.png").unlink()
     desk.open()
     assert desk.listed == []
+
+
+def others(tmp_path: Path) -> Path:
+    """The folder of another program, with a picture."""
+    folder = tmp_path / "others"
+    folder.mkdir()
+    Image.new("RGB", (32, 32)).save(folder / "photo.png")
+    return folder
+
+
+def look(desk: Desk) -> None:
+    """Let the time of two looks go by: one for the new file, one after it is no longer written to."""
+    for _ in range(2):
+        desk.clock.pass_by(1)
+        desk.executor.settle()
+
+
+def test_pictures_of_other_programs_come_and_go_while_the_gallery_is_open(desk: Desk, tmp_path: Path) -> None:
+    folder = others(tmp_path)
+    desk.open()
+    desk.watch(folder)
+    (folder / "new").mkdir()
+    Image.new("RGB", (32, 32)).save(folder / "new" / "later.png")
+    look(desk)
+    assert set(desk.listed) == {"photo", "later"}
+    (folder / "photo.png").unlink()
+    look(desk)
+    assert desk.listed == ["later"]
+    folder.rename(tmp_path / "away")
+    look(desk)
+    Image.new("RGB", (32, 32)).save(tmp_path / "away" / "last.png")
+    (tmp_path / "away").rename(folder)
+    look(desk)
+    assert set(desk.listed) == {"later", "last"}
+
+
+def test_a_picture_that_is_still_written_is_read_again_once_it_is_whole(desk: Desk, tmp_path: Path) -> None:
+    folder = others(tmp_path)
+    desk.open()
+    desk.watch(folder)
+    said = PngInfo()
+    said.add_text("parameters", SAID)
+    Image.new("RGB", (64, 32)).save(tmp_path / "whole.png", pnginfo=said)
+    whole = (tmp_path / "whole.png").read_bytes()
+    (folder / "tower.png").write_bytes(whole[:20])
+    look(desk)
+    (folder / "tower.png").write_bytes(whole)
+    old = time.time() - 60
+    os.utime(folder / "tower.png", (old, old))
+    look(desk)
+    desk.select("tower")
+    assert desk.state.details[0].said is not None
+    assert desk.state.details[0].size == (64, 32)
+
+
+def test_a_hidden_gallery_does_not_watch_and_is_up_to_date_when_it_opens(desk: Desk, tmp_path: Path) -> None:
+    folder = others(tmp_path)
+    desk.open()
+    desk.watch(folder)
+    desk.gallery.hide()
+    Image.new("RGB", (32, 32)).save(folder / "later.png")
+    look(desk)
+    assert desk.listed == ["photo"]
+    desk.open()
+    assert set(desk.listed) == {"photo", "later"}
+    desk.gallery.stop()
+    Image.new("RGB", (32, 32)).save(folder / "last.png")
+    look(desk)
+    assert set(desk.listed) == {"photo", "later"}
+
+
+def test_a_short_scan_is_not_announced_over_pictures_that_are_shown(desk: Desk, tmp_path: Path) -> None:
+    desk.open()
+    desk.watch(others(tmp_path))
+    desk.gallery.open()
+    assert desk.state.scan is None
+    desk.clock.pass_by(1)
+    assert desk.state.scan is not None
+    desk.executor.settle()
+    assert desk.state.scan is None
 
 
 def test_a_hidden_gallery_reads_when_it_is_shown(desk: Desk) -> None:

@@ -22,8 +22,10 @@ from halftone.session.pictures.gallery_state import Count, GalleryState
 _WIDEST: Final = 240
 _AROUND: Final = 66
 """Pixels that icon, arrow and edges of a filter take."""
-_LEAST: Final = 210
-"""Pixels that the search has at least while a filter has its words."""
+_BESIDE: Final = 60
+"""Pixels that the icon and the edges of the search take."""
+_GAP: Final = 8
+_MARGIN: Final = 20
 _ICON: Final = 34
 _PAUSE_MS: Final = 120
 """After the last letter, until the search begins."""
@@ -47,7 +49,7 @@ class Filter(WordButton):
         self._narrow = False
         self.setProperty("menu", True)
         self.setFont(theme.current().font("body"))
-        self.setIconSize(QSize(16, 16))
+        self.setIconSize(QSize(theme.grown(16), theme.grown(16)))
         self.setMenu(QMenu(self))
         self.menu().aboutToShow.connect(self._fill)
         self._show()
@@ -57,17 +59,17 @@ class Filter(WordButton):
         self._show()
 
     def set_value(self, value: object) -> None:
-        """Show a value without telling."""
+        """Show a value, without a signal."""
         self._value = value
         self._show()
 
     @property
     def wide(self) -> int:
         """Pixels that it takes with its words."""
-        return self.fontMetrics().horizontalAdvance(self._words()) + _AROUND
+        return self.fontMetrics().horizontalAdvance(self._words()) + theme.grown(_AROUND)
 
     def set_narrow(self, narrow: bool) -> None:
-        """As an icon alone."""
+        """Show the icon alone, or with its words."""
         if narrow != self._narrow:
             self._narrow = narrow
             self._show()
@@ -79,8 +81,8 @@ class Filter(WordButton):
     def _show(self) -> None:
         text = self._words()
         self.setText("") if self._narrow else self.set_words(text)
-        self.setMinimumWidth(_ICON)
-        self.setMaximumWidth(_ICON if self._narrow else _WIDEST)
+        self.setMinimumWidth(theme.grown(_ICON))
+        self.setMaximumWidth(theme.grown(_ICON if self._narrow else _WIDEST))
         if self.property("menu") == self._narrow:
             self.setProperty("menu", not self._narrow)
             self.setProperty("icon-only", self._narrow)
@@ -117,7 +119,8 @@ class SearchField(QLineEdit):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setPlaceholderText(tr("Search prompts, models, seeds"))
+        self._words = tr("Search prompts, models, seeds")
+        self.setPlaceholderText(self._words)
         self.setAccessibleName(tr("Search"))
         self.setToolTip(actions.with_keys(tr('Words, "a phrase", -without'), *actions.ACTIONS["search"].keys))
         show_clear(self)
@@ -131,8 +134,16 @@ class SearchField(QLineEdit):
         """The keys stand at the right end where nothing else does."""
         self._keys.adjustSize()
         self._keys.move(self.width() - self._keys.width() - 10, (self.height() - self._keys.height()) // 2)
-        wide = 60 + self.fontMetrics().horizontalAdvance(self.placeholderText()) + self._keys.width()
-        self._keys.setVisible(not self.text() and self.width() > wide)
+        self._keys.setVisible(not self.text() and self.width() > self.wide + self._keys.width())
+
+    @property
+    def wide(self) -> int:
+        """Pixels that it takes with all its words."""
+        return self.fontMetrics().horizontalAdvance(self._words) + theme.grown(_BESIDE)
+
+    def set_short(self, short: bool) -> None:
+        """Show one word, or all."""
+        self.setPlaceholderText(tr("Search") if short else self._words)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -155,6 +166,7 @@ class FilterBar(QWidget):
     def __init__(self, query: Query, size: int) -> None:
         super().__init__()
         self._query = query
+        self._last: list[QWidget] = []
         self.search = SearchField()
         self.model = Filter(tr("Any model"), "boxes")
         self.lora = Filter(tr("Any LoRA"), "layers")
@@ -182,10 +194,10 @@ class FilterBar(QWidget):
         frame = surface("plain", "bottom")
         frame.setFixedHeight(theme.grown(48))
         self.search.setMinimumWidth(130)
-        self.search.setMaximumWidth(300)
+        self.search.setMaximumWidth(theme.grown(300))
         right = (self.folder, self._size_words, self.slider)
-        self._inside = inside = row(self.search, *self.filters, -1, *right, spacing=8, margins=(20, 0, 20, 0))
-        inside.setStretch(0, 3)
+        self._inside = inside = row(self.search, *self.filters, -1, *right, spacing=_GAP, margins=(_MARGIN, 0, _MARGIN, 0))
+        inside.setStretch(0, 100)
         frame.setLayout(inside)
         self.setLayout(row(frame, spacing=0))
         self.result.set_entries((("clean", tr("Clean")), ("recovered", tr("Recovered")), ("cured", tr("Made with a cure"))))
@@ -217,6 +229,7 @@ class FilterBar(QWidget):
     def add_last(self, widget: QWidget) -> None:
         """A button at the right end."""
         self._inside.addWidget(widget)
+        self._last.append(widget)
 
     def show_known(self, state: GalleryState) -> None:
         """What can be asked for."""
@@ -242,15 +255,19 @@ class FilterBar(QWidget):
         self._fit()
 
     def _fit(self) -> None:
-        """Filters lose their words, the least used first, until the search has its place."""
+        """Filters lose their words, the least used first, until the search shows its own; then the slider goes."""
         shown = [one for one in self.filters if not one.isHidden()]
-        others = sum(one.sizeHint().width() + 8 for one in (self.folder, self._size_words, self.slider))
-        free = self.width() - 2 * 20 - others - 2 * _ICON - _LEAST
-        wide = sum(one.wide + 8 for one in shown)
+        sizes = (self._size_words, self.slider)
+        free = self.width() - 2 * _MARGIN - self.search.wide - sum(map(_width_of, (self.folder, *sizes, *self._last)))
+        wide = sum(one.wide + _GAP for one in shown)
         for one in (self.kind, self.lora, self.mark, self.result, self.time, self.model):
             narrow = one in shown and wide > free
             one.set_narrow(narrow)
-            wide -= one.wide - _ICON if narrow else 0
+            wide -= one.wide - theme.grown(_ICON) if narrow else 0
+        for part in sizes:
+            part.setHidden(wide > free)
+            free += _width_of(part) if part.isHidden() else 0
+        self.search.set_short(wide > free)
 
     def _search(self) -> None:
         if self.search.text() != self._query.words:
@@ -260,6 +277,11 @@ class FilterBar(QWidget):
         self._query = msgspec.structs.replace(self._query, **changes)
         self._fit()
         self.asked.emit(self._query)
+
+
+def _width_of(widget: QWidget) -> int:
+    """Pixels that a widget takes in the row."""
+    return max(widget.sizeHint().width(), widget.minimumWidth()) + _GAP
 
 
 def _counted(counts: Sequence[Count]) -> tuple[Entry, ...]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from PySide6.QtCore import QMimeData, QPoint, Qt, QTimer, QUrl, Signal
+from PySide6.QtCore import QMimeData, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QAccessible,
     QDragEnterEvent,
@@ -27,7 +27,7 @@ from halftone.gui.create.picture.picture_model import model_name
 from halftone.gui.create.picture.upscale_dialog import UpscaleMenu
 from halftone.gui.gallery import gallery_text
 from halftone.gui.gallery.filters import FilterBar, collection_menu
-from halftone.gui.gallery.grid import SIZES, USUAL, Grid, pictures_words
+from halftone.gui.gallery.grid import SIZES, USUAL, Grid, as_files, pictures_words
 from halftone.gui.gallery.inspector import COMPARED, TILES, Inspector
 from halftone.gui.gallery.viewer import Viewer
 from halftone.gui.health import file_dialogs
@@ -94,13 +94,13 @@ class GalleryPage(QWidget):
         self._narrow: bool | None = None
         self._waiting: Callable[[], object] | None = None
         self._spoken = 0
+        self._chosen: tuple[int, ...] = ()
         self.upscaling = UpscaleMenu(self, controller, lambda: None)
         self._build()
         self._keep = QTimer(self, singleShot=True, interval=_KEEP_MS)
         self._keep.timeout.connect(self._keep_size)
         self._connect()
         self._show()
-        self._restore()
         self.setAcceptDrops(True)
 
     @property
@@ -114,7 +114,7 @@ class GalleryPage(QWidget):
         size = next(iter(widths(controller.settings.splitters.get("gallery-size", ""), 1) or [USUAL]))
         size = min(SIZES[1], max(SIZES[0], size))
         self.filters = FilterBar(self.state.query, size)
-        self.grid = Grid(controller.background, self._known_paths)
+        self.grid = Grid(controller.background)
         self.grid.set_wanted(size)
         self.viewer = Viewer(controller.background)
         self.nothing = Nothing()
@@ -158,6 +158,7 @@ class GalleryPage(QWidget):
         grid.opened.connect(lambda: self.act("large"))
         grid.removed.connect(lambda: self.act("delete"))
         grid.copied.connect(lambda: self.act("copy"))
+        grid.drag_wanted.connect(lambda: self._gallery.with_files(self.state.selected, self.grid.drag_out))
         grid.menu_requested.connect(self.open_menu)
         grid.sized.connect(self.filters.slider.setValue)
         grid.thumbnails.arrived.connect(self._thumbnail_came)
@@ -171,11 +172,6 @@ class GalleryPage(QWidget):
         self.nothing.act.clicked.connect(self._nothing_acted)
         self.nothing.second.clicked.connect(self.ask_folder)
         actions.add_shortcut(self, self.focus_search, *actions.ACTIONS["search"].keys)
-
-    def _restore(self) -> None:
-        """Select what was selected before the page was built in another language."""
-        if (chosen := self.state.selected) and self.state.rows.ids:
-            self.grid.restore(chosen)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -195,6 +191,9 @@ class GalleryPage(QWidget):
         self.grid.show_rows(state.rows)
         if self.grid.selection_count != before:
             self._selected()  # some are not listed any more
+        if state.selected is not self._chosen:
+            self._chosen = state.selected
+            self.grid.restore(state.selected)  # a deleted picture came back, or the page was built in another language
         self._show_page(state)
         self._show_details(state)
         self._show_strip(state)
@@ -327,10 +326,6 @@ class GalleryPage(QWidget):
     def _selected(self) -> None:
         self._gallery.select(self.grid.selection())
 
-    def _known_paths(self) -> Sequence[str]:
-        state = self.state
-        return [one.path for one in state.details if not one.gone] if len(state.details) == len(state.selected) else ()
-
     def _with_details(self, call: Callable[[], object]) -> None:
         """Do something with the selected pictures once it is known what they are."""
         state = self.state
@@ -355,7 +350,7 @@ class GalleryPage(QWidget):
             case "compare":
                 self._with_details(self._compare)
             case "copy":
-                self._with_details(self._copy)
+                self._gallery.with_files(self.state.selected, self._copy)
             case _:
                 self._with_details(lambda: self._act_on_one(name))
 
@@ -419,26 +414,26 @@ class GalleryPage(QWidget):
                 self.grid.show_place(self.grid.current)
 
     def escape(self) -> bool:
-        """Close what lies over the grid; whether there was anything."""
+        """Close what lies over the grid, or clear a selection of several; whether there was anything."""
         if self.stack.currentWidget() is self.viewer:
             self.close_viewer()
         elif self._narrow and not self.side.isHidden():
             self.toggle_right()
+        elif self.grid.hasFocus() and self.grid.selection_count > 1:
+            self.grid.clear_selection()
         else:
             return False
         return True
 
-    def _copy(self) -> None:
-        """Pictures as files, and one as a picture, too."""
-        paths = self._known_paths()
+    def _copy(self, paths: Sequence[str]) -> None:
+        """Copy pictures as files, and one as a picture, too."""
         if len(paths) == 1:
             read_later(self._controller.background, self, paths[0], lambda image: self._to_clipboard(paths, image))
         elif paths:
             self._to_clipboard(paths, QImage())
 
     def _to_clipboard(self, paths: Sequence[str], image: QImage) -> None:
-        made = QMimeData()
-        made.setUrls([QUrl.fromLocalFile(path) for path in paths])
+        made = as_files(paths)
         if not image.isNull():
             made.setImageData(image)
         QGuiApplication.clipboard().setMimeData(made)

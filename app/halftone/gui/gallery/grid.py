@@ -1,6 +1,6 @@
 """The grid of the gallery: pictures by day in lines as wide as the page. Only what is in sight is painted and read."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Final
 
@@ -58,6 +58,13 @@ def pictures_words(count: int) -> str:
     return tr("{1} pictures", count, figures.group(count), one="{1} picture")
 
 
+def as_files(paths: Sequence[str]) -> QMimeData:
+    """Files as other programs take them from the clipboard or a drag."""
+    made = QMimeData()
+    made.setUrls([QUrl.fromLocalFile(path) for path in paths])
+    return made
+
+
 class SmallPictures:
     """Reads what the grid paints, on another thread. gone: numbers of pictures whose files are missing.
 
@@ -89,7 +96,8 @@ def _large(path: str) -> QImage:
 
 class Grid(QAbstractScrollArea):
     """`selected`: the selection changed; `reached`: the picture with the keyboard changed; `opened`: a picture is to be seen
-    large; `menu_requested`: with the place on the screen; `sized`: the wheel asks for another height of the lines.
+    large; `drag_wanted`: `drag_out` needs the selected files; `menu_requested`: with the place on the screen; `sized`: the wheel
+    asks for another height of the lines.
     """
 
     selected = Signal()
@@ -97,13 +105,12 @@ class Grid(QAbstractScrollArea):
     opened = Signal()
     removed = Signal()
     copied = Signal()
+    drag_wanted = Signal()
     menu_requested = Signal(QPoint)
     sized = Signal(int)
 
-    def __init__(self, background: Background, paths: Callable[[], Sequence[str]]) -> None:
-        """paths: the files of the selected pictures, none while they are not known."""
+    def __init__(self, background: Background) -> None:
         super().__init__()
-        self._paths = paths
         self.pictures = SmallPictures()
         self.thumbnails = Thumbnails(background, self.pictures.read, self)
         self.thumbnails.arrived.connect(self.viewport().update)
@@ -118,7 +125,7 @@ class Grid(QAbstractScrollArea):
         self._pressed: QPoint | None = None
         self._band: QRect | None = None
         self._before = set[int]()
-        self._click_selects = False
+        self._click_selects = self._dragging = False
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setProperty("own-ring", True)
@@ -162,10 +169,12 @@ class Grid(QAbstractScrollArea):
         return len(self._selected)
 
     def restore(self, numbers: Sequence[int]) -> None:
-        """Select these again, as far as they are listed."""
+        """Select these again, as far as they are listed, and scroll to the first."""
         there = set(numbers) & set(self._rows.ids)
-        if there:
-            self._go(self._place(next(number for number in numbers if number in there)), there)
+        if there and there != self._selected:
+            place = self._anchor = self._place(next(number for number in numbers if number in there))
+            self._go(place, there)
+            self.show_place(place)
 
     def after_selection(self) -> int:
         """The number of the picture behind the last selected one, or before the first; 0 for none."""
@@ -227,7 +236,7 @@ class Grid(QAbstractScrollArea):
     def _arrange(self) -> None:
         view = self.viewport()
         width = view.width() - 2 * _MARGIN
-        self.lines = Justified(self._rows.days, self._rows.aspects, width, self._wanted)
+        self.lines = Justified(self._rows.days, self._rows.aspects, width, self._wanted, theme.grown(HEADING))
         bar = self.verticalScrollBar()
         bar.setPageStep(view.height())
         bar.setRange(0, max(0, self.lines.height + _MARGIN - view.height()))
@@ -249,7 +258,7 @@ class Grid(QAbstractScrollArea):
         """Scroll to a picture."""
         box, bar, high = self.lines.box(place), self.verticalScrollBar(), self.viewport().height()
         first = self.lines.line_of(place)
-        above = HEADING if first and not self.lines.has_pictures(first - 1) else GAP
+        above = self.lines.heading if first and not self.lines.has_pictures(first - 1) else GAP
         if box.top - above < bar.value():
             bar.setValue(box.top - above)
         elif box.top + box.height + GAP > bar.value() + high:
@@ -276,7 +285,7 @@ class Grid(QAbstractScrollArea):
 
     def _paint_heading(self, painter: QPainter, day: Heading, today: date) -> None:
         name = day_name(date.fromordinal(self._rows.days[day.place]), today)
-        base = QRectF(0, day.top + 8, self.viewport().width(), HEADING - 12)
+        base = QRectF(0, day.top + 8, self.viewport().width(), self.lines.heading - 12)
         write(painter, base, name, "body-strong")
         count = pictures_words(day.pictures)
         write(painter, base.adjusted(width_of(name, "body-strong") + 10, 0, 0, 0), count, "small", "text-muted")
@@ -391,8 +400,8 @@ class Grid(QAbstractScrollArea):
             self._stretch(at)
         elif self._pressed is not None and event.buttons() & Qt.MouseButton.LeftButton:
             if (at - self._pressed).manhattanLength() >= QApplication.startDragDistance():
-                self._pressed, self._click_selects = None, False
-                self._drag_out()
+                self._pressed, self._click_selects, self._dragging = None, False, True
+                self.drag_wanted.emit()
         elif (place := self.place_at(at)) != self._hovered:
             self._hovered = place
             self.viewport().setCursor(Qt.CursorShape.PointingHandCursor if place >= 0 else Qt.CursorShape.ArrowCursor)
@@ -419,7 +428,7 @@ class Grid(QAbstractScrollArea):
             self.viewport().update()
         elif self._click_selects and place >= 0:
             self.select_only(place)
-        self._pressed, self._click_selects = None, False
+        self._pressed, self._click_selects, self._dragging = None, False, False
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton and self.place_at(event.position().toPoint()) >= 0:
@@ -444,20 +453,13 @@ class Grid(QAbstractScrollArea):
         else:
             super().wheelEvent(event)
 
-    def mime(self) -> QMimeData | None:
-        """The selected pictures as files, None while they are not known."""
-        paths = self._paths()
-        if not paths:
-            return None
-        made = QMimeData()
-        made.setUrls([QUrl.fromLocalFile(path) for path in paths])
-        return made
-
-    def _drag_out(self) -> None:
-        if (mime := self.mime()) is None:
+    def drag_out(self, paths: Sequence[str]) -> None:
+        """Drag these files, unless the button was released before they were known."""
+        if not paths or not self._dragging:
             return
+        self._dragging = False
         drag = QDrag(self)
-        drag.setMimeData(mime)
+        drag.setMimeData(as_files(paths))
         image = self.thumbnails.get(str(self.current_id))
         if not image.isNull():
             ghost = image.scaled(QSize(96, 96), Qt.AspectRatioMode.KeepAspectRatio, Qt.TransformationMode.SmoothTransformation)

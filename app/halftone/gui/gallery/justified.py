@@ -35,8 +35,8 @@ class Heading(NamedTuple):
 class Justified:
     """Lines of pictures of these days and aspects (width / height), about as high as wanted."""
 
-    def __init__(self, days: Sequence[int], aspects: Sequence[float], width: int, wanted: int) -> None:
-        self._aspects, self._width, self._wanted = aspects, max(1, width), wanted
+    def __init__(self, days: Sequence[int], aspects: Sequence[float], width: int, wanted: int, heading: int = HEADING) -> None:
+        self._aspects, self._width, self._wanted, self.heading = aspects, max(1, width), wanted, heading
         self._count = len(days)
         self._tops = array("l")
         self._firsts = array("l")
@@ -46,15 +46,15 @@ class Justified:
         first = 0
         while first < self._count:
             end = _end_of_day(days, first, self._count)
-            self._line(first, 0, HEADING)
+            self._line(first, 0, heading)
             self._fill(first, end)
             first = end
 
-    def _line(self, first: int, height: int, taken: int) -> None:
+    def _line(self, first: int, height: int, step: int) -> None:
         self._tops.append(self.height)
         self._firsts.append(first)
         self._heights.append(height)
-        self.height += taken
+        self.height += step
 
     def _fill(self, first: int, end: int) -> None:
         """The lines of one day: a picture begins the next line where that comes nearer to the wanted height."""

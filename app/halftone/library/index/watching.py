@@ -7,7 +7,7 @@ a fixed share of the time: slow network drives are looked at less often.
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from halftone.library.index.scan import Scanned, is_settled, scan
@@ -21,34 +21,49 @@ _ALIVE: Final = 30.0
 
 
 class Stamps:
-    """The times and sizes of some paths. cost: seconds of the last look."""
+    """The times and sizes of some paths. cost: seconds of the last look; known: what they were when a scan saw the paths."""
 
-    def __init__(self, paths: Sequence[str], least: float, share: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str],
+        least: float,
+        share: float,
+        clock: Callable[[], float] = time.monotonic,
+        known: Iterable[int | None] = (),
+    ) -> None:
         self.paths = paths
         self._least = least
         self._share = share
         self._clock = clock
-        self._known: list[int | None] = []
-        self.changed()
+        self._known = list(known)
+        self._due = 0.0
+        if not self._known:
+            self.changed()
 
     def changed(self) -> bool:
         """Whether one of them changed since the last look; always False before it is time for another."""
         began = self._clock()
         if self._known and began < self._due:
             return False
-        known, self._known = self._known, [_stamp(path) for path in self.paths]
+        known, self._known = self._known, [stamp_of(path) for path in self.paths]
         ended = self._clock()
         self.cost = ended - began
         self._due = ended + max(self._least, self.cost / self._share)
         return known != self._known
 
 
-def _stamp(path: str) -> int | None:
+def stamp_of(path: str) -> int | None:
+    """A number that changes with the time or the size of a file or folder, None where there is none."""
     try:
         facts = os.stat(path)
     except OSError:
         return None
     return facts.st_mtime_ns * 31 + facts.st_size
+
+
+def is_due(seen: Iterable[Stamps], growing: Iterable[str]) -> bool:
+    """Whether it is time for another scan: something changed, or a file is no longer written to."""
+    return any(stamps.changed() for stamps in seen) or any(map(is_settled, growing))
 
 
 def watch(
@@ -81,7 +96,7 @@ def watch(
 def _wait(seen: Sequence[Stamps], growing: Sequence[str], alive: Callable[[], object]) -> None:
     """Return when something changed, or a file is no longer written to."""
     due = 0.0
-    while not any(stamps.changed() for stamps in seen) and not any(map(is_settled, growing)):
+    while not is_due(seen, growing):
         if (now := time.monotonic()) >= due:
             alive()
             due = now + _ALIVE

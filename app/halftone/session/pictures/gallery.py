@@ -13,7 +13,8 @@ from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.gallery.catalogue import Catalogue, shown_of
 from halftone.gallery.facts import FAVOURITE, Query
 from halftone.gallery.history import History, is_gone
-from halftone.gallery.watched import list_watched, read_shown, thumbnail_of
+from halftone.gallery.watched import Listed, list_watched, read_shown, thumbnail_of
+from halftone.library.index.watching import FOLDERS, Stamps, is_due
 from halftone.metadata.picture import ALLOWED
 from halftone.metadata.picture_settings import said_by
 from halftone.metadata.reading import Parameters
@@ -30,7 +31,7 @@ _FOLLOWED: Final = 2000
 _FIRST: Final = 400
 """Pictures that are shown before the rest is read."""
 _SCAN_SECONDS: Final = 0.5
-"""Between two looks at how far a scan is."""
+"""Between two looks at how far a scan is, and between two looks for changes in the watched folders."""
 _MANY: Final = 10_000
 """Pictures that are read anew at once. For each so many more, a reading waits for half a second since the last."""
 
@@ -153,6 +154,9 @@ class Gallery:
         self._turn = self._chosen = 0
         self._done: int | None = None
         self._look_at_scan = Delay(clock, _SCAN_SECONDS, self._show_scan)
+        self._seen = Stamps((), *FOLDERS)
+        self._growing: tuple[str, ...] = ()
+        self._look_for_changes = Delay(clock, _SCAN_SECONDS, self._watch)
         store.subscribe(lambda state: (state.history.newest, state.history.latest), lambda _new: self._follow())
         store.subscribe(lambda state: state.settings.gallery_folders, lambda _folders: self._scan())
 
@@ -177,10 +181,12 @@ class Gallery:
         """Read nothing until it is opened again, unless another owner opened it since."""
         if owner is self._owner:
             self._open = False
+            self._look_for_changes.stop()
 
     def stop(self) -> None:
         """The program ends."""
         self._stopped = True
+        self._look_for_changes.stop()
 
     def show(self, query: Query) -> None:
         """List what a query finds."""
@@ -254,50 +260,73 @@ class Gallery:
             self._follow()
 
     def _scan(self) -> None:
-        """Bring the list up to date with what lies in the watched folders."""
+        """Bring the list up to date with the watched folders."""
         if not self._open or self._stopped:
             return
         if self._scanning:
             self._scan_again = True
             return
+        self._look_for_changes.stop()
         self._scanning, self._scan_again, self._done = True, False, None
         folders = self._store.state.settings.gallery_folders
 
-        def work() -> bool:
+        def work() -> tuple[Listed, Stamps, bool]:
             with Catalogue() as catalogue:
-                list_watched(catalogue, folders, lambda: self._stopped, self._tell)
-                return catalogue.changed
+                listed = list_watched(catalogue, folders, lambda: self._stopped, self._progress)
+                seen = Stamps(tuple(listed.places), *FOLDERS, self._clock.now, listed.places.values())
+                return listed, seen, catalogue.changed
 
         def over() -> None:
             self._scanning = False
             self._look_at_scan.stop()
             self._show(scan=None)
 
-        def ready(changed: bool) -> None:
+        def ready(found: tuple[Listed, Stamps, bool]) -> None:
             over()
+            listed, self._seen, changed = found
+            self._growing = listed.growing
             if changed:
                 self._read()
             if self._scan_again:
                 self._scan()
+            elif folders and self._open and not self._stopped:
+                self._look_for_changes.start()
 
         def failed(error: Exception) -> None:
             over()
             self._failed(error)
 
         if folders:
-            self._show(scan=Scan())
+            if not self.state.total:
+                self._show(scan=Scan())
             self._look_at_scan.start()
         self._executor.run(work, ready, failed)
 
-    def _tell(self, done: int) -> None:
-        """On the other thread: how many were read."""
+    def _watch(self) -> None:
+        """Scan again once a picture came or went, or is whole. Nobody waits: folders on a network may answer late."""
+        seen, growing = self._seen, self._growing
+
+        def ready(due: bool) -> None:
+            if seen is not self._seen or self._scanning or not self._open or self._stopped:
+                return
+            if due:
+                self._scan()
+            else:
+                self._look_for_changes.start()
+
+        self._executor.run(lambda: is_due((seen,), growing), ready)
+
+    def _progress(self, done: int) -> None:
+        """Note how many were read. Runs on the other thread."""
         self._done = done
 
     def _show_scan(self) -> None:
         if self._scanning and not self._stopped:
-            if self._done is not None and self._done != (self.state.scan or Scan()).done:
-                self._show(scan=Scan(self._done))
-                self._read_soon()
+            scan = Scan(self._done)
+            if scan != self.state.scan:
+                self._show(scan=scan)
+                if scan.done is not None:
+                    self._read_soon()
             self._look_at_scan.start()
 
     def _failed(self, error: Exception) -> None:
@@ -332,6 +361,10 @@ class Gallery:
         """Call `then` with the files of these pictures."""
         self._executor.run(lambda: paths_of(numbers), then, self._failed)
 
+    def with_files(self, numbers: Sequence[int], then: Callable[[list[str]], None]) -> None:
+        """Call `then` with the files of these pictures that are not missing."""
+        self._executor.run(lambda: [path for path in paths_of(numbers) if not is_gone(Path(path))], then, self._failed)
+
     # --- changes ----------------------------------------------------------------------------------------------------
 
     def mark(self, numbers: Sequence[int], name: str = FAVOURITE, *, on: bool = True) -> None:
@@ -354,17 +387,26 @@ class Gallery:
         self._change(work)
 
     def restored(self, paths: Sequence[str]) -> None:
-        """These files came back from the bin; only pictures and videos are listed."""
+        """List files that came back from the bin, and select them while the gallery is open; only pictures and videos count."""
         shown = [path for path in paths if path.lower().endswith(ALLOWED)]
 
-        def work() -> None:
+        def work() -> list[int]:
             with Catalogue() as catalogue, History() as history:
                 entries = {path: history.find(path) for path in shown}
                 catalogue.add(
                     read_shown(path, os.stat(path)) if entry is None else shown_of(entry) for path, entry in entries.items()
                 )
+                return catalogue.numbers(shown)
 
-        self._change(work)
+        def ready(numbers: list[int]) -> None:
+            self._read(lambda: self._select_again(numbers))
+
+        self._executor.run_in_order(work, ready, partial(tell_not_written, self._store))
+
+    def _select_again(self, numbers: Sequence[int]) -> None:
+        back = set(numbers)
+        if chosen := [number for number in self.state.rows.ids if number in back]:
+            self.select(chosen)
 
     def _change(self, work: Callable[[], None]) -> None:
         """Write, in the order of the calls."""
