@@ -117,9 +117,12 @@ class Session:
         self.kept.begin()
 
     def restart(self) -> None:
-        """Start the worker again after it was given up; the queue continues."""
-        self.store.take(Starting())
-        self._link.restart()
+        """Start the worker again after it was given up; the queue continues. A worker that runs says no second time that it is
+        ready, and stays.
+        """
+        if self._link.gone:
+            self.store.take(Starting())
+            self._link.restart()
 
     def finish(self) -> None:
         """Let the queue come to its end: go on when paused, and queue nothing more by itself."""

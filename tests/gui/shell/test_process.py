@@ -151,6 +151,21 @@ def test_a_worker_that_dies_again_and_again_stays_down_until_the_user_wants_it_b
     qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)
 
 
+def test_trying_again_while_a_worker_runs_changes_nothing(qtbot: QtBot) -> None:
+    """The message with "Try again" stays in the list of messages after the worker is back."""
+    records.save_selftest(msgspec.structs.replace(samples.self_test_report(), device=samples.CPU))
+    made = link({})
+    controller = Controller(made, Settings(first_run_done=True))
+    controller.session.start()
+    qtbot.waitUntil(lambda: controller.state.worker == "ready", timeout=PATIENCE)
+    pid = made.pid
+    controller.session.restart()
+    assert made.pid == pid
+    assert controller.state.worker == "ready", "the worker says only once that it is ready"
+    controller.session.stop()
+    qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)
+
+
 def test_a_worker_that_refuses_to_start_is_not_started_again_and_again(qtbot: QtBot) -> None:
     made = link({"devices": [scripted.Fail(code="device-lost", facts={"device": "cpu", "detail": "gone"})]})
     controller = Controller(made, Settings(first_run_done=True))
