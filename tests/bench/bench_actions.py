@@ -2,9 +2,11 @@
 
     QT_QPA_PLATFORM=offscreen PYTHONPATH=app:. python tests/bench/bench_actions.py [--actions 4000] [--seed 1]
 
-A person who clicks, types, drags, scrolls and presses keys anywhere, on every page, while a scripted worker makes pictures.
-Dialogs and menus are used as they open, or closed. Counted are exceptions and warnings of Qt, the longest processor time that
-one turn of the event loop took, and differences between what parts of the window say of the same thing.
+A person who clicks, types, drags, scrolls and presses keys anywhere, on every page, while a scripted worker makes pictures; who
+queues, paints, sorts models and pictures, changes the language, the theme and the text size, and whose worker is killed and whose
+model folder vanishes. Dialogs and menus are used as they open, or closed. Counted are exceptions and warnings of Qt, the longest
+processor time that one turn of the event loop took, and differences between what parts of the window say of the same thing once
+they had time to settle.
 """
 
 # ruff: noqa: E402 - the places must be set before Qt and Halftone are imported
@@ -43,6 +45,8 @@ from PySide6.QtWidgets import (
     QSlider,
     QWidget,
 )
+from tests.bench.deeds import Deeds, write_pictures
+from tests.bench.truths import truths
 from tests.gui.stage import link
 from tests.helpers import model_files
 
@@ -57,6 +61,8 @@ from halftone.settings import store
 STALL: Final = 1.0
 """Seconds of processor time."""
 _BEAT_MS: Final = 5
+_SETTLE_MS: Final = 600
+"""Longer than the pause before the window is built anew in another text size."""
 _FRAMES: Final = 12
 """Of a traceback that are shown."""
 _WORDS: Final = (
@@ -110,8 +116,8 @@ class Desktop(QObject):
 class Person:
     """Does something at random. `counts`: how often each kind of thing was done."""
 
-    def __init__(self, window: MainWindow, pictures: Path, dice: random.Random) -> None:
-        self._window, self._pictures, self._dice = window, pictures, dice
+    def __init__(self, window: MainWindow, pictures: Path, dice: random.Random, deeds: Deeds) -> None:
+        self._window, self._pictures, self._dice, self._deeds = window, pictures, dice, deeds
         self.counts: Counter[str] = Counter()
         self._kinds: dict[str, tuple[int, Callable[[QWidget], bool]]] = {
             "click": (10, self._click),
@@ -124,6 +130,7 @@ class Person:
             "resize": (1, self._resize),
             "drop": (1, self._drop),
             "page": (2, self._page),
+            "deed": (8, self._deed),
         }
 
     def act(self) -> str:
@@ -273,37 +280,18 @@ class Person:
         QApplication.sendEvent(target, event)
         return True
 
+    def _deed(self, place: QWidget) -> bool:
+        """Nobody reaches the window behind a dialog."""
+        if isinstance(place, QDialog):
+            return False
+        self._seen = self._deeds.do()
+        return True
+
     def _page(self, place: QWidget) -> bool:
         del place
         self._seen = self._dice.choice([page.key for page in PAGES.values() if page.key])
         QTest.keySequence(self._window, QKeySequence(self._seen))
         return True
-
-
-def truths(workspace: Workspace, controller: Controller) -> list[str]:
-    """What parts of the window say otherwise than the state."""
-    state, found = controller.state, list[str]()
-    page = workspace.create_page
-    model = state.model
-    form = page.form
-    if model is not None and form.isVisible() and model.name not in " ".join(_shown(form.model_part)):
-        found.append(f"the form does not name the model {model.name}")
-    if form.prompt.isVisible() and form.prompt.toPlainText() != state.draft.prompt:
-        found.append("the prompt differs from the draft")
-    if form.isVisible() and form.steps.value() != state.draft.steps:
-        found.append(f"steps: {form.steps.value()} shown, {state.draft.steps} in the draft")
-    numbers = {job.id for job in state.jobs}
-    if len(numbers) != len(state.jobs):
-        found.append("a job stands twice in the queue")
-    return found
-
-
-def _shown(place: QWidget) -> list[str]:
-    words = [place.accessibleName()]
-    for one in place.findChildren(QWidget):
-        text = getattr(one, "text", None)
-        words += [one.accessibleName(), one.toolTip(), str(text()) if callable(text) else ""]
-    return words
 
 
 def run(actions: int, seed: int) -> bool:
@@ -315,13 +303,15 @@ def run(actions: int, seed: int) -> bool:
     desktop = Desktop()
     for scheme in ("file", "http", "https"):
         QDesktopServices.setUrlHandler(scheme, desktop, "open")  # pyright: ignore[reportArgumentType] - the stub wants bytes, PySide6 a str
-    pictures = Path(_HOME, "files")
-    pictures.mkdir()
-    model_files.write_folder(pictures / "model")
-    store.save(store.Settings(first_run_done=True, model_folders=(str(pictures),)))
+    models, pictures = Path(_HOME, "files"), Path(_HOME, "pictures")
+    write_pictures(pictures)
+    for name in ("model", "vanishing"):
+        model_files.write_folder(models / name)
+    store.save(store.Settings(first_run_done=True, library_asked=True, model_folders=(str(models),)))
     theme.set_theme("dark")
     set_language("en")
-    controller = Controller(link(), store.load())
+    worker, dice = link(), random.Random(seed)
+    controller = Controller(worker, store.load(), early=True)
     window = MainWindow()
     workspace = Workspace(window, controller)
     for _ in workspace.move_in():
@@ -329,7 +319,8 @@ def run(actions: int, seed: int) -> bool:
     window.resize(1440, 900)
     window.show()
     controller.session.start()
-    loop, person = Loop(), Person(window, Path(_HOME), random.Random(seed))
+    deeds = Deeds(workspace, controller, worker, models / "vanishing", dice)
+    loop, person = Loop(), Person(window, pictures, dice, deeds)
     left, lies = actions, Counter[str]()
 
     def step() -> None:
@@ -338,12 +329,21 @@ def run(actions: int, seed: int) -> bool:
             app.exit(0)
             return
         left -= 1
+        wait, found = 0, list[str]()
         try:
             loop.doing = person.act()
+            found = truths(workspace, controller) if left % 10 == 0 else []
+            wait = _SETTLE_MS if found else 0
+        finally:
+            QTimer.singleShot(wait, lambda: settled(found))
+
+    def settled(before: list[str]) -> None:
+        """Count what still disagrees after a while without an action."""
+        try:
+            still = truths(workspace, controller) if before else []
+            lies.update(f"{words} (after {loop.doing})" for words in still if words in before)
         finally:
             QTimer.singleShot(0, step)
-        if left % 10 == 0:
-            QTimer.singleShot(0, lambda: lies.update(truths(workspace, controller)))
 
     started = time.monotonic()
     QTimer.singleShot(500, step)
@@ -384,9 +384,9 @@ def _note_qt(level: QtMsgType, text: str, errors: list[str]) -> None:
 
 
 def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--actions", type=int, default=4000)
-    parser.add_argument("--seed", type=int, default=1)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--actions", type=int, default=4000, help="how many (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of the dice, so that a run can be repeated (default: %(default)s)")
     return parser.parse_args()
 
 

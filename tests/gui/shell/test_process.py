@@ -1,5 +1,7 @@
 """The QProcess transport against a real worker process that plays a script."""
 
+import os
+import signal
 from pathlib import Path
 
 import msgspec
@@ -14,7 +16,7 @@ from halftone.contract.messages import AnyEvent, Cancel, Generate, JobEnded, Pic
 from halftone.contract.request import PictureRequest
 from halftone.gui.controller import Controller
 from halftone.gui.process import WorkerLink
-from halftone.gui.text import notice_message
+from halftone.gui.text import activity, notice_message
 from halftone.library import records
 from halftone.settings.store import Settings
 
@@ -162,6 +164,25 @@ def test_a_restart_replaces_a_worker_that_never_gets_ready(qtbot: QtBot, tmp_pat
     controller.session.restart()
     qtbot.waitUntil(lambda: here.exists() and made.pid not in (None, first), timeout=PATIENCE)
     assert controller.state.worker == "starting"
+    controller.session.stop()
+    qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
+@pytest.mark.parametrize("moment", ["at once", "while it looks for devices"])
+def test_a_worker_that_is_killed_while_it_starts_is_followed_by_another(qtbot: QtBot, tmp_path: Path, moment: str) -> None:
+    records.save_selftest(msgspec.structs.replace(samples.self_test_report(), device=samples.CPU))
+    here, on = tmp_path / "here", tmp_path / "on"
+    made = link({"devices": [scripted.Touch(path=str(here)), scripted.Wait(path=str(on))]})
+    controller = Controller(made, Settings(first_run_done=True))
+    controller.session.start()
+    if moment == "while it looks for devices":
+        qtbot.waitUntil(here.exists, timeout=PATIENCE)
+    assert made.pid is not None
+    os.kill(made.pid, signal.SIGKILL)
+    on.touch()
+    qtbot.waitUntil(lambda: controller.state.worker == "ready", timeout=PATIENCE)
+    assert activity(controller.state, "")[0] == "Ready"
     controller.session.stop()
     qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)
 

@@ -106,6 +106,7 @@ class CreatePage(QWidget):
         self.splitter.set_defaults([336, 896, 208])
         self._fit_sides()
         self._restore_splitter()
+        self.queue.refresh()  # jobs may wait already, as after a change of language
 
     def _connect(self) -> None:
         controller = self._controller

@@ -314,7 +314,7 @@ class QueuePanel(QWidget):
         self.note.setLayout(column(words, stay, spacing=2, margins=(12, 6, 12, 6)))
         self.note.hide()
         self.setLayout(column(head, self.note, self.list, spacing=0))
-        controller.changed.connect(self._refresh)
+        controller.changed.connect(self.refresh)
         self.hide()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -327,7 +327,8 @@ class QueuePanel(QWidget):
         self._jobs.preview = image
         self.list.update(self.model.index(0))
 
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
+        """Show the queue as it is."""
         state = self._controller.state
         self.setVisible(bool(state.jobs))
         if self.editing and ((edited := state.job(self.editing)) is None or not edited.held):
