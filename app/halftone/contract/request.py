@@ -332,7 +332,7 @@ class ResolvedRequest(Inputs, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 class UpscaleRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Finished pictures to be enlarged by an upscale model, each in a new file. upscaler: the model's file. output: a file (of
-    one picture) or a folder; None: beside each picture.
+    one picture) or a folder; None: beside each picture. saving: of new files whose name `output` does not give.
     """
 
     pictures: tuple[str, ...]
@@ -340,6 +340,7 @@ class UpscaleRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     device: str = "auto"
     precision: Precision = "auto"
     output: str | None = None
+    saving: Saving = Saving()
 
 
 class Upscaled(msgspec.Struct, frozen=True, kw_only=True):

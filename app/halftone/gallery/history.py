@@ -14,6 +14,7 @@ import msgspec
 
 from halftone.contract.facts import PictureFacts
 from halftone.contract.request import PictureRequest
+from halftone.gallery.processes import PREFIX, is_running
 from halftone.settings.databases import is_damage, open_database, set_aside
 from halftone.settings.places import data_dir
 
@@ -144,6 +145,12 @@ class History:
                 database.executemany("DELETE FROM saving WHERE job = ?", over)
 
         self._try(delete)
+
+    def killed_processes(self) -> list[str]:
+        """The processes that noted pictures and were killed before these were listed."""
+        statement = "SELECT DISTINCT job FROM saving WHERE job LIKE ?"
+        rows = self._try(lambda database: database.execute(statement, (f"{PREFIX}%",)).fetchall())
+        return [job for (job,) in rows if not is_running(job)]
 
     def find(self, path: str) -> Entry | None:
         """The picture at this path, None where it is not listed."""

@@ -203,7 +203,17 @@ def _short_notice(notice: Notice) -> Message:
             return Message("ok", tr("Moved to the bin: {0}.", first), actions=undo if len(notice.facts) > 1 else ())
         case "copied" | "added":
             return Message("ok", tr("Added to the prompt: {0}.", first) if notice.kind == "added" else tr("Copied."))
-        case "removed" | "went-on" | "queue-left" | "queue-cleared" | "grid-made" | "grid-failed" | "serving" | "not-serving":
+        case (
+            "removed"
+            | "went-on"
+            | "queue-left"
+            | "queue-cleared"
+            | "grid-made"
+            | "grid-failed"
+            | "serving"
+            | "not-serving"
+            | "web-picture"
+        ):
             return _queue_notice(notice)
         case "worker-refused" | "worker-late" | "worker-lost":
             return _engine_notice(notice)
@@ -271,6 +281,8 @@ def _queue_notice(notice: Notice) -> Message:
             return Message("warn", tr("Grid saved as {0}.", first), lacking, actions=(Act("show-file", tr("Show file")),))
         case "grid-made":
             return Message("ok", tr("Grid saved as {0}.", first), actions=(Act("show-file", tr("Show file")),))
+        case "web-picture":
+            return Message("info", tr("Halftone downloads nothing: save the picture in the browser, then drop the file here."))
         case "serving":
             copy = (Act("copy-token", tr("Copy token")),)
             return Message("ok", tr("Local interface: {0}", first), tr("The token is the password."), actions=copy)
@@ -279,7 +291,12 @@ def _queue_notice(notice: Notice) -> Message:
             ask = (tr("Close the program that uses port {0}, then turn the setting on again.", port) for port in ports)
             return Message("warn", tr("The local interface did not start."), next(ask, first))
         case "grid-failed":
-            return Message("danger", tr("The grid could not be put together."), first)
+            why, remedy = (error_sentence(notice.error), error_remedy(notice.error)) if notice.error is not None else ("", "")
+            if not notice.facts:
+                return Message("danger", tr("The grid could not be saved."), sentences(why, remedy))
+            choices = (Act("retry", tr("Try again")), Act("discard", tr("Discard")))
+            text = sentences(why, tr("Its pictures are kept."), remedy)
+            return Message("danger", tr("The grid could not be saved."), text, actions=choices, lasting=True)
         case _:
             why = error_sentence(notice.error) if notice.error is not None else ""
             return Message(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.vocabulary import PictureFormat
 from halftone.contract.wording import either
 from halftone.settings.atomic import create_atomically, write_atomically
 from halftone.settings.disk import free_bytes, need_room, no_folder, size_text, system_words
@@ -21,6 +22,8 @@ ALLOWED: Final = (*PICTURES, ".mp4")
 USUAL_QUALITY: Final = 95
 _JPEG: Final = (".jpg", ".jpeg")
 RECEIPT_KEY: Final = "halftone"
+_LONGEST_EDGE: Final = {".jpg": 65_500, ".webp": 16_383}
+"""Pixels; the limits of libjpeg and of the format."""
 _MIN_FREE: Final = 2**20
 """Bytes; below this not even a small picture can be saved."""
 _BYTES_PER_PIXEL: Final = 3
@@ -73,8 +76,19 @@ def check_output(
 
 def check_room_for_text(path: Path, prompts: str) -> None:
     """Raise HalftoneError prompt-too-long if a JPEG could not hold the prompts: its EXIF ends at 64 KB."""
-    if path.suffix.lower() in _JPEG and len(prompts.encode("utf-16-be", errors="replace")) > _MAX_EXIF - _OTHER_PARAMETERS:
+    if not _holds_text(path.suffix.lower(), prompts):
         raise HalftoneError("prompt-too-long", path=str(path))
+
+
+def _holds_text(ending: str, prompts: str) -> bool:
+    return ending not in _JPEG or len(prompts.encode("utf-16-be", errors="replace")) <= _MAX_EXIF - _OTHER_PARAMETERS
+
+
+def ending_for(wanted: PictureFormat, size: tuple[int, int], parameters: str) -> str:
+    """The ending of a new file: PNG where the wanted format cannot hold a picture of this size or its text."""
+    ending = f".{wanted}"
+    holds = max(size) <= _LONGEST_EDGE.get(ending, max(size)) and _holds_text(ending, parameters)
+    return ending if holds else ".png"
 
 
 def save_picture(

@@ -89,11 +89,11 @@ class Repeating:
 
 @dataclass(frozen=True, kw_only=True)
 class Composed:
-    """The sheet of a grid is saved, or cannot be. path: its file; why: what went wrong."""
+    """The sheet of a grid is saved, or could not be and is kept; with neither path nor error, the user discarded it."""
 
     key: str
     path: str = ""
-    why: str = ""
+    error: ErrorFacts | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -232,8 +232,11 @@ def _composed(state: AppState, event: events.Composed) -> AppState:
     if sheet is None:
         return state
     left = replace(state, sheets=tuple(one for one in state.sheets if one is not sheet))
-    if event.why:
-        return note(left, "grid-failed", facts=(event.why,))
+    if event.error is not None:
+        kept = sheet.grid.failed < sheet.grid.count
+        return note(state if kept else left, "grid-failed", facts=(sheet.key,) if kept else (), error=event.error)
+    if not event.path:
+        return left
     return note(left, "grid-made", facts=(Path(event.path).name, event.path, str(sheet.grid.count), str(sheet.grid.failed)))
 
 

@@ -85,6 +85,7 @@ NoticeKind = Literal[
     "queue-cleared",
     "grid-made",
     "grid-failed",
+    "web-picture",
     "serving",
     "not-serving",
 ]
@@ -171,7 +172,7 @@ def renewed(job: Job, command: JobCommand) -> Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Sheet:
-    """A grid whose pictures are all over, before they are put together. key: of its entry in the queue."""
+    """A grid whose pictures are all over, until its sheet is saved. key: of its entry in the queue."""
 
     key: str
     title: str
@@ -344,7 +345,7 @@ def report_key(model: ModelFacts, device: DeviceFacts, precision: DType, extras:
 @dataclass(frozen=True, kw_only=True)
 class AppState:
     """jobs: the running one first, then those that wait. paused: nothing new starts. endless: the request that is made again and
-    again until it is cancelled. sheets: grids to be put together. left: by an earlier window.
+    again until it is cancelled. sheets: of grids, to be saved. left: by an earlier window.
 
     loaded: the model in memory; warming: name of the one that is being loaded without a job, "" for none. making: the fragile
     demo model is being written. once: the precision chosen on Create, which holds until another is chosen there and is never

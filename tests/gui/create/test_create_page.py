@@ -502,6 +502,27 @@ def test_a_deleted_picture_goes_to_the_bin_and_comes_back(qtbot: QtBot, tmp_path
     stage.close()
 
 
+def test_a_restored_picture_is_selected_again(qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own_bin(tmp_path, monkeypatch)
+    stage = Stage(qtbot)
+    page = stage.page
+    for _ in range(3):
+        stage.picture()
+    binned = page.history.paths()[1]
+    page.pick(binned)
+    page.acts.delete_listed(binned)
+    notice = stage.controller.state.notices[-1]
+    if notice.kind != "deleted":
+        pytest.skip("no bin here")
+    assert page.centre.marked != binned
+    stage.workspace.act(notice, "undo")
+    stage.wait(lambda: binned in page.history.paths())
+    stage.wait(lambda: page.centre.marked == binned)
+    assert page.history.list.currentIndex() == page.history.model.index_of(binned)
+    stage.idle()
+    stage.close()
+
+
 def test_a_picture_in_the_bin_comes_back_though_the_list_was_read_meanwhile(
     qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from tests.unit.metadata.test_comfy import plain
 
 from halftone.gui.create.picture.drop_targets import Use
 from halftone.gui.gallery.gallery_page import GalleryPage
+from halftone.gui.text import notice_message
 from halftone.session.pictures.draft import Draft, Seed, undone
 from halftone.settings.places import masks_dir
 
@@ -238,5 +239,26 @@ def test_a_picture_of_the_history_is_dragged_to_the_canvas(qtbot: QtBot) -> None
     assert page.centre.taken.bar is not None
     page.centre.taken.bar.acted.emit("undo")
     assert (page.form.prompt.toPlainText(), page.form.request().seed) == ("mine", None)
+    stage.idle()
+    stage.close()
+
+
+def test_an_address_from_a_browser_is_answered_in_a_sentence(qtbot: QtBot) -> None:
+    stage, data = Stage(qtbot), QMimeData()
+    data.setUrls([QUrl("https://example.org/sun.png")])
+    assert drag_over(stage.page, data)
+    assert stage.page.dropped.targets.isHidden()
+    QApplication.sendEvent(stage.page, QDropEvent(QPointF(5, 5), COPY, data, BUTTONS, KEYS))
+    notice = stage.controller.state.notices[-1]
+    assert "save the picture in the browser" in notice_message(notice).title
+    stage.close()
+
+
+def test_a_picture_from_a_browser_needs_no_address(qtbot: QtBot) -> None:
+    stage, data = Stage(qtbot), QMimeData()
+    data.setUrls([QUrl("https://example.org/sun.png")])
+    data.setImageData(QImage(64, 48, QImage.Format.Format_RGB32))
+    assert drag_over(stage.page, data)
+    assert words(stage)["start"] == ("64 × 48", True)
     stage.idle()
     stage.close()

@@ -72,6 +72,26 @@ def test_a_grid_that_does_not_fit_is_made_all_the_same(qtbot: QtBot, tmp_path: P
     stage.close()
 
 
+def test_the_largest_picture_of_a_grid_has_to_fit(qtbot: QtBot, tmp_path: Path) -> None:
+    stage = Stage(qtbot, held(tmp_path))
+    stage.controller.take(MemoryChanged(memory=samples.MEMORY))
+    stage.idle()
+    stage.page.form.edit(prompt="a red sun", size=(256, 256))
+    dialog = chosen(stage)
+    dialog.rows[0].set("width", "256, 16384")
+    dialog.rows[1].set("height", "256, 16384")
+    dialog.make.click()
+    assert stage.controller.state.jobs == ()
+    box = next(box for box in stage.page.form.findChildren(QMessageBox) if box.isVisible())
+    assert "16 384 × 16 384" in box.text() or "16384 × 16384" in box.text()
+    next(one for one in box.buttons() if one.text() == "Try anyway").click()
+    (job,) = stage.controller.state.jobs
+    stage.controller.session.queue.cancel(job.id)
+    (tmp_path / "go").touch()
+    stage.idle()
+    stage.close()
+
+
 def test_why_there_is_no_grid_stays_to_be_read(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     form = stage.page.form

@@ -18,7 +18,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.facts import GenerateReport
 from halftone.contract.messages import ModelChanged, PhaseChanged, PictureReady, Upscale
-from halftone.contract.request import UpscaleRequest
+from halftone.contract.request import Saving, UpscaleRequest
 from halftone.engine.making import upscale
 from halftone.engine.service import DiffusersEngine
 from halftone.metadata.reading import read_picture
@@ -77,6 +77,19 @@ def test_nothing_is_overwritten_and_pictures_of_others_will_do(engine: Diffusers
     (named,) = enlarged(engine, upscaler, source, output=str(tmp_path / "large.webp")).images
     with Image.open(named.path) as found:
         assert (found.format, found.size) == ("WEBP", (80, 80))
+
+
+def test_format_and_metadata_are_those_of_the_settings(
+    engine: DiffusersEngine, models: dict[str, Path], upscaler: Path, tmp_path: Path
+) -> None:
+    source = Path(generate(engine, models["sd15"])[0].images[0].path)
+    saving = Saving(picture_format="webp", picture_quality=80, save_metadata=False)
+    (made,) = enlarged(engine, upscaler, source, saving=saving).images
+    assert Path(made.path).name == f"{source.stem}-2x.webp"
+    found = read_picture(Path(made.path))
+    assert (found.parameters, found.receipt) == (None, None)
+    (named,) = enlarged(engine, upscaler, source, saving=saving, output=str(tmp_path / "large.png")).images
+    assert Path(named.path).suffix == ".png", "the user chose the name"
 
 
 @pytest.mark.parametrize("ending", ["png", "webp", "jpg"])

@@ -1,12 +1,17 @@
+import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from tests.helpers.pictures import picture_facts
 
 from halftone.contract.request import PictureRequest
 from halftone.gallery.history import History
+from halftone.gallery.processes import own_process
 from halftone.settings.databases import NewerDatabaseError
 from halftone.settings.places import data_dir
 
@@ -142,3 +147,15 @@ def test_a_bad_page_that_only_reading_finds_is_set_aside_too() -> None:
         assert len(history.recent(1000)) >= 50
         assert len(other.recent(1000)) >= 50, "it uses the list that the first one began"
     assert not (data_dir() / "history-damaged-2.sqlite").exists()
+
+
+def test_what_killed_processes_noted_is_known(history: History) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        start = psutil.Process(other.pid).create_time()
+        alive, killed, earlier = own_process(), f"process {other.pid} {start}", f"process {os.getpid()} 5.00"
+        for number, job in enumerate((alive, killed, earlier, "process 7", "a1b2")):
+            history.expect(job, picture_facts(path=f"/p/{number}.png", seed=1), REQUEST, b"")
+        assert set(history.killed_processes()) == {earlier, "process 7"}, "the number was given to another process"
+        other.kill()
+        other.wait()
+    assert set(history.killed_processes()) == {killed, earlier, "process 7"}

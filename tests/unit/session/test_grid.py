@@ -1,6 +1,7 @@
 """Grids: what is typed, the order of the pictures, and the sheet."""
 
 import math
+import os
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,13 @@ import pytest
 from msgspec.structs import replace
 from PIL import Image
 from tests.helpers import samples
+from tests.helpers.sessions import HeldExecutor
 
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.request import Lora, PictureRequest, Saving
 from halftone.metadata.picture import save_picture
 from halftone.metadata.reading import parse_parameters, read_picture
+from halftone.session.events import Composed, Left
 from halftone.session.pictures.grid import (
     MOST_PICTURES,
     MOST_VALUES,
@@ -28,7 +31,11 @@ from halftone.session.pictures.grid import (
     variable_named,
     variables,
 )
-from halftone.session.pictures.sheets import compose, layout, save_sheet
+from halftone.session.pictures.sheets import SheetMaker, compose, layout, save_sheet
+from halftone.session.reducer import apply
+from halftone.session.state import AppState, LeftQueue, Sheet
+from halftone.session.store import Store
+from halftone.settings.places import OVERRIDE
 
 WHOLE = Variable("steps", "Steps", "int", (1, 1000))
 FREE = Variable("guidance", "Guidance", "float", (0, 1000))
@@ -256,3 +263,64 @@ def test_a_sheet_says_nothing_where_metadata_is_off(tmp_path: Path) -> None:
     facts, _ = save_sheet(made)
     found = read_picture(Path(facts.path))
     assert (found.parameters, found.receipt) == (None, None)
+
+
+def test_a_sheet_has_the_format_and_quality_of_its_pictures(tmp_path: Path) -> None:
+    def saved(quality: int) -> Path:
+        folder = tmp_path / str(quality)
+        folder.mkdir()
+        saving = Saving(picture_format="webp", picture_quality=quality)
+        return Path(save_sheet(painted(folder, grid(replace(REQUEST, saving=saving), steps="10,20")))[0].path)
+
+    fine, coarse = saved(95), saved(5)
+    assert (fine.suffix, read_picture(fine).parameters is not None) == (".webp", True)
+    assert coarse.stat().st_size < fine.stat().st_size
+
+
+@pytest.mark.parametrize("state", ["recovered", "not-recovered", "unwatched"])
+def test_the_sheet_says_what_became_of_a_picture(tmp_path: Path, state: Any) -> None:
+    made = painted(tmp_path, grid(REQUEST, steps="10,20"))
+    cells = tuple(Cell(replace(cell.facts, state=state)) for cell in made.cells if cell.facts is not None)
+    sheet, _ = compose(replace(made, cells=cells))
+    left, top = layout(made, (64, 64)).corner((0, 0, 0))
+    assert sheet.getpixel((left, top + 63)) == (255, 255, 255), "a band with words"
+
+
+@pytest.mark.logs("cannot be read", "could not be saved")
+def test_a_sheet_that_cannot_be_saved_is_kept_until_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    base = Path(os.environ[OVERRIDE])
+    base.mkdir(exist_ok=True)
+    (base / "pictures").touch()
+    made = painted(folder, grid(steps="10,20"))
+    folder.rename(tmp_path / "away")
+    store, executor = Store(), HeldExecutor()
+    sheets = SheetMaker(store, executor)
+    store.take(Left(queue=LeftQueue(), sheets=(Sheet(key="g", title="a sun", grid=made),)))
+    executor.settle()
+    (notice,) = store.state.notices
+    assert (notice.kind, notice.facts) == ("grid-failed", ("g",))
+    assert notice.error is not None
+    assert [sheet.key for sheet in store.state.sheets] == ["g"]
+    (tmp_path / "away").rename(folder)
+    sheets.retry("g")
+    executor.settle()
+    assert ([notice.kind for notice in store.state.notices], store.state.sheets) == (["grid-failed", "grid-made"], ())
+    assert (folder / "00000-7-grid.png").exists()
+
+
+def test_a_sheet_that_is_not_wanted_is_discarded(tmp_path: Path) -> None:
+    made = painted(tmp_path, grid(steps="10,20"))
+    state = AppState(sheets=(Sheet(key="g", title="a sun", grid=made),))
+    error = ErrorFacts(code="output-read-only", facts={"folder": "x"})
+    failed = apply(state, Composed(key="g", error=error))
+    assert failed.sheets == state.sheets
+    assert apply(failed, Composed(key="g")).sheets == ()
+
+
+def test_a_grid_without_one_picture_leaves_no_sheet() -> None:
+    error = ErrorFacts(code="output-read-only", facts={"folder": "x"})
+    made = grid(steps="1").with_cell(Cell(error=error))
+    state = apply(AppState(sheets=(Sheet(key="g", title="a sun", grid=made),)), Composed(key="g", error=error))
+    assert (state.sheets, state.notices[-1].facts) == ((), ())

@@ -45,6 +45,7 @@ def upscale(
         device=known_device(device, saved),
         precision=saved.numerics.precision,
         output=None if output is None else flags.absolute(output),
+        saving=saved.saving,
     )
     check_upscale(request)
 

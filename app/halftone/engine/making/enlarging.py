@@ -26,7 +26,7 @@ from halftone.engine.sampling.frames import thumbnail
 from halftone.health.faults import first_line, is_out_of_memory
 from halftone.health.precision import granted_precision
 from halftone.measure.pictures import is_dark, is_flat
-from halftone.metadata.picture import PICTURES, free_name
+from halftone.metadata.picture import PICTURES, ending_for, free_name
 from halftone.metadata.start_images import picture_size, read_beside, read_picture
 from halftone.metadata.upscaled import upscaled_texts
 
@@ -105,7 +105,9 @@ class Enlarging:
             upscaled=how,
         )
         self._emit(PhaseChanged(phase="save"))
-        texts = upscaled_texts(source, facts, made_with(self._device.id))
+        saving = self._request.saving
+        texts = upscaled_texts(source, facts, made_with(self._device.id)) if saving.save_metadata else ("", "")
+        ending = ending_for(saving.picture_format, result.image.size, texts[0])
         alpha, profile = read_beside(str(source))  # which no upscale model reads
         if alpha is not None:
             pixels = np.dstack([pixels, np.asarray(alpha.resize(result.image.size, Image.Resampling.LANCZOS))])
@@ -115,7 +117,8 @@ class Enlarging:
             self._emit(PictureSaving(facts=msgspec.structs.replace(facts, path=str(path))), small)
             return texts
 
-        path = write_frames([pixels], None, *self._place(source), texts_for, overwrite=False, profile=profile)
+        place, quality = self._place(source, ending), saving.picture_quality
+        path = write_frames([pixels], None, *place, texts_for, overwrite=False, quality=quality, profile=profile)
         facts = msgspec.structs.replace(facts, path=str(path))
         self._emit(PictureReady(facts=facts, thumbnail_size=len(small)), small)
         return facts
@@ -133,10 +136,10 @@ class Enlarging:
                 raise
         return enlarge(picture, self._upscaler, self._dtype, self._control.check, told)
 
-    def _place(self, source: Path) -> tuple[Path, Path]:
-        """(file to write, name to number where that is taken)."""
+    def _place(self, source: Path, ending: str) -> tuple[Path, Path]:
+        """(file to write, name to number where that is taken). ending: of a name that the user did not choose."""
         output = None if self._request.output is None else Path(self._request.output)
         if output is not None and not output.is_dir() and output.suffix.lower() in PICTURES:
             return output, output
-        named = (output or source.parent) / f"{source.stem}-{self._upscaler.scale}x.png"
+        named = (output or source.parent) / f"{source.stem}-{self._upscaler.scale}x{ending}"
         return (free_name(named) if os.path.lexists(named) else named), named

@@ -36,7 +36,7 @@ from halftone.library.index.entries import Entry
 from halftone.library.prompts.drawn_prompts import as_made
 from halftone.session.events import Noted
 from halftone.session.pictures.draft import Draft, Seed, with_word
-from halftone.session.pictures.grid import Axis, fitted, planned
+from halftone.session.pictures.grid import Axis, Grid, fitted, planned
 from halftone.session.pictures.history import Made
 from halftone.session.state import Ended, Job
 from halftone.settings.glance import widths
@@ -175,18 +175,23 @@ class CreatePage(QWidget):
         dialog.open()
 
     def _make_grid(self, axes: tuple[Axis, ...]) -> None:
-        """The form is sent as for one picture, so its checks are the same."""
-        self.form.submit(count=1, send=partial(self._queue_grid, axes))
+        """The form is sent as for one picture, so its checks are the same, but the largest picture has to fit into memory."""
+        if (grid := self._planned(axes, self.form.request())) is not None:
+            self.form.submit(count=1, send=partial(self._queue_grid, axes), checked=grid.requests)
 
     def _queue_grid(self, axes: tuple[Axis, ...], request: PictureRequest) -> None:
+        if (grid := self._planned(axes, request)) is not None:
+            self._watch_next()
+            self._controller.session.queue.make_grid(grid, request.prompt)
+
+    def _planned(self, axes: tuple[Axis, ...], request: PictureRequest) -> Grid | None:
+        """The grid; None where the form says why there is none."""
         models = self._controller.state.models.models
         try:
-            grid = planned(request, axes, lambda one: fitted(one, models.get(one.model)))
+            return planned(request, axes, lambda one: fitted(one, models.get(one.model)))
         except HalftoneError as error:
             self.form.tell(error_sentence(error.as_facts()), "danger")
-            return
-        self._watch_next()
-        self._controller.session.queue.make_grid(grid, request.prompt)
+            return None
 
     # --- editing what waits -----------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ ActionName = Literal[
     "generate", "cancel", "guide", "prompt", "seed", "save", "reuse", "check", "save-repaired", "left-panel", "right-panel",
     "message", "full-screen", "previous", "next", "fit", "actual-size", "delete", "before", "job-up", "job-down",
     "open", "show", "copy", "start", "inpaint", "vary", "upscale", "search", "seed-only", "compare", "large", "grid",
-    "weigh-more", "weigh-less",
+    "weigh-more", "weigh-less", "brush-smaller", "brush-larger", "brush", "eraser", "undo-stroke", "redo-stroke",
 ]  # fmt: skip
 
 
@@ -50,6 +50,12 @@ ACTIONS: Final[dict[ActionName, Action]] = {
     "actual-size": Action(Words("Zoom to 100 %"), ("1",)),
     "delete": Action(Words("Move to bin"), ("Del",)),
     "before": Action(Words("Show the picture before recovery"), ("B",), held=True),
+    "brush-smaller": Action(Words("Smaller brush"), ("[",)),
+    "brush-larger": Action(Words("Larger brush"), ("]",)),
+    "brush": Action(Words("Brush"), ("P",)),
+    "eraser": Action(Words("Eraser on or off"), ("E",)),
+    "undo-stroke": Action(Words("Undo the last stroke"), ("Ctrl+Z",)),
+    "redo-stroke": Action(Words("Redo the last stroke"), ("Ctrl+Shift+Z", "Ctrl+Y")),
     "job-up": Action(Words("Move a waiting job up"), ("Alt+Up",)),
     "job-down": Action(Words("Move a waiting job down"), ("Alt+Down",)),
     "open": Action(Words("Open")),

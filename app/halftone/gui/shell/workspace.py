@@ -413,6 +413,9 @@ class Workspace(QObject):
         """Carry out an action of a message."""
         training = notice.job is not None and notice.job.kind == "Train"
         match key:
+            case "retry" | "discard" if notice.kind == "grid-failed":
+                sheets = self.controller.session.sheets
+                (sheets.retry if key == "retry" else sheets.discard)(notice.facts[0])
             case "retry" if notice.job is not None:
                 session = self.controller.session
                 session.training.go_on() if training else session.queue.retry(notice.job)
@@ -424,10 +427,9 @@ class Workspace(QObject):
                 self._undo(notice)
             case "show-file" if len(notice.facts) > 1:
                 QDesktopServices.openUrl(QUrl.fromLocalFile(str(Path(notice.facts[1]).parent)))
-            case "continue":
-                self.controller.session.kept.go_on()
-            case "discard":
-                self.controller.session.kept.discard()
+            case "continue" | "discard":
+                kept = self.controller.session.kept
+                (kept.go_on if key == "continue" else kept.discard)()
             case "choose-folder" if training:
                 self._go("train")
                 cast("TrainPage", self.page("train")).form.ask_output()

@@ -89,13 +89,17 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
 def _check_saving(request: PictureRequest, prompts: str) -> None:
     """Raise HalftoneError setting-bad-value or prompt-too-long where the format cannot be written or cannot hold the prompts."""
     kind = request.saving.picture_format
-    if f".{kind}" not in PICTURES:
-        writable = either(*(name for name in get_args(PictureFormat) if f".{name}" in PICTURES))
-        raise HalftoneError("setting-bad-value", name=Words("Picture format"), value=kind, allowed=writable)
+    _check_format(kind)
     if request.saving.save_metadata:
         output = request.output
         named = output is not None and Path(output).suffix.lower() in ALLOWED and not os.path.isdir(output)
         check_room_for_text(Path(output if output is not None and named else f"picture.{kind}"), prompts)
+
+
+def _check_format(kind: PictureFormat) -> None:
+    if f".{kind}" not in PICTURES:
+        writable = either(*(name for name in get_args(PictureFormat) if f".{name}" in PICTURES))
+        raise HalftoneError("setting-bad-value", name=Words("Picture format"), value=kind, allowed=writable)
 
 
 def check_now(request: PictureRequest, facts: ModelFacts | None = None) -> None:
@@ -109,8 +113,9 @@ def check_now(request: PictureRequest, facts: ModelFacts | None = None) -> None:
 
 def check_upscale(request: UpscaleRequest) -> None:
     """Raise HalftoneError for an upscale request that cannot work: upscaler-*, model-truncated, model-bad-header,
-    image-unreadable, output-*, disk-full. Only the model tells the size of the result.
+    image-unreadable, setting-bad-value, output-*, disk-full. Only the model tells the size of the result.
     """
+    _check_format(request.saving.picture_format)
     if not is_upscale_model(request.upscaler):
         raise HalftoneError("upscaler-missing", path=request.upscaler)
     check_upscaler(request.upscaler)

@@ -13,7 +13,7 @@ from halftone.health.forecasts.picture_memory import Forecast
 from halftone.library.families.networks import Network, known_networks
 from halftone.session.checks import Checks
 from halftone.session.events import Replaced
-from halftone.session.pictures.memory_estimate import NetworkKey, Networks, memory_estimate, network_key
+from halftone.session.pictures.memory_estimate import NetworkKey, Networks, Shortage, memory_estimate, network_key, shortage
 from halftone.session.pictures.picture_time import Shape, computed
 from halftone.session.pictures.request_cost import request_shape
 from halftone.session.ports import Executor
@@ -72,6 +72,21 @@ class Estimates:
         made = state.history.timed.measured(self.conditions()) if precision is None else ()
         picture = request, state.model, self.dtype(precision)
         return memory_estimate(picture, state.device, state.networks.networks, state.memory, made)
+
+    def shortage(self, requests: Sequence[PictureRequest], precision: Precision | None = None) -> tuple[Shortage, DType] | None:
+        """What the largest of these pictures lacks, and its dtype; None where all fit, or the user accepted those that do not.
+        The memory of other models than the selected one is not known.
+        """
+        state, lacking = self._store.state, list[tuple[Shortage, DType]]()
+        for request in requests:
+            if state.model is None or request.model != state.model.id:
+                continue
+            full = request.numerics.precision == "float32" != state.numerics.precision
+            shape, kind = request_shape(request, state.model), precision or ("float32" if full else None)
+            short, dtype = shortage(shape, self.memory(request, kind)), self.dtype(kind)
+            if short is not None and (shape, dtype) not in state.networks.accepted:
+                lacking.append((short, dtype))
+        return max(lacking, key=lambda one: one[0].needed, default=None)
 
     def seconds(self, requests: Sequence[PictureRequest]) -> float | None:
         """How long all of these take, the steps and sizes of each considered; None where nothing like one was measured."""

@@ -1,7 +1,6 @@
 """The list of finished pictures, read and written off this thread."""
 
 import logging
-import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from halftone.contract.messages import AnyEvent, Generate, PictureReady
 from halftone.contract.request import PictureRequest, UpscaleRequest
 from halftone.gallery.history import Entry, History
 from halftone.gallery.made import list_made, made_as
+from halftone.gallery.processes import own_process
 from halftone.health.pictures.painted_masks import forget_painted_masks
 from halftone.library.prompts.drawn_prompts import again
 from halftone.session.events import Replaced
@@ -42,11 +42,13 @@ def unsaved(facts: PictureFacts, request: PictureRequest, failed: bytes) -> Made
 
 
 def tidy_up(form: str) -> None:
-    """Take pictures off the list whose files are gone, and remove painted masks that nothing names: at the start only, as one in
-    the bin may still come back. form: the draft of the last close.
+    """Take pictures off the list whose files are gone, forget what killed processes noted, and remove painted masks that nothing
+    names: at the start only, as one in the bin may still come back. form: the draft of the last close.
     """
     with History() as history:
+        killed = history.killed_processes()
         history.settle()
+        history.forget_jobs(killed)
         history.forget_missing()
     try:
         forget_painted_masks(form)
@@ -122,7 +124,7 @@ def expect_picture(request: PictureRequest | UpscaleRequest, facts: PictureFacts
     logged.
     """
     try:
-        list_made(request, facts, thumbnail, f"process {os.getpid()}")
+        list_made(request, facts, thumbnail, own_process())
     except (OSError, sqlite3.Error) as error:
         _log.warning("The history could not be kept: %s", error)
 
@@ -131,7 +133,7 @@ def forget_expected() -> None:
     """The pictures of this process are all listed."""
     try:
         with History() as history:
-            history.forget_jobs((f"process {os.getpid()}",))
+            history.forget_jobs((own_process(),))
     except (OSError, sqlite3.Error) as error:
         _log.info("notes on finished pictures stay: %s", error)
 

@@ -18,7 +18,7 @@ from halftone.contract.facts import PictureFacts
 from halftone.contract.wording import Words
 from halftone.gallery.made import list_made
 from halftone.metadata.parameters import write_parameters
-from halftone.metadata.picture import free_name, save_picture
+from halftone.metadata.picture import ending_for, free_name, save_picture
 from halftone.metadata.reading import parse_parameters, read_picture
 from halftone.session.events import Composed, Replaced
 from halftone.session.pictures.grid import Axis, Cell, Grid
@@ -29,7 +29,7 @@ from halftone.session.state import Sheet
 from halftone.session.store import Store
 from halftone.settings.disk import system_words
 from halftone.settings.picture_files import opened_picture
-from halftone.settings.places import pictures_dir, resources
+from halftone.settings.places import log_dir, pictures_dir, resources
 
 if TYPE_CHECKING:
     from PIL import Image, ImageDraw, ImageFont
@@ -45,6 +45,7 @@ _GREY: Final = (110, 110, 110)
 _EMPTY: Final = (236, 236, 236)
 _GAP: Final = 4
 _THUMBNAIL: Final = 256
+_STATES: Final = {"recovered": "Recovered", "not-recovered": "Not recovered", "unwatched": "Not monitored"}
 _AXES: Final = ("X", "Y", "Z")
 _TEXT_SHARE: Final = 24
 """Pixels of a cell's edge for one pixel of text height, at most."""
@@ -101,7 +102,7 @@ def compose(grid: Grid, most: int = MOST_PIXELS) -> tuple["Image.Image", float]:
     if not sizes:
         error = next((cell.error for cell in cells.values() if cell.error is not None), None)
         raise (
-            HalftoneError("internal", detail=Words("no picture of the grid was made"), log="")
+            _failure(Words("no picture of the grid was made"))
             if error is None
             else HalftoneError(error.code, error.details, **error.facts)
         )
@@ -113,6 +114,10 @@ def compose(grid: Grid, most: int = MOST_PIXELS) -> tuple["Image.Image", float]:
         _draw_cell(sheet, draw, plan, index, cells.get(place))
     _draw_labels(draw, plan, grid)
     return sheet, plan.share
+
+
+def _failure(detail: Words | str) -> HalftoneError:
+    return HalftoneError("internal", detail=detail, log=str(log_dir()))
 
 
 def _draw_cell(
@@ -127,8 +132,7 @@ def _draw_cell(
         _write(draw, (left, top, width, height), _why(cell), plan.text, _GREY)
         return
     sheet.paste(picture, (left + (width - picture.width) // 2, top + (height - picture.height) // 2))
-    if facts is not None and facts.state != "clean":
-        words = "recovered" if facts.state == "recovered" else "not recovered"
+    if facts is not None and (words := _STATES.get(facts.state)):
         band = round(plan.text * 1.5)
         draw.rectangle((left, top + height - band, left + width - 1, top + height - 1), fill=_PAPER)
         _write(draw, (left, top + height - band, width, band), words, plan.text, _INK)
@@ -136,8 +140,8 @@ def _draw_cell(
 
 def _why(cell: Cell | None) -> str:
     if cell is None:
-        return "not made"
-    return "failed" if cell.error is None else f"failed: {sentence(cell.error)}"
+        return "Not generated"
+    return "Failed" if cell.error is None else f"Failed: {sentence(cell.error)}"
 
 
 def _picture(facts: PictureFacts, plan: Layout) -> "Image.Image | None":
@@ -168,7 +172,7 @@ def _draw_labels(draw: "ImageDraw.ImageDraw", plan: Layout, grid: Grid) -> None:
             place = (_GAP, top + row * (height + _GAP), plan.left - 2 * _GAP, height)
             _write(draw, place, others[0].shown[row], plan.text, _INK)
     words = [f"{name}: {axis.label}" for name, axis in zip(_AXES, grid.axes, strict=False)]
-    words += [f"pictures scaled to {plan.share:.0%}"] if plan.share < 1 else []
+    words += [f"Pictures scaled to {plan.share:.0%}"] if plan.share < 1 else []
     _write(
         draw, (_GAP, plan.size[1] - plan.text * 2, plan.size[0] - 2 * _GAP, plan.text * 2), "   ".join(words), plan.text, _GREY
     )
@@ -264,11 +268,13 @@ def save_sheet(grid: Grid) -> tuple[PictureFacts, bytes]:
 
     sheet, share = compose(grid)
     first = next(cell.facts for cell in grid.cells if cell.facts is not None and cell.facts.path)
-    texts = sheet_texts(grid, first, share) if grid.requests[0].saving.save_metadata else ("", "")
+    saving = grid.requests[0].saving
+    texts = sheet_texts(grid, first, share) if saving.save_metadata else ("", "")
     source = Path(first.path)
-    named = (source.parent if source.parent.is_dir() else pictures_dir()) / f"{source.stem}-grid.png"
+    name = f"{source.stem}-grid{ending_for(saving.picture_format, sheet.size, texts[0])}"
+    named = (source.parent if source.parent.is_dir() else pictures_dir()) / name
     path = free_name(named) if os.path.lexists(named) else named
-    save_picture(sheet, path, *texts)
+    save_picture(sheet, path, *texts, quality=saving.picture_quality)
     width, height = sheet.size
     sheet.thumbnail((_THUMBNAIL, _THUMBNAIL))
     buffer = io.BytesIO()
@@ -293,14 +299,27 @@ class SheetMaker:
     def __init__(self, store: Store, executor: Executor) -> None:
         self._store = store
         self._executor = executor
-        self._busy: set[str] = set()
+        self._begun: set[str] = set()
+        self._failed: set[str] = set()
         store.subscribe(lambda state: state.sheets, self._make)
 
     def _make(self, sheets: tuple[Sheet, ...]) -> None:
         for sheet in sheets:
-            if sheet.key not in self._busy:
-                self._busy.add(sheet.key)
+            if sheet.key not in self._begun:
+                self._begun.add(sheet.key)
                 self._start(sheet)
+
+    def retry(self, key: str) -> None:
+        """Save a sheet that could not be saved."""
+        if key in self._failed:
+            self._failed.discard(key)
+            self._begun.discard(key)
+            self._make(self._store.state.sheets)
+
+    def discard(self, key: str) -> None:
+        """Give up a sheet that could not be saved. Its pictures stay."""
+        if key in self._failed:
+            self._store.take(Composed(key=key))
 
     def _start(self, sheet: Sheet) -> None:
         def work() -> Made:
@@ -312,8 +331,10 @@ class SheetMaker:
             self._store.take(Composed(key=sheet.key, path=found.facts.path))
 
         def failed(error: Exception) -> None:
-            log.warning("a grid could not be put together: %s", error)
-            why = str(system_words(error)) if isinstance(error, OSError) else str(error)
-            self._store.take(Composed(key=sheet.key, why=why))
+            log.warning("a grid could not be saved: %s", error)
+            detail = system_words(error) if isinstance(error, OSError) else str(error)
+            known = error if isinstance(error, HalftoneError) else _failure(detail)
+            self._failed.add(sheet.key)
+            self._store.take(Composed(key=sheet.key, error=known.as_facts()))
 
         self._executor.run(work, made, failed)

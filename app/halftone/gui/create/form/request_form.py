@@ -1,6 +1,6 @@
 """The left panel of Create: model, prompt, size, steps, seed and the pinned footer with estimate and Generate."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -263,18 +263,18 @@ class CreateForm(QWidget):
         endless: bool = False,
         precision: Precision | None = None,
         send: Callable[[PictureRequest], object] | None = None,
+        checked: Sequence[PictureRequest] | None = None,
     ) -> bool:
         """Send the request; an empty prompt takes the first example. False when the form cannot be sent. send: takes the request
-        in place of `submitted`.
+        in place of `submitted`; checked: the pictures that have to fit into memory, None for the one of the form.
         """
         self.submitting.emit()
         if self.refusal():
             return False
-        estimates, shape = self._controller.session.estimates, self._shape()
-        short, dtype = shortage(shape, estimates.memory(self.request(), precision)), estimates.dtype(precision)
-        if short is not None and (shape, dtype) not in self._controller.state.networks.accepted:
-            again = partial(self.submit, count=count, endless=endless, precision=precision, send=send)
-            ask(self, shortage_words(short), lambda: self._accept(shape, dtype, again))
+        lacking = self._controller.session.estimates.shortage((self.request(),) if checked is None else checked, precision)
+        if lacking is not None:
+            again = partial(self.submit, count=count, endless=endless, precision=precision, send=send, checked=())
+            ask(self, shortage_words(lacking[0]), lambda: self._accept(lacking[0].shape, lacking[1], again))
             return False
         said = ""
         if not self._draft.prompt.strip():

@@ -110,6 +110,11 @@ class DroppedPictures(QObject):
             elif event.type() == QEvent.Type.Drop:
                 self._choose("settings")
             return True
+        if isinstance(event, QDropEvent) and _is_web_address(event.mimeData()):
+            event.acceptProposedAction()
+            if event.type() == QEvent.Type.Drop:
+                self._controller.take(Noted(kind="web-picture"))
+            return True
         if event.type() == QEvent.Type.DragLeave:
             self._away.start()
         return super().eventFilter(watched, event)
@@ -215,3 +220,7 @@ class DroppedPictures(QObject):
 
 def _is_picture(data: QMimeData) -> bool:
     return bool(picture_in(data)) or data.hasImage()
+
+
+def _is_web_address(data: QMimeData) -> bool:
+    return any(url.scheme() in ("http", "https") for url in data.urls())

@@ -11,7 +11,7 @@ from halftone.contract.limits import SIZE_MULTIPLE
 from halftone.gui import theme
 from halftone.gui.create.picture.painted_mask import EDGE, PaintedMask
 from halftone.gui.i18n import tr
-from halftone.gui.kit.actions import takes_escape
+from halftone.gui.kit.actions import ActionName, pressed, takes_escape
 from halftone.gui.kit.painting import Painted, plate
 from halftone.gui.kit.picture_canvas import CanvasView
 from halftone.session.pictures.outpainting import GRIPS, Grip, Sides, dragged, extended
@@ -377,20 +377,24 @@ class EditCanvas(CanvasView):
                 self._begin(self._at, erase=self.erasing)
             case Qt.Key.Key_Space:
                 pass
-            case Qt.Key.Key_BracketLeft:
-                self.set_brush(self.brush - 1)
-            case Qt.Key.Key_BracketRight:
-                self.set_brush(self.brush + 1)
-            case Qt.Key.Key_E if not event.modifiers():
-                self.set_erasing(not self.erasing)
-            case Qt.Key.Key_P if not event.modifiers():
-                self.set_erasing(False)
             case Qt.Key.Key_Escape:
                 self.left.emit()
             case key if key in _KEYS:
                 self._step_brush(_KEYS[Qt.Key(key)])
             case _:
-                super().keyPressEvent(event)
+                if not self._set_tool(pressed(event, "brush-smaller", "brush-larger", "brush", "eraser")):
+                    super().keyPressEvent(event)
+
+    def _set_tool(self, wanted: ActionName | None) -> bool:
+        """Change the brush as the key of an action says; False for no such key."""
+        match wanted:
+            case "brush-smaller" | "brush-larger":
+                self.set_brush(self.brush + (1 if wanted == "brush-larger" else -1))
+            case "brush" | "eraser":
+                self.set_erasing(wanted == "eraser" and not self.erasing)
+            case _:
+                return False
+        return True
 
     def _step_brush(self, by: Sequence[int]) -> None:
         step = self.width_of_brush / 2

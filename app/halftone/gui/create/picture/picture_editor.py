@@ -16,7 +16,7 @@ from halftone.gui.create.picture.edit_canvas import BRUSH, EditCanvas
 from halftone.gui.create.picture.painted_mask import is_empty
 from halftone.gui.create.rows.start_picture_fields import read_whole
 from halftone.gui.i18n import tr
-from halftone.gui.kit.actions import add_shortcut, with_keys
+from halftone.gui.kit.actions import add_shortcut, keys_of, with_keys
 from halftone.gui.kit.built_later import BuiltLater
 from halftone.gui.kit.stock_widgets import button, column, icon_button, label, row, surface, vline
 from halftone.gui.kit.switches import Segmented
@@ -69,7 +69,7 @@ class PictureEditor(BuiltLater):
         self.brush.setMaximumWidth(140)
         self.brush.setToolTip(tr("Brush size ([, ] or Ctrl+wheel)"))
         self.brush.setAccessibleName(tr("Brush size"))
-        self.undo = icon_button("undo-2", with_keys(tr("Undo"), "Ctrl+Z"), clicked=partial(canvas.change, "undo"))
+        self.undo = icon_button("undo-2", with_keys(tr("Undo"), *keys_of("undo-stroke")), clicked=partial(canvas.change, "undo"))
         self.redo = icon_button("redo-2", with_keys(tr("Redo"), "Ctrl+Shift+Z"), clicked=partial(canvas.change, "redo"))
         changes = (
             icon_button("paint-bucket", tr("Fill the mask"), clicked=partial(canvas.change, "fill")),
@@ -106,8 +106,8 @@ class PictureEditor(BuiltLater):
         canvas.painted.connect(self._painted)
         canvas.extended.connect(self._extended)
         canvas.left.connect(self.close_editor)
-        add_shortcut(self, partial(canvas.change, "undo"), "Ctrl+Z", inside=True)
-        add_shortcut(self, partial(canvas.change, "redo"), "Ctrl+Shift+Z", "Ctrl+Y", inside=True)
+        add_shortcut(self, partial(canvas.change, "undo"), *keys_of("undo-stroke"), inside=True)
+        add_shortcut(self, partial(canvas.change, "redo"), *keys_of("redo-stroke"), inside=True)
         self._show_tools()
 
     def minimumSizeHint(self) -> QSize:

@@ -67,7 +67,12 @@ class UpscaleMenu(QObject):
     def start(self, picture: str, upscaler: str) -> None:
         """Queue it; the job finds out whether the file is an upscale model."""
         controller = self._controller
-        device, precision = controller.settings.device, controller.numerics.precision
-        request = UpscaleRequest(pictures=(picture,), upscaler=upscaler, device=device, precision=precision)
+        request = UpscaleRequest(
+            pictures=(picture,),
+            upscaler=upscaler,
+            device=controller.settings.device,
+            precision=controller.numerics.precision,
+            saving=controller.settings.saving,
+        )
         self._follow()
         controller.session.queue.upscale(request, Path(picture).name)

@@ -1,0 +1,28 @@
+"""Names a process by its number and its start, because the system gives the number of an ended process to another one."""
+
+import os
+from typing import Final
+
+PREFIX: Final = "process "
+_SAME_SECONDS: Final = 2.0
+"""The start of a process is read from a clock that is set now and then."""
+
+
+def own_process() -> str:
+    """The name of this process."""
+    import psutil
+
+    return f"{PREFIX}{os.getpid()} {psutil.Process().create_time():.2f}"
+
+
+def is_running(name: str) -> bool:
+    """Whether the named process still runs. A name without a start is of an older Halftone, and counts as ended."""
+    import psutil
+
+    try:
+        number, start = name.removeprefix(PREFIX).split(" ")
+        return abs(psutil.Process(int(number)).create_time() - float(start)) < _SAME_SECONDS
+    except psutil.AccessDenied:
+        return True
+    except (psutil.NoSuchProcess, ValueError):
+        return False
