@@ -155,21 +155,27 @@ def test_a_model_at_the_edge_is_not_acquitted_by_a_kernel_that_sums_in_another_o
     assert [one.facts for one in doubts.found] == [{"once": True}]
 
 
+class Shy(nn.Conv2d):
+    """In float16 its result is only finite while a hook looks at it."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        made = super().forward(input)
+        return made if self._forward_hooks or made.dtype != torch.float16 else made.fill_(float("inf"))
+
+
 def test_what_only_a_probe_makes_finite_is_not_the_devices(engine: DiffusersEngine, models: dict[str, Path]) -> None:
     """Hooks change some ways of computing."""
     generate(engine, models["sd15"], "float16")
-    layer: Any = layer_of(engine)
-    plain = layer.forward
-
-    def forward(given: torch.Tensor) -> torch.Tensor:
-        made = plain(given)
-        return made if layer._forward_hooks or made.dtype != torch.float16 else made.fill_(float("inf"))
-
-    layer.forward = forward
+    layer = layer_of(engine)
+    assert type(layer) is nn.Conv2d
+    kept = layer.__dict__.pop("forward", None)  # of a processor that has no float16 convolutions of its own
+    layer.__class__ = Shy
     try:
         report, _ = check(engine, models["sd15"], "float16")
     finally:
-        del layer.forward
+        layer.__class__ = nn.Conv2d
+        if kept is not None:
+            layer.__dict__["forward"] = kept
     assert "memory-damage" not in [one.code for one in report.findings]
     assert report.verdict not in ("healthy", "tight")
 
