@@ -158,7 +158,7 @@ def test_a_model_at_the_edge_is_not_acquitted_by_a_kernel_that_sums_in_another_o
 class Shy(nn.Conv2d):
     """In float16 its result is only finite while a hook looks at it."""
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
+    def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 - the name torch gives it
         made = super().forward(input)
         return made if self._forward_hooks or made.dtype != torch.float16 else made.fill_(float("inf"))
 
