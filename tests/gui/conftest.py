@@ -26,16 +26,18 @@ def garbage_goes_here(request: pytest.FixtureRequest, what_stays_is_not_searched
     _end_background_work()
     _end_closed_windows()
     _clear_clipboard()
-    _speak_english()
+    _reset_language_and_text_size()
     gc.enable()
     gc.collect()
 
 
-def _speak_english() -> None:
-    """A test that chose another language leaves none to the next, which may open no window of its own."""
+def _reset_language_and_text_size() -> None:
+    """A test that chose others leaves none to the next, which may open no window of its own."""
+    from halftone.gui import theme
     from halftone.gui.i18n import set_language
 
     set_language("en")
+    theme.set_text_size(100)
 
 
 def pytest_sessionfinish() -> None:

@@ -185,6 +185,8 @@ _scale = 1.0
 def set_text_size(percent: int) -> None:
     """From now on; a window that stands must be built anew."""
     global _scale
+    if _scale == percent / 100:
+        return
     _scale = percent / 100
     _font.cache_clear()
     _sheet.cache_clear()
