@@ -91,8 +91,8 @@ def nothing_written_elsewhere(writes_are_recorded: Path) -> Iterator[None]:
     """Fails the test that wrote where nobody may, or where nobody asked for it."""
     before = writes_are_recorded.stat().st_size
     yield
-    if writes_are_recorded.stat().st_size > before:
-        pytest.fail("written: " + writes_are_recorded.read_text("utf-8")[before:].strip(), pytrace=False)
+    if written := recorder.recorded(writes_are_recorded, before):
+        pytest.fail(f"written: {written}", pytrace=False)
 
 
 @pytest.fixture(autouse=True)

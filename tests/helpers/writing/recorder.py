@@ -2,7 +2,8 @@
 
 Two rules:
 
-* Nobody writes outside the folder of the tests (`HALFTONE_TEST_FOLDER`) and Halftone's own (`HALFTONE_DATA`, temporary files).
+* Nobody writes outside the folder of the tests (`HALFTONE_TEST_FOLDER`) and Halftone's own (`HALFTONE_DATA`, temporary files, the
+  launcher's `.halftone`).
 * Halftone's readers of files (`READERS`) write outside its own folders only in the modules of `ASKED`. So nothing that watches,
   reads or lists the folders of other programs ever writes there.
 
@@ -36,6 +37,8 @@ _TOOLS: Final = ("halftone.settings.", "halftone.contract.")
 """They write for who calls them."""
 _DATA: Final = "HALFTONE_DATA"
 _WRITES: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_LAUNCHERS: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(FOLDER))), ".halftone")
+"""Where the launcher keeps the environment; it tries the disk there."""
 _QUIET: Final = ("/dev/", "/proc/", "/sys/")
 _CACHES: Final = ("__pycache__", ".hypothesis", ".pytest_cache", "torchinductor_")
 _EMPTY: Final = (None, -1)
@@ -91,9 +94,16 @@ def record_here() -> None:
     sys.addaudithook(hook)
 
 
+def recorded(report: str | os.PathLike[str], before: int) -> str:
+    """What the file names since it had that many bytes."""
+    with open(report, "rb") as file:
+        file.seek(before)
+        return file.read().decode("utf-8").strip()
+
+
 def judged(event: str, path: str) -> str:
     """What is wrong with a write, "" for nothing."""
-    if path.startswith(_QUIET) or any(cache in path for cache in _CACHES):
+    if path.startswith(_QUIET) or _inside(path, _LAUNCHERS) or any(cache in path for cache in _CACHES):
         return ""
     if any(_inside(path, os.environ[own]) for own in (OWN, _DATA) if os.environ.get(own)):
         return ""

@@ -44,7 +44,7 @@ def taken(text: str, now: PictureRequest = NOW, known: Known = KNOWN) -> Importe
 def test_all_of_a_text_of_a1111_has_its_place_or_is_told() -> None:
     found = taken(A1111)
     assert found.request == PictureRequest(
-        prompt="a sun (red:1.2),",
+        prompt="a sun (red:1.2) ,",
         negative="blurry, easynegative",
         model=TINY.id,
         width=512,
