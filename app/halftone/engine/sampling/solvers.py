@@ -1,0 +1,479 @@
+"""Samplers that diffusers lacks or computes differently, each a small function over sigmas.
+
+A solver is called once for each call of the network, with the latents that the network saw and the picture that it predicted from
+them, and returns the latents of its next call. What it keeps between calls lies in `Run.memory`, so that a loop can be copied,
+stored and continued at any call. Numbers that depend on sigmas alone are Python floats: a step never waits for the device.
+
+Latents are in k-diffusion's scale: picture + sigma · noise for diffusion models, (1 − sigma) · picture + sigma · noise for flow
+models. Sources: k-diffusion (https://github.com/crowsonkb/k-diffusion) and the papers named at each solver.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+_NEARLY_NOISE: Final = 0.9999
+"""The middle of the first step of a flow model, which begins at noise alone (ComfyUI)."""
+Noise = Callable[[float, float], Tensor]
+"""Noise between two sigmas, of the latents' shape, with variance 1."""
+
+
+@dataclass
+class Run:
+    """Where a loop is. sigmas: of the steps, with the end; step, stage: which call this is; memory: what the solver keeps."""
+
+    sigmas: Sequence[float]
+    noise: Noise
+    flow: bool = False
+    eta: float = 1.0
+    s_noise: float = 1.0
+    step: int = 0
+    stage: int = 0
+    memory: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def sigma(self) -> float:
+        return self.sigmas[self.step]
+
+    @property
+    def next(self) -> float:
+        return self.sigmas[self.step + 1]
+
+    def half_log_snr(self, sigma: float) -> float:
+        """λ, half of the logarithm of the ratio of signal to noise."""
+        return math.log((1 - sigma) / sigma) if self.flow else -math.log(sigma)
+
+    def sigma_at(self, half_log_snr: float) -> float:
+        return 1 / (1 + math.exp(half_log_snr)) if self.flow else math.exp(-half_log_snr)
+
+    def between(self, sigma: float, after: float, share: float) -> float:
+        """The sigma that lies at a share of the way in λ."""
+        start = self.half_log_snr(sigma)
+        return self.sigma_at(start + share * (self.half_log_snr(after) - start))
+
+    def alpha(self, sigma: float) -> float:
+        """The share of the picture in the latents."""
+        return 1 - sigma if self.flow else 1.0
+
+
+Step = Callable[[Run, Tensor, Tensor], Tensor]
+Calls = Callable[[Run], Sequence[float]]
+
+
+def once(run: Run) -> Sequence[float]:
+    """One call in each step, at its own sigma."""
+    return (run.sigma,)
+
+
+class Solver(NamedTuple):
+    """step: from the latents of a call to those of the next; calls: sigmas of the calls in the step that `run` is at; stochastic:
+    it adds noise; drops_penultimate: it leaves out the sigma before the end, and is given a step more; over_snr: it needs the
+    logarithm of the ratio of signal to noise, which noise alone does not have.
+    """
+
+    step: Step
+    calls: Calls = once
+    stochastic: bool = False
+    drops_penultimate: bool = False
+    over_snr: bool = False
+
+
+def slope(x: Tensor, denoised: Tensor, sigma: float) -> Tensor:
+    """The derivative of the latents by sigma (Karras et al. 2022, https://arxiv.org/abs/2206.00364)."""
+    return (x - denoised) / sigma
+
+
+def ancestral(sigma: float, after: float, eta: float) -> tuple[float, float]:
+    """How far to step down, and how much noise to add then, to arrive at `after` (k-diffusion, `get_ancestral_step`)."""
+    if not eta:
+        return after, 0.0
+    up = min(after, eta * math.sqrt(after**2 * (sigma**2 - after**2) / sigma**2))
+    return math.sqrt(after**2 - up**2), up
+
+
+def ancestral_of_flow(sigma: float, after: float, eta: float) -> tuple[float, float, float]:
+    """The same for flow models: how far down, the scale of the latents then, and the noise to add."""
+    down = after * (1 + (after / sigma - 1) * eta)
+    if down >= 1:
+        return after, 1.0, 0.0
+    scale = (1 - after) / (1 - down)
+    return down, scale, math.sqrt(max(after**2 - (down * scale) ** 2, 0.0))
+
+
+def _renoised(run: Run, x: Tensor, up: float, scale: float = 1.0) -> Tensor:
+    return x if not up else scale * x + run.noise(run.sigma, run.next) * (run.s_noise * up)
+
+
+# --- one call a step --------------------------------------------------------------------------------------------------
+
+
+def euler(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
+    return x + slope(x, denoised, run.sigma) * (run.next - run.sigma)
+
+
+def euler_ancestral(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
+    if run.next == 0:
+        return denoised
+    if run.flow:
+        down, scale, up = ancestral_of_flow(run.sigma, run.next, run.eta)
+        return _renoised(run, torch.lerp(denoised, x, down / run.sigma), up, scale)
+    down, up = ancestral(run.sigma, run.next, run.eta)
+    return _renoised(run, x + slope(x, denoised, run.sigma) * (down - run.sigma), up)
+
+
+def lcm(run: Run, _x: Tensor, denoised: Tensor) -> Tensor:
+    """Each step starts again from the predicted picture (Luo et al. 2023, https://arxiv.org/abs/2310.04378)."""
+    return denoised if run.next == 0 else run.alpha(run.next) * denoised + run.noise(run.sigma, run.next) * run.next
+
+
+def ddpm(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
+    """Ho et al. 2020, algorithm 2 (https://arxiv.org/abs/2006.11239), with the sigmas as its noise levels."""
+    now, after = 1 / (run.sigma**2 + 1), 1 / (run.next**2 + 1)
+    alpha = now / after
+    scaled = x * math.sqrt(now)
+    mean = (scaled - (1 - alpha) * slope(x, denoised, run.sigma) / math.sqrt(1 - now)) / math.sqrt(alpha)
+    if run.next == 0:
+        return mean
+    spread = math.sqrt((1 - alpha) * (1 - after) / (1 - now))
+    return (mean + run.noise(run.sigma, run.next) * spread) / math.sqrt(after)
+
+
+def lms(run: Run, x: Tensor, denoised: Tensor, most: int = 4) -> Tensor:
+    """Linear multistep (Adams-Bashforth over the sigmas), of order four."""
+    slopes = _remembered(run, "slopes", slope(x, denoised, run.sigma), most)
+    past = run.sigmas[run.step + 1 - len(slopes) : run.step + 1]
+    for place, one in enumerate(slopes):
+        x = x + one * _lagrange_integral(past, place, run.sigma, run.next)
+    return x
+
+
+def _lagrange_integral(nodes: Sequence[float], place: int, start: float, end: float) -> float:
+    """The integral of the Lagrange polynomial that is 1 at one of the nodes and 0 at the others."""
+    others = [node for index, node in enumerate(nodes) if index != place]
+    polynomial = np.poly1d(np.poly(others)) if others else np.poly1d([1.0])
+    integral = (polynomial / polynomial(nodes[place])).integ()
+    return float(integral(end) - integral(start))
+
+
+def ipndm(run: Run, x: Tensor, denoised: Tensor, most: int = 4) -> Tensor:
+    """Adams-Bashforth with constant weights (Zhang and Chen 2022, https://arxiv.org/abs/2204.13902)."""
+    slopes = _remembered(run, "slopes", slope(x, denoised, run.sigma), most)
+    if run.next == 0:
+        return denoised
+    weights = ((1.0,), (-1 / 2, 3 / 2), (5 / 12, -16 / 12, 23 / 12), (-9 / 24, 37 / 24, -59 / 24, 55 / 24))[len(slopes) - 1]
+    for weight, one in zip(weights, slopes, strict=True):
+        x = x + one * (weight * (run.next - run.sigma))
+    return x
+
+
+def gradient_estimation(run: Run, x: Tensor, denoised: Tensor, gamma: float = 2.0) -> Tensor:
+    """Permenter and Yuan 2024 (https://openreview.net/pdf?id=o2ND9v0CeK)."""
+    now, before = slope(x, denoised, run.sigma), run.memory.get("slope")
+    run.memory["slope"] = now
+    if run.next == 0:
+        return denoised
+    better = now if before is None else now + (gamma - 1) * (now - before)
+    return x + better * (run.next - run.sigma)
+
+
+def res_multistep(run: Run, x: Tensor, denoised: Tensor, *, eta: float = 0.0) -> Tensor:
+    """The refined exponential solver of order two with one call (Zhang et al. 2023, https://arxiv.org/abs/2308.02157)."""
+    down, up = ancestral(run.sigma, run.next, eta)
+    old, old_down = run.memory.get("denoised"), run.memory.get("down")
+    run.memory.update(denoised=denoised, down=down)
+    if down == 0 or old is None or not old_down:
+        return _renoised(run, x + slope(x, denoised, run.sigma) * (down - run.sigma), up)
+    h = math.log(run.sigma) - math.log(down)
+    apart = (math.log(old_down) - math.log(run.sigmas[run.step - 1])) / h
+    first = -math.expm1(-h) / h
+    second = (1 - first) / h
+    weight = second / apart if apart else 0.0
+    return _renoised(run, math.exp(-h) * x + h * ((first - weight) * denoised + weight * old), up)
+
+
+def dpmpp_2m(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
+    """DPM-Solver++(2M) (Lu et al. 2022, https://arxiv.org/abs/2211.01095)."""
+    old = run.memory.get("denoised")
+    run.memory["denoised"] = denoised
+    if run.next == 0:
+        return denoised
+    h = math.log(run.sigma / run.next)
+    better = denoised
+    if old is not None:
+        ratio = math.log(run.sigmas[run.step - 1] / run.sigma) / h
+        better = (1 + 1 / (2 * ratio)) * denoised - 1 / (2 * ratio) * old
+    return run.next / run.sigma * x - math.expm1(-h) * better
+
+
+def dpmpp_2m_sde(run: Run, x: Tensor, denoised: Tensor, *, heun: bool = False) -> Tensor:
+    """DPM-Solver++(2M) SDE. heun: the other way to use the step before."""
+    old, old_h = run.memory.get("denoised"), run.memory.get("h")
+    if run.next == 0:
+        return denoised
+    h = run.half_log_snr(run.next) - run.half_log_snr(run.sigma)
+    run.memory.update(denoised=denoised, h=h)
+    back, alpha = run.eta * h, run.alpha(run.next)
+    x = run.next / run.sigma * math.exp(-back) * x - alpha * math.expm1(-h - back) * denoised
+    if old is not None and old_h:
+        ratio = old_h / h
+        weight = alpha * (math.expm1(-h - back) / (h + back) + 1 if heun else -0.5 * math.expm1(-h - back))
+        x = x + weight / ratio * (denoised - old)
+    return _renoised(run, x, run.next * math.sqrt(-math.expm1(-2 * back)))
+
+
+def dpmpp_3m_sde(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
+    """DPM-Solver++(3M) SDE, of k-diffusion."""
+    olds: list[tuple[Tensor, float]] = run.memory.get("olds", [])
+    if run.next == 0:
+        return denoised
+    h = run.half_log_snr(run.next) - run.half_log_snr(run.sigma)
+    whole, alpha = h * (run.eta + 1), run.alpha(run.next)
+    x = run.next / run.sigma * math.exp(-h * run.eta) * x - alpha * math.expm1(-whole) * denoised
+    second = math.expm1(-whole) / whole + 1
+    if len(olds) > 1:
+        (one, one_h), (two, two_h) = olds
+        r0, r1 = one_h / h, two_h / h
+        d0, d1 = (denoised - one) / r0, (one - two) / r1
+        first, curve = d0 + (d0 - d1) * (r0 / (r0 + r1)), (d0 - d1) / (r0 + r1)
+        x = x + alpha * second * first - alpha * (second / whole - 0.5) * curve
+    elif olds:
+        one, one_h = olds[0]
+        x = x + alpha * second * (denoised - one) / (one_h / h)
+    run.memory["olds"] = [(denoised, h), *olds][:2]
+    return _renoised(run, x, run.next * math.sqrt(-math.expm1(-2 * h * run.eta)))
+
+
+def er_sde(run: Run, x: Tensor, denoised: Tensor, stages: int = 3, points: int = 200) -> Tensor:
+    """ER-SDE-Solver-3 (Cui et al. 2023, https://arxiv.org/abs/2309.06169)."""
+    olds: list[tuple[Tensor, Tensor | None]] = run.memory.get("olds", [])
+    if run.next == 0:
+        return denoised
+    here, after = (math.exp(-run.half_log_snr(sigma)) for sigma in (run.sigma, run.next))
+    alpha, before = run.next / after, run.sigma / here
+    ratio = _er_scale(after) / _er_scale(here)
+    result = alpha / before * ratio * x + alpha * (1 - ratio) * denoised
+    bend: Tensor | None = None
+    if olds and stages > 1:
+        past = math.exp(-run.half_log_snr(run.sigmas[run.step - 1]))
+        width = (here - after) / points
+        places = after + np.arange(points) * width
+        scaled = _er_scale(places)
+        area = float((1 / scaled).sum() * width)
+        bend = (denoised - olds[0][0]) / (here - past)
+        result = result + alpha * (after - here + area * _er_scale(after)) * bend
+        old_bend = olds[0][1]
+        if old_bend is not None and stages > 2:
+            further = math.exp(-run.half_log_snr(run.sigmas[run.step - 2]))
+            moment = float(((places - here) / scaled).sum() * width)
+            curve = (bend - old_bend) / ((here - further) / 2)
+            result = result + alpha * ((after - here) ** 2 / 2 + moment * _er_scale(after)) * curve
+    run.memory["olds"] = [(denoised, bend)]
+    return _renoised(run, result, alpha * math.sqrt(max(after**2 - (here * ratio) ** 2, 0.0)))
+
+
+def _er_scale(level: Any) -> Any:
+    """The noise that the authors found best, as a function of the noise level."""
+    return level * (np.exp(level**0.3) + 10.0)
+
+
+# --- several calls a step ---------------------------------------------------------------------------------------------
+
+
+def begin_and_end(run: Run) -> Sequence[float]:
+    return (run.sigma, run.next) if run.next else (run.sigma,)
+
+
+def heun(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
+    """Karras et al. 2022, algorithm 2."""
+    if run.stage == 0:
+        here = slope(x, denoised, run.sigma)
+        run.memory.update(x=x, slope=here)
+        return x + here * (run.next - run.sigma)
+    mean = (run.memory["slope"] + slope(x, denoised, run.next)) / 2
+    return run.memory["x"] + mean * (run.next - run.sigma)
+
+
+def up_to_three(run: Run) -> Sequence[float]:
+    """The sigmas of the step and of the two after it, without the end."""
+    return tuple(sigma for sigma in run.sigmas[run.step : run.step + 3] if sigma)
+
+
+def heunpp2(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
+    """Heun++ (Li et al. 2024, https://arxiv.org/abs/2311.14768): slopes ahead, weighted by their sigmas."""
+    sigmas = up_to_three(run)
+    here = slope(x, denoised, sigmas[run.stage])
+    slopes = [*(run.memory["slopes"] if run.stage else []), here]
+    run.memory.update(slopes=slopes, **({} if run.stage else {"x": x}))
+    if run.stage + 1 < len(sigmas):
+        return x + here * (sigmas[run.stage + 1] - sigmas[run.stage])
+    weights = [sigma / (len(sigmas) * run.sigmas[0]) for sigma in sigmas[1:]]
+    mean = sum((weight * one for weight, one in zip(weights, slopes[1:], strict=True)), (1 - sum(weights)) * slopes[0])
+    return run.memory["x"] + mean * (run.next - run.sigma)
+
+
+def dpm2_calls(run: Run) -> Sequence[float]:
+    return (run.sigma, math.sqrt(run.sigma * run.next)) if run.next else (run.sigma,)
+
+
+def dpm2(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
+    """The midpoint method in the logarithm of sigma (DPM-Solver-2, https://arxiv.org/abs/2206.00927)."""
+    if run.next == 0:
+        return euler(run, x, denoised)
+    between = math.sqrt(run.sigma * run.next)
+    if run.stage == 0:
+        run.memory["x"] = x
+        return x + slope(x, denoised, run.sigma) * (between - run.sigma)
+    return run.memory["x"] + slope(x, denoised, between) * (run.next - run.sigma)
+
+
+def _down(run: Run) -> float:
+    return (ancestral_of_flow if run.flow else ancestral)(run.sigma, run.next, run.eta)[0]
+
+
+def ancestral_midpoint(run: Run) -> Sequence[float]:
+    """The step's sigma, and the middle to where it steps down, in the logarithm."""
+    down = _down(run)
+    return (run.sigma, math.sqrt(run.sigma * down)) if down else (run.sigma,)
+
+
+def ancestral_middle_of_snr(run: Run) -> Sequence[float]:
+    """The step's sigma, and the middle to where it steps down, of the ratios of signal to noise."""
+    down = _down(run)
+    if not down:
+        return (run.sigma,)
+    return run.sigma, run.between(run.sigma, down, 0.5) if run.alpha(run.sigma) else _NEARLY_NOISE
+
+
+def dpm2_ancestral(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
+    down = _down(run)
+    if down == 0:
+        return euler(run, x, denoised)
+    between = math.sqrt(run.sigma * down)
+    if run.stage == 0:
+        run.memory["x"] = x
+        return x + slope(x, denoised, run.sigma) * (between - run.sigma)
+    x = run.memory["x"] + slope(x, denoised, between) * (down - run.sigma)
+    return _after_step_down(run, x)
+
+
+def _after_step_down(run: Run, x: Tensor) -> Tensor:
+    if run.flow:
+        _, scale, up = ancestral_of_flow(run.sigma, run.next, run.eta)
+        return _renoised(run, x, up, scale)
+    return _renoised(run, x, ancestral(run.sigma, run.next, run.eta)[1])
+
+
+def dpmpp_2s_ancestral(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
+    """DPM-Solver++(2S), ancestral (https://arxiv.org/abs/2211.01095)."""
+    down = _down(run)
+    if down == 0:
+        return euler(run, x, denoised)
+    if run.stage == 0:
+        run.memory["x"] = x
+        ratio = ancestral_middle_of_snr(run)[1] / run.sigma
+        return ratio * x + (1 - ratio) * denoised
+    return _after_step_down(run, down / run.sigma * run.memory["x"] + (1 - down / run.sigma) * denoised)
+
+
+def middle_of_snr(run: Run) -> Sequence[float]:
+    """The step's sigma, and that in the middle of the ratios of signal to noise."""
+    return (run.sigma, run.between(run.sigma, run.next, 0.5)) if run.next else (run.sigma,)
+
+
+def thirds_of_snr(run: Run) -> Sequence[float]:
+    if not run.next:
+        return (run.sigma,)
+    return run.sigma, *(run.between(run.sigma, run.next, share) for share in (1 / 3, 2 / 3))
+
+
+def dpmpp_sde(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
+    """DPM-Solver++ (stochastic), with two calls, of k-diffusion."""
+    if run.next == 0:
+        return euler(run, x, denoised)
+    if run.stage == 0:
+        run.memory["x"] = x
+        return _part_of_sde(run, x, denoised, middle_of_snr(run)[1])
+    return _part_of_sde(run, run.memory["x"], denoised, run.next)
+
+
+def _part_of_sde(run: Run, x: Tensor, denoised: Tensor, to: float) -> Tensor:
+    """An ancestral step over the ratio of noise to signal, which is sigma itself for diffusion models."""
+    alpha, here = run.alpha(to), run.sigma / run.alpha(run.sigma)
+    down, up = ancestral(here, to / alpha, run.eta)
+    kept = down / here
+    x = alpha / run.alpha(run.sigma) * kept * x + alpha * (1 - kept) * denoised
+    return x + run.noise(run.sigma, to) * (alpha * run.s_noise * up)
+
+
+def seeds(run: Run, x: Tensor, denoised: Tensor, calls: Calls = middle_of_snr) -> Tensor:
+    """SEEDS of two or three stages (Gonzalez et al. 2023, https://arxiv.org/abs/2305.14267)."""
+    if run.next == 0:
+        return denoised
+    places = [*calls(run), run.next]
+    if run.stage == 0:
+        run.memory.update(x=x, denoised=denoised, noises=[run.noise(*pair) for pair in pairwise(places)])
+    h = run.half_log_snr(run.next) - run.half_log_snr(run.sigma)
+    count, stage, first = len(places) - 1, run.stage, run.memory["denoised"]
+    share, to = (stage + 1) / count, places[stage + 1]
+    alpha, grown = run.alpha(to), math.expm1(-share * h * (run.eta + 1))
+    result = to / run.sigma * math.exp(-share * h * run.eta) * run.memory["x"] - alpha * grown * first
+    if stage and count == 2:
+        result = result - alpha * grown * (denoised - first)
+    elif stage:
+        inner = stage / count
+        result = result + share / inner * alpha * (grown / (share * h * (run.eta + 1)) + 1) * (denoised - first)
+    if run.eta:
+        for place, one in enumerate(run.memory["noises"][: stage + 1]):
+            later = math.exp(-(stage - place) / count * h * run.eta)
+            result = result + one * (to * run.s_noise * later * math.sqrt(-math.expm1(-2 / count * h * run.eta)))
+    return result
+
+
+def _remembered(run: Run, name: str, value: Tensor, most: int) -> list[Tensor]:
+    """The last so many values under a name, the newest last."""
+    kept: list[Tensor] = [*run.memory.get(name, []), value][-most:]
+    run.memory[name] = kept
+    return kept
+
+
+SOLVERS: Final[dict[str, Solver]] = {
+    "Euler": Solver(euler),
+    "Euler a": Solver(euler_ancestral, stochastic=True),
+    "LMS": Solver(lms),
+    "Heun": Solver(heun, begin_and_end),
+    "Heun++ 2": Solver(heunpp2, up_to_three),
+    "DPM2": Solver(dpm2, dpm2_calls, drops_penultimate=True),
+    "DPM2 a": Solver(dpm2_ancestral, ancestral_midpoint, stochastic=True, drops_penultimate=True),
+    "DPM++ 2S a": Solver(dpmpp_2s_ancestral, ancestral_middle_of_snr, stochastic=True),
+    "DPM++ 2M": Solver(dpmpp_2m),
+    "DPM++ SDE": Solver(dpmpp_sde, middle_of_snr, stochastic=True, over_snr=True),
+    "DPM++ 2M SDE": Solver(dpmpp_2m_sde, stochastic=True, over_snr=True),
+    "DPM++ 2M SDE Heun": Solver(partial(dpmpp_2m_sde, heun=True), stochastic=True, over_snr=True),
+    "DPM++ 3M SDE": Solver(dpmpp_3m_sde, stochastic=True, drops_penultimate=True, over_snr=True),
+    "DDPM": Solver(ddpm, stochastic=True),
+    "LCM": Solver(lcm, stochastic=True),
+    "IPNDM": Solver(ipndm),
+    "RES multistep": Solver(res_multistep),
+    "RES multistep a": Solver(partial(res_multistep, eta=1.0), stochastic=True),
+    "Gradient estimation": Solver(gradient_estimation),
+    "ER SDE": Solver(er_sde, stochastic=True, over_snr=True),
+    "SEEDS 2": Solver(seeds, middle_of_snr, stochastic=True, over_snr=True),
+    "SEEDS 3": Solver(partial(seeds, calls=thirds_of_snr), thirds_of_snr, stochastic=True, over_snr=True),
+}
+
+
+def solve(solver: Solver, run: Run, x: Tensor, predict: Callable[[Tensor, float], Tensor]) -> Tensor:
+    """Make all steps. predict: the picture that the network sees in latents at a sigma."""
+    for step in range(len(run.sigmas) - 1):
+        run.step = step
+        for stage, sigma in enumerate(solver.calls(run)):
+            run.stage = stage
+            x = solver.step(run, x, predict(x, sigma))
+    return x

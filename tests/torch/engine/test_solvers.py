@@ -1,0 +1,68 @@
+"""Samplers of our own against those of k-diffusion and ComfyUI: the same network, sigmas and noise give the same latents."""
+
+import copy
+import json
+import math
+from pathlib import Path
+from typing import Final
+
+import pytest
+import torch
+from torch import Tensor
+
+from halftone.engine.sampling.solvers import SOLVERS, Run, solve
+
+FOLDER: Final = Path(__file__).parents[2] / "references"
+SIGMAS: Final = json.loads((FOLDER / "sigmas.json").read_text())["comfyui"]
+REFERENCE: Final = json.loads((FOLDER / "samplers.json").read_text())
+OVER_SNR: Final = ("ER SDE", "SEEDS 2", "SEEDS 3", "DPM++ SDE", "DPM++ 2M SDE", "DPM++ 3M SDE")
+"""These take the logarithm of signal over noise, and begin a little below noise alone."""
+CASES: Final = [(kind, way, name) for kind, ways in REFERENCE.items() for way, names in ways.items() for name in names]
+
+
+def predict(x: Tensor, sigma: float) -> Tensor:
+    """A network that answers with a picture: bent, uneven over sigma, and with neighbours that matter."""
+    bent = torch.tanh(0.7 * x / (1 + sigma) + 0.2) * (0.9 + 0.1 * math.cos(3 * sigma))
+    return bent + 0.05 * x.roll(1, -1) / (1 + sigma * sigma)
+
+
+def loop(kind: str, way: str, name: str) -> tuple[Run, Tensor]:
+    drawn = torch.Generator().manual_seed(5)
+    sigmas = list(SIGMAS["SD 1.5" if kind == "diffusion" else "SD 3"][way]["20"])
+    start = torch.randn(1, 2, 3, 4, generator=torch.Generator().manual_seed(3), dtype=torch.float64) * sigmas[0]
+    if kind == "flow" and name in OVER_SNR:
+        sigmas[0] = 3 * (1 - 1e-4) / (1 + 2 * (1 - 1e-4))
+    return Run(sigmas, lambda *_: torch.randn(1, 2, 3, 4, generator=drawn, dtype=torch.float64), kind == "flow"), start
+
+
+@pytest.mark.parametrize(("kind", "way", "name"), CASES)
+def test_the_same_latents_as_the_program_it_comes_from(kind: str, way: str, name: str) -> None:
+    run, start = loop(kind, way, name)
+    ours = solve(SOLVERS[name], run, start, predict).flatten()
+    theirs = torch.tensor(REFERENCE[kind][way][name], dtype=torch.float64)
+    assert float((ours - theirs).norm() / theirs.norm()) < 1e-5
+
+
+@pytest.mark.parametrize("name", sorted(SOLVERS))
+def test_a_loop_continues_from_a_copy_of_its_memory(name: str) -> None:
+    solver = SOLVERS[name]
+    run, x = loop("diffusion", "karras", name)
+    run.noise = lambda sigma, after: torch.full((1, 2, 3, 4), math.sin(sigma + after), dtype=torch.float64)
+    whole = solve(solver, run, x, predict)
+    again, x = loop("diffusion", "karras", name)
+    again.noise = run.noise
+    for step in range(20):
+        again.step = step
+        for stage, sigma in enumerate(solver.calls(again)):
+            again.stage = stage
+            again.memory = copy.deepcopy(again.memory)
+            x = solver.step(again, x, predict(x, sigma))
+    assert torch.equal(x, whole)
+
+
+@pytest.mark.parametrize("name", sorted(SOLVERS))
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_few_steps_are_finite(name: str, steps: int) -> None:
+    sigmas = [*SIGMAS["SD 1.5"]["karras"]["4"][:steps], 0.0]
+    run = Run(sigmas, lambda *_: torch.zeros(1, 2, 3, 4, dtype=torch.float64))
+    assert bool(solve(SOLVERS[name], run, torch.full((1, 2, 3, 4), 14.0, dtype=torch.float64), predict).isfinite().all())
