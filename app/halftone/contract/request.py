@@ -390,7 +390,10 @@ def without_places(used: _Holder) -> _Holder:
 
 
 KARRAS: Final = "Karras"
-SCHEDULES: Final = (KARRAS, "Exponential", "Beta", "SGM Uniform")
+SCHEDULES: Final = (
+    KARRAS, "Exponential", "Beta", "SGM Uniform", "Simple", "Normal", "DDIM Uniform", "KL Optimal", "Polyexponential",
+    "Linear Quadratic", "Turbo", "Align Your Steps",
+)  # fmt: skip
 """How the noise levels may lie between the steps; the name of one follows that of a sampler."""
 
 

@@ -2,11 +2,11 @@
 
 A sampler is a method, "DPM++ 2M", and may be followed by a schedule of the noise levels, "DPM++ 2M Karras". Names are A1111's;
 those of ComfyUI are understood. The classes follow diffusers' documentation ("Schedulers", tables of A1111 names), but for "DPM++
-SDE": theirs draws no noise, this one does.
+SDE": theirs draws no noise, this one does. Methods and schedules that diffusers lacks are Halftone's own (`SolverScheduler`).
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
@@ -35,6 +35,22 @@ _SCHEDULES: Final[dict[str, Options]] = {
     "SGM Uniform": {"timestep_spacing": "trailing"},
 }
 _ALL: Final = tuple(_SCHEDULES)
+OWN: Final = "SolverScheduler"
+"""The scheduler of Halftone, which steps with its own solvers."""
+_FLOW_WAYS: Final = (
+    KARRAS, "Exponential", "Beta", "SGM Uniform", "Simple", "Normal", "DDIM Uniform", "KL Optimal",
+    "Linear Quadratic",
+)  # fmt: skip
+SOLVED: Final = (
+    "Euler", "Euler a", "LMS", "Heun", "Heun++ 2", "DPM2", "DPM2 a", "DPM++ 2S a", "DPM++ 2M", "DPM++ SDE", "DPM++ 2M SDE",
+    "DPM++ 2M SDE Heun", "DPM++ 3M SDE", "DDPM", "LCM", "IPNDM", "RES multistep", "RES multistep a", "Gradient estimation",
+    "ER SDE", "SEEDS 2", "SEEDS 3",
+)  # fmt: skip
+"""Methods that Halftone solves itself where diffusers lacks them or their schedule."""
+FLOW_SOLVED: Final = ("Euler", "Heun", "DPM++ 2M", "IPNDM", "RES multistep", "Gradient estimation")
+"""Those of them that flow models can use. Their pipelines give no generator to a step, so that methods that add noise would not
+follow the seed.
+"""
 _DPM: Final[Options] = {"solver_type": "midpoint", "solver_order": 2}
 METHODS: Final[dict[str, Method]] = {
     "Euler": Method("EulerDiscreteScheduler", {}, _ALL),
@@ -72,12 +88,20 @@ FLOW_METHODS: Final[dict[str, Method]] = {
 """Of flow-matching models."""
 
 
-def _named(methods: Mapping[str, Method]) -> tuple[str, ...]:
-    return tuple(f"{name} {way}".strip() for name, method in methods.items() for way in ("", *method.schedules))
+def _named(methods: Mapping[str, Method], solved: Sequence[str], own: Sequence[str]) -> tuple[str, ...]:
+    """Every method with each schedule that it can follow, without one first; those of diffusers before Halftone's own."""
+    return tuple(
+        f"{name} {way}".strip()
+        for name in dict.fromkeys((*methods, *solved))
+        for way in dict.fromkeys(("", *(methods[name].schedules if name in methods else ()), *(own if name in solved else ())))
+    )
 
 
-SAMPLERS: Final = _named(METHODS)
-FLOW_SAMPLERS: Final = _named(FLOW_METHODS)
+SAMPLERS: Final = _named(METHODS, SOLVED, SCHEDULES)
+FLOW_SAMPLERS: Final = _named(FLOW_METHODS, FLOW_SOLVED, _FLOW_WAYS)
+_OF_DIFFUSERS: Final = _named(METHODS, (), ())
+_SOLVED_FLOWS: Final = tuple(name for name in FLOW_SAMPLERS if name not in _named(FLOW_METHODS, (), ()))
+"""What the solvers of Halftone do for flow models: they take the shift and the number of steps from any pipeline."""
 _ALIKE: Final = (
     "DDIM", "DDPM", "PNDM", "LMSDiscrete", "EulerDiscrete", "HeunDiscrete", "EulerAncestralDiscrete", "DPMSolverMultistep",
     "DPMSolverSinglestep", "KDPM2Discrete", "KDPM2AncestralDiscrete", "DEISMultistep", "UniPCMultistep", "DPMSolverSDE", "LCM",
@@ -107,48 +131,53 @@ _NAMES: Final[dict[str, str]] = {
     "dpm2ancestral": "dpm2a",
     "plms": "pndm",
     "unipcbh2": "unipc",
+    "dpmpp2sancestral": "dpmpp2sa",
+    "resmultistepancestral": "resmultistepa",
 }
 """Other names of methods, in letters and digits alone."""
-_WAYS: Final[dict[str, str]] = {
-    "simple": "SGM Uniform",
-    "normal": "",
-    "automatic": "",
-    "uniform": "",
-    "ddimuniform": "",
+_WAYS: Final[dict[str, str]] = {"uniform": "Normal", "ddim": "DDIM Uniform"}
+"""Other names of A1111 and ComfyUI for schedules."""
+_AUTOMATIC: Final[dict[str, str]] = {
+    **dict.fromkeys(("DPM2", "DPM2 a", "DPM++ 2S a", "DPM++ 2M", "DPM++ SDE"), KARRAS),
+    **dict.fromkeys(("DPM++ 2M SDE", "DPM++ 2M SDE Heun", "DPM++ 3M SDE"), "Exponential"),
 }
-"""Names of A1111 and ComfyUI for schedules with another name in diffusers, or that are a model's default."""
+"""What A1111 and Forge compute where the schedule is "Automatic"; Normal with every other method."""
+_NEAREST: Final[dict[str, str]] = {"simple": "SGM Uniform", "normal": "", "uniform": "", "ddimuniform": "", "automatic": ""}
+"""The same for methods that only diffusers has: the nearest schedule, or the model's default."""
 _WITHOUT: Final[dict[str, Words]] = {
-    "dpmpp2sancestral": Words("diffusers has no such sampler; DPM++ SDE is the nearest"),
-    "dpmpp2sa": Words("diffusers has no such sampler; DPM++ SDE is the nearest"),
-    "dpmfast": Words("diffusers has no such sampler"),
-    "dpmadaptive": Words("diffusers has no such sampler"),
-    "restart": Words("diffusers has no such sampler"),
-    "polyexponential": Words("diffusers has no such schedule"),
-    "kloptimal": Words("diffusers has no such schedule"),
-    "alignyoursteps": Words("diffusers has no such schedule"),
+    "dpmfast": Words("Halftone has no such sampler"),
+    "dpmadaptive": Words("Halftone has no such sampler"),
+    "restart": Words("Halftone has no such sampler"),
 }
-"""Samplers and schedules of other programs that are missing here, and why."""
+"""Samplers of other programs that are missing here, and why."""
 
 
 # --- names -------------------------------------------------------------------------------------------------
 
 
 def _letters(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower().replace("++", "pp")).removesuffix("gpu")
+    return re.sub(r"[^a-z0-9]", "", name.lower().replace("++", "pp").replace("_gpu", "")).removesuffix("gpu")
 
 
 def _spellings() -> Iterator[tuple[str, str]]:
     """Every way to write a sampler -> its name."""
-    methods = dict.fromkeys((*METHODS, *FLOW_METHODS))
-    short = {_letters(name): name for name in methods}
+    short = {_letters(name): name for name in (*METHODS, *SOLVED)}
     short |= {other: short[own] for other, own in _NAMES.items()}
-    ways = {"": ""} | {_letters(way): way for way in SCHEDULES} | _WAYS
     for letters, method in short.items():
-        for ending, way in ways.items():
-            yield letters + ending, f"{method} {way}".strip()
+        others = _WAYS | {"automatic": _AUTOMATIC.get(method, "Normal")} if method in SOLVED else _NEAREST
+        able = ("", *(SCHEDULES if method in SOLVED else METHODS[method].schedules))
+        for ending, way in ({_letters(way): way for way in able} | others).items():
+            if way in able:
+                yield letters + ending, f"{method} {way}".strip()
 
 
 _SPELLINGS: Final = dict(_spellings())
+
+
+def with_schedule(name: str) -> str:
+    """A sampler that another program named without a schedule: most began without the choice, and were Normal."""
+    method, way = split_sampler(name)
+    return f"{method} Normal" if method in SOLVED and not way else name
 
 
 def sampler_called(name: str) -> str | None:
@@ -166,7 +195,8 @@ def samplers_of(pipeline: str, scheduler: Mapping[str, object]) -> tuple[str, ..
     own = str(scheduler.get("_class_name", "")).removesuffix(_ENDING)
     if own.startswith("FlowMatch") or scheduler.get("use_flow_sigmas"):
         if pipeline.startswith("Flux") and not scheduler.get("use_dynamic_shifting"):
-            return _GIVEN_NOISE  # FLUX gives every sampler a shift; the others only take one with a dynamic shift, not schnell's
+            # FLUX gives every sampler a shift; those of diffusers only take one with a dynamic shift, not schnell's
+            return (*_GIVEN_NOISE, *_SOLVED_FLOWS)
         return next((names for start, names in _FLOW.items() if pipeline.startswith(start)), _GIVEN_NOISE)
     if pipeline.startswith("LatentConsistency"):
         return ("LCM",)
@@ -174,15 +204,18 @@ def samplers_of(pipeline: str, scheduler: Mapping[str, object]) -> tuple[str, ..
         return ()
     if own not in _ALIKE:
         return (own,)
-    fit = SAMPLERS if not pipeline.startswith("Kandinsky") else [name for name in SAMPLERS if split_sampler(name)[0] in _DRAWING]
-    return tuple(name for name in fit if _suits(split_sampler(name)[0], scheduler))
+    if pipeline.startswith("Kandinsky"):
+        return tuple(name for name in _OF_DIFFUSERS if split_sampler(name)[0] in _DRAWING and _suits(name, scheduler))
+    known = SAMPLERS if scheduler.get("timestep_type") != "continuous" else _OF_DIFFUSERS
+    return tuple(name for name in known if _suits(name, scheduler))
 
 
-def _suits(method: str, scheduler: Mapping[str, object]) -> bool:
-    """Whether a method can do what the model's own configuration asks for."""
+def _suits(name: str, scheduler: Mapping[str, object]) -> bool:
+    """Whether a sampler can do what the model's own configuration asks for."""
+    method = split_sampler(name)[0]
     if scheduler.get("timestep_type") == "continuous":
         return method == "Euler"  # the others would count the steps from 0 to 999
-    if scheduler.get("rescale_betas_zero_snr") and method not in _ZERO_SNR:
+    if scheduler.get("rescale_betas_zero_snr") and method not in _ZERO_SNR and name in _OF_DIFFUSERS:
         return False
     return method != "PNDM" or scheduler.get("prediction_type") != "sample"
 
@@ -193,7 +226,7 @@ def check_sampler(facts: ModelFacts, wanted: str, *, image: bool = False) -> Non
     """
     names = facts.samplers
     if image and facts.family == "FLUX":
-        names = tuple(name for name in names if name in _GIVEN_NOISE)
+        names = tuple(name for name in names if name in (*_GIVEN_NOISE, *_SOLVED_FLOWS))
     if not names or wanted.lower() in {name.lower() for name in (*names, facts.own_sampler)} or sampler_called(wanted) in names:
         return
     raise unfit(wanted, names)
@@ -221,8 +254,10 @@ def unfit(wanted: str, names: tuple[str, ...]) -> HalftoneError:
 def scheduler_of(name: str, *, flow: bool) -> tuple[str, Options]:
     """The class of diffusers, and its configuration where that differs from the model's. Raises KeyError for an unknown one."""
     method, way = split_sampler(name)
-    found = (FLOW_METHODS if flow else METHODS)[method]
-    if way and way not in found.schedules:
-        raise KeyError(name)
+    found = (FLOW_METHODS if flow else METHODS).get(method)
+    if found is None or (way and way not in found.schedules):
+        if method not in (FLOW_SOLVED if flow else SOLVED):
+            raise KeyError(name)
+        return OWN, {"solver": method, **({"schedule": way} if way else {}), **({"use_flow_sigmas": True} if flow else {})}
     levels = dict.fromkeys(_LEVELS, False) if KARRAS in found.schedules else {}
     return found.scheduler, {**found.options, **levels, **_SCHEDULES.get(way, {})}

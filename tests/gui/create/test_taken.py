@@ -45,7 +45,7 @@ def dropped(stage: Stage, path: str) -> bool:
 def check_filled(request: PictureRequest) -> None:
     assert (request.prompt, request.negative) == ("a sun {x|y}", "blurry")
     assert [(lora.name, lora.weight) for lora in request.loras] == [("sepia", 0.4)]
-    assert (request.steps, request.guidance, request.seed, request.sampler) == (31, 4.5, 42, "Euler a")
+    assert (request.steps, request.guidance, request.seed, request.sampler) == (31, 4.5, 42, "Euler a Normal")
     assert (request.width, request.height, request.options) == (128, 192, {"clip_skip": 2})
     assert request.hires is not None
     assert (request.hires.scale, request.hires.upscaler, request.hires.strength) == (1.5, "lanczos", 0.3)

@@ -20,13 +20,16 @@ from halftone.contract.request import split_sampler
 from halftone.contract.wording import Words
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.sampling import samplers
+from halftone.engine.sampling.solvers import SOLVERS
 from halftone.engine.service import DiffusersEngine
 from halftone.library.models import POCKET, describe
 from halftone.library.samplers import (
     FLOW_METHODS,
     FLOW_SAMPLERS,
+    FLOW_SOLVED,
     METHODS,
     SAMPLERS,
+    SOLVED,
     check_sampler,
     sampler_called,
     samplers_of,
@@ -123,6 +126,11 @@ def test_the_tables_name_every_method() -> None:
     assert {name for name, _, _ in FLOW_TABLE} == set(FLOW_METHODS)
 
 
+def test_what_halftone_solves_itself_has_a_solver() -> None:
+    assert set(SOLVED) == set(SOLVERS)
+    assert set(FLOW_SOLVED) < set(SOLVERS)
+
+
 def test_every_sampler_can_be_made() -> None:
     for native, names in ((DPMSolverMultistepScheduler(), SAMPLERS), (FlowMatchEulerDiscreteScheduler(), FLOW_SAMPLERS)):
         for name in names:
@@ -137,8 +145,17 @@ def test_every_sampler_can_be_made() -> None:
     [
         ("dpmpp_2m_karras", "DPM++ 2M Karras"), ("dpmpp_2m_sde_gpu", "DPM++ 2M SDE"), ("dpmpp_3m_sde exponential",
         "DPM++ 3M SDE Exponential"), ("euler_ancestral", "Euler a"), ("k_euler", None), ("plms", "PNDM"), ("uni_pc_bh2", "UniPC"),
-        ("euler sgm_uniform", "Euler SGM Uniform"), ("Euler simple", "Euler SGM Uniform"), ("euler_normal", "Euler"),
-        ("DPM++ 2M Automatic", "DPM++ 2M"), ("dpm_2_ancestral", "DPM2 a"), ("LMS Karras", "LMS Karras"),
+        ("euler sgm_uniform", "Euler SGM Uniform"), ("Euler simple", "Euler Simple"), ("euler_normal", "Euler Normal"),
+        ("uni_pc simple", "UniPC SGM Uniform"), ("UniPC normal", "UniPC"),
+        ("dpmpp_2s_ancestral", "DPM++ 2S a"), ("DPM++ 2S a Karras", "DPM++ 2S a Karras"),
+        ("dpmpp_2m_sde_gpu karras", "DPM++ 2M SDE Karras"),
+        ("euler ddim_uniform", "Euler DDIM Uniform"), ("ddim ddim_uniform", "DDIM"),
+        ("heunpp2 kl_optimal", "Heun++ 2 KL Optimal"),
+        ("res_multistep_ancestral beta", "RES multistep a Beta"), ("seeds_3", "SEEDS 3"),
+        ("DPM++ 2M Align Your Steps", "DPM++ 2M Align Your Steps"),
+        ("DPM++ 2M Automatic", "DPM++ 2M Karras"), ("Euler a Automatic", "Euler a Normal"),
+        ("DPM++ 3M SDE Automatic", "DPM++ 3M SDE Exponential"), ("UniPC Automatic", "UniPC"), ("dpm_2_ancestral", "DPM2 a"),
+        ("LMS Karras", "LMS Karras"),
         ("euler_beta", "Euler Beta"), ("lms", "LMS"), ("", None),
     ],
 )  # fmt: skip
@@ -150,10 +167,10 @@ def test_names_of_other_programs_are_understood(called: str, name: str | None) -
     ("wanted", "said"),
     [
         ("DDIM Beta", "Sampler cannot be DDIM Beta"),
-        ("DPM++ 2S a", "DPM++ SDE is the nearest"),
+        ("DPM adaptive", "Halftone has no such sampler"),
         ("DPM++ 2N", "DPM++ 2M or"),
-        ("qq", ", most with Karras, Exponential, Beta or SGM Uniform appended"),
-        ("Euler a Karras", "Euler Karras"),
+        ("qq", ", most with Karras, Exponential, Beta, SGM Uniform, Simple, "),
+        ("DDIM Karras", "Sampler cannot be DDIM Karras"),
     ],
 )
 def test_what_cannot_be_had_is_told_with_what_can(wanted: str, said: str) -> None:
@@ -167,7 +184,8 @@ def test_the_models_own_configuration_narrows_what_fits() -> None:
     moving = samplers_of("StableVideoDiffusionPipeline", {**own, "timestep_type": "continuous"})
     assert {split_sampler(name)[0] for name in moving} == {"Euler"}
     zero = {split_sampler(name)[0] for name in samplers_of("StableDiffusionXLPipeline", {**own, "rescale_betas_zero_snr": True})}
-    assert zero == {name for name in METHODS if "rescale_betas_zero_snr" in inspect.signature(_class(name)).parameters}
+    able = {name for name in METHODS if "rescale_betas_zero_snr" in inspect.signature(_class(name)).parameters}
+    assert zero == able | set(SOLVED), "Halftone's own begin at any sigma"
     sample = samplers_of("StableDiffusionPipeline", {**own, "prediction_type": "sample"})
     assert "PNDM" not in sample
     assert "DDIM" in sample

@@ -47,7 +47,7 @@ def asked(*words: str) -> PictureRequest:
 def test_a_picture_is_made_with_the_settings_of_another_one(picture: str, capfd: pytest.CaptureFixture[str]) -> None:
     made = asked("--from", picture)
     assert (made.prompt, made.negative, made.steps, made.guidance, made.seed) == ("a sun", "blurry", 31, 4.5, 42)
-    assert (made.sampler, made.width, made.height, made.options) == ("Euler a", 128, 192, {"clip_skip": 2})
+    assert (made.sampler, made.width, made.height, made.options) == ("Euler a Normal", 128, 192, {"clip_skip": 2})
     assert made.hires == Hires(scale=1.5, upscaler="lanczos", strength=0.3)
     assert [(lora.name, lora.weight) for lora in made.loras] == [("ink", 0.4)]
     assert Path(made.model).name == "tiny"
@@ -156,7 +156,7 @@ def test_a_plain_workflow_of_comfyui_is_taken_over_and_another_one_refused(
         "6": {"class_type": "SaveImage", "inputs": {"images": ["5", 0]}},
     }
     made = asked("--from", written(tmp_path, json.dumps(graph), "prompt"))
-    assert (made.prompt, made.seed, made.steps, made.guidance, made.sampler) == ("a sun", 9, 5, 3.0, "Euler")
+    assert (made.prompt, made.seed, made.steps, made.guidance, made.sampler) == ("a sun", 9, 5, 3.0, "Euler Normal")
     assert (made.width, made.height) == (64, 128)
     graph["4"]["class_type"] = "KSamplerAdvanced"
     capfd.readouterr()

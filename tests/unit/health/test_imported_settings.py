@@ -70,10 +70,14 @@ HEAD = "a\nSteps: 20, Seed: 1, CFG scale: 7, Sampler: "
 @pytest.mark.parametrize(
     ("text", "changes", "left"),
     [
-        ("Euler a", {"sampler": "Euler a"}, ()),
+        ("Euler a", {"sampler": "Euler a Normal"}, ()),
         ("DPM++ 2M SDE Karras", {"sampler": "DPM++ 2M SDE Karras"}, ()),
-        ("Euler, Schedule type: Automatic", {"sampler": "Euler"}, ()),
-        ("Euler, Schedule type: KL Optimal", {"sampler": "Euler"}, ("Schedule type: KL Optimal",)),
+        ("Euler, Schedule type: Automatic", {"sampler": "Euler Normal"}, ()),
+        ("DPM++ 2M, Schedule type: Automatic", {"sampler": "DPM++ 2M Karras"}, ()),
+        ("DDIM, Schedule type: Automatic", {"sampler": "DDIM"}, ()),
+        ("Euler, Schedule type: KL Optimal", {"sampler": "Euler KL Optimal"}, ()),
+        ("UniPC, Schedule type: KL Optimal", {"sampler": "UniPC"}, ("Schedule type: KL Optimal",)),
+        ("Euler, Version: Halftone 0.1.0", {"sampler": "Euler"}, ()),
         ("Restart", {"sampler": None}, ("Sampler: Restart",)),
         ("Euler, Model: other", {"model": NOW.model}, ("Model: other",)),
         ("Euler, VAE: gone.pt", {"vae": None}, ("VAE: gone.pt",)),
@@ -97,8 +101,8 @@ HEAD = "a\nSteps: 20, Seed: 1, CFG scale: 7, Sampler: "
         ),
         ("Euler, Denoising strength: 0.75", {"start": Start()}, ("Denoising strength: 0.75",)),
         ("Euler, Distilled CFG Scale: 3.5", {"guidance": 3.5}, ()),
-        ("Euler, RNG: CPU", {"sampler": "Euler"}, ()),
-        ("Euler, RNG: NV", {"sampler": "Euler"}, ("RNG: NV",)),
+        ("Euler, RNG: CPU", {"sampler": "Euler Normal"}, ()),
+        ("Euler, RNG: NV", {"sampler": "Euler Normal"}, ("RNG: NV",)),
         ("Euler, Script: " + "x" * 90, {}, ("Script: " + "x" * 47 + "…",)),
     ],
 )

@@ -99,7 +99,7 @@ def prepare(loaded: Loaded, job: Job, handover: Handover = ALONE) -> Prepared:
     arguments = pipeline_arguments(pipe, inputs, start)
     expected = expected_frames(pipe, request.num_frames)
     if loaded.native_scheduler is not None:
-        put_scheduler(pipe, make_scheduler(loaded.native_scheduler, request.sampler, inputs.options))
+        put_scheduler(pipe, make_scheduler(loaded.native_scheduler, request.sampler, inputs.options, loaded.facts.family))
         check_schedule(pipe.scheduler, inputs.options)
     loaded = replace(loaded, pipe=pipe)
     dtype, reason = granted_to(request.numerics, job.tested, device, loaded.facts, loaded.extras)

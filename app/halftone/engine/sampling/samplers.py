@@ -17,8 +17,9 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.parameters import SAMPLER_OPTIONS, option_flag
 from halftone.contract.request import OptionValue, split_sampler
 from halftone.contract.wording import Words
+from halftone.engine.sampling.solver_scheduler import SolverScheduler
 from halftone.library.options import SCHEDULE
-from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS, sampler_called, scheduler_of, unfit
+from halftone.library.samplers import FLOW_SAMPLERS, OWN, SAMPLERS, sampler_called, scheduler_of, unfit
 
 _COUNTING_CALLS: Final = ("KandinskyImg2ImgPipeline", "KandinskyV22Img2ImgPipeline", "Kandinsky3Img2ImgPipeline")
 _ONLY_DYNAMIC: Final = ("DPMSolverMultistepScheduler", "DEISMultistepScheduler")
@@ -43,11 +44,12 @@ def sampler_name(scheduler: Any) -> str:
     return kind.removesuffix("Scheduler")
 
 
-def make_scheduler(native: Any, wanted: str | None, options: Mapping[str, OptionValue] = NO_OPTIONS) -> Any:
+def make_scheduler(native: Any, wanted: str | None, options: Mapping[str, OptionValue] = NO_OPTIONS, family: str = "") -> Any:
     """A fresh scheduler: the model's own for None, else the wanted one with the model's noise schedule. options: of a request;
-    the sampler's go into its configuration. Raises setting-bad-value.
+    the sampler's go into its configuration. family: of the model; some schedules were measured for each. Raises
+    setting-bad-value.
     """
-    scheduler = _with_settings(_made(native, wanted), options)
+    scheduler = _with_settings(_made(native, wanted, family), options)
     if is_flow(scheduler) and not hasattr(scheduler, "scale_noise") and hasattr(scheduler, "add_noise"):
         # what flow pipelines call to begin at a picture; these schedulers have the same under the name of the others
         scheduler.scale_noise = _Method(scheduler, lambda own, sample, timestep, noise: own.add_noise(sample, noise, timestep))
@@ -97,7 +99,7 @@ def _index_of(scheduler: Any, timestep: Any, *schedule: Any, **named: Any) -> in
     return 0 if bool(times[0] == timestep) else type(scheduler).index_for_timestep(scheduler, timestep, *schedule, **named)
 
 
-def _made(native: Any, wanted: str | None) -> Any:
+def _made(native: Any, wanted: str | None, family: str) -> Any:
     if wanted is None or wanted.lower() in (
         sampler_name(native).lower(),
         type(native).__name__.removesuffix("Scheduler").lower(),
@@ -109,6 +111,8 @@ def _made(native: Any, wanted: str | None) -> Any:
     if called not in names:
         raise unfit(wanted, names)
     kind, options = scheduler_of(called, flow=flow)
+    if kind == OWN:
+        return SolverScheduler.from_config(native.config, **options, family=family)
     return getattr(diffusers, kind).from_config(native.config, **options)
 
 

@@ -22,7 +22,7 @@ from halftone.library.files.model_hash import is_hash, model_hash
 from halftone.library.index.known import listed_models
 from halftone.library.options import CLIP_SKIP, NAMES, known_options, over
 from halftone.library.prompts.wildcards import is_drawn
-from halftone.library.samplers import sampler_called
+from halftone.library.samplers import sampler_called, with_schedule
 from halftone.metadata.parameters import EMBEDDINGS, EMPTY_NEGATIVE, ONLY_MASKED, OPTIONS, RESIZE_NAMES
 from halftone.metadata.reading import Parameters
 from halftone.settings.store import Settings
@@ -137,7 +137,7 @@ class _Reader:
             height=height,
             steps=self._number("steps", now.steps),
             guidance=self._number("guidance", now.guidance),
-            sampler=self._sampler(),
+            sampler=self._sampler(model),
             seed=self._number("seed"),
             loras=tuple(lora for lora in loras if low <= lora.weight <= high),
             lora_folders=None,
@@ -189,7 +189,7 @@ class _Reader:
     def _size(self, name: str) -> tuple[int, int] | None:
         return self._take(name, _size)
 
-    def _sampler(self) -> str | None:
+    def _sampler(self, model: ModelFacts | None) -> str | None:
         """Old texts have both names in one. Left out: the model's own."""
         method, schedule = self._fields.pop("Sampler", ""), self._fields.pop("Schedule type", "")
         if not method:
@@ -200,7 +200,10 @@ class _Reader:
             self._left.append(_shortened("Schedule type", schedule))
         elif found is None:
             self._left.append(_shortened("Sampler", f"{method} {schedule}".strip()))
-        return found
+        if found is None or is_ours(self._said):
+            return found
+        named = with_schedule(found)
+        return named if model is None or not model.samplers or named in model.samplers else found
 
     def _options(self, model: ModelFacts | None) -> dict[str, OptionValue]:
         said: dict[str, OptionValue] = self._take(OPTIONS, _options_in) or {}

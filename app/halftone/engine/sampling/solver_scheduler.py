@@ -1,0 +1,241 @@
+"""A scheduler for diffusers' pipelines that steps with the solvers and sigma schedules of Halftone."""
+
+import math
+from typing import Any, Final, NamedTuple, cast
+
+import torch
+from diffusers import EulerDiscreteScheduler
+from diffusers.configuration_utils import ConfigMixin, register_to_config
+from diffusers.schedulers.scheduling_utils import SchedulerMixin
+from diffusers.utils import BaseOutput
+from diffusers.utils.torch_utils import randn_tensor
+from torch import Tensor
+
+from halftone.engine.sampling.sigma_schedules import (
+    ALIGN_YOUR_STEPS,
+    SCHEDULES,
+    Array,
+    Diffusion,
+    Flow,
+    Schedule,
+    Trained,
+    align_your_steps,
+    beta_of_times,
+    kl_optimal,
+    normal,
+    without_penultimate,
+)
+from halftone.engine.sampling.solvers import SOLVERS, Run
+
+_OF_FLOW: Final[dict[str, Schedule]] = {"Beta": beta_of_times, "KL Optimal": kl_optimal}
+"""For flow models these names mean what ComfyUI computes: A1111 has no flow models."""
+_BEFORE_THE_END: Final = 1e-4
+"""Flow models begin at noise alone, whose ratio of signal to noise has no logarithm: that much later then, as in ComfyUI."""
+
+
+class SolverOutput(BaseOutput):
+    """prev_sample: the latents of the next call; pred_original_sample: the picture that the network saw in this one."""
+
+    prev_sample: Tensor
+    pred_original_sample: Tensor
+
+
+class _Call(NamedTuple):
+    """A call of the network: which step it belongs to, which of the step's calls it is, and at what sigma."""
+
+    step: int
+    stage: int
+    sigma: float
+
+
+class SolverScheduler(SchedulerMixin, ConfigMixin):
+    """solver: a name of `SOLVERS`; schedule: one of `SCHEDULES`, or "" for Normal; family: of the model; the rest as in
+    diffusers' schedulers, whose configurations it takes. Each call of the network has a timestep of its own, as with
+    diffusers' second-order schedulers.
+    """
+
+    order = 1
+
+    @register_to_config
+    def __init__(
+        self,
+        num_train_timesteps: int = 1000,
+        beta_start: float = 0.0001,
+        beta_end: float = 0.02,
+        beta_schedule: str = "linear",
+        trained_betas: list[float] | None = None,
+        prediction_type: str = "epsilon",
+        rescale_betas_zero_snr: bool = False,
+        shift: float = 1.0,
+        flow_shift: float = 1.0,
+        use_dynamic_shifting: bool = False,
+        use_flow_sigmas: bool = False,
+        solver: str = "Euler",
+        schedule: str = "",
+        family: str = "",
+    ) -> None:
+        self._prediction = prediction_type
+        self._flow = use_flow_sigmas
+        self._shift = shift if flow_shift == 1 else flow_shift
+        self._dynamic = use_dynamic_shifting
+        self._solver = solver
+        self._schedule = schedule
+        self._family = family
+        self.trained_table: Array | None = None
+        if not use_flow_sigmas:
+            native = cast(
+                "Any",
+                EulerDiscreteScheduler(
+                    num_train_timesteps,
+                    beta_start,
+                    beta_end,
+                    beta_schedule,
+                    trained_betas,
+                    rescale_betas_zero_snr=rescale_betas_zero_snr,
+                ),
+            )
+            kept = native.alphas_cumprod.double().numpy()
+            self.trained_table = ((1 - kept) / kept) ** 0.5
+        self.order = len(SOLVERS[solver].calls(Run((2.0, 1.5, 1.0, 0.5, 0.0) if not use_flow_sigmas else _FALLING, _no_noise)))
+        self.levels: list[float] = []
+        self.calls: list[tuple[int, int, float]] = []
+        self.memory: dict[str, Any] = {}
+        self._step_index: int | None = None
+        self._begin_index: int | None = None
+        self.num_inference_steps: int | None = None
+        self.set_timesteps(1)
+
+    # --- the schedule -----------------------------------------------------------------------------------------
+
+    def set_timesteps(
+        self,
+        num_inference_steps: int | None = None,
+        device: Any = None,
+        sigmas: Any = None,
+        mu: float | None = None,
+    ) -> None:
+        """sigmas: what a pipeline for flow models spaces evenly by itself; only their number counts. mu: its shift for the
+        picture's size, as a logarithm.
+        """
+        steps = len(sigmas) if num_inference_steps is None else num_inference_steps
+        solver, schedule, trained = SOLVERS[self._solver], self._spacing(), self._trained(mu)
+        levels = schedule(trained, steps + 1) if solver.drops_penultimate else schedule(trained, steps)
+        self.levels = [float(level) for level in (without_penultimate(levels) if solver.drops_penultimate else levels)]
+        if self._flow and solver.over_snr and self.levels[0] >= 1:
+            self.levels[0] = trained.sigma((1 - _BEFORE_THE_END) * cast("Flow", trained).times)
+        self.calls = []
+        run = Run(self.levels, _no_noise, self._flow)
+        for run.step in range(len(self.levels) - 1):
+            self.calls += [(run.step, stage, sigma) for stage, sigma in enumerate(solver.calls(run))]
+        scale = self.config["num_train_timesteps"] / trained.times if isinstance(trained, Flow) else 1.0
+        times = [trained.time(sigma) * scale for _, _, sigma in self.calls]
+        self.timesteps = torch.tensor(times, dtype=torch.float32, device=device)
+        self.sigmas = torch.tensor([*(sigma for _, _, sigma in self.calls), 0.0], dtype=torch.float32)
+        self.num_inference_steps = steps
+        self.memory = {}
+        self._step_index = self._begin_index = None
+
+    def _trained(self, mu: float | None) -> Trained:
+        if self.trained_table is not None:
+            return Diffusion(self.trained_table)
+        if mu is not None and self._dynamic:
+            return Flow(math.exp(mu), 10000)
+        return Flow(self._shift, self.config["num_train_timesteps"])
+
+    def _spacing(self) -> Schedule:
+        if self._schedule == "Align Your Steps":
+            return align_your_steps(ALIGN_YOUR_STEPS.get(self._family, ALIGN_YOUR_STEPS["SD 1.5"]))
+        return (_OF_FLOW if self._flow else {}).get(self._schedule) or SCHEDULES.get(self._schedule, normal)
+
+    @property
+    def init_noise_sigma(self) -> float:
+        """What pipelines scale the noise with that they begin at: the largest sigma, as in A1111."""
+        return 1.0 if self._flow else self.levels[0]
+
+    # --- where the loop is ------------------------------------------------------------------------------------
+
+    @property
+    def step_index(self) -> int | None:
+        return self._step_index
+
+    @property
+    def begin_index(self) -> int | None:
+        return self._begin_index
+
+    def set_begin_index(self, begin_index: int = 0) -> None:
+        self._begin_index = begin_index
+
+    def index_for_timestep(self, timestep: Any, schedule_timesteps: Any = None) -> int:
+        times = self.timesteps if schedule_timesteps is None else schedule_timesteps
+        found = (times == torch.as_tensor(timestep).to(times)).nonzero()
+        return int(found[0])
+
+    def _place(self, timestep: Any) -> int:
+        if self._step_index is None:
+            self._step_index = self.index_for_timestep(timestep) if self._begin_index is None else self._begin_index
+        return self._step_index
+
+    # --- a call -----------------------------------------------------------------------------------------------
+
+    def scale_model_input(self, sample: Tensor, timestep: Any = None) -> Tensor:
+        if self._flow:
+            return sample
+        sigma = self.calls[self._place(timestep)][2]
+        return sample / math.sqrt(sigma**2 + 1)
+
+    def step(
+        self,
+        model_output: Tensor,
+        timestep: Any,
+        sample: Tensor,
+        generator: Any = None,
+        return_dict: bool = True,
+        **_: Any,
+    ) -> SolverOutput | tuple[Tensor, Tensor]:
+        place = self._place(timestep)
+        call = _Call(*self.calls[place])
+        latents = sample.to(torch.float32)
+        denoised = self._denoised(model_output.to(torch.float32), latents, call.sigma)
+
+        def noise(_sigma: float, _after: float) -> Tensor:
+            return randn_tensor(sample.shape, generator=generator, device=sample.device, dtype=torch.float32)
+
+        run = Run(self.levels, noise, self._flow, step=call.step, stage=call.stage, memory=self.memory)
+        result = SOLVERS[self._solver].step(run, latents, denoised).to(model_output.dtype)
+        self._step_index = place + 1
+        return SolverOutput(prev_sample=result, pred_original_sample=denoised) if return_dict else (result, denoised)
+
+    def _denoised(self, output: Tensor, latents: Tensor, sigma: float) -> Tensor:
+        if self._flow or self._prediction == "epsilon":
+            return latents - sigma * output
+        if self._prediction == "v_prediction":
+            return latents / (sigma**2 + 1) - output * (sigma / math.sqrt(sigma**2 + 1))
+        return output
+
+    # --- beginning at a picture -------------------------------------------------------------------------------
+
+    def add_noise(self, original_samples: Tensor, noise: Tensor, timesteps: Tensor) -> Tensor:
+        sigmas = [self._sigma_at(one) for one in timesteps]
+        level = torch.tensor(sigmas, dtype=original_samples.dtype).to(original_samples.device)
+        level = level.reshape(-1, *[1] * (original_samples.dim() - 1))
+        return (1 - level) * original_samples + level * noise if self._flow else original_samples + level * noise
+
+    def scale_noise(self, sample: Tensor, timestep: Tensor, noise: Tensor) -> Tensor:
+        return self.add_noise(sample, noise, timestep)
+
+    def _sigma_at(self, timestep: Any) -> float:
+        if self._step_index is not None:
+            place = self._step_index
+        else:
+            place = self.index_for_timestep(timestep) if self._begin_index is None else self._begin_index
+        return self.calls[place][2] if place < len(self.calls) else 0.0
+
+    def __len__(self) -> int:
+        return int(self.config["num_train_timesteps"])
+
+
+_FALLING: Final = (0.9, 0.7, 0.5, 0.2, 0.0)
+
+
+def _no_noise(_sigma: float, _after: float) -> Tensor:
+    raise AssertionError("noise outside of a step")

@@ -1,0 +1,114 @@
+"""The scheduler that steps with Halftone's solvers, driven as diffusers' pipelines drive one."""
+
+import copy
+import math
+from itertools import product
+from typing import Any, Final
+
+import pytest
+import torch
+from diffusers import EulerDiscreteScheduler, FlowMatchEulerDiscreteScheduler
+from torch import Tensor
+
+from halftone.engine.sampling.samplers import make_scheduler, sampler_name
+from halftone.engine.sampling.sigma_schedules import ALIGN_YOUR_STEPS
+from halftone.engine.sampling.solver_scheduler import SolverScheduler
+from halftone.engine.sampling.solvers import SOLVERS, Run, solve
+from halftone.library.samplers import FLOW_SOLVED, SOLVED
+
+OWN: Final[dict[str, Any]] = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}
+SHAPE: Final = (1, 4, 6, 5)
+
+
+def predict(x: Tensor, sigma: float) -> Tensor:
+    return torch.tanh(0.7 * x / (1 + sigma) + 0.2) * (0.9 + 0.1 * math.cos(3 * sigma))
+
+
+def made(name: str, kind: str) -> SolverScheduler:
+    if kind == "flow":
+        native: Any = FlowMatchEulerDiscreteScheduler(shift=3.0)
+    else:
+        native = EulerDiscreteScheduler(**OWN, prediction_type=kind)
+    scheduler = make_scheduler(native, name)
+    assert isinstance(scheduler, SolverScheduler)
+    return scheduler
+
+
+def output(kind: str, x: Tensor, sigma: float) -> Tensor:
+    """What a network of this kind answers where it sees that picture."""
+    picture = predict(x, sigma)
+    if kind in ("epsilon", "flow"):
+        return (x - picture) / sigma
+    if kind == "v_prediction":
+        return (x / (sigma**2 + 1) - picture) * math.sqrt(sigma**2 + 1) / sigma
+    return picture
+
+
+def run(scheduler: SolverScheduler, kind: str, steps: int, generator: torch.Generator) -> Tensor:
+    scheduler.set_timesteps(steps)
+    x = torch.randn(SHAPE, generator=torch.Generator().manual_seed(1)) * scheduler.init_noise_sigma
+    for time, sigma in zip(scheduler.timesteps, scheduler.sigmas, strict=False):
+        scale = 1.0 if kind == "flow" else math.sqrt(float(sigma) ** 2 + 1)
+        assert torch.allclose(scheduler.scale_model_input(x, time) * scale, x, atol=1e-5)
+        x = scheduler.step(output(kind, x, float(sigma)), time, x, generator=generator, return_dict=False)[0]
+    return x
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [*product(SOLVED, ["epsilon", "v_prediction", "sample"]), *product(FLOW_SOLVED, ["flow"])],
+)
+def test_a_pipelines_loop_is_the_solvers(name: str, kind: str) -> None:
+    scheduler = made(f"{name} Simple", kind)
+    ours = run(scheduler, kind, 8, torch.Generator().manual_seed(2))
+    drawn = torch.Generator().manual_seed(2)
+    start = torch.randn(SHAPE, generator=torch.Generator().manual_seed(1)) * scheduler.init_noise_sigma
+    plain = Run(scheduler.levels, lambda *_: torch.randn(SHAPE, generator=drawn), kind == "flow")
+    assert torch.allclose(ours, solve(SOLVERS[name], plain, start, predict), atol=2e-4)
+
+
+@pytest.mark.parametrize("name", ["Heun++ 2", "DPM++ 2S a", "ER SDE", "SEEDS 3"])
+def test_a_copy_in_the_middle_ends_the_same(name: str) -> None:
+    scheduler, drawn = made(f"{name} Karras", "epsilon"), torch.Generator().manual_seed(2)
+    scheduler.set_timesteps(6)
+    x, again = torch.randn(SHAPE, generator=torch.Generator().manual_seed(1)) * scheduler.init_noise_sigma, None
+    state: Any = None
+    for place, (time, sigma) in enumerate(zip(scheduler.timesteps, scheduler.sigmas, strict=False)):
+        if place == 4:
+            state, again = (copy.deepcopy(scheduler), drawn.get_state()), x.clone()
+        x = scheduler.step(output("epsilon", x, float(sigma)), time, x, generator=drawn, return_dict=False)[0]
+    assert again is not None
+    other, noise = state[0], torch.Generator()
+    noise.set_state(state[1])
+    for time, sigma in list(zip(other.timesteps, other.sigmas, strict=False))[4:]:
+        again = other.step(output("epsilon", again, float(sigma)), time, again, generator=noise, return_dict=False)[0]
+    assert torch.equal(again, x)
+
+
+def test_a_picture_begins_at_the_sigma_of_its_first_step() -> None:
+    for kind in ("epsilon", "flow"):
+        scheduler = made("Euler Simple", kind)
+        scheduler.set_timesteps(10)
+        picture, noise = torch.ones(SHAPE), torch.full(SHAPE, 2.0)
+        scheduler.set_begin_index(4)
+        sigma = float(scheduler.sigmas[4])
+        noisy = scheduler.add_noise(picture, noise, scheduler.timesteps[4:5])
+        expected = (1 - sigma) * picture + sigma * noise if kind == "flow" else picture + sigma * noise
+        assert torch.allclose(noisy, expected)
+
+
+def test_flow_models_take_the_shift_of_a_pipeline() -> None:
+    native = FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True)
+    scheduler = make_scheduler(native, "Euler Simple")
+    scheduler.set_timesteps(sigmas=[1.0, 0.75, 0.5, 0.25], mu=1.15)
+    shift = math.exp(1.15)
+    assert scheduler.levels == pytest.approx([shift * t / (1 + (shift - 1) * t) for t in (1.0, 0.75, 0.5, 0.25)] + [0.0])
+    assert scheduler.timesteps.tolist() == pytest.approx([1000 * level for level in scheduler.levels[:-1]])
+
+
+def test_align_your_steps_follows_the_family() -> None:
+    for family, kind in (("SDXL", "SDXL"), ("Stable Diffusion 1.x", "SD 1.5"), ("", "SD 1.5")):
+        scheduler = make_scheduler(EulerDiscreteScheduler(**OWN), "Euler Align Your Steps", family=family)
+        scheduler.set_timesteps(11)
+        assert scheduler.levels == pytest.approx([*ALIGN_YOUR_STEPS[kind], 0.0])
+        assert sampler_name(scheduler) == "Euler Align Your Steps"
