@@ -25,6 +25,7 @@ from halftone.gui.controller import PageName
 from halftone.gui.kit.stock_widgets import ElidedLabel
 from halftone.gui.models.model_cards import act_of
 from halftone.gui.models.model_table import COLUMNS, fitting
+from halftone.gui.models.model_words import problem_words
 from halftone.gui.models.models_page import ModelsPage
 from halftone.gui.models.picker import ModelPicker, pick
 from halftone.gui.models.side_panel import lines_of
@@ -411,15 +412,16 @@ def test_a_search_offers_hits_of_other_kinds(stage: Stage, tmp_path: Path) -> No
     assert not page.notes.hits.isVisible()
 
 
-def test_a_pickle_that_was_converted_is_not_offered_again(stage: Stage, tmp_path: Path) -> None:
+def test_a_pickle_beside_a_safetensors_file_can_still_be_converted(stage: Stage, tmp_path: Path) -> None:
     root = library(tmp_path / "models")
     write_sparse(root / "old.safetensors", LORA)
     page = opened(stage, scanned(root))
     assert chosen(stage, page, "pickles") == ["old"]
-    assert not page.inspector.convert.isVisible()
-    assert page.inspector.problem.isVisible()
-    assert act_of(page.cards.items[0]) == ""
-    assert all("Convert" not in action.text() for action in page.menu_of(page.cards.items[0]).actions())
+    assert page.inspector.convert.isVisible()
+    (row,) = page.cards.items
+    assert problem_words(row)[1] == "It can run code when it is opened. old.safetensors lies beside it."
+    assert act_of(row) == "convert"
+    assert any("Convert" in action.text() for action in page.menu_of(row).actions())
 
 
 def test_models_and_create_call_a_model_by_the_same_name(stage: Stage, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from tests.helpers import samples
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.wording import Words
 from halftone.health.judge import Badge
+from halftone.library.families.recognise import Kind
 from halftone.library.index.descriptions import Description
 from halftone.library.index.entries import Entry
 from halftone.library.index.marks import Mark
@@ -116,6 +117,21 @@ def test_rows_that_did_not_change_are_the_same_rows() -> None:
     after = rows_of(LIBRARY.entries, marked, HEALTHS, known=ROWS)
     changed = [row.entry.name for row, before in zip(after, ROWS, strict=True) if row is not before]
     assert changed == ["alpha"]
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "error", "beside"),
+    [
+        ("/m/old.safetensors", "checkpoint", None, "old.safetensors"),
+        ("/m/old.safetensors", "unknown", None, ""),
+        ("/m/old.safetensors", "unknown", BROKEN.error, ""),
+        ("/m/other.safetensors", "checkpoint", None, ""),
+    ],
+)
+def test_a_pickle_names_the_readable_file_of_its_stem(path: str, kind: Kind, error: ErrorFacts | None, beside: str) -> None:
+    entries = (PICKLE, Entry(path=path, name="old", size=4, kind=kind, error=error))
+    row, _ = rows_of(entries, Library(entries=entries), {})
+    assert row.beside == beside
 
 
 def test_models_outside_the_watched_folders_are_listed_once() -> None:

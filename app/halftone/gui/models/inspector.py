@@ -288,7 +288,7 @@ class Inspector(QWidget):
         self.problem.set_kind("danger" if entry.error is not None else "warn")
         self._problem_title.setText(what)
         self._problem_text.setText(remedy)
-        self.convert.setVisible(entry.pickle and not shown.converted)
+        self.convert.setVisible(entry.pickle)
         self.health.show_health(shown, health, where, busy)
         self._show_facts(facts_of(shown, folder, health, sha256))
         self._show_triggers(entry.description.triggers)

@@ -58,7 +58,7 @@ class RowModel(ListModel[Row]):
 def act_of(row: Row) -> str:
     """What the link of a card does: "fix", "check", "convert"; "" for a menu instead."""
     if row.entry.pickle:
-        return "" if row.converted else "convert"
+        return "convert"
     return {"overflows": "fix", "unchecked": "check"}.get(row.state, "")
 
 

@@ -97,8 +97,8 @@ def entry_line(entry: Entry) -> str:
 def problem_words(row: Row) -> tuple[str, str]:
     """What is wrong with a file and what to do; "" twice for nothing."""
     entry = row.entry
-    if row.converted:
-        return tr("Pickle file"), tr("It was converted to {0}. You can delete this file.", row.converted)
+    if row.beside:
+        return tr("Pickle file"), tr("It can run code when it is opened. {0} lies beside it.", row.beside)
     if entry.pickle:
         return tr("Pickle file"), tr("It can run code when it is opened. Convert it to safetensors to use it.")
     if entry.error is not None:

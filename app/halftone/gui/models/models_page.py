@@ -489,7 +489,7 @@ class ModelsPage(Page):
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         if use_words(chosen):
             menu.addAction(use_words(chosen), partial(self._use, chosen))
-        if entry.pickle and not chosen.converted:
+        if entry.pickle:
             menu.addAction(tr("Convert to safetensors"), partial(self._act, chosen))
         if chosen.badge is not None:
             menu.addAction(tr("Check"), partial(self.check, [entry.path]))

@@ -53,7 +53,7 @@ class Query:
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
     """One entry with what is known of it. badge: None for what cannot be checked alone. lists: those of `LISTS` that it is in.
-    converted: name of the safetensors file that a pickle was converted to; "" for none.
+    beside: name of the readable safetensors file of the same stem beside a pickle; "" for none.
 
     gc=False: thousands of them would hold up the window whenever Python collects garbage.
     """
@@ -64,7 +64,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
     lists: frozenset[str]
     text: str
     name: str
-    converted: str = ""
+    beside: str = ""
 
     @property
     def state(self) -> str:
@@ -131,7 +131,7 @@ def rows_of(
     """
     before = {row.entry.path: row for row in known}
     twins = frozenset(one.path for group in duplicates(library.entries, library.hashes) for one in group)
-    paths = {entry.path for entry in entries}
+    readable = {entry.path for entry in entries if entry.error is None and entry.kind != "unknown"}
     damaged = frozenset(path for path, weights in library.weights.items() if weights.nonfinite)
     return tuple(
         _row(
@@ -141,16 +141,16 @@ def rows_of(
             frozenset(name for name, paths in (("duplicates", twins), ("damaged", damaged)) if entry.path in paths),
             before.get(entry.path),
             words or {},
-            _converted(entry, paths),
+            _beside(entry, readable),
         )
         for entry in entries
     )
 
 
-def _converted(entry: Entry, paths: Collection[str]) -> str:
-    """The name of the safetensors file beside a pickle; "" for none."""
+def _beside(entry: Entry, readable: Collection[str]) -> str:
+    """The name of the readable safetensors file beside a pickle; "" for none. It may hold something else than the pickle."""
     target = target_of(Path(entry.path)) if entry.pickle else None
-    return target.name if target is not None and str(target) in paths else ""
+    return target.name if target is not None and str(target) in readable else ""
 
 
 def _row(
@@ -160,7 +160,7 @@ def _row(
     found: frozenset[str],
     before: Row | None,
     said: Mapping[str, str],
-    converted: str,
+    beside: str,
 ) -> Row:
     """found: the lists that do not follow from the entry alone."""
     same = before if before is not None and before.entry is entry else None
@@ -173,13 +173,13 @@ def _row(
         "misplaced": misplaced,
     }
     lists = _one(found.union(name for name, holds in held.items() if holds))
-    if same is not None and (same.mark, same.badge, same.lists, same.converted) == (mark, badge, lists, converted):
+    if same is not None and (same.mark, same.badge, same.lists, same.beside) == (mark, badge, lists, beside):
         return same
     state = badge.state if badge is not None else ""
     words = (entry.text, short_family(entry.family), entry.shelf, entry.dtype, state, said.get(state, ""), mark.note)
     text = "\n".join(words).casefold()
     name = entry.name.casefold()
-    return Row(entry=entry, mark=mark, badge=badge, lists=lists, text=text, name=name, converted=converted)
+    return Row(entry=entry, mark=mark, badge=badge, lists=lists, text=text, name=name, beside=beside)
 
 
 @cache
