@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,18 @@ def open_database(path: Path, version: int, schema: str) -> sqlite3.Connection:
     """Open or make a database. schema: statements that change nothing where all is there. Raises sqlite3.Error."""
     with contextlib.suppress(OSError):  # SQLite itself says why
         make_private(path)
+    until = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            return _opened(path, version, schema)
+        except sqlite3.OperationalError as error:
+            # the change to WAL does not wait for another program that makes the same file
+            if getattr(error, "sqlite_errorcode", 0) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.02)
+
+
+def _opened(path: Path, version: int, schema: str) -> sqlite3.Connection:
     database = sqlite3.connect(path, timeout=BUSY_SECONDS)
     try:
         found = database.execute("PRAGMA user_version").fetchone()[0]

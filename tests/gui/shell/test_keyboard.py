@@ -91,6 +91,7 @@ def walk(stage: Stage) -> list[QWidget]:
         assert name_of(now).strip(), f"{type(now).__name__} at {place(now, window)} has no name"
         if not has_own_ring(now):
             assert ring.isVisible(), shown(now)
+            stage.wait(lambda: not ring.visibleRegion().isEmpty())  # until it was laid out
             assert ring.visibleRegion().boundingRect().contains(ring._room()), f"the ring of {shown(now)} is cut"
         stops.append(now)
         press(now)
