@@ -68,18 +68,23 @@ class JobQueue:
         self.pump()
         return name
 
-    def upscale(self, request: UpscaleRequest, title: str) -> str:
-        """Queue finished pictures that are to become larger."""
-        return self.submit(Upscale(job=new_job_id(), request=request), title)
+    def upscale(self, picture: str, upscaler: str) -> str:
+        """Queue a finished picture that is to become larger. picture, upscaler: files."""
+        settings = self._store.state.settings
+        request = UpscaleRequest(
+            pictures=(picture,),
+            upscaler=upscaler,
+            device=settings.device,
+            precision=self._store.state.numerics.precision,
+            saving=settings.saving,
+        )
+        return self.submit(Upscale(job=new_job_id(), request=request), Path(picture).name)
 
     def upscale_made(self, job_id: str | None, picture: PictureFacts) -> None:
         """Queue a picture that was made for its upscale model, if the form asked for one."""
-        state, job = self._store.state, self._store.state.job(job_id or "")
-        if job is None or not job.upscaler or not picture.path or picture.frames != 1:
-            return
-        device, precision = state.settings.device, state.numerics.precision
-        request = UpscaleRequest(pictures=(picture.path,), upscaler=job.upscaler, device=device, precision=precision)
-        self.upscale(request, Path(picture.path).name)
+        job = self._store.state.job(job_id or "")
+        if job is not None and job.upscaler and picture.path and picture.frames == 1:
+            self.upscale(picture.path, job.upscaler)
 
     def retry(self, job: Job) -> str:
         """Queue the same command again under a new name."""

@@ -5,6 +5,7 @@ from typing import get_args
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from PySide6.QtCore import QRect, Qt
 from PySide6.QtGui import QFontMetrics
 from pytestqt.qtbot import QtBot
@@ -108,8 +109,11 @@ def test_one_that_does_not_fit_is_named_in_full_and_can_be_removed(qtbot: QtBot,
     lines = QFontMetrics(theme.current().font("small")).boundingRect(place, int(Qt.TextFlag.TextWordWrap), form.refusal())
     assert footer.why_not.height() == lines.height() > theme.grown(18), "all lines are shown"
     stage.wait(lambda: footer.height() == footer.sizeHint().height())
+    wide_one = form.lora_part.items()[1]
+    form.lora_part.set_items((fitting, replace(wide_one, weight=0.5)))
+    stage.idle()
     footer.remove_link.click()
-    assert form.lora_part.items() == (fitting,)
+    assert form.lora_part.items() == (fitting,), "it is removed with another weight too"
     stage.wait(lambda: not form.refusal())
     assert footer.remove_link.isHidden()
     assert form.generate_button.isEnabled()

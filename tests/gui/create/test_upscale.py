@@ -1,7 +1,10 @@
 """A finished picture made larger from the window: asked, followed, listed with what made it, and compared with what it was."""
 
 from pathlib import Path
+from typing import Any
 
+import pytest
+from msgspec.structs import replace
 from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
@@ -9,7 +12,8 @@ from tests.gui.stage import opened as opened_part
 from tests.helpers.model_files import ramp, safetensors
 from tests.helpers.scripted import Fail, Say
 
-from halftone.contract.messages import PhaseChanged
+from halftone.contract.messages import JobCommand, PhaseChanged, Upscale
+from halftone.contract.request import UpscaleRequest
 from halftone.gallery.history import History
 from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.gui.create.picture.picture_text import receipt
@@ -131,7 +135,7 @@ def test_a_video_is_not_made_larger(qtbot: QtBot) -> None:
     stage.close()
 
 
-def test_one_press_makes_and_enlarges(qtbot: QtBot, tmp_path: Path) -> None:
+def test_one_press_makes_and_enlarges(qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(qtbot, settings=settings(tmp_path / "up"))
     form, sharp = stage.page.form, str(tmp_path / "up" / "4x-Sharp.safetensors")
     part = opened_part(form.upscale_part)
@@ -144,6 +148,15 @@ def test_one_press_makes_and_enlarges(qtbot: QtBot, tmp_path: Path) -> None:
     stage.wait(lambda: part.file() == sharp)
     assert (part.row.value.text(), part.used()) == ("4x-Sharp", True)
     form.prompt.setPlainText("a red sun")
+    queue = stage.controller.session.queue
+    submit, asked = queue.submit, list[UpscaleRequest]()
+
+    def noted(command: JobCommand, *rest: Any, **more: Any) -> str:
+        if isinstance(command, Upscale):
+            asked.append(command.request)
+        return submit(command, *rest, **more)
+
+    monkeypatch.setattr(queue, "submit", noted)
     stage.page.generate()
     stage.wait(lambda: len(stage.page.history.paths()) == 2)
     stage.idle()
@@ -151,8 +164,14 @@ def test_one_press_makes_and_enlarges(qtbot: QtBot, tmp_path: Path) -> None:
     enlarged = [made.facts.upscaled.source for made in history.pictures if made.facts.upscaled is not None]
     plain = [made.facts.path for made in history.pictures if made.facts.upscaled is None]
     assert enlarged == plain, "the picture is there twice"
+    other = replace(stage.controller.settings, save_metadata=False, picture_format="webp")
+    stage.controller.session.settings.update(other)
+    stage.page.generate()
+    stage.wait(lambda: len(asked) == 2)
+    assert asked[1].saving == stage.controller.settings.saving != asked[0].saving
+    stage.idle()
     part.set_file(None)
-    count = len(history.pictures)
+    count = len(stage.controller.state.history.pictures)
     stage.page.generate()
     stage.idle()
     assert len(stage.controller.state.history.pictures) == count + 1

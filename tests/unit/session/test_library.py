@@ -1,7 +1,8 @@
 """The model library follows the folders of the settings, remembers marks and asks once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -154,6 +155,26 @@ def test_a_watch_that_ends_is_begun_again_once_and_then_by_the_user(shelf: Shelf
     shelf.desk.clock.pass_by(3600)
     shelf.commands.ended[-1](Finished(-9, b"", b""))
     assert (len(shelf.watching()), shelf.state.watch_ended) == (5, False)
+
+
+@pytest.mark.logs("The model folders are no longer watched")
+def test_a_watch_that_ends_while_it_starts_is_not_taken_for_the_next_one(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    start, failed = shelf.commands.start, []
+
+    def failing(*arguments: str, ended: Callable[[Finished], object], heard: Callable[[bytes], object] | None = None) -> Any:
+        kill = start(*arguments, ended=ended, heard=heard)
+        if not failed:
+            failed.append(len(shelf.commands.started) - 1)
+            ended(Finished(-1, b"", b"no such program"))
+        return kill
+
+    monkeypatch.setattr(shelf.commands, "start", failing)
+    shelf.library.rescan()
+    shelf.desk.settle()
+    shelf.commands.killed.clear()
+    shelf.library.stop()
+    assert failed[0] not in shelf.commands.killed
+    assert failed[0] + 1 in shelf.commands.killed, "the process that was started next is the one to kill"
 
 
 @pytest.mark.logs("index of models cannot be read")

@@ -146,3 +146,31 @@ def test_each_folder_is_read_once_for_models_and_loras(tmp_path: Path, monkeypat
     assert store.state.loras.folders == (models,)
     found.forget(next(model for model in found.found.models if model != POCKET))
     assert known() == {}
+
+
+@pytest.mark.parametrize("written", ["{0}/", "{0}/../loras", "~/loras"])
+def test_loras_are_found_however_their_folder_is_written(tmp_path: Path, written: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    folder = tmp_path / "loras"
+    folder.mkdir()
+    (folder / "style.safetensors").write_bytes(safetensors({"lora_unet_a.lora_down.weight": ramp(2)}))
+    store, executor = Store(AppState(settings=Settings(lora_folders=(written.format(folder),)))), HeldExecutor()
+    known_files.LoraList(store, executor).look()
+    executor.settle()
+    assert list(store.state.loras.paths) == ["style"]
+
+
+def test_an_older_answer_about_loras_does_not_replace_a_newer_one(tmp_path: Path) -> None:
+    file = tmp_path / "style.safetensors"
+    file.write_bytes(safetensors({"lora_unet_a.lora_down.weight": ramp(2)}))
+    store, executor = Store(AppState(settings=Settings(lora_folders=(str(tmp_path),)))), HeldExecutor()
+    loras = known_files.LoraList(store, executor)
+    loras.look()
+    (older,) = executor.work()
+    file.unlink()
+    loras.look()
+    (newer,) = executor.work()
+    newer()
+    older()
+    assert store.state.loras.paths == {}

@@ -1,5 +1,6 @@
 """What the folders of the settings hold of files that are used beside a model, embeddings among them."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from halftone.library.add_ons.inversions import Inversion, encoder_widths, inver
 from halftone.library.add_ons.loras import lora_folders, loras_among
 from halftone.library.add_ons.upscalers import upscalers_among
 from halftone.library.index.known import listed_models
+from halftone.library.index.walk import is_inside, outermost
 from halftone.session.events import Replaced
 from halftone.session.ports import Executor
 from halftone.session.state import NOTHING_FOUND, Loras
@@ -52,6 +54,7 @@ class LoraList:
     def __init__(self, store: Store, executor: Executor) -> None:
         self._store = store
         self._executor = executor
+        self._looks = 0
         self._read: tuple[str, ...] | None = None
         self._own: dict[str, str] = {}
         """The LoRAs in the folders `_read`."""
@@ -67,11 +70,15 @@ class LoraList:
 
     def _look(self, folders: tuple[str, ...]) -> None:
         own, indexed = _own_folders(self._store.state.settings), self._store.state.library.watching
-        self._executor.run(lambda: loras_among(listed_models(folders, indexed=indexed)), lambda known: self._found(own, known))
+        self._looks += 1
+        number = self._looks
+        self._executor.run(
+            lambda: loras_among(listed_models(folders, indexed=indexed)), lambda known: self._found(number, own, known)
+        )
 
-    def _found(self, own: tuple[str, ...], known: dict[str, str]) -> None:
-        """Keep what the folders hold that are set now: an answer for others may come later."""
-        if own == _own_folders(self._store.state.settings):
+    def _found(self, number: int, own: tuple[str, ...], known: dict[str, str]) -> None:
+        """Keep what the folders hold that are set now: an answer to an older look, or for others, may come later."""
+        if number == self._looks and own == _own_folders(self._store.state.settings):
             self._read, self._own = own, known
             self._show()
 
@@ -80,7 +87,8 @@ class LoraList:
         folders = lora_folders(state.settings)
         if self._read == _own_folders(state.settings):
             known = {**state.models.loras, **self._own}
-            paths = {name: path for name, path in known.items() if not set(folders).isdisjoint(map(str, Path(path).parents))}
+            roots = outermost(folders)
+            paths = {name: path for name, path in known.items() if any(is_inside(os.path.abspath(path), root) for root in roots)}
             self._store.take(Replaced(part=Loras(paths=paths, folders=folders)))
 
 

@@ -62,6 +62,8 @@ class ModelLibrary:
         self._scanned = False
         self._began = 0.0
         self._restarted = False
+        self._ends = 0
+        """Starts and ends of the process that watches."""
         self._kill: Callable[[], object] | None = None
         self._kill_hashing: Callable[[], object] | None = None
         self._hashed: object = None
@@ -120,9 +122,13 @@ class ModelLibrary:
     def _start_process(self) -> None:
         """Start the process that scans and watches the folders."""
         heard, self._began = _Lines(), self._clock.now()
-        self._kill = self._commands.start(
+        self._ends += 1
+        number = self._ends
+        kill = self._commands.start(
             "index", "--watch", "--", *self._roots, ended=self._ended, heard=lambda printed: self._heard(heard.new(printed))
         )
+        if number == self._ends:  # a start that fails at once has already made way for the next
+            self._kill = kill
 
     def _show(self, **parts: object) -> None:
         self._store.take(Replaced(part=replace(self.state, **parts)))
@@ -157,6 +163,7 @@ class ModelLibrary:
     def _ended(self, end: Finished) -> None:
         """It should watch for ever, so something went wrong: start it again once, then leave that to `rescan`."""
         self._kill = None
+        self._ends += 1
         _log.warning("The model folders are no longer watched: %s", end.errors.decode("utf-8", "replace").strip()[-500:])
         if not self._restarted or self._clock.now() - self._began >= _STEADY_SECONDS:
             self._restarted = True

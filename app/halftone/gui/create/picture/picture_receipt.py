@@ -32,7 +32,6 @@ from halftone.gui.kit.stock_widgets import (
 from halftone.health.pictures.frame_lists import frame_list, video_seconds
 from halftone.library.add_ons.vaes import vae_name
 from halftone.library.prompts.drawn_prompts import as_made
-from halftone.library.prompts.shown_prompts import shown_prompt
 
 
 def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[str, str]]:
@@ -45,9 +44,9 @@ def _asked_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[st
     said, left_out = (picture.prompt or request.prompt), (picture.negative or request.negative)
     varied = "" if picture.variation_seed is None else figures.group(picture.variation_seed)
     return [
-        (tr("Prompt"), shown_prompt(said)),
+        (tr("Prompt"), said),
         (tr("Written as"), request.prompt if said != request.prompt else ""),
-        (tr("Negative prompt"), shown_prompt(left_out)),
+        (tr("Negative prompt"), left_out),
         (tr("Seed"), str(picture.seed)),
         (tr("Size"), f"{picture.width} × {picture.height}"),
         (tr("Model"), request.model),

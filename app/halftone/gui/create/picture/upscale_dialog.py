@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import shiboken6
 from PySide6.QtCore import QObject, QPoint, Qt
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QAbstractButton, QMenu, QWidget
 
-from halftone.contract.request import UpscaleRequest
 from halftone.gui.controller import Controller
 from halftone.gui.create.form.file_choosers import Chosen, add_choosing, add_known
 from halftone.gui.i18n import tr
@@ -66,13 +64,5 @@ class UpscaleMenu(QObject):
 
     def start(self, picture: str, upscaler: str) -> None:
         """Queue it; the job finds out whether the file is an upscale model."""
-        controller = self._controller
-        request = UpscaleRequest(
-            pictures=(picture,),
-            upscaler=upscaler,
-            device=controller.settings.device,
-            precision=controller.numerics.precision,
-            saving=controller.settings.saving,
-        )
         self._follow()
-        controller.session.queue.upscale(request, Path(picture).name)
+        self._controller.session.queue.upscale(picture, upscaler)

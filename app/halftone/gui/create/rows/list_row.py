@@ -164,7 +164,9 @@ class ListRow(FoldedPart, Generic[Item]):
         return self._remove_misfits if self.problem() and self._unfit else None
 
     def _remove_misfits(self) -> None:
-        self.set_items(tuple(item for item in self._items if item not in self._misfits))
+        """Its weight may have changed since: what does not fit is known by its file alone."""
+        shapes = [self._kind.shape(item) for item in self._misfits]
+        self.set_items(tuple(item for item in self._items if self._kind.shape(item) not in shapes))
 
     def add(self, path: str) -> None:
         """Add a file, if it fits the model; what is wrong with it is said below the list."""
