@@ -73,14 +73,13 @@ def once(run: Run) -> Sequence[float]:
 
 
 class Solver(NamedTuple):
-    """step: from the latents of a call to those of the next; calls: sigmas of the calls in the step that `run` is at; stochastic:
-    it adds noise; drops_penultimate: it leaves out the sigma before the end, and is given a step more; over_snr: it needs the
-    logarithm of the ratio of signal to noise, which noise alone does not have.
+    """step: from the latents of a call to those of the next; calls: sigmas of the calls in the step that `run` is at;
+    drops_penultimate: it leaves out the sigma before the end, and is given a step more; over_snr: it needs the logarithm of the
+    ratio of signal to noise, which noise alone does not have.
     """
 
     step: Step
     calls: Calls = once
-    stochastic: bool = False
     drops_penultimate: bool = False
     over_snr: bool = False
 
@@ -445,27 +444,27 @@ def _remembered(run: Run, name: str, value: Tensor, most: int) -> list[Tensor]:
 
 SOLVERS: Final[dict[str, Solver]] = {
     "Euler": Solver(euler),
-    "Euler a": Solver(euler_ancestral, stochastic=True),
+    "Euler a": Solver(euler_ancestral),
     "LMS": Solver(lms),
     "Heun": Solver(heun, begin_and_end),
     "Heun++ 2": Solver(heunpp2, up_to_three),
     "DPM2": Solver(dpm2, dpm2_calls, drops_penultimate=True),
-    "DPM2 a": Solver(dpm2_ancestral, ancestral_midpoint, stochastic=True, drops_penultimate=True),
-    "DPM++ 2S a": Solver(dpmpp_2s_ancestral, ancestral_middle_of_snr, stochastic=True),
+    "DPM2 a": Solver(dpm2_ancestral, ancestral_midpoint, drops_penultimate=True),
+    "DPM++ 2S a": Solver(dpmpp_2s_ancestral, ancestral_middle_of_snr),
     "DPM++ 2M": Solver(dpmpp_2m),
-    "DPM++ SDE": Solver(dpmpp_sde, middle_of_snr, stochastic=True, over_snr=True),
-    "DPM++ 2M SDE": Solver(dpmpp_2m_sde, stochastic=True, over_snr=True),
-    "DPM++ 2M SDE Heun": Solver(partial(dpmpp_2m_sde, heun=True), stochastic=True, over_snr=True),
-    "DPM++ 3M SDE": Solver(dpmpp_3m_sde, stochastic=True, drops_penultimate=True, over_snr=True),
-    "DDPM": Solver(ddpm, stochastic=True),
-    "LCM": Solver(lcm, stochastic=True),
+    "DPM++ SDE": Solver(dpmpp_sde, middle_of_snr, over_snr=True),
+    "DPM++ 2M SDE": Solver(dpmpp_2m_sde, over_snr=True),
+    "DPM++ 2M SDE Heun": Solver(partial(dpmpp_2m_sde, heun=True), over_snr=True),
+    "DPM++ 3M SDE": Solver(dpmpp_3m_sde, drops_penultimate=True, over_snr=True),
+    "DDPM": Solver(ddpm),
+    "LCM": Solver(lcm),
     "IPNDM": Solver(ipndm),
     "RES multistep": Solver(res_multistep),
-    "RES multistep a": Solver(partial(res_multistep, eta=1.0), stochastic=True),
+    "RES multistep a": Solver(partial(res_multistep, eta=1.0)),
     "Gradient estimation": Solver(gradient_estimation),
-    "ER SDE": Solver(er_sde, stochastic=True, over_snr=True),
-    "SEEDS 2": Solver(seeds, middle_of_snr, stochastic=True, over_snr=True),
-    "SEEDS 3": Solver(partial(seeds, calls=thirds_of_snr), thirds_of_snr, stochastic=True, over_snr=True),
+    "ER SDE": Solver(er_sde, over_snr=True),
+    "SEEDS 2": Solver(seeds, middle_of_snr, over_snr=True),
+    "SEEDS 3": Solver(partial(seeds, calls=thirds_of_snr), thirds_of_snr, over_snr=True),
 }
 
 
