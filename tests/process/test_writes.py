@@ -49,6 +49,12 @@ def test_a_write_elsewhere_is_recorded(writes_are_recorded: Path, event: str, wr
     assert "outside all folders of the tests" in said
 
 
+def test_making_a_folder_that_is_there_writes_nothing(writes_are_recorded: Path) -> None:
+    before = writes_are_recorded.stat().st_size
+    exec("folder.mkdir(exist_ok=True)", {"__name__": "halftone.engine.loading.compiling", "folder": _DATABASE.parent})
+    assert writes_are_recorded.stat().st_size == before
+
+
 def test_a_write_of_a_process_that_a_test_starts_is_recorded(writes_are_recorded: Path) -> None:
     before = writes_are_recorded.stat().st_size
     code = f"import os, pathlib; pathlib.Path({str(_ELSEWHERE / 'gone' / 'a')!r}).write_text('x')"

@@ -107,6 +107,8 @@ def judged(event: str, path: str) -> str:
         return ""
     if any(_inside(path, os.environ[own]) for own in (OWN, _DATA) if os.environ.get(own)):
         return ""
+    if event == "os.mkdir" and os.path.isdir(path):
+        return ""  # it is there: nothing changes
     if event == "os.chmod" and _inside(os.environ[TESTS], path):
         return ""  # a test opens the way to its own folder for another user
     modules = _modules()
