@@ -137,7 +137,6 @@ class CreatePage(QWidget):
         centre.transport.cancel_requested.connect(self._cancel)
         centre.transport.keep_requested.connect(self._keep)
         self.history.picked.connect(self.pick)
-        self.history.list.dragged.connect(self._select_shown)
         self.history.removed.connect(self.acts.delete_listed)
         self.history.menu_requested.connect(self.acts.open_menu)
         self.history.collapse.connect(self.toggle_right)
@@ -293,9 +292,6 @@ class CreatePage(QWidget):
         made = self._controller.state.history.known.get(path)
         if made is not None:
             self.centre.pick(made)
-
-    def _select_shown(self) -> None:
-        self.history.select(self.centre.marked)
 
     def _refresh(self) -> None:
         self.centre.refresh()

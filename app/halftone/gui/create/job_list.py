@@ -220,13 +220,14 @@ class JobList(CardList[Job]):
             self.viewport().update()
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        target, job, self._grip, self.target = self.target, self.current(), None, None
+        target, job, own = self.target, self.current(), self.currentIndex().row()
+        self._grip = self.target = None
         super().mouseReleaseEvent(event)
         if target is not None and job is not None:
             target = self._row_at(event.position().toPoint().y())  # the running job may have ended meanwhile
             self.viewport().setCursor(Qt.CursorShape.OpenHandCursor)
             self.viewport().update()
-            first, own = self._first_waiting, self.currentIndex().row()
+            first = self._first_waiting
             self.dropped.emit(job, target - first - (1 if own < target else 0))
 
     @property
