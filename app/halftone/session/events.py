@@ -137,11 +137,6 @@ class Noted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dismissed:
-    notice: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class Drafted:
     """The user, a picture or another model changed what the next pictures are to be."""
 
@@ -222,16 +217,4 @@ QueueEvent = Queued | Removed | Moved | Sent | Stopping | Paused | Continued | R
 ModelEvent = ModelUsed | ModelsForgotten
 CheckEvent = Reported | CheckUnclear
 NextPictures = Drafted | PrecisionChosen | RowFolded
-OwnEvent = (
-    QueueEvent
-    | ModelEvent
-    | CheckEvent
-    | NextPictures
-    | Warming
-    | Making
-    | Starting
-    | DeviceChosen
-    | Noted
-    | Dismissed
-    | Replaced
-)
+OwnEvent = QueueEvent | ModelEvent | CheckEvent | NextPictures | Warming | Making | Starting | DeviceChosen | Noted | Replaced
