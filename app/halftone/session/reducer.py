@@ -219,7 +219,7 @@ def _apply_rest(state: AppState, event: events.Continued | events.Repeating | ev
             jobs = tuple(event.by if job.id == event.job else job for job in state.jobs)
             return replace(state, jobs=jobs)
         case events.Repeating():
-            return replace(state, endless=event.request)
+            return replace(state, endless=event.endless)
         case events.Composed():
             return _composed(state, event)
         case events.Left():
