@@ -84,7 +84,8 @@ def apply(state: AppState, event: AnyEvent | events.OwnEvent, now: float = 0.0) 
         return _apply_own(state, event, now)
     match event:
         case Ready():
-            return replace(state, worker="ready", version=event.version, devices=event.devices, loaded=None, warming="")
+            known = replace(state, worker="ready", version=event.version, devices=event.devices, loaded=None, warming="")
+            return replace(known, notices=tuple(one for one in state.notices if one.kind != "worker-late"))
         case ModelChanged():
             return replace(state, loaded=event.model, loaded_device=event.device, warming="")
         case MemoryChanged():
@@ -114,8 +115,6 @@ def _apply_own(state: AppState, event: events.OwnEvent, now: float) -> AppState:
             return replace(state, device=event.device, self_test=event.self_test)
         case events.Noted():
             return note(state, event.kind, facts=event.facts, error=event.error, job=event.job, why=event.why)
-        case events.Dismissed():
-            return replace(state, notices=tuple(n for n in state.notices if n.number != event.notice))
         case events.Making():
             return replace(state, making=event.on)
         case events.Starting():
@@ -220,7 +219,7 @@ def _apply_rest(state: AppState, event: events.Continued | events.Repeating | ev
             jobs = tuple(event.by if job.id == event.job else job for job in state.jobs)
             return replace(state, jobs=jobs)
         case events.Repeating():
-            return replace(state, endless=event.request)
+            return replace(state, endless=event.endless)
         case events.Composed():
             return _composed(state, event)
         case events.Left():

@@ -169,7 +169,7 @@ class CreatePage(QWidget):
         """Choose the axes of a grid, where the form can be sent."""
         if self.form.refusal():
             return
-        dialog = GridDialog(self, self._controller, self.form.request())
+        dialog = GridDialog(self, self._controller, self.form.request(), self.form.upscaler)
         dialog.chosen.connect(self._make_grid)
         dialog.open()
 
@@ -181,7 +181,7 @@ class CreatePage(QWidget):
     def _queue_grid(self, axes: tuple[Axis, ...], request: PictureRequest) -> None:
         if (grid := self._planned(axes, request)) is not None:
             self._watch_next()
-            self._controller.session.queue.make_grid(grid, request.prompt)
+            self._controller.session.queue.make_grid(grid, request.prompt, upscaler=self.form.upscaler)
 
     def _planned(self, axes: tuple[Axis, ...], request: PictureRequest) -> Grid | None:
         """The grid; None where the form says why there is none."""

@@ -101,6 +101,7 @@ class Workspace(QObject):
         self.window.leaving = self._keep_geometry
         controller.changed.connect(self._refresh)
         controller.noticed.connect(self._noticed)
+        controller.notices_changed.connect(self._notices_changed)
         controller.worker_event.connect(self._heard)
         controller.job_ended.connect(lambda ended: self.toasts.went_well() if ended.outcome == "done" else None)
         controller.settings_changed.connect(self._settings_changed)
@@ -403,7 +404,13 @@ class Workspace(QObject):
             return  # the page itself says it
         if self._page == "create" and notice.job is not None and notice.job.key == self.controller.state.fix.job:
             return  # so does the banner of the fix
-        self.toasts.show(text.notice_message(notice), lambda key: self.act(notice, key))
+        message = text.notice_message(notice)
+        self.toasts.show(message, lambda key: self.act(notice, key), holds=lambda: notice in self.controller.state.notices)
+
+    def _notices_changed(self) -> None:
+        self.toasts.withdraw()
+        if self._messages is not None and self._messages.isVisible():
+            self._messages.show_notices(self.controller.state.notices, self.act)
 
     def _heard(self, event: AnyEvent, _blob: bytes) -> None:
         if isinstance(event, JobStarted):
