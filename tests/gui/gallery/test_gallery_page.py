@@ -1,5 +1,6 @@
 """The Gallery page in the real window: pictures are found, selected, compared, reused, sent on and moved to the bin."""
 
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import cast
@@ -21,6 +22,7 @@ from halftone.contract.vocabulary import POCKET
 from halftone.gallery.history import History
 from halftone.gui.gallery.gallery_page import GalleryPage
 from halftone.session.pictures.gallery import FAVOURITE, Query
+from halftone.session.pictures.picture_list import PictureList
 from halftone.settings.store import Settings
 
 PROMPTS = ("a red lighthouse at dusk", "a blue jug and two pears", "a house on a hill", "a lighthouse in a storm")
@@ -273,6 +275,14 @@ def test_deleted_pictures_come_back(qtbot: QtBot, tmp_path: Path, monkeypatch: p
     stage.wait(lambda: len(page.grid.rows) == 2)
     assert not paths[3].exists()
     assert notice.facts[0] == "2 pictures"
+    reads: list[object] = []
+    read = PictureList.read
+
+    def counted(pictures: PictureList, then: Callable[[], object] = lambda: None) -> None:
+        reads.append(then)
+        read(pictures, then)
+
+    monkeypatch.setattr(PictureList, "read", counted)
     stage.workspace.act(notice, "undo")
     stage.wait(lambda: len(page.grid.rows) == 4)
     assert paths[3].exists()
@@ -280,6 +290,7 @@ def test_deleted_pictures_come_back(qtbot: QtBot, tmp_path: Path, monkeypatch: p
     assert set(chosen(stage, page)) == {"3", "2"}
     assert len(page.grid.selection()) == 2
     stage.idle()
+    assert len(reads) == 1, "once for all that came back"
     stage.close()
 
 

@@ -16,7 +16,7 @@ from halftone.contract.messages import AnyEvent, JobStarted
 from halftone.gui import text, theme
 from halftone.gui.controller import Controller
 from halftone.gui.create.create_page import CreatePage
-from halftone.gui.create.picture.picture_files import restored
+from halftone.gui.create.picture.picture_files import restore
 from halftone.gui.create.picture.picture_report import copy_details
 from halftone.gui.create.rows.start_picture_fields import PictureDrop
 from halftone.gui.i18n import set_language, tr
@@ -466,12 +466,16 @@ class Workspace(QObject):
             case "removed" if notice.job is not None:
                 controller.session.queue.requeue((notice.job,))
             case "deleted" if len(notice.facts) > 2:
-                if paths := restored(notice.facts[1:]):
-                    controller.session.gallery.restored(paths)
-                    for path in paths:
-                        self.create_page.picture_restored(path)
+                restore(controller, notice.facts[1:], self._pictures_restored)
+            case "models-deleted" if len(notice.facts) > 2:
+                restore(controller, notice.facts[1:])
             case _:
                 _log.warning("nothing to undo for %s", notice.kind)
+
+    def _pictures_restored(self, paths: tuple[str, ...]) -> None:
+        """Show the pictures that came back from the bin."""
+        self.controller.session.gallery.restored(paths)
+        self.create_page.pictures_restored(paths)
 
     def _choose_pictures_folder(self, notice: Notice) -> None:
         dialog = QFileDialog(self.window, tr("Choose folder"))
