@@ -1,6 +1,7 @@
 """The Gallery page in the real window: pictures are found, selected, compared, reused, sent on and moved to the bin."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import cast
@@ -21,6 +22,7 @@ from halftone.contract.request import PictureRequest
 from halftone.contract.vocabulary import POCKET
 from halftone.gallery.history import History
 from halftone.gui.gallery.gallery_page import GalleryPage
+from halftone.session.events import Replaced
 from halftone.session.pictures.gallery import FAVOURITE, Query
 from halftone.session.pictures.picture_list import PictureList
 from halftone.settings.store import Settings
@@ -77,6 +79,33 @@ def test_a_picture_is_selected_and_described(qtbot: QtBot, tmp_path: Path) -> No
     assert not page.inspector.missing.isVisible()
     stage.wait(lambda: not page.inspector.preview.empty)
     assert "a lighthouse in a storm, 1 of 4" in page.grid.accessibleDescription()
+    stage.close()
+
+
+class CountedIds(list[int]):
+    """Numbers that count how often all of them are looked at."""
+
+    walks = 0
+
+    def __iter__(self) -> Iterator[int]:
+        type(self).walks += 1
+        return super().__iter__()
+
+
+def test_a_click_does_not_look_at_every_picture(qtbot: QtBot, tmp_path: Path) -> None:
+    made(tmp_path)
+    stage = Stage(qtbot)
+    page = gallery(stage, 4)
+    state = stage.controller.state.gallery
+    rows = replace(state.rows, ids=CountedIds(state.rows.ids))
+    stage.controller.take(Replaced(part=replace(state, rows=rows)))
+    stage.wait(lambda: page.grid.rows is rows)
+    before = CountedIds.walks
+    for place in (0, 2, 1):
+        click(page, place)
+        chosen(stage, page)
+    assert page.grid.rows is rows
+    assert CountedIds.walks == before
     stage.close()
 
 
