@@ -141,11 +141,16 @@ def _end_with_parent() -> None:
 
 
 def is_settled(path: str) -> bool:
-    """Whether a file was not written to for a moment. A time in the future is that of another clock, and counts as old."""
+    """Whether a file was not written to for a moment."""
     try:
-        return abs(time.time() - os.stat(path).st_mtime) > SETTLED
+        return is_old(os.stat(path).st_mtime)
     except OSError:
         return True
+
+
+def is_old(written: float) -> bool:
+    """Whether a file last written at this time is whole by now. A time in the future is another clock's, and counts as old."""
+    return abs(time.time() - written) > SETTLED
 
 
 def is_offline(root: str) -> bool:
