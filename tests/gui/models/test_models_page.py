@@ -436,6 +436,40 @@ def test_watched_folders_stay_listed_in_another_language(stage: Stage, tmp_path:
     stage.wait(lambda: folder_names(again) == ["models"])
 
 
+@pytest.mark.parametrize("table", [False, True])
+def test_search_order_and_selection_stay_in_another_language(stage: Stage, tmp_path: Path, table: bool) -> None:
+    root = library(tmp_path / "models")
+    for name in ("style a", "style b"):
+        write_sparse(root / f"{name}.safetensors", LORA)
+    page = opened(stage, scanned(root))
+    chosen(stage, page, "LoRA")
+    (page.as_table if table else page.as_cards).click()
+    page.table.sorted.emit("name")
+    page.table.sorted.emit("name")
+    page.search.setText("style")
+    stage.wait(lambda: page.rows.query.words == "style" and page.rows.ready)
+    assert [row.entry.name for row in page.rows.listing.rows] == ["style b", "style a", "style"]
+    (page.table if table else page.grid).setCurrentIndex((page.table.rows if table else page.cards).index(1, 0))
+    (page.table if table else page.grid).chosen.emit(page.rows.listing.rows[1])
+    query = page.rows.query
+    for place in ("models", "create"):
+        stage.controller.go(place)
+        before = stage.workspace.page("models")
+        language = "zh_CN" if place == "models" else "en"
+        stage.controller.session.settings.update(msgspec.structs.replace(stage.controller.settings, language=language))
+        stage.wait(lambda before=before: stage.workspace.page("models") is not before)
+        stage.controller.go("models")
+        again = cast("ModelsPage", stage.workspace.page("models"))
+        stage.wait(lambda again=again: again.rows.ready and bool(again.rows.listing.rows))
+        assert again.search.text() == "style"
+        assert again.rows.query == query
+        assert again.sort.currentData() == "name"
+        assert again.as_table.isChecked() == table
+        assert again.shown is not None
+        assert again.shown.entry.name == "style a"
+        assert [row.entry.name for row in again.selected_rows()] == ["style a"]
+
+
 def test_the_folder_of_halftones_own_models_is_not_listed(stage: Stage) -> None:
     own = write_folder(Path(own_models(), "pocket-fragile"))
     page = opened(stage, scanned(Path(own_models())))
@@ -447,13 +481,13 @@ def test_the_folder_of_halftones_own_models_is_not_listed(stage: Stage) -> None:
     assert not any("from the list" in action.text() for action in page.menu_of(row).actions())
 
 
-def test_a_search_offers_hits_of_other_kinds(stage: Stage, tmp_path: Path) -> None:
+def test_a_search_offers_matches_of_other_kinds(stage: Stage, tmp_path: Path) -> None:
     page = opened(stage, scanned(library(tmp_path / "models")))
     QTest.keyClicks(page.search, "cut paper")
     stage.wait(page.notes.hits.isVisible)
     assert not page.cards.items
     (offer,) = page.notes.hits.findChildren(QPushButton)
-    assert offer.text() == "1 hit in LoRA"
+    assert offer.text() == "1 match in LoRA"
     offer.click()
     stage.wait(lambda: [row.entry.name for row in page.cards.items] == ["style"])
     assert page.search.text() == "cut paper"

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from PySide6.QtCore import QEvent, QModelIndex, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QDragEnterEvent, QDropEvent, QGuiApplication, QImage
@@ -54,6 +54,14 @@ _NARROW: Final = (190, 834, 280)
 _SORTS: Final[tuple[Sort, ...]] = ("used", "name", "family", "size", "health")
 
 
+class ModelsView(NamedTuple):
+    """What a page shows, for the page in another language that takes its place. selected: the path of the model."""
+
+    query: Query
+    selected: str
+    table: bool
+
+
 class ModelsPage(Page):
     """use_wanted: an entry for Create; word_wanted: a trigger word of an entry; health_wanted: a model to look at on Health."""
 
@@ -81,6 +89,19 @@ class ModelsPage(Page):
         self._build()
         self._connect()
         self.setAcceptDrops(True)
+
+    @property
+    def shown_now(self) -> ModelsView:
+        """What another page of models shows once it gets this."""
+        return ModelsView(replace(self.rows.query, words=self.search.text()), self._selected, self.as_table.isChecked())
+
+    def show_again(self, view: ModelsView) -> None:
+        """Show what another page showed."""
+        self.search.setText(view.query.words)
+        self.sort.setCurrentIndex(self.sort.findData(view.query.sort))
+        (self.as_table if view.table else self.as_cards).setChecked(True)
+        self._selected = view.selected
+        self.rows.ask(view.query)
 
     # --- layout -----------------------------------------------------------------------------------------------------
 

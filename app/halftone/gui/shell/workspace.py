@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from halftone.gui.device.device_page import DevicePage
     from halftone.gui.gallery.gallery_page import GalleryPage
     from halftone.gui.health.health_page import HealthPage
-    from halftone.gui.models.models_page import ModelsPage
+    from halftone.gui.models.models_page import ModelsPage, ModelsView
     from halftone.gui.settings.settings_page import SettingsPage
     from halftone.gui.shell.help_window import HelpWindow
     from halftone.gui.shell.message_list import MessagesWindow
@@ -78,6 +78,8 @@ class Workspace(QObject):
         self._section = "General"
         """English name of the settings section."""
         self._pages: dict[str, QWidget] = {}
+        self._models: ModelsView | None = None
+        """What the page of models showed before the window was built anew."""
         self._tour: DevicePage | None = None
         self._help: HelpWindow | None = None
         self._messages: MessagesWindow | None = None
@@ -199,6 +201,8 @@ class Workspace(QObject):
                     models.word_wanted.connect(self._use_word)
                     models.health_wanted.connect(self._see_health)
                     models.summary_changed.connect(self._refresh)
+                    if self._models is not None:
+                        models.show_again(self._models)
                 case "train":
                     cast("TrainPage", made).try_wanted.connect(self._try_lora)
                 case "gallery":
@@ -388,6 +392,8 @@ class Workspace(QObject):
         self._put_look()
         self.create_page.end_editing()  # a new page knows neither the job nor the draft from before
         settings = cast("SettingsPage | None", self._pages.get("settings"))
+        if "models" in self._pages:
+            self._models = cast("ModelsPage", self._pages["models"]).shown_now
         field = settings.focused_field() if settings is not None and self._page == "settings" else ""
         for _ in self._build(self._page):
             pass  # in one go: a window half in one language is no sight
