@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from halftone.contract.echoes import harmless
-from halftone.contract.errors import ErrorFacts, remedy, sentence
+from halftone.contract.errors import ErrorFacts, HalftoneError, remedy, sentence
 from halftone.contract.messages import Generate, Upscale
 from halftone.contract.request import Control, IpAdapter, Lora
 from halftone.contract.vocabulary import DTYPE_NAMES, DType, Phase, Precision
@@ -41,6 +41,8 @@ def problem_text(problem: Problem | None) -> str:
 
 def problem(error: Exception) -> str:
     """Say in the user's language why a file could not be read or written."""
+    if isinstance(error, HalftoneError):
+        return problem_text(error.as_facts())
     return say(system_words(error)) if isinstance(error, OSError) else str(error)
 
 
@@ -250,7 +252,7 @@ def _short_notice(notice: Notice) -> Message:
 def _left_notice(notice: Notice) -> Message:
     """Name the files that could not be moved, and say why."""
     by_reason: dict[str, list[str]] = {}
-    for name, why in zip(notice.facts[::2], notice.facts[1::2], strict=True):
+    for name, why in zip(notice.facts[::2], notice.facts[1::2], strict=False):
         by_reason.setdefault(why, []).append(name)
     names = _few(notice.facts[::2])
     title = tr("Not moved to the bin: {0}.", names) if notice.kind == "not-deleted" else tr("Not restored: {0}.", names)

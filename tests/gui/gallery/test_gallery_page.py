@@ -15,6 +15,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 from tests.gui.create.test_create_page import own_bin
+from tests.gui.create.test_videos import other_codec, remembered
 from tests.gui.stage import Stage
 from tests.helpers import samples
 
@@ -252,6 +253,40 @@ def test_a_picture_is_seen_large_and_keys_lead_on(qtbot: QtBot, tmp_path: Path) 
     QTest.keyClick(page.viewer.canvas, Qt.Key.Key_Escape)
     assert page.stack.currentWidget() is page.grid
     assert chosen(stage, page) == ["2"]
+    stage.close()
+
+
+def test_a_video_plays_beside_the_grid_and_large(qtbot: QtBot, tmp_path: Path) -> None:
+    remembered(tmp_path)
+    stage = Stage(qtbot)
+    page = gallery(stage, 1)
+    frames: list[str] = []
+    page.inspector.player.framed.connect(lambda _image: frames.append("beside"))
+    page.viewer.player.framed.connect(lambda _image: frames.append("large"))
+    click(page, 0)
+    chosen(stage, page)
+    stage.wait(lambda: frames.count("beside") > 2)
+    page.act("large")
+    stage.wait(lambda: frames.count("large") > 2)
+    assert not page.inspector.unplayed.isVisible()
+    assert not page.viewer.unplayed.isVisible()
+    stage.close()
+
+
+def test_a_video_of_an_unknown_codec_says_so_beside_the_grid_and_large(qtbot: QtBot, tmp_path: Path) -> None:
+    made(tmp_path, 1)
+    other_codec(Path(remembered(tmp_path).path))
+    stage = Stage(qtbot)
+    page = gallery(stage, 2)
+    click(page, 0)
+    assert chosen(stage, page) == ["00001-7"]
+    stage.wait(page.inspector.unplayed.isVisible)
+    assert page.inspector.unplayed.text().startswith("The video 00001-7.mp4 uses a codec that Halftone cannot decode.")
+    page.act("large")
+    stage.wait(page.viewer.unplayed.isVisible)
+    page.viewer.stepped.emit(1)
+    assert chosen(stage, page) == ["0"]
+    stage.wait(lambda: not page.inspector.unplayed.isVisible() and not page.viewer.unplayed.isVisible())
     stage.close()
 
 
