@@ -65,6 +65,8 @@ ErrorCode = Literal[
     "no-right",
     "data-read-only",
     "video-of-pictures",
+    "video-codec",
+    "video-damaged",
     "image-unreadable",
     "image-damaged",
     "image-not-file",

@@ -165,6 +165,14 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "{path} changed since the unfinished picture was started.",
         "Restore it, or make the picture again.",
     ),
+    "video-codec": (
+        "The video {path} uses a codec that Halftone cannot decode.",
+        "Convert it to H.264, or open it with another player.",
+    ),
+    "video-damaged": (
+        "The video {path} is damaged or incomplete.",
+        "Copy it again, or open it with another player.",
+    ),
     "image-unreadable": ("{path} is not a readable picture.", "Choose a PNG, JPEG or WebP file."),
     "image-damaged": (
         "The picture {path} is damaged or incomplete.",

@@ -1,6 +1,6 @@
 """The model library follows the folders of the settings, remembers marks and asks once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -305,21 +305,22 @@ def test_files_go_to_the_bin_with_what_describes_them_alone(shelf: Shelf) -> Non
     for name in ("two.safetensors", "two.gguf"):
         write_sparse(shelf.root / name, LORA)
     shelf.scan()
-    binned: list[str] = []
+    binned: list[list[str]] = []
     answers: list[int] = []
 
-    def to_bin(paths: Sequence[str]) -> int:
-        for path in paths:
-            binned.append(Path(path).name)
-            Path(path).unlink()
-        return len(paths)
+    def to_bin(models: Iterable[Sequence[str]]) -> int:
+        for paths in models:
+            binned.append([Path(path).name for path in paths])
+            for path in paths:
+                Path(path).unlink()
+        return len(binned)
 
     for _ in range(2):  # an impatient user presses the key twice
         shelf.library.delete([str(shelf.file), str(shelf.root / "two.safetensors")], to_bin, answers.append)
     assert binned == [], "the window does not wait for the bin"
     shelf.desk.settle()
-    assert binned == ["style.safetensors", "style.json", "style.preview.png", "two.safetensors"]
-    assert answers == [4]
+    assert binned == [["style.safetensors", "style.json", "style.preview.png"], ["two.safetensors"]]
+    assert answers == [2]
     assert [Path(entry.path).name for entry in shelf.state.entries] == ["two.gguf"]
 
 

@@ -1,6 +1,7 @@
 """Create: from words to picture, with the numbers behind it in sight."""
 
 import logging
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -356,9 +357,11 @@ class CreatePage(QWidget):
         if self.centre.shown is not None:
             self.form.take_extras(as_made(self.centre.shown.request, self.centre.shown.facts))
 
-    def picture_restored(self, path: str) -> None:
-        """A picture came back from the bin."""
-        self._controller.session.history.read(lambda: self._show_restored(path))
+    def pictures_restored(self, paths: Sequence[str]) -> None:
+        """List pictures that came back from the bin, and show the first; other files are of no concern here."""
+        known = self._controller.state.history.known
+        if first := next((path for path in paths if path in known), ""):
+            self._controller.session.history.read(lambda: self._show_restored(first))
 
     def _show_restored(self, path: str) -> None:
         made = self._controller.state.history.known.get(path)

@@ -1,5 +1,6 @@
 """The Gallery page: find, compare and reuse pictures, Halftone's own and those of other programs."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -453,11 +454,11 @@ class GalleryPage(QWidget):
         after = self.grid.after_selection()
 
         def work() -> picture_files.Binned:
-            return picture_files.moved_to_bin([path for path in paths if Path(path).exists()])
+            return picture_files.moved_to_bin((path,) for path in paths if os.path.lexists(path))
 
         def done(binned: picture_files.Binned) -> None:
-            picture_files.tell_binned(self._controller, binned)
-            if binned.files:
+            picture_files.pictures_binned(self._controller, binned)
+            if binned.things:
                 self.grid.select_number(after)
 
         self._controller.background.run(work, done, receiver=self)

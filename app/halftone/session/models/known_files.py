@@ -54,7 +54,7 @@ class LoraList:
     def __init__(self, store: Store, executor: Executor) -> None:
         self._store = store
         self._executor = executor
-        self._looks = 0
+        self._looks = self._comparisons = 0
         self._read: tuple[str, ...] | None = None
         self._own: dict[str, str] = {}
         """The LoRAs in the folders `_read`."""
@@ -83,13 +83,23 @@ class LoraList:
             self._show()
 
     def _show(self) -> None:
+        """Show the LoRAs that lie in the folders. There may be thousands, so they are compared in the background."""
         state = self._store.state
-        folders = lora_folders(state.settings)
+        folders, found, own = lora_folders(state.settings), state.models.loras, self._own
+        self._comparisons += 1
+        number = self._comparisons
         if self._read == _own_folders(state.settings):
-            known = {**state.models.loras, **self._own}
-            roots = outermost(folders)
-            paths = {name: path for name, path in known.items() if any(is_inside(os.path.abspath(path), root) for root in roots)}
+            self._executor.run(lambda: _inside({**found, **own}, folders), lambda paths: self._compared(number, folders, paths))
+
+    def _compared(self, number: int, folders: tuple[str, ...], paths: dict[str, str]) -> None:
+        if number == self._comparisons:
             self._store.take(Replaced(part=Loras(paths=paths, folders=folders)))
+
+
+def _inside(known: dict[str, str], folders: tuple[str, ...]) -> dict[str, str]:
+    """Return the files that lie in one of the folders."""
+    roots = outermost(folders)
+    return {name: path for name, path in known.items() if any(is_inside(os.path.abspath(path), root) for root in roots)}
 
 
 def _own_folders(settings: Settings) -> tuple[str, ...]:

@@ -288,16 +288,16 @@ class ModelLibrary:
 
     # --- files ------------------------------------------------------------------------------------------------------
 
-    def delete(self, paths: Iterable[str], to_bin: Callable[[Sequence[str]], T], then: Callable[[T], object]) -> None:
+    def delete(self, paths: Iterable[str], to_bin: Callable[[Iterable[Sequence[str]]], T], then: Callable[[T], object]) -> None:
         """Move files to the system's bin off this thread, with the files that describe them alone.
 
-        to_bin: moves paths; then: gets what it returned.
+        to_bin: moves models, each a file and those that describe it; then: gets what it returned.
         """
         leaving = tuple(path for path in paths if path not in self._leaving)
         self._leaving.update(leaving)
 
         def work() -> tuple[T, frozenset[str]]:
-            binned = to_bin([file for path in leaving for file in with_beside(path)])
+            binned = to_bin(with_beside(path) for path in leaving)
             return binned, frozenset(path for path in leaving if not os.path.lexists(path))
 
         def done(found: tuple[T, frozenset[str]]) -> None:
