@@ -40,6 +40,7 @@ from halftone.serve.dialect import (
     mask_in,
     parameters_of,
     picture_bytes,
+    settled,
     start_of,
     unknown_settings,
 )
@@ -156,7 +157,7 @@ class Interface:
             return self._made(asked, body, image, mask)
 
     def _made(self, asked: Asked, body: bytes, image: str | None, mask: str | None) -> Json:
-        asked = replace(asked, override_settings=msgspec.to_builtins(self._chosen) | asked.override_settings)
+        asked = settled(asked, self._chosen)
         request, left = self._request(asked, image, mask)
         over: Future[tuple[Ended, _Own]] = Future()
         self._ask(lambda: self._submit(request, over))
