@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 import psutil
 import pytest
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 from tests.helpers.scripted import ROOT
 from tests.helpers.writing import recorder
 
@@ -115,6 +116,52 @@ def test_makes_a_picture_of_another_and_inside_a_mask(service: Service) -> None:
     status, part = service.ask("img2img", {**body, **inside})
     assert status == 200
     assert opened(part["images"][0]).convert("RGB").crop(left).tobytes() == before
+
+
+def in_base64(picture: Image.Image, kind: str = "PNG", **options: Any) -> str:
+    file = io.BytesIO()
+    picture.save(file, kind, **options)
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def test_a_mask_is_turned_as_its_camera_noted(service: Service) -> None:
+    first = service.ask("txt2img", {"prompt": "a red circle", "seed": 7, **_SMALL})[1]["images"][0]
+    mask = Image.new("L", (64, 64), 0)
+    mask.paste(255, (32, 0, 64, 64))
+    orientation = Image.Exif()
+    orientation[0x0112] = 6  # it is to be shown turned to the right, so that its left is at the top
+    turned = in_base64(mask.transpose(Image.Transpose.ROTATE_90), exif=orientation)
+    inside = {"mask_blur": 0, "inpainting_fill": 1, "inpaint_full_res": False, "denoising_strength": 0.9}
+    body = {"prompt": "a blue circle", "init_images": [first], "seed": 9, **inside, **_SMALL}
+    plain = service.ask("img2img", {**body, "mask": in_base64(mask)})[1]["images"][0]
+    assert opened(service.ask("img2img", {**body, "mask": turned})[1]["images"][0]).tobytes() == opened(plain).tobytes()
+
+
+def test_a_picture_that_cannot_be_used_is_named_by_its_field(service: Service) -> None:
+    small, damaged = in_base64(Image.new("RGB", (64, 64))), in_base64(Image.new("RGB", (64, 64), "red"))[:100]
+    large, body = in_base64(Image.new("1", (9000, 8000))), {"prompt": "a", **_SMALL}
+    for mask, words in (
+        (large, "The picture mask exceeds 64 million pixels."),
+        (damaged, "The picture mask is damaged"),
+        ("bm90IGEgcGljdHVyZQ==", "mask is not a readable picture."),
+        ("?", "mask is not a readable picture."),
+    ):
+        status, answer = service.ask("img2img", {**body, "init_images": [small], "mask": mask})
+        assert (status, words in answer["detail"]) == (422, True), answer
+    status, answer = service.ask("img2img", {**body, "init_images": ["bm90IGEgcGljdHVyZQ=="]})
+    assert (status, "init_images is not a readable picture." in answer["detail"]) == (422, True)
+    status, answer = service.ask("png-info", {"image": "bm90IGEgcGljdHVyZQ=="})
+    assert (status, "image is not a readable picture." in answer["detail"]) == (422, True)
+
+
+@pytest.mark.parametrize("text", ["", "only a prompt"])
+def test_a_picture_without_settings_says_what_it_has(service: Service, text: str) -> None:
+    """As A1111, which refuses none."""
+    chunks = PngInfo()
+    if text:
+        chunks.add_text("parameters", text)
+    status, answer = service.ask("png-info", {"image": in_base64(Image.new("RGB", (8, 8)), pnginfo=chunks)})
+    assert (status, answer["info"], answer["parameters"]) == (200, text, {"Prompt": text, "Negative prompt": ""})
 
 
 def test_what_a_picture_says_of_itself(service: Service) -> None:

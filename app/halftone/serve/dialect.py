@@ -247,10 +247,10 @@ def decoded(body: bytes, kind: type[Sent]) -> Sent:
     return msgspec.convert({name: value for name, value in sent.items() if value is not None}, kind, strict=False)
 
 
-def picture_bytes(text: str) -> bytes:
+def picture_bytes(text: str, field: str) -> bytes:
     """The file in a field of base64. Raises HalftoneError image-unreadable."""
     head, comma, rest = text.partition(",")
     try:
         return base64.b64decode(rest if comma and head.startswith("data:") else text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise HalftoneError("image-unreadable", path="init_images") from error
+        raise HalftoneError("image-unreadable", path=field) from error

@@ -27,7 +27,7 @@ from halftone.library.families.known_families import reads_in_chunks
 from halftone.library.prompts.styles import known_styles, styled, styles_named
 from halftone.library.samplers import check_sampler, sampler_called
 from halftone.metadata.picture_settings import said_by
-from halftone.metadata.reading import read_picture
+from halftone.metadata.reading import parse_parameters, read_picture
 from halftone.metadata.start_images import picture_size
 from halftone.serve.answers import Json, Preview, info_of, model_item, png_text, recoveries, share_done, upscaler_item
 from halftone.serve.dialect import (
@@ -47,6 +47,7 @@ from halftone.serve.dialect import (
 from halftone.session.job_queue import new_job_id
 from halftone.session.session import Session
 from halftone.session.state import NOTHING_FOUND, AppState, Ended
+from halftone.settings.picture_files import opened_picture, turned
 from halftone.settings.places import cache_dir
 from halftone.settings.private import private_folder
 
@@ -366,10 +367,11 @@ class Interface:
         """What a picture says of itself. Raises HalftoneError."""
         asked = decoded(body, AskedOfPicture)
         with tempfile.TemporaryDirectory(dir=_folder()) as folder:
-            path = _written(folder, "picture", asked.image)
-            found = read_picture(path)
-            said = said_by(path) if found.parameters or found.graph else None
-        fields = {} if said is None else {"Prompt": said.prompt, "Negative prompt": said.negative, **said.fields}
+            path = _written(folder, "image", asked.image)
+            with _named("image"):
+                found = read_picture(path)
+                said = said_by(path) if found.graph and not found.parameters else parse_parameters(found.parameters or "")
+        fields = {"Prompt": said.prompt, "Negative prompt": said.negative, **said.fields}
         return {"info": found.parameters or "", "items": {"parameters": found.parameters or ""}, "parameters": fields}
 
 
@@ -396,14 +398,8 @@ def _again(error: Any) -> HalftoneError:
 def _files(asked: AskedFromPicture) -> Generator[tuple[str, str | None]]:
     """(start picture, mask) as files, until the picture is made. Raises HalftoneError."""
     with tempfile.TemporaryDirectory(dir=_folder()) as folder:
-        image = _written(folder, "image", asked.init_images[0])
-        mask = _written(folder, "mask", asked.mask) if asked.mask else None
-        if mask is not None:
-            from PIL import Image, ImageOps
-
-            with Image.open(mask) as picture:
-                found = mask_in(picture)
-            (ImageOps.invert(found) if asked.inpainting_mask_invert else found).save(mask)
+        image = _written(folder, "init_images", asked.init_images[0])
+        mask = _mask_written(folder, asked.mask, invert=bool(asked.inpainting_mask_invert)) if asked.mask else None
         yield str(image), None if mask is None else str(mask)
 
 
@@ -411,9 +407,30 @@ def _folder() -> Path:
     return private_folder(cache_dir() / "serve")
 
 
-def _written(folder: str, name: str, text: str) -> Path:
-    """A picture that was sent, as a file. Raises HalftoneError."""
-    path = Path(folder, f"{name}.png")
-    path.write_bytes(picture_bytes(text))
-    picture_size(str(path))
+def _written(folder: str, field: str, text: str) -> Path:
+    """A picture that was sent, as a file. Raises HalftoneError, which names the field."""
+    path = Path(folder, f"{field}.png")
+    path.write_bytes(picture_bytes(text, field))
+    with _named(field):
+        picture_size(str(path))
     return path
+
+
+def _mask_written(folder: str, text: str, *, invert: bool) -> Path:
+    """A mask that was sent, in shades of grey and turned as it is shown. Raises HalftoneError, which names the field."""
+    from PIL import ImageOps
+
+    path = _written(folder, "mask", text)
+    with _named("mask"), opened_picture(path) as picture:
+        found = mask_in(turned(picture))
+    (ImageOps.invert(found) if invert else found).save(path)
+    return path
+
+
+@contextlib.contextmanager
+def _named(field: str) -> Generator[None]:
+    """Name a field in place of the file that holds what was sent in it."""
+    try:
+        yield
+    except HalftoneError as error:
+        raise HalftoneError(error.code, error.details, **{**error.facts, "path": field}) from error

@@ -186,6 +186,6 @@ def test_a_mask_is_read_by_its_transparency_where_it_has_any(mode: str, colour: 
 
 def test_pictures_come_in_base64_with_or_without_their_kind() -> None:
     plain = base64.b64encode(b"picture").decode()
-    assert picture_bytes(plain) == picture_bytes(f"data:image/png;base64,{plain}") == b"picture"
-    with pytest.raises(HalftoneError):
-        picture_bytes("no base64!")
+    assert picture_bytes(plain, "mask") == picture_bytes(f"data:image/png;base64,{plain}", "mask") == b"picture"
+    with pytest.raises(HalftoneError, match="mask is not a readable picture"):
+        picture_bytes("no base64!", "mask")
