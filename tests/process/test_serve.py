@@ -5,6 +5,7 @@ import http.client
 import io
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -31,11 +32,12 @@ _SMALL: Final = {"steps": 4, "cfg_scale": 5, "width": 64, "height": 64, "sampler
 
 
 class Service(NamedTuple):
-    """A running service: its port, its token and its process."""
+    """A running service: its port, its token, its process and its folder of models."""
 
     port: int
     token: str
     process: "subprocess.Popen[str]"
+    models: Path
 
     def ask(self, name: str, body: object = None, **headers: str) -> tuple[int, Any]:
         """Status and answer; a GET without a body."""
@@ -57,8 +59,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     home = tmp_path_factory.mktemp("serve")
     found["HALFTONE_DATA"] = str(home)
     make_fragile(Path(describe(POCKET).path), home / "fragile")
+    (home / "more").mkdir()
     (home / "settings.toml").write_text(
-        f"[folders]\nmodels = ['{home / 'fragile'}', '{home / 'gone'}']\n[numerics]\nprecision = 'float16'\n"
+        f"[folders]\nmodels = ['{home / 'fragile'}', '{home / 'gone'}', '{home / 'more'}']\n[numerics]\nprecision = 'float16'\n"
     )
     windows = home / "data" / "windows"
     windows.mkdir(parents=True)
@@ -72,7 +75,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     port = int(process.stdout.readline().partition("127.0.0.1:")[2].partition("/")[0])
     token = process.stdout.readline().split()[1]
     workers = lambda: psutil.Process(process.pid).children(recursive=True)  # noqa: E731
-    yield Service(port, token, process)
+    yield Service(port, token, process, home / "more")
     left = workers()
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
@@ -225,7 +228,7 @@ def test_lists_what_there_is(service: Service) -> None:
     assert service.ask("scripts")[1] == {"txt2img": [], "img2img": []}
     for name in ("hypernetworks", "face-restorers", "realesrgan-models", "script-info", "extensions"):
         assert service.ask(name) == (200, [])
-    for name in ("refresh-checkpoints", "refresh-loras", "refresh-vae"):
+    for name in ("refresh-checkpoints", "refresh-loras", "refresh-vae", "refresh-embeddings"):
         assert service.ask(name, {}) == (200, {})
     assert service.ask("interrogate", {"image": ""})[0] == 404
 
@@ -247,7 +250,37 @@ def test_a_model_can_be_chosen_for_all_later_requests(service: Service) -> None:
     assert service.ask("options")[1] == options
     assert service.ask("options", {"inpainting_mask_weight": 0.5})[1] == {"warnings": ["Not used: inpainting_mask_weight."]}
     status, answer = service.ask("options", {"sd_model_checkpoint": "gone"})
-    assert (status, "sd_model_checkpoint cannot be gone." in answer["detail"]) == (422, True)
+    assert (status, answer["error"]) == (404, "model-unknown")
+    assert answer["detail"] == (
+        "There is no model named gone. It may have been moved or deleted. "
+        "Choose Pocket (demo) or Fragile Pocket (demo), or restore its file and refresh the list of models."
+    )
+
+
+def watching(service: Service) -> set[int]:
+    """The processes that watch the folders."""
+    children = psutil.Process(service.process.pid).children(recursive=True)
+    return {one.pid for one in children if "--watch" in one.cmdline()}
+
+
+def test_a_refresh_answers_once_the_folders_were_read(service: Service) -> None:
+    before, files = watching(service), lambda: [model["filename"] for model in service.ask("sd-models")[1]]
+    assert len(before) == 1
+    for number in range(2):
+        name = f"Fresh {number}"
+        folder = service.models / name
+        shutil.copytree(describe(POCKET).path, folder)
+        assert service.ask("refresh-checkpoints", {}) == (200, {})
+        assert str(folder) in files()
+        assert service.ask("options", {"sd_model_checkpoint": name})[0] == 200
+        shutil.rmtree(folder)
+        assert service.ask("refresh-checkpoints", {}) == (200, {})
+        assert str(folder) not in files()
+        assert service.ask("options")[1]["sd_model_checkpoint"] == name
+        status, answer = service.ask("txt2img", {"prompt": "a", **_SMALL})
+        assert (status, f"There is no model named {name}." in answer["detail"]) == (404, True)
+        assert service.ask("options", {"sd_model_checkpoint": None})[0] == 200
+    assert watching(service) == before
 
 
 def test_answers_what_sillytavern_sends(service: Service) -> None:
@@ -282,7 +315,7 @@ def test_the_start_picture_comes_back_only_when_it_is_asked_for(service: Service
     ("body", "status", "words"),
     [
         ({"prompt": "a", "sampler_name": "Nobody's"}, 422, "Sampler cannot be Nobody's."),
-        ({"prompt": "a", "override_settings": {"sd_model_checkpoint": "gone"}}, 422, "sd_model_checkpoint cannot be gone."),
+        ({"prompt": "a", "override_settings": {"sd_model_checkpoint": "gone"}}, 404, "There is no model named gone."),
         ({"prompt": "a <lora:gone:1>"}, 422, "gone"),
         ({"prompt": "a", "batch_size": 101}, 422, "batch_size"),
         ({"prompt": 3}, 422, "prompt"),

@@ -60,7 +60,7 @@ _FOLDERS_SECONDS: Final = 60.0
 
 
 class JobFailedError(Exception):
-    """A picture was begun and did not come to its end."""
+    """Something was begun and did not come to its end."""
 
 
 class _Own(NamedTuple):
@@ -122,6 +122,18 @@ class Interface:
         if all_of_them:
             for job in [job for job in state.jobs if job.key in self._own and not job.running]:
                 self._session.queue.cancel(job.id)
+
+    def _refresh(self, done: Callable[[bool], object]) -> None:
+        """Scan the folders, then read the models, LoRAs and embeddings. done: gets whether that worked."""
+        session = self._session
+
+        def scanned(whole: bool) -> None:
+            if whole:
+                session.models.refresh(lambda: session.loras.look(lambda: session.embeddings.look(lambda: done(True))))
+            else:
+                done(False)
+
+        session.library.scan(scanned)
 
     # --- on a thread of a request -------------------------------------------------------------------------------------
 
@@ -323,9 +335,8 @@ class Interface:
     def options(self) -> Json:
         """What A1111's clients look for in its settings."""
         state = self._state
-        model = self._model(state)
         return {
-            "sd_model_checkpoint": "" if model is None else model.name,
+            "sd_model_checkpoint": self._model_name(state),
             "sd_checkpoint_hash": None,
             "sd_vae": self._chosen.sd_vae or "Automatic",
             "CLIP_stop_at_last_layers": self._chosen.CLIP_stop_at_last_layers or 1,
@@ -347,9 +358,11 @@ class Interface:
         return {"warnings": [f"Not used: {name}." for name in unknown_settings(sent) if now.get(name) != sent[name]]}
 
     def refresh(self) -> Json:
-        """Read the folders again."""
-        self._ask(self._session.models.refresh)
-        self._ask(self._session.library.rescan)
+        """Read the folders again; answers once their new files are known. Raises JobFailedError."""
+        done: Future[bool] = Future()
+        self._ask(lambda: self._refresh(done.set_result))
+        if not done.result():
+            raise JobFailedError("The model folders could not be scanned. The log says why.")
         return {}
 
     def _model(self, state: AppState) -> ModelFacts | None:
@@ -358,6 +371,13 @@ class Interface:
             if name := self._chosen.sd_model_checkpoint:
                 return _model_named(name, state.models.models.values())
         return state.model
+
+    def _model_name(self, state: AppState) -> str:
+        """The name of that model; a chosen one that is gone keeps its own, as requests ask for it."""
+        name = self._chosen.sd_model_checkpoint or ""
+        with contextlib.suppress(HalftoneError):
+            return _model_named(name, state.models.models.values()).name
+        return name or ("" if state.model is None else state.model.name)
 
     def styles(self) -> list[Json]:
         book = known_styles(self._state.settings.styles_file or None)
@@ -376,13 +396,12 @@ class Interface:
 
 
 def _model_named(name: str, models: Iterable[ModelFacts]) -> ModelFacts:
-    """Raises HalftoneError setting-bad-value for one that is not here."""
+    """Raises HalftoneError model-unknown for one that is not here."""
     wanted = _stem(name)
     for model in models:
         if wanted in (_stem(model.id), _stem(model.name), model.fingerprint):
             return model
-    known = either(*(model.name for model in models))
-    raise HalftoneError("setting-bad-value", name="sd_model_checkpoint", value=name, allowed=known)
+    raise HalftoneError("model-unknown", name=name, known=either(*(model.name for model in models)))
 
 
 def _stem(name: str) -> str:
