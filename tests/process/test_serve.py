@@ -258,9 +258,15 @@ def test_a_model_can_be_chosen_for_all_later_requests(service: Service) -> None:
 
 
 def watching(service: Service) -> set[int]:
-    """The processes that watch the folders."""
-    children = psutil.Process(service.process.pid).children(recursive=True)
-    return {one.pid for one in children if "--watch" in one.cmdline()}
+    """The processes that watch the folders, once the missing one was taken off the list, which starts another."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        children = psutil.Process(service.process.pid).children(recursive=True)
+        watchers = {one.pid: one.cmdline() for one in children if "--watch" in one.cmdline()}
+        if watchers and not any(argument.endswith("gone") for line in watchers.values() for argument in line):
+            return set(watchers)
+        time.sleep(0.05)
+    raise AssertionError("nothing watches")
 
 
 def test_a_refresh_answers_once_the_folders_were_read(service: Service) -> None:
