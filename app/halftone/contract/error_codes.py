@@ -5,6 +5,7 @@ from typing import Final, Literal, get_args
 ErrorCode = Literal[
     "usage",
     "model-missing",
+    "model-unknown",
     "model-empty-folder",
     "model-not-a-model",
     "model-truncated",

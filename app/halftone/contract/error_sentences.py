@@ -7,6 +7,10 @@ from halftone.contract.error_codes import ErrorCode
 WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "usage": ("{problem}.", "{hint}See {command} --help."),
     "model-missing": ("There is no model at {path}.", "Check the path, or use the bundled model pocket."),
+    "model-unknown": (
+        "There is no model named {name}. It may have been moved or deleted.",
+        "Choose {known}, or restore its file and refresh the list of models.",
+    ),
     "model-empty-folder": ("The folder {path} is empty.", "Choose a diffusers model folder (with model_index.json)."),
     "model-not-a-model": (
         "Halftone cannot read {path} as a model.",

@@ -138,6 +138,22 @@ def test_a_folder_that_is_away_is_shown_so(shelf: Shelf, tmp_path: Path) -> None
     assert len(shelf.state.entries) == 1
 
 
+@pytest.mark.logs("could not be scanned")
+def test_a_scan_leaves_the_watch_alone_and_answers_those_that_waited_for_it(shelf: Shelf) -> None:
+    heard: list[tuple[str, bool]] = []
+    scans = lambda: [number for number, one in enumerate(shelf.commands.started) if one[:2] == ("index", "--")]  # noqa: E731
+    shelf.library.scan(lambda whole: heard.append(("first", whole)))
+    shelf.library.scan(lambda whole: heard.append(("later", whole)))
+    (first,) = scans()
+    assert shelf.commands.started[first][2:] == tuple(one.root for one in shelf.state.watched)
+    shelf.commands.ended[first](Finished(0, b"", b""))
+    assert heard == [("first", True)]
+    shelf.commands.ended[scans()[1]](Finished(1, b"", b"no space left"))
+    assert heard == [("first", True), ("later", False)]
+    assert (len(shelf.watching()), shelf.commands.killed) == (1, [])
+    shelf.desk.settle()
+
+
 @pytest.mark.logs("no longer watched")
 def test_a_watch_that_ends_is_begun_again_once_and_then_by_the_user(shelf: Shelf) -> None:
     shelf.commands.ended[0](Finished(1, b"", b"no space left"))

@@ -68,6 +68,9 @@ class ModelLibrary:
         self._kill_hashing: Callable[[], object] | None = None
         self._hashed: object = None
         self._kill_search: Callable[[], object] | None = None
+        self._kill_scan: Callable[[], object] | None = None
+        self._waiting: list[Callable[[bool], object]] = []
+        """What is called after the next scan."""
         self._kill_weighing: Callable[[], object] | None = None
         self._to_weigh: list[str] = []
         self._leaving: set[str] = set()
@@ -94,10 +97,10 @@ class ModelLibrary:
         self._started = False
         self._later.stop()
         self._quiet.stop()
-        for kill in (self._kill, self._kill_hashing, self._kill_search, self._kill_weighing):
+        for kill in (self._kill, self._kill_hashing, self._kill_search, self._kill_scan, self._kill_weighing):
             if kill is not None:
                 kill()
-        self._kill = self._kill_hashing = self._kill_search = self._kill_weighing = None
+        self._kill = self._kill_hashing = self._kill_search = self._kill_scan = self._kill_weighing = None
 
     def _follow(self) -> None:
         """Other folders may be set now."""
@@ -233,6 +236,28 @@ class ModelLibrary:
     def rescan(self) -> None:
         """Read the index and scan all folders now, with a new process."""
         self._watch(roots_of(self._store.state.settings))
+
+    def scan(self, then: Callable[[bool], object]) -> None:
+        """Scan all folders once, beside the process that watches. then: gets whether the index is up to date."""
+        self._waiting.append(then)
+        if self._kill_scan is None:
+            self._scan()
+
+    def _scan(self) -> None:
+        """Scan for those that wait now; who comes later needs the next scan."""
+        waiting, self._waiting = self._waiting, []
+        roots = roots_of(self._store.state.settings)
+        self._kill_scan = self._commands.start("index", "--", *roots, ended=lambda end: self._scan_ended(waiting, end))
+
+    def _scan_ended(self, waiting: Sequence[Callable[[bool], object]], end: Finished) -> None:
+        self._kill_scan = None
+        if end.code != 0:
+            _log.error("The model folders could not be scanned: %s", end.errors.decode("utf-8", "replace").strip()[-500:])
+        self._read()
+        for then in waiting:
+            then(end.code == 0)
+        if self._waiting:
+            self._scan()
 
     # --- folders of other programs ----------------------------------------------------------------------------------
 
