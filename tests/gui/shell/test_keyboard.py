@@ -65,7 +65,7 @@ def regions(stage: Stage) -> list[QWidget]:
         return [workspace.top, page, workspace.status]
     create = workspace.create_page
     centre = create.centre
-    above = [centre.toolbar, centre.banner, centre.canvas, centre.empty]
+    above = [centre.toolbar, centre.canvas, centre.empty, centre.banner]
     below = [centre.next_steps, centre.sheet, centre.receipt, centre.transport]
     return [workspace.top, create.form, *above, *below, create.right, workspace.status]
 

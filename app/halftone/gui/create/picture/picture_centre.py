@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -92,6 +93,12 @@ class Centre(QFrame):
         stretched = tuple(range(len(above), len(above) + len(middle)))
         lines = column(*above, *middle, *below, spacing=0, stretch=stretched)
         self.setLayout(lines)
+
+    def tab_order(self) -> Sequence[QWidget]:
+        """Return the rows in the order of Tab: the picture comes before the banner that explains it."""
+        canvas, banner = (self.empty, self.canvas, self.editor), self.banner
+        below = (self.next_steps, self.sheet, self.receipt, self.transport)
+        return (self.toolbar, self.unwatched, self.taken, *canvas, banner, *below)
 
     def _connect(self) -> None:
         controller = self._controller
