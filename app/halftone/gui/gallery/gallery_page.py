@@ -172,7 +172,7 @@ class GalleryPage(QWidget):
         inspector.drop_wanted.connect(self._drop)
         self.nothing.act.clicked.connect(self._nothing_acted)
         self.nothing.second.clicked.connect(self.ask_folder)
-        actions.add_shortcut(self, self.focus_search, *actions.ACTIONS["search"].keys)
+        actions.add_shortcut(self, self.focus_search, *actions.keys_of("search"))
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -282,7 +282,7 @@ class GalleryPage(QWidget):
         self._gallery.show(query)
 
     def focus_search(self) -> None:
-        """Ctrl+F."""
+        """What the key of the search does."""
         self.close_viewer()
         self.filters.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.filters.search.selectAll()

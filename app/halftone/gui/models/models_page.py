@@ -133,7 +133,7 @@ class ModelsPage(Page):
         self.search = QLineEdit()
         self.search.setAccessibleName(tr("Search models"))
         self.search.setPlaceholderText(tr("Search name, family, note"))
-        self.search.setToolTip(tr("All words must match, such as “sdxl overflows” (Ctrl+F)."))
+        self.search.setToolTip(actions.tip("search", tr("All words must match, such as “sdxl overflows”")))
         show_clear(self.search)
         self.search.addAction(QAction(icons.icon("search"), "", self.search), QLineEdit.ActionPosition.LeadingPosition)
         self.search.setMaximumWidth(300)
@@ -206,7 +206,7 @@ class ModelsPage(Page):
         inspector.convert_wanted.connect(lambda: control.session.converter.convert(self._selected))
         inspector.menu_wanted.connect(self._menu_below)
         inspector.collapse.connect(self.toggle_right)
-        actions.add_shortcut(self, self.focus_search, *actions.ACTIONS["search"].keys)
+        actions.add_shortcut(self, self.focus_search, *actions.keys_of("search"))
 
     def _arrange(self, narrow: bool) -> None:
         """Put the right panel away, and give buttons their icons alone."""

@@ -116,7 +116,10 @@ class FoldedPart(BuiltLater):
 
     def refused(self, error: Exception) -> None:
         """Say why something was not taken, and open for it."""
-        words = said_of(error)
+        self.refuse(said_of(error))
+
+    def refuse(self, words: str) -> None:
+        """The same, in words."""
         self.open()
         self.say(words)
         self._says_refusal = True
