@@ -37,13 +37,14 @@ def drag_over(widget: QWidget, data: QMimeData) -> bool:
     return event.isAccepted()
 
 
-def drop(stage: Stage, data: QMimeData, use: Use) -> None:
-    """From the page to a target, and let go."""
+def drop(stage: Stage, data: QMimeData, use: Use, *, at_once: bool = False) -> None:
+    """Drag from the page to a target, and let go. at_once: before it is known what the picture holds."""
     page, targets = stage.page, stage.page.dropped.targets
     assert drag_over(page, data)
     assert targets.isVisible()
     card = targets.cards[use]
-    stage.wait(lambda: card.words != "Reading…")
+    if not at_once:
+        stage.wait(lambda: card.words != "Reading…")
     QApplication.sendEvent(page, QDragLeaveEvent())
     assert drag_over(card, data)
     QApplication.sendEvent(card, QDropEvent(QPointF(5, 5), COPY, data, BUTTONS, KEYS))
@@ -128,6 +129,33 @@ def test_image_to_image_and_inpainting_are_taken_back_too(qtbot: QtBot, made_by_
     page.centre.taken.bar.acted.emit("undo")
     assert page.centre.sight != "editing"
     stage.idle()
+    stage.close()
+
+
+@pytest.mark.parametrize("use", ["start", "inpaint"])
+def test_a_picture_that_is_let_go_while_it_is_read_is_used_all_the_same(qtbot: QtBot, made_by_a1111: Path, use: Use) -> None:
+    stage = Stage(qtbot)
+    page = stage.page
+    drop(stage, files(made_by_a1111), use, at_once=True)
+    stage.wait(lambda: page.form.request().image == str(made_by_a1111))
+    assert (page.centre.sight == "editing") == (use == "inpaint")
+    assert page.dropped.targets.isHidden()
+    stage.idle()
+    stage.close()
+
+
+@pytest.mark.parametrize("use", ["start", "inpaint"])
+def test_a_file_that_turns_out_to_be_no_picture_says_so(qtbot: QtBot, tmp_path: Path, use: Use) -> None:
+    stage = Stage(qtbot)
+    (tmp_path / "broken.png").write_bytes(b"nothing")
+    before = stage.controller.state.draft
+    drop(stage, files(tmp_path / "broken.png"), use, at_once=True)
+    stage.wait(stage.page.dropped.targets.isVisible)
+    assert words(stage)[use] == ("This is not a readable picture.", False)
+    assert stage.page.dropped.targets.cancel.hasFocus()
+    assert stage.controller.state.draft == before
+    stage.page.dropped.targets.cancel.click()
+    assert stage.page.dropped.targets.isHidden()
     stage.close()
 
 

@@ -173,13 +173,15 @@ class Inspector(QWidget):
         self.reuse = button(reuse[0], "primary", reuse[1], size="large", tip=actions.tip("reuse"), clicked=self._act("reuse"))
         tip = tr("Copies only the seed into Create")
         self.seed_only = button(actions.words("seed-only"), size="large", tip=tip, clicked=self._act("seed-only"))
-        self.send = button(tr("Send to"), "quiet", "arrow-right", size="compact")
+        self.send = button(tr("Send to"), "quiet", size="compact")
         self.send.setMenu(self._send_menu())
         self.vary = button(tr("Vary"), "quiet", "shuffle", size="compact", tip=actions.tip("vary"), clicked=self._act("vary"))
-        self.collect = button(tr("Collections"), "quiet", "library", size="compact")
+        self.collect = button(tr("Collections"), "quiet", size="compact")
         menu = QMenu(self.collect)
         menu.aboutToShow.connect(partial(self._fill, menu))
         self.collect.setMenu(menu)
+        for opener in (self.send, self.collect):
+            opener.setProperty("menu", True)  # the arrow
         self.show_file = button(actions.words("show"), "quiet", "folder-open", size="compact", clicked=self._act("show"))
         self.save = button(actions.words("save"), "quiet", "save", size="compact", clicked=self._act("save"))
         self.delete = icon_button("trash-2", actions.tip("delete"), clicked=self._act("delete"))
