@@ -221,6 +221,11 @@ def _short_notice(notice: Notice) -> Message:
             | "web-picture"
         ):
             return _queue_notice(notice)
+        case "not-checked":
+            count = len(notice.refused)
+            title = tr("{0} models were not checked.", count, one="1 model was not checked.")
+            why = (tr("{0}: {1}", name, error_sentence(error)) for name, error in notice.refused)
+            return Message("warn", title, sentences(*why), lasting=True)
         case "worker-refused" | "worker-late" | "worker-lost":
             return _engine_notice(notice)
         case "cure-applied" | "cure-failed" | "cure-undone" | "cure-dropped" | "cure-unchecked":

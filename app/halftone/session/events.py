@@ -134,6 +134,7 @@ class Noted:
     error: ErrorFacts | None = None
     job: Job | None = None
     why: Words | None = None
+    refused: tuple[tuple[str, ErrorFacts], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

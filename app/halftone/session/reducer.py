@@ -114,7 +114,15 @@ def _apply_own(state: AppState, event: events.OwnEvent, now: float) -> AppState:
         case events.DeviceChosen():
             return replace(state, device=event.device, self_test=event.self_test)
         case events.Noted():
-            return note(state, event.kind, facts=event.facts, error=event.error, job=event.job, why=event.why)
+            return note(
+                state,
+                event.kind,
+                facts=event.facts,
+                error=event.error,
+                job=event.job,
+                why=event.why,
+                refused=event.refused,
+            )
         case events.Making():
             return replace(state, making=event.on)
         case events.Starting():
@@ -185,9 +193,10 @@ def note(
     error: ErrorFacts | None = None,
     job: Job | None = None,
     why: Words | None = None,
+    refused: tuple[tuple[str, ErrorFacts], ...] = (),
 ) -> AppState:
     """The state with one more message; only the newest fifty are kept."""
-    notice = Notice(number=state.next_notice, kind=kind, facts=facts, error=error, job=job, why=why)
+    notice = Notice(number=state.next_notice, kind=kind, facts=facts, error=error, job=job, why=why, refused=refused)
     return replace(state, notices=(*state.notices[-49:], notice), next_notice=notice.number + 1)
 
 

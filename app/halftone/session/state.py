@@ -80,6 +80,7 @@ NoticeKind = Literal[
     "other-model",
     "models-gone",
     "model-refused",
+    "not-checked",
     "fragile-begun",
     "fragile-made",
     "fragile-failed",
@@ -225,7 +226,7 @@ class Ended:
 
 @dataclass(frozen=True, kw_only=True)
 class Notice:
-    """One message for the user, as facts; the window has the words."""
+    """One message for the user, as facts; the window has the words. refused: files that could not be used, and why."""
 
     number: int
     kind: NoticeKind
@@ -233,6 +234,7 @@ class Notice:
     error: ErrorFacts | None = None
     job: Job | None = None
     why: Words | None = None
+    refused: tuple[tuple[str, ErrorFacts], ...] = ()
 
 
 class Found(NamedTuple):

@@ -19,6 +19,7 @@ from tests.helpers import samples
 from tests.helpers.headers import header, write_sparse
 from tests.helpers.model_files import ramp, safetensors, write_folder
 
+from halftone.contract.errors import sentence
 from halftone.contract.vocabulary import POCKET
 from halftone.contract.wording import Words
 from halftone.gui.controller import PageName
@@ -218,6 +219,22 @@ def test_checks_of_all_wait_in_the_queue(stage: Stage, tmp_path: Path) -> None:
     stage.wait(lambda: len([job for job in stage.controller.state.jobs if job.kind == "Examine"]) == 2)
     page.refresh()
     assert page.check_all.isHidden()
+
+
+def test_models_that_cannot_be_checked_are_named_with_the_reason(stage: Stage, tmp_path: Path) -> None:
+    page = opened(stage, scanned(library(tmp_path / "models")))
+    stage.controller.session.queue.pause(True)
+    (tmp_path / "cut.safetensors").write_bytes(b"\xff" * 40)
+    whole = next(row.entry.path for row in page.rows.listing.rows if row.entry.name == "whole")
+    page.check([str(tmp_path / "cut.safetensors"), whole, str(tmp_path / "gone")])
+    stage.wait(lambda: stage.workspace.toasts.shown is not None)
+    assert [job.model for job in stage.controller.state.jobs if job.kind == "Examine"] == [whole]
+    bar = stage.workspace.toasts.shown
+    assert bar is not None
+    assert bar.message.title == "2 models were not checked."
+    cut, gone = (sentence(error) for _, error in stage.controller.state.notices[-1].refused)
+    assert bar.message.text == f"cut: {cut} gone: {gone}"
+    assert bar.message.lasting
 
 
 def test_delete_moves_to_the_bin_and_undo_brings_it_back(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -435,7 +435,7 @@ class Workspace(QObject):
             case "restart":
                 self.controller.session.restart()
             case "copy" | "copy-token":
-                self._copy(notice.error) if key == "copy" else self._copy_token()
+                self._copy(notice.error) if key == "copy" else QGuiApplication.clipboard().setText(self._local.secret)
             case "undo":
                 self._undo(notice)
             case "show-file" if len(notice.facts) > 1:
@@ -454,11 +454,6 @@ class Workspace(QObject):
                 self._on_create(self.create_page.try_in_fp16)
             case _:
                 _log.warning("a message has no action %s", key)
-
-    def _copy_token(self) -> None:
-        from halftone.serve.server import token
-
-        QGuiApplication.clipboard().setText(token())
 
     def _copy(self, error: ErrorFacts | None) -> None:
         controller = self.controller
