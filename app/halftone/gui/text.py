@@ -205,8 +205,8 @@ def _short_notice(notice: Notice) -> Message:
             return Message("ok", words, actions=(Act("show-file", tr("Show file")),))
         case "deleted" | "models-deleted":
             return Message("ok", tr("Moved to the bin: {0}.", first), actions=undo if len(notice.facts) > 1 else ())
-        case "not-deleted" | "not-restored":
-            return _left_notice(notice)
+        case "not-deleted" | "not-restored" | "not-checked":
+            return _not_checked(notice.refused) if notice.kind == "not-checked" else _left_notice(notice)
         case "copied" | "added":
             return Message("ok", tr("Added to the prompt: {0}.", first) if notice.kind == "added" else tr("Copied."))
         case (
@@ -221,11 +221,6 @@ def _short_notice(notice: Notice) -> Message:
             | "web-picture"
         ):
             return _queue_notice(notice)
-        case "not-checked":
-            count = len(notice.refused)
-            title = tr("{0} models were not checked.", count, one="1 model was not checked.")
-            why = (tr("{0}: {1}", name, error_sentence(error)) for name, error in notice.refused)
-            return Message("warn", title, sentences(*why), lasting=True)
         case "worker-refused" | "worker-late" | "worker-lost":
             return _engine_notice(notice)
         case "cure-applied" | "cure-failed" | "cure-undone" | "cure-dropped" | "cure-unchecked":
@@ -263,6 +258,15 @@ def _left_notice(notice: Notice) -> Message:
     title = tr("Not moved to the bin: {0}.", names) if notice.kind == "not-deleted" else tr("Not restored: {0}.", names)
     whys = [(_few(named), _why_left(why, len(named) > 1)) for why, named in by_reason.items()]
     return Message("warn", title, whys[0][1] if len(whys) == 1 else sentences(*(tr("{0}: {1}", *why) for why in whys)))
+
+
+def _not_checked(refused: Sequence[tuple[str, ErrorFacts]]) -> Message:
+    """Name the first models that could not be checked, and say why."""
+    title = tr("{0} models were not checked.", len(refused), one="1 model was not checked.")
+    whys = [tr("{0}: {1}", name, error_sentence(error)) for name, error in refused[:_NAMED]]
+    more = len(refused) - _NAMED
+    rest = (tr("And {0} more.", more, one="And 1 more."),) if more > 0 else ()
+    return Message("warn", title, sentences(*whys, *rest), lasting=True)
 
 
 def _few(names: Sequence[str]) -> str:
@@ -375,8 +379,8 @@ def _model_notice(kind: NoticeKind, facts: tuple[str, ...]) -> Message:
             why = tr("Halftone does not recognise what it holds, and cannot use it.")
             return Message("warn", tr("Saved as {0}.", facts[0]), why, actions=(Act("show-file", tr("Show file")),))
         case "fragile-made":
-            told = tr("The overflow demo model is in use. In FP16 its pictures turn black.")
-            return Message("ok", told, actions=(Act("try-fp16", tr("Try it in FP16")),), lasting=True)
+            title = tr("The overflow demo model is in use. In FP16 its pictures turn black.")
+            return Message("ok", title, actions=(Act("try-fp16", tr("Try it in FP16")),), lasting=True)
         case "models-gone":
             text = tr("Removed from the list.")
             return Message("info", tr("Model not found: {0}.", listed(*facts)), text)

@@ -86,7 +86,7 @@ def test_each_target_says_what_it_would_take(qtbot: QtBot, tmp_path: Path, made_
 
 def test_settings_are_taken_told_and_taken_back(qtbot: QtBot, made_by_a1111: Path) -> None:
     stage = Stage(qtbot)
-    form, strip = stage.page.form, stage.page.centre.taken
+    form, strip = stage.page.form, stage.page.centre.imported
     form.prompt.setPlainText("mine")
     drop(stage, files(made_by_a1111), "settings")
     stage.wait(lambda: bool(strip.words))
@@ -108,7 +108,7 @@ def test_a_picture_of_comfyui_gives_its_settings(qtbot: QtBot, tmp_path: Path) -
     Image.new("RGB", (8, 8)).save(tmp_path / "sun.png", pnginfo=chunks)
     stage = Stage(qtbot)
     drop(stage, files(tmp_path / "sun.png"), "settings")
-    strip = stage.page.centre.taken
+    strip = stage.page.centre.imported
     stage.wait(lambda: bool(strip.words))
     assert strip.words.startswith("Prompt, negative prompt, seed, size, steps, sampler, guidance from ComfyUI. Not found: ")
     stage.close()
@@ -119,14 +119,14 @@ def test_image_to_image_and_inpainting_are_taken_back_too(qtbot: QtBot, made_by_
     page = stage.page
     before = stage.controller.state.draft
     drop(stage, files(made_by_a1111), "start")
-    assert (page.form.request().image, page.centre.taken.words) == (str(made_by_a1111), "Image to image: sun.png.")
-    assert page.centre.taken.bar is not None
-    page.centre.taken.bar.acted.emit("undo")
+    assert (page.form.request().image, page.centre.imported.words) == (str(made_by_a1111), "Image to image: sun.png.")
+    assert page.centre.imported.bar is not None
+    page.centre.imported.bar.acted.emit("undo")
     assert stage.controller.state.draft == before
     drop(stage, files(made_by_a1111), "inpaint")
     assert (page.centre.sight, page.form.request().image) == ("editing", str(made_by_a1111))
     assert stage.controller.state.draft.size == (128, 192)
-    page.centre.taken.bar.acted.emit("undo")
+    page.centre.imported.bar.acted.emit("undo")
     assert page.centre.sight != "editing"
     stage.idle()
     stage.close()
@@ -263,9 +263,9 @@ def test_a_picture_of_the_history_is_dragged_to_the_canvas(qtbot: QtBot) -> None
     assert model.index_of(path).flags() & Qt.ItemFlag.ItemIsDragEnabled
     drop(stage, data, "settings")
     assert page.form.prompt.toPlainText() == "a red sun over green hills"
-    assert page.centre.taken.words == f"All settings of {Path(path).name}."
-    assert page.centre.taken.bar is not None
-    page.centre.taken.bar.acted.emit("undo")
+    assert page.centre.imported.words == f"All settings of {Path(path).name}."
+    assert page.centre.imported.bar is not None
+    page.centre.imported.bar.acted.emit("undo")
     assert (page.form.prompt.toPlainText(), page.form.request().seed) == ("mine", None)
     stage.idle()
     stage.close()

@@ -73,7 +73,7 @@ class CreatePage(QWidget):
         self.acts = PictureActs(self, controller, parts, self._filler.reuse, self._show_left)
         centre = self.centre
         uses = Uses(self._filler.take_picture, self.form.start_part.use, self.acts.inpaint_file)
-        self.dropped = DroppedPictures(self, controller, (centre, centre.taken), uses)
+        self.dropped = DroppedPictures(self, controller, (centre, centre.imported), uses)
         self.dropped.watch_paste(self.form.prompt, self.form.negative)
         self._connect()
         self._watch = HistoryWatch(self)
@@ -164,7 +164,7 @@ class CreatePage(QWidget):
         """Show what is made next as soon as it is there."""
         self.centre.following = True
         self.centre.editor.close_editor()
-        self.centre.taken.hide()
+        self.centre.imported.hide()
 
     def open_grid(self) -> None:
         """Choose the axes of a grid, where the form can be sent."""

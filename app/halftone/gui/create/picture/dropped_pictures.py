@@ -14,7 +14,7 @@ from halftone.gui.controller import Controller
 from halftone.gui.create.form.settings_from_pictures import settings_words
 from halftone.gui.create.kept_pictures import keep
 from halftone.gui.create.picture.drop_targets import DropTargets, Use
-from halftone.gui.create.picture.taken_strip import TakenStrip
+from halftone.gui.create.picture.import_strip import ImportStrip
 from halftone.gui.create.rows.start_picture_fields import picture_in
 from halftone.gui.i18n import tr
 from halftone.gui.text import problem
@@ -59,7 +59,7 @@ class Uses(NamedTuple):
 class DroppedPictures(QObject):
     """Watches a page for pictures. What is dropped beside the targets fills the form, as long as it says how it was made."""
 
-    def __init__(self, page: QWidget, controller: Controller, parts: tuple[QWidget, TakenStrip], uses: Uses) -> None:
+    def __init__(self, page: QWidget, controller: Controller, parts: tuple[QWidget, ImportStrip], uses: Uses) -> None:
         """parts: what the targets lie over, and the strip; uses: what is done with a picture."""
         super().__init__(page)
         self._controller, self._uses = controller, uses

@@ -53,7 +53,7 @@ class FoldedPart(BuiltLater):
         self._unfit = ""
         self._problem = ""
         self._says_refusal = False
-        """Whether the note says why something was not taken."""
+        """Whether the note says why a file or value was refused."""
 
     @property
     def _key(self) -> str:
