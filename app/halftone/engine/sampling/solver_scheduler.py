@@ -31,6 +31,8 @@ _OF_FLOW: Final[dict[str, Schedule]] = {"Beta": beta_of_times, "KL Optimal": kl_
 """For flow models these names mean what ComfyUI computes: A1111 has no flow models."""
 _BEFORE_THE_END: Final = 1e-4
 """Flow models begin at noise alone, whose ratio of signal to noise has no logarithm: that much later then, as in ComfyUI."""
+_PURE_NOISE: Final = 4.8973451890853435e-08
+"""What remains of the picture at the last timestep of models that were trained down to noise alone, in A1111 and ComfyUI."""
 
 
 class SolverOutput(BaseOutput):
@@ -94,7 +96,9 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
                     rescale_betas_zero_snr=rescale_betas_zero_snr,
                 ),
             )
-            kept = native.alphas_cumprod.double().numpy()
+            kept = native.alphas_cumprod.double().numpy().copy()
+            if rescale_betas_zero_snr:
+                kept[-1] = _PURE_NOISE
             self.trained_table = ((1 - kept) / kept) ** 0.5
         self.order = len(SOLVERS[solver].calls(Run((2.0, 1.5, 1.0, 0.5, 0.0) if not use_flow_sigmas else _FALLING, _no_noise)))
         self.levels: list[float] = []
