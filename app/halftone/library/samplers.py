@@ -2,7 +2,7 @@
 
 A sampler is a method, "DPM++ 2M", and may be followed by a schedule of the noise levels, "DPM++ 2M Karras". Names are A1111's;
 those of ComfyUI are understood. The classes follow diffusers' documentation ("Schedulers", tables of A1111 names), but for "DPM++
-SDE": theirs draws no noise, this one does. With a schedule, a method is Halftone's own (`SolverScheduler`) and gives those of
+SDE": theirs draws no noise, this one does. With a schedule, a method is Halftone's own (`SolverScheduler`) and gives the same as
 A1111 and ComfyUI; without one, it follows the model's own spacing of timesteps in diffusers.
 """
 
@@ -45,13 +45,14 @@ _FLOW_WAYS: Final = (
 SOLVED: Final = (
     "Euler", "Euler a", "LMS", "Heun", "Heun++ 2", "DPM2", "DPM2 a", "DPM++ 2S a", "DPM++ 2M", "DPM++ SDE", "DPM++ 2M SDE",
     "DPM++ 2M SDE Heun", "DPM++ 3M SDE", "DDPM", "LCM", "IPNDM", "RES multistep", "RES multistep a", "Gradient estimation",
-    "ER SDE", "SEEDS 2", "SEEDS 3",
+    "ER SDE", "SEEDS 2", "SEEDS 3", "IPNDM_V", "DEIS", "UniPC", "UniPC BH2", "SA-Solver", "SA-Solver PECE", "Restart",
 )  # fmt: skip
 """Methods that Halftone solves itself, with any schedule."""
-FLOW_SOLVED: Final = ("Euler", "Heun", "DPM++ 2M", "IPNDM", "RES multistep", "Gradient estimation")
-"""Those of them that flow models can use. Their pipelines give no generator to a step, so that methods that add noise would not
-follow the seed.
-"""
+FLOW_SOLVED: Final = tuple(
+    name for name in SOLVED if name not in ("LMS", "Heun++ 2", "DPM2", "DPM++ 2M SDE Heun", "DDPM", "RES multistep a", "UniPC",
+    "UniPC BH2", "Restart")
+)  # fmt: skip
+"""Those of them that flow models can use, with the numbers of ComfyUI."""
 _DPM: Final[Options] = {"solver_type": "midpoint", "solver_order": 2}
 METHODS: Final[dict[str, Method]] = {
     "Euler": Method("EulerDiscreteScheduler", {}, _ALL),
@@ -136,7 +137,6 @@ _NAMES: Final[dict[str, str]] = {
     "eulerancestral": "eulera",
     "dpm2ancestral": "dpm2a",
     "plms": "pndm",
-    "unipcbh2": "unipc",
     "dpmpp2sancestral": "dpmpp2sa",
     "resmultistepancestral": "resmultistepa",
 }
@@ -144,7 +144,7 @@ _NAMES: Final[dict[str, str]] = {
 _WAYS: Final[dict[str, str]] = {"uniform": "Normal", "ddim": "DDIM Uniform"}
 """Other names of A1111 and ComfyUI for schedules."""
 _AUTOMATIC: Final[dict[str, str]] = {
-    **dict.fromkeys(("DPM2", "DPM2 a", "DPM++ 2S a", "DPM++ 2M", "DPM++ SDE"), KARRAS),
+    **dict.fromkeys(("DPM2", "DPM2 a", "DPM++ 2S a", "DPM++ 2M", "DPM++ SDE", "Restart"), KARRAS),
     **dict.fromkeys(("DPM++ 2M SDE", "DPM++ 2M SDE Heun", "DPM++ 3M SDE"), "Exponential"),
 }
 """What A1111 and Forge compute where the schedule is "Automatic"; Normal with every other method."""
@@ -153,7 +153,6 @@ _NEAREST: Final[dict[str, str]] = {"simple": "SGM Uniform", "normal": "", "unifo
 _WITHOUT: Final[dict[str, Words]] = {
     "dpmfast": Words("Halftone has no such sampler"),
     "dpmadaptive": Words("Halftone has no such sampler"),
-    "restart": Words("Halftone has no such sampler"),
 }
 """Samplers of other programs that are missing here, and why."""
 
@@ -182,9 +181,9 @@ _SPELLINGS: Final = dict(_spellings())
 
 
 def with_schedule(name: str) -> str:
-    """A sampler that another program named without a schedule: most began without the choice, and were Normal."""
+    """A sampler that another program named without a schedule: all but Restart began without the choice, and were Normal."""
     method, way = split_sampler(name)
-    return f"{method} Normal" if method in SOLVED and not way else name
+    return f"{method} {KARRAS if method == 'Restart' else 'Normal'}" if method in SOLVED and not way else name
 
 
 def by_diffusers(name: str) -> str:

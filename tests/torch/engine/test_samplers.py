@@ -20,7 +20,7 @@ from halftone.contract.request import split_sampler
 from halftone.contract.wording import Words
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.sampling import samplers
-from halftone.engine.sampling.solvers import SOLVERS
+from halftone.engine.sampling.solver_table import SOLVERS
 from halftone.engine.service import DiffusersEngine
 from halftone.library.models import POCKET, describe
 from halftone.library.samplers import (
@@ -59,8 +59,8 @@ TABLE: Final[list[tuple[str, type[Any], dict[str, Any]]]] = [
     ("DPM2 a Beta (diffusers)", diffusers.KDPM2AncestralDiscreteScheduler, BETA),
     ("DPM++ 2M Beta (diffusers)", diffusers.DPMSolverMultistepScheduler, {**DPM, **BETA, "algorithm_type": "dpmsolver++"}),
     ("DPM++ SDE Beta (diffusers)", diffusers.DPMSolverSinglestepScheduler, {**BETA, "algorithm_type": "sde-dpmsolver++"}),
-    ("UniPC Beta", diffusers.UniPCMultistepScheduler, {**BETA, "solver_type": "bh2"}),
-    ("DEIS Beta", diffusers.DEISMultistepScheduler, {**BETA, "solver_type": "logrho"}),
+    ("UniPC Beta (diffusers)", diffusers.UniPCMultistepScheduler, {**BETA, "solver_type": "bh2"}),
+    ("DEIS Beta (diffusers)", diffusers.DEISMultistepScheduler, {**BETA, "solver_type": "logrho"}),
     ("LMS", diffusers.LMSDiscreteScheduler, PLAIN),
     ("LMS Karras (diffusers)", diffusers.LMSDiscreteScheduler, KARRAS),
     ("LMS Beta (diffusers)", diffusers.LMSDiscreteScheduler, BETA),
@@ -152,9 +152,10 @@ def test_every_sampler_can_be_made() -> None:
     ("called", "name"),
     [
         ("dpmpp_2m_karras", "DPM++ 2M Karras"), ("dpmpp_2m_sde_gpu", "DPM++ 2M SDE"), ("dpmpp_3m_sde exponential",
-        "DPM++ 3M SDE Exponential"), ("euler_ancestral", "Euler a"), ("k_euler", None), ("plms", "PNDM"), ("uni_pc_bh2", "UniPC"),
+        "DPM++ 3M SDE Exponential"), ("euler_ancestral", "Euler a"), ("k_euler", None), ("plms", "PNDM"),
+        ("uni_pc_bh2", "UniPC BH2"),
         ("euler sgm_uniform", "Euler SGM Uniform"), ("Euler simple", "Euler Simple"), ("euler_normal", "Euler Normal"),
-        ("uni_pc simple", "UniPC SGM Uniform"), ("UniPC normal", "UniPC"),
+        ("uni_pc simple", "UniPC Simple"), ("UniPC normal", "UniPC Normal"),
         ("dpmpp_2s_ancestral", "DPM++ 2S a"), ("DPM++ 2S a Karras", "DPM++ 2S a Karras"),
         ("dpmpp_2m_sde_gpu karras", "DPM++ 2M SDE Karras"),
         ("euler ddim_uniform", "Euler DDIM Uniform"), ("ddim ddim_uniform", "DDIM"),
@@ -162,7 +163,8 @@ def test_every_sampler_can_be_made() -> None:
         ("res_multistep_ancestral beta", "RES multistep a Beta"), ("seeds_3", "SEEDS 3"),
         ("DPM++ 2M Align Your Steps", "DPM++ 2M Align Your Steps"),
         ("DPM++ 2M Automatic", "DPM++ 2M Karras"), ("Euler a Automatic", "Euler a Normal"),
-        ("DPM++ 3M SDE Automatic", "DPM++ 3M SDE Exponential"), ("UniPC Automatic", "UniPC"), ("dpm_2_ancestral", "DPM2 a"),
+        ("DPM++ 3M SDE Automatic", "DPM++ 3M SDE Exponential"), ("UniPC Automatic", "UniPC Normal"),
+        ("Restart Automatic", "Restart Karras"), ("sa_solver_pece", "SA-Solver PECE"), ("dpm_2_ancestral", "DPM2 a"),
         ("LMS Karras", "LMS Karras"),
         ("euler_beta", "Euler Beta"), ("lms", "LMS"), ("", None),
     ],
